@@ -1,0 +1,21 @@
+"""What can go wrong that a user or an operator can act on: each message says what to do next."""
+
+
+class StreamStateError(Exception):
+    """Base of all expected failures; anything else is a bug and keeps its traceback."""
+
+
+class BadRecord(StreamStateError):
+    """A record that the app cannot use; it goes to the dead-letter topic and the stream goes on."""
+
+
+class Fenced(StreamStateError):
+    """A commit that the store refused: another writer, or a store that is not the one the query started from."""
+
+
+class BadKey(StreamStateError):
+    """A key in a request that is not of the key's type."""
+
+
+class Misconfigured(StreamStateError):
+    """Settings and the outside world (topics, ports, addresses) do not fit together."""

@@ -1,0 +1,245 @@
+"""What is asked of Kafka apart from the records: partition counts, end offsets, producing, dead letters, membership."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from streamstate.app import App, Emit
+from streamstate.errors import Misconfigured
+from streamstate.processing import DeadLetter
+
+log = structlog.get_logger()
+
+SOURCE_HEADER = "streamstate.source"
+TIMEOUT_S = 10.0
+_QUIET = {"log_level": 3}
+
+
+class Topics:
+    """Partition counts from Kafka's metadata, remembered for `ttl` seconds. Safe for threads."""
+
+    def __init__(self, bootstrap: str, ttl: float = 60.0) -> None:
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
+        self._ttl = ttl
+        self._known: dict[str, tuple[float, int]] = {}
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions `topic` has. Raises `Misconfigured` for a topic that does not exist.
+
+        While Kafka is away, a count that was known before goes on being used: partitions are never taken away.
+        """
+        read_at, count = self._known.get(topic, (0.0, 0))
+        if count and time.monotonic() - read_at < self._ttl:
+            return count
+        try:
+            found = self._admin.list_topics(topic, timeout=TIMEOUT_S if not count else 1.0).topics[topic]
+        except KafkaException:
+            if not count:
+                raise
+            self._known[topic] = (time.monotonic(), count)
+            return count
+        if found.error is not None:
+            msg = f"the topic {topic} cannot be read ({found.error.str()}); create it or correct its name"
+            raise Misconfigured(msg)
+        self._known[topic] = (time.monotonic(), len(found.partitions))
+        return len(found.partitions)
+
+    def widest(self, topics: Iterable[str]) -> int:
+        """The partitions of the widest of `topics`: as many as an app over them has."""
+        return max(map(self.partitions, topics))
+
+    def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The end offsets of (topic, partition)."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # it has no annotations
+        wanted = {TopicPartition(*place): latest for place in places}
+        answers = self._admin.list_offsets(wanted, request_timeout=TIMEOUT_S)
+        return {(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}
+
+
+def producer(bootstrap: str) -> Producer:
+    """A producer that places keys as Kafka's DefaultPartitioner does and waits for all in-sync replicas."""
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "partitioner": "murmur2_random",
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "compression.type": "lz4",
+            "queue.buffering.max.messages": 200_000,
+            # A callback for each record would cost more than producing it.
+            "delivery.report.only.error": True,
+            **_QUIET,
+        }
+    )
+
+
+Headers = list[tuple[str, str | bytes | None]]
+Outgoing = tuple[str, bytes | None, bytes | None, Headers]
+
+
+def send_all(out: Producer, records: Iterable[Outgoing]) -> int:
+    """Produce, wait until Kafka has acknowledged every record, and return how many.
+
+    An endless stream goes in slices. Raises `KafkaException` when a record was not accepted.
+    """
+    failures: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            failures.append(error)
+
+    count = 0
+    for topic, key, value, headers in records:
+        count += 1
+        while True:
+            try:
+                out.produce(topic, value=value, key=key, headers=headers, on_delivery=delivered)
+                break
+            except BufferError:
+                out.poll(0.1)
+        out.poll(0)
+    out.flush()
+    if failures:
+        raise KafkaException(failures[0])
+    return count
+
+
+def derived(emits: Iterable[Emit], source: tuple[str, int]) -> Iterable[Outgoing]:
+    """The records of derived topics, each naming the record that caused it."""
+    topic, partition = source
+    for emit in emits:
+        yield emit.topic, emit.key, emit.value, [(SOURCE_HEADER, f"{topic}:{partition}:{emit.offset}".encode())]
+
+
+def dead_letters(
+    app: App, dead: Sequence[DeadLetter], source: tuple[str, int], headers: Mapping[int, Headers]
+) -> Iterable[Outgoing]:
+    """The records for the dead-letter topic: the value as it was, where and why in the headers (KIP-1034).
+
+    The key names topic, partition and offset, so that a repeat after a crash can be told; the original key is a header.
+    """
+    topic, partition = source
+    for letter in dead:
+        why: Headers = [
+            ("__streams.errors.exception", type(letter.error).__name__.encode()),
+            ("__streams.errors.message", str(letter.error).encode()),
+            ("__streams.errors.topic", topic.encode()),
+            ("__streams.errors.partition", str(partition).encode()),
+            ("__streams.errors.offset", str(letter.offset).encode()),
+            ("x-service", app.name.encode()),
+        ]
+        if letter.key is not None:
+            why.append(("x-key", letter.key))
+        key = f"{topic}:{partition}:{letter.offset}".encode()
+        yield app.dead_letters, key, letter.value, [*headers.get(letter.offset, []), *why]
+
+
+def original_headers(bootstrap: str, source: tuple[str, int], offsets: Sequence[int]) -> dict[int, Headers]:
+    """The headers of the records at `offsets` (ascending), read from Kafka again.
+
+    Only dead letters need headers; carrying them through Spark for every record costs three times the whole decoding.
+    A record that Kafka has deleted meanwhile is not in the answer.
+    """
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "streamstate-dead-letters", "enable.auto.commit": False, **_QUIET}
+    )
+    found: dict[int, Headers] = {}
+    try:
+        for offset in offsets:
+            consumer.assign([TopicPartition(*source, offset)])
+            message = consumer.poll(TIMEOUT_S)
+            if message is not None and message.error() is None and message.offset() == offset:
+                found[offset] = _listed(message.headers())
+    finally:
+        consumer.close()
+    return found
+
+
+def _listed(headers: dict[str, str | bytes | None] | Headers | None) -> Headers:
+    return list(headers.items()) if isinstance(headers, dict) else headers or []
+
+
+class Membership:
+    """The place of an instance in the app's consumer group, which decides who owns which partition.
+
+    It joins the group with the app's widest topic, as a static member, reads no records, and calls `changed` with the
+    partitions that it holds whenever they change. It also commits the stored offsets, so that Kafka's own tools
+    show the lag. As a static member it keeps its place for `session_timeout_ms` after `stop`.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group: str,
+        instance: str,
+        session_timeout_ms: int,
+        changed: Callable[[frozenset[int]], None],
+    ) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "group.instance.id": instance,
+                "group.protocol": "classic",
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": session_timeout_ms,
+                "heartbeat.interval.ms": session_timeout_ms // 5,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                **_QUIET,
+            }
+        )
+        self._changed = changed
+        self._held: frozenset[int] = frozenset()
+        self._positions: Mapping[tuple[str, int], int] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"membership-{group}", daemon=True)
+
+    def start(self, topic: str) -> None:
+        """Join the group for `topic`."""
+        self._consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_gone, on_lost=self._on_gone)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def commit(self, positions: Mapping[tuple[str, int], int]) -> None:
+        """Tell Kafka how far the state is, soon; a failure is only logged, since the truth is in the store."""
+        self._positions = positions
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            message = self._consumer.poll(0.2)
+            if message is not None and (error := message.error()) is not None:
+                log.warning("the consumer group reports a problem", reason=error.str())
+            self._commit()
+
+    def _commit(self) -> None:
+        # Here and not in the caller's thread: the client lets one thread at a time in, and `poll` holds the place.
+        positions, self._positions = self._positions, {}
+        offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()]
+        try:
+            if offsets:
+                self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            log.info("offsets not shown to the group; tried again shortly", reason=str(error))
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_assign(partitions)
+        consumer.pause(partitions)
+        self._update(self._held | {p.partition for p in partitions})
+
+    def _on_gone(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._update(self._held - {p.partition for p in partitions})
+        consumer.incremental_unassign(partitions)
+
+    def _update(self, held: frozenset[int]) -> None:
+        self._held = held
+        self._changed(held)

@@ -1,0 +1,51 @@
+-- KEYS[1]: the partition's hash tag, e.g. {metrics:7}; it is also the hash that holds owner, epoch and offsets.
+-- ARGV: topic, expected offset ('' for none), next offset, epoch, run id of the server, operations, counters.
+-- Returns {1} when all was applied, else {0, epoch, offset, run id} as they are, and nothing was applied.
+local tag, call = KEYS[1], redis.call
+local topic, expected, next_offset, epoch, server = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local held = call('HMGET', tag, 'epoch', 'offset:' .. topic)
+local run = string.match(call('INFO', 'server'), 'run_id:(%w+)')
+if (held[1] or '') ~= epoch or (held[2] or '') ~= expected or run ~= server then
+  return {0, held[1] or '', held[2] or '', run}
+end
+
+local function whole(number) return string.format('%.0f', number) end
+
+local apply = {
+  put = function(key, op) call('SET', key, op[3]) end,
+  delete = function(key) call('DEL', key) end,
+  merge = function(key, op)
+    local names, changes = {}, {}
+    for how = 3, 5 do
+      for name in pairs(op[how]) do names[#names + 1] = name end
+    end
+    if #names == 0 then return end
+    local old = call('HMGET', key, unpack(names))
+    for i, name in ipairs(names) do
+      local was, add, least, most = tonumber(old[i] or nil), op[3][name], op[4][name], op[5][name]
+      local now = add and (was or 0) + add
+        or least and ((was and was <= least) and was or least)
+        or ((was and was >= most) and was or most)
+      if now ~= was then
+        changes[#changes + 1] = name
+        changes[#changes + 1] = whole(now)
+      end
+    end
+    if #changes > 0 then call('HSET', key, unpack(changes)) end
+  end,
+  -- Scores are stored negated: Redis then orders ties by member, ascending.
+  rank = function(key, op)
+    for member, by in pairs(op[3]) do call('ZINCRBY', key, -by, member) end
+  end,
+  push = function(key, op)
+    for member, time in pairs(op[3]) do call('ZADD', key, time, member) end
+    call('ZREMRANGEBYRANK', key, 0, -op[4] - 1)
+  end,
+}
+
+for _, op in ipairs(cmsgpack.unpack(ARGV[6])) do
+  apply[op[1]](tag .. ':' .. op[2], op)
+end
+for name, count in pairs(cmsgpack.unpack(ARGV[7])) do call('HINCRBY', tag, 'count:' .. name, count) end
+call('HSET', tag, 'offset:' .. topic, next_offset)
+return {1}

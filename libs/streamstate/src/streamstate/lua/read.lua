@@ -1,0 +1,13 @@
+-- KEYS[1]: the partition's hash tag. ARGV[1]: the reads. Returns {the partition's hash, answer, answer ...}.
+local tag, call = KEYS[1], redis.call
+local read = {
+  value = function(key) return call('GET', key) end,
+  fields = function(key) return call('HGETALL', key) end,
+  top = function(key, n) return call('ZRANGE', key, 0, n - 1, 'WITHSCORES') end,
+  newest = function(key, n) return call('ZRANGE', key, 0, n - 1, 'REV', 'WITHSCORES') end,
+}
+local answers = {call('HGETALL', tag)}
+for i, wanted in ipairs(cmsgpack.unpack(ARGV[1])) do
+  answers[i + 1] = read[wanted[1]](tag .. ':' .. wanted[2], wanted[3])
+end
+return answers

@@ -1,0 +1,101 @@
+"""Settings of every process, from the environment.
+
+Precedence: 1. an argument given in code, 2. the variable `STREAMSTATE_<NAME>`, 3. the default written here.
+A value that does not fit stops the process with the variable's name and the reason.
+"""
+
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+
+from streamstate.errors import Misconfigured
+
+PREFIX = "STREAMSTATE_"
+_ADDRESS = r"^[^:/\s]+:[0-9]{1,5}$"
+
+
+class StreamSettings(BaseSettings):
+    """A stream process: one Spark driver that hosts the queries of one or several services."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+
+    kafka: str = Field("127.0.0.1:9092", description="Kafka bootstrap servers, host:port separated by commas")
+    redis: str = Field("redis://127.0.0.1:6379/0", description="Redis or Valkey URL that holds the state")
+    instance: str = Field(
+        "stream-0", description="name of this instance, stable over restarts (static member of the consumer group)"
+    )
+    advertise: str = Field(
+        "127.0.0.1:8101", pattern=_ADDRESS, description="host:port at which others reach this instance's API"
+    )
+    slots: int = Field(
+        2, ge=1, le=64, description="Spark tasks at a time: slots of local[n], partitions are shared out"
+    )
+    batch_records: int = Field(
+        200_000, ge=1_000, description="most records of a micro-batch, over all partitions of a service"
+    )
+    commit_records: int = Field(
+        10_000, ge=100, le=100_000, description="most records of one commit; a larger one keeps Redis busy for longer"
+    )
+    session_timeout_ms: int = Field(
+        10_000, ge=6_000, description="milliseconds after which the group gives a silent instance's partitions away"
+    )
+    redis_timeout_s: float = Field(10.0, gt=0, description="seconds to wait for one answer of Redis")
+    jars: Path = Field(Path("/opt/streamstate/jars"), description="folder of the Kafka source's jars")
+    checkpoints: Path = Field(
+        Path("/dev/shm/streamstate"),  # noqa: S108, a folder of its own is made in it
+        description="throw-away folder for Spark's own checkpoints, best in memory; no truth is kept there",
+    )
+    master: str = Field("", description="Spark master; empty for local[slots] inside this process")
+    driver_memory: str = Field("1g", description="heap of the Spark driver")
+
+
+class ApiSettings(BaseSettings):
+    """A service's API process."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+
+    kafka: str = Field("127.0.0.1:9092", description="Kafka bootstrap servers, asked for partition counts only")
+    redis: str = Field("redis://127.0.0.1:6379/0", description="Redis or Valkey URL that holds the state")
+    advertise: str = Field(
+        "127.0.0.1:8101", pattern=_ADDRESS, description="host:port of this instance, as its stream advertises it"
+    )
+    redis_timeout_s: float = Field(1.0, gt=0, description="seconds to wait for one answer of Redis")
+    deadline_ms: int = Field(
+        2_000, ge=10, le=60_000, description="milliseconds in which a request is answered or fails"
+    )
+
+
+class GatewaySettings(BaseSettings):
+    """The gateway."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+
+    kafka: str = Field("127.0.0.1:9092", description="Kafka bootstrap servers, asked for partition counts only")
+    instances: dict[str, str] = Field(
+        {"metrics": "127.0.0.1:8101", "names": "127.0.0.1:8201"},
+        description='instances by service, host:port separated by commas, as JSON: {"metrics": "a:8101,b:8101"}',
+    )
+    deadline_ms: int = Field(
+        2_000, ge=10, le=60_000, description="milliseconds in which a request is answered or fails"
+    )
+    owners_ttl_s: float = Field(2.0, gt=0, description="seconds between two looks at who owns which partition")
+    names_ttl_s: float = Field(5.0, ge=0, description="seconds for which a name is cached")
+    names_cached: int = Field(100_000, ge=1, description="most names in the cache")
+
+
+S = TypeVar("S", bound=BaseSettings)
+
+
+def load(kind: type[S], prefix: str = PREFIX) -> S:
+    """The settings of this process; raises `Misconfigured` naming each variable that does not fit, and why."""
+    try:
+        return kind()
+    except ValidationError as error:
+        wrong = [f"{prefix}{'_'.join(map(str, e['loc'])).upper()} ({e['msg']})" for e in error.errors()]
+        msg = f"change the environment: {'; '.join(wrong)}"
+        raise Misconfigured(msg) from error
+    except SettingsError as error:
+        msg = f"change the environment: {error}"
+        raise Misconfigured(msg) from error

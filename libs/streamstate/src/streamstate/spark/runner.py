@@ -1,0 +1,206 @@
+"""The stream process: one query for each hosted app, started from the stored offsets, again and again."""
+
+import json
+import shutil
+import signal
+import tempfile
+import threading
+from dataclasses import dataclass, field
+
+import structlog
+from confluent_kafka import KafkaException
+from py4j.protocol import Py4JError
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from redis.exceptions import RedisError
+
+from streamstate.app import App
+from streamstate.errors import StreamStateError
+from streamstate.kafka import Membership, Topics
+from streamstate.redis_store import RedisStore, connect
+from streamstate.settings import StreamSettings
+from streamstate.spark.session import session
+from streamstate.spark.task import COLUMNS, Job
+from streamstate.state import Claim
+
+log = structlog.get_logger()
+
+PAUSE_S = 1.0
+
+
+@dataclass(frozen=True)
+class Hosted:
+    """An app that this process runs as `instance`, whose API others reach at `advertise`."""
+
+    app: App
+    instance: str
+    advertise: str
+
+
+@dataclass
+class Partitions:
+    """What the group gives to this instance; `changed` is set until the query follows."""
+
+    held: frozenset[int] = frozenset()
+    changed: threading.Event = field(default_factory=threading.Event)
+
+    def update(self, held: frozenset[int]) -> None:
+        self.held = held
+        self.changed.set()
+
+
+class Stream:
+    """One hosted app: a query over the partitions held, restarted when they change or when a commit was refused."""
+
+    def __init__(
+        self, hosted: Hosted, settings: StreamSettings, spark: SparkSession, stopping: threading.Event
+    ) -> None:
+        self.name = f"{hosted.app.name}-{hosted.instance}"
+        self._hosted = hosted
+        self._app = hosted.app
+        self._settings = settings
+        self._spark = spark
+        self._stopping = stopping
+        self._store = RedisStore(connect(settings.redis, settings.redis_timeout_s), hosted.app.name)
+        self._topics = Topics(settings.kafka)
+        self._partitions = Partitions()
+        self._log = log.bind(service=hosted.app.name, instance=hosted.instance)
+        self._membership = Membership(
+            settings.kafka, hosted.app.name, hosted.instance, settings.session_timeout_ms, self._partitions.update
+        )
+
+    def run(self) -> None:
+        """Until the process stops. After a failure it starts again from the state."""
+        joined = False
+        while not self._stopping.is_set():
+            try:
+                counts = {topic: self._topics.partitions(topic) for topic in self._app.topics}
+                if not joined:
+                    self._membership.start(max(counts, key=lambda topic: counts[topic]))
+                    joined = True
+                self._follow(counts)
+            except (StreamStateError, RedisError, KafkaException, StreamingQueryException) as error:
+                self._log.warning("the query stopped; it starts again from the stored offsets", reason=_reason(error))
+                self._stopping.wait(PAUSE_S)
+        if joined:
+            self._membership.stop()
+
+    def _follow(self, counts: dict[str, int]) -> None:
+        """Run one query for as long as the partitions stay the same."""
+        self._partitions.changed.clear()
+        held = self._partitions.held
+        if not held:
+            self._partitions.changed.wait(PAUSE_S)
+            return
+        claims = self._claim(held, counts)
+        checkpoint = self._checkpoint()
+        query = self._start(claims, counts, checkpoint)
+        self._log.info("folding", partitions=sorted(held))
+        try:
+            while not (self._stopping.is_set() or self._partitions.changed.is_set()):
+                if query.awaitTermination(PAUSE_S):  # type: ignore[arg-type]  # seconds may be a fraction
+                    return
+                self._show_offsets(held)
+        finally:
+            query.stop()
+            shutil.rmtree(checkpoint, ignore_errors=True)
+
+    def _claim(self, held: frozenset[int], counts: dict[str, int]) -> dict[int, Claim]:
+        ends = self._topics.ends((topic, p) for topic, count in counts.items() for p in held if p < count)
+        return {
+            partition: self._store.claim(
+                partition, self._hosted.advertise, {topic: end for (topic, p), end in ends.items() if p == partition}
+            )
+            for partition in sorted(held)
+        }
+
+    def _start(self, claims: dict[int, Claim], counts: dict[str, int], checkpoint: str) -> StreamingQuery:
+        offsets: dict[str, dict[str, int]] = {}
+        for partition, claim in claims.items():
+            for topic in self._app.topics:
+                if partition < counts[topic]:
+                    offsets.setdefault(topic, {})[str(partition)] = claim.positions.get(topic, _EARLIEST)
+        settings = self._settings
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
+        job = Job(self._app, claims, counts, settings.kafka, settings.redis, settings.redis_timeout_s)
+        assigned = {topic: [int(partition) for partition in parts] for topic, parts in offsets.items()}
+        rows = (
+            self._spark.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", settings.kafka)
+            .option("assign", json.dumps(assigned))
+            .option("startingOffsets", json.dumps(offsets))
+            .option("maxOffsetsPerTrigger", settings.batch_records)
+            # Half a second less for a batch of few records.
+            .option("kafka.fetch.max.wait.ms", "10")
+            .option("kafka.isolation.level", "read_committed")
+            .load()
+            .selectExpr(*COLUMNS)
+        )
+        # A Python task costs tens of milliseconds: one for each slot, not for each partition. The commits are made in
+        # the tasks and fenced, so nothing is left to be written: the sink is empty.
+        return (
+            rows.coalesce(settings.slots)
+            .mapInArrow(job, "nothing long")
+            .writeStream.format("noop")
+            .queryName(self.name)
+            .option("checkpointLocation", checkpoint)
+            .start()
+        )
+
+    def _checkpoint(self) -> str:
+        """An empty folder: the truth is in the store, and a query that starts anew starts there."""
+        self._settings.checkpoints.mkdir(parents=True, exist_ok=True)
+        return tempfile.mkdtemp(prefix=f"{self._app.name}-", dir=self._settings.checkpoints)
+
+    def _show_offsets(self, held: frozenset[int]) -> None:
+        snapshots = self._store.read({partition: [] for partition in held})
+        self._membership.commit(
+            {
+                (topic, partition): offset
+                for partition, snapshot in snapshots.items()
+                for topic, offset in snapshot.positions.items()
+            }
+        )
+
+
+_EARLIEST = -2
+
+
+def _reason(error: Exception) -> str:
+    """The last line of what went wrong in a worker, else the error's own text."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith(("\t", "  "))]
+    workers = [line for line in lines if line.startswith(("streamstate.", "redis."))]
+    return (workers or lines or [type(error).__name__])[0]
+
+
+def run(hosted: list[Hosted], settings: StreamSettings) -> None:
+    """Run until SIGTERM or SIGINT. Raises `SystemExit` (status 1) when the JVM is gone; start it again then."""
+    spark = session(settings)
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    streams = [Stream(one, settings, spark, stopping) for one in hosted]
+    broken: list[BaseException] = []
+
+    def guarded(stream: Stream) -> None:
+        try:
+            stream.run()
+        except BaseException as error:
+            broken.append(error)
+            stopping.set()
+            raise
+
+    threads = [threading.Thread(target=guarded, args=(stream,), name=stream.name, daemon=True) for stream in streams]
+    for thread in threads:
+        thread.start()
+    stopping.wait()
+    for thread in threads:
+        thread.join(timeout=10)
+    try:
+        spark.stop()
+    except (Py4JError, OSError) as error:
+        broken.append(error)
+    if broken:
+        log.error("the stream process ends; start it again", reason=_reason(Exception(str(broken[0]))))
+        raise SystemExit(1)

@@ -1,0 +1,161 @@
+"""The state of one app: what a fold may write, what a view may read, and the store that does both.
+
+State lives in named keys, grouped by Kafka partition. A partition's keys change only by a commit, together with the
+offset that they stand for.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import msgspec
+
+# The classes below are also the wire format: an array of tag and fields, which server-side functions unpack.
+
+
+class Put(msgspec.Struct, frozen=True, array_like=True, tag="put"):
+    """Set `key` to one value."""
+
+    key: str
+    value: str | bytes
+
+
+class Delete(msgspec.Struct, frozen=True, array_like=True, tag="delete"):
+    """Remove `key`, whatever it holds."""
+
+    key: str
+
+
+class Merge(msgspec.Struct, frozen=True, array_like=True, tag="merge"):
+    """Merge whole numbers (up to 2^53) into the fields of `key`: add to, keep the least of, keep the most of."""
+
+    key: str
+    add: dict[str, int] = {}
+    least: dict[str, int] = {}
+    most: dict[str, int] = {}
+
+
+class Rank(msgspec.Struct, frozen=True, array_like=True, tag="rank"):
+    """Add to the scores (whole numbers up to 2^53) of the members of the ranking `key`."""
+
+    key: str
+    by: dict[str, int]
+
+
+class Push(msgspec.Struct, frozen=True, array_like=True, tag="push"):
+    """Add members with their time (milliseconds) to the list `key`, which keeps its newest `keep`; ties by member."""
+
+    key: str
+    members: dict[str, int]
+    keep: int
+
+
+Operation = Put | Delete | Merge | Rank | Push
+
+
+class Value(msgspec.Struct, frozen=True, array_like=True, tag="value"):
+    """What `Put` set: bytes, or None."""
+
+    key: str
+
+
+class Fields(msgspec.Struct, frozen=True, array_like=True, tag="fields"):
+    """What `Merge` merged: {field: whole number}, empty when there is nothing."""
+
+    key: str
+
+
+class Top(msgspec.Struct, frozen=True, array_like=True, tag="top"):
+    """The first `n` of a ranking: [(member, score)], highest score first, ties by member in byte order."""
+
+    key: str
+    n: int
+
+
+class Newest(msgspec.Struct, frozen=True, array_like=True, tag="newest"):
+    """The first `n` of a list: [(member, milliseconds)], newest first, ties by member in descending byte order."""
+
+    key: str
+    n: int
+
+
+Read = Value | Fields | Top | Newest
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a writer got when it took a partition over; its commits count only as long as this is true.
+
+    `epoch` rises with every claim. `server` names the run of the server that answered: one that restarted, failed
+    over or was emptied may hold an older state, so it refuses the commits of an earlier claim. `positions` are the next
+    offsets by topic, as stored.
+    """
+
+    partition: int
+    epoch: int
+    server: str
+    positions: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One step of one partition: `operations` bring the state from offset `expected` of `topic` to offset `next`.
+
+    `expected` is None where nothing was stored yet. `counters` are added to the partition's own counts (dead letters,
+    misplaced keys), so these are as exact as the state.
+    """
+
+    claim: Claim
+    topic: str
+    expected: int | None
+    next: int
+    operations: Sequence[Operation]
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One partition at one moment: who owns it, where it stands, and the values that were asked for.
+
+    `owner` is the address (host:port) of the owning instance's API, None before the first claim; `positions` are the
+    next offsets by topic; `targets` are the positions from which a state built from nothing is complete;
+    `values` answers the reads in their order.
+    """
+
+    owner: str | None
+    epoch: int
+    positions: Mapping[str, int]
+    targets: Mapping[str, int]
+    counters: Mapping[str, int]
+    values: Sequence[Any]
+
+    @property
+    def progress(self) -> float:
+        """How much of the first build is done, 0 to 1; 1 for a state that is complete."""
+        wanted = sum(self.targets.values())
+        done = sum(min(self.positions.get(topic, 0), target) for topic, target in self.targets.items())
+        return done / wanted if wanted else 1.0
+
+    @property
+    def ready(self) -> bool:
+        """Whether the partition was claimed and its state is complete (it may still lag behind the topic's end)."""
+        return self.owner is not None and self.progress == 1.0
+
+
+class Store(Protocol):
+    """One app's state. A verb may block for a round trip, and raises the client's own error when none comes."""
+
+    def claim(self, partition: int, owner: str, ends: Mapping[str, int]) -> Claim:
+        """Take `partition` over for `owner`: from here on, commits of earlier claims are refused.
+
+        `ends` are the end offsets by topic; where nothing is stored, they become the partition's targets.
+        """
+        ...
+
+    def commit(self, commit: Commit) -> None:
+        """Apply all of it, or raise `Fenced` and apply nothing. May be repeated: the second time is refused."""
+        ...
+
+    def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        """A snapshot of each partition named; one snapshot is one moment, two may differ."""
+        ...

@@ -1,0 +1,171 @@
+"""The testing kit: a store in memory and a driver that feeds an app without Kafka, Spark or Redis."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+import msgspec
+
+from streamstate.app import App, Emit
+from streamstate.errors import Fenced
+from streamstate.keys import partition_of
+from streamstate.processing import DeadLetter, RawRecord, after, fold, sift
+from streamstate.state import (
+    Claim,
+    Commit,
+    Delete,
+    Fields,
+    Merge,
+    Newest,
+    Operation,
+    Push,
+    Put,
+    Rank,
+    Read,
+    Snapshot,
+    Store,
+    Top,
+    Value,
+)
+from streamstate.tables import look_up
+
+
+@dataclass
+class _Partition:
+    owner: str | None = None
+    epoch: int = 0
+    positions: dict[str, int] = field(default_factory=dict)
+    targets: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+    keys: dict[str, Any] = field(default_factory=dict)
+
+
+class MemoryStore:
+    """A `Store` in a dictionary, with the same fencing as the real one. Not for several threads."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[int, _Partition] = {}
+        self._epochs = itertools.count(1)
+        self._runs = itertools.count(1)
+        self._server = f"run {next(self._runs)}"
+
+    def claim(self, partition: int, owner: str, ends: Mapping[str, int]) -> Claim:
+        held = self._partitions.setdefault(partition, _Partition())
+        held.owner, held.epoch = owner, next(self._epochs)
+        for topic, end in ends.items():
+            if topic not in held.positions:
+                held.targets.setdefault(topic, end)
+        return Claim(partition, held.epoch, self._server, dict(held.positions))
+
+    def commit(self, commit: Commit) -> None:
+        held = self._partitions.get(commit.claim.partition, _Partition())
+        stored = held.positions.get(commit.topic)
+        if (held.epoch, self._server, stored) != (commit.claim.epoch, commit.claim.server, commit.expected):
+            msg = f"partition {commit.claim.partition} stands at {stored} in epoch {held.epoch} on {self._server}"
+            raise Fenced(msg)
+        for operation in commit.operations:
+            _apply(held.keys, operation)
+        held.positions[commit.topic] = commit.next
+        for name, count in commit.counters.items():
+            held.counters[name] = held.counters.get(name, 0) + count
+
+    def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        return {partition: self._snapshot(partition, reads) for partition, reads in wanted.items()}
+
+    def restart(self) -> None:
+        """What a crash and restart of the server looks like from outside, without loss."""
+        self._server = f"run {next(self._runs)}"
+
+    def empty(self) -> None:
+        """What FLUSHALL does: the same server, nothing in it."""
+        self._partitions.clear()
+
+    def _snapshot(self, partition: int, reads: Sequence[Read]) -> Snapshot:
+        held = self._partitions.get(partition, _Partition())
+        return Snapshot(
+            held.owner,
+            held.epoch,
+            dict(held.positions),
+            dict(held.targets),
+            dict(held.counters),
+            [_answer(held.keys, read) for read in reads],
+        )
+
+
+def _apply(keys: dict[str, Any], operation: Operation) -> None:
+    match operation:
+        case Put(key, value):
+            keys[key] = value.encode() if isinstance(value, str) else value
+        case Delete(key):
+            keys.pop(key, None)
+        case Merge(key, add, least, most):
+            fields = keys.setdefault(key, {}) if add or least or most else {}
+            for name, number in add.items():
+                fields[name] = fields.get(name, 0) + number
+            for name, number in least.items():
+                fields[name] = min(fields.get(name, number), number)
+            for name, number in most.items():
+                fields[name] = max(fields.get(name, number), number)
+        case Rank(key, by):
+            scores = keys.setdefault(key, {}) if by else {}
+            for member, number in by.items():
+                scores[member] = scores.get(member, 0) + number
+        case Push(key, members, keep):
+            kept = sorted({**keys.get(key, {}), **members}.items(), key=_newest_first, reverse=True)
+            keys[key] = dict(kept[:keep])
+        case _:
+            assert_never(operation)
+
+
+def _answer(keys: dict[str, Any], read: Read) -> Any:
+    match read:
+        case Value(key):
+            return keys.get(key)
+        case Fields(key):
+            return dict(keys.get(key, {}))
+        case Top(key, n):
+            return sorted(keys.get(key, {}).items(), key=lambda item: (-item[1], item[0].encode()))[:n]
+        case Newest(key, n):
+            return sorted(keys.get(key, {}).items(), key=_newest_first, reverse=True)[:n]
+        case _:
+            assert_never(read)
+
+
+def _newest_first(item: tuple[str, int]) -> tuple[int, bytes]:
+    return item[1], item[0].encode()
+
+
+class Driver:
+    """Runs an app over records in memory, one partition number for each topic: `feed`, then ask `view`."""
+
+    def __init__(self, app: App, store: Store, partitions: int = 1) -> None:
+        self.app = app
+        self.store = store
+        self.partitions = partitions
+        self.emitted: list[Emit] = []
+        self.dead: list[DeadLetter] = []
+        self._claims = {p: store.claim(p, "driver:1", {}) for p in range(partitions)}
+
+    def feed(self, topic: str, partition: int, raw: Sequence[RawRecord]) -> None:
+        """Process `raw` as one batch; records that are in the state already are skipped."""
+        position = self.store.read({partition: []})[partition].positions.get(topic)
+        fresh = list(after(raw, position or 0))
+        if not fresh:
+            return
+        source = self.app.source(topic)
+        sifted = sift(source, fresh, partition, self.partitions)
+        counts = dict.fromkeys(self.app.topics, self.partitions)
+        found = look_up(self.app, self.store, counts, source.lookups(sifted.records))
+        operations, emits = fold(source, sifted.records, found)
+        self.store.commit(
+            Commit(self._claims[partition], topic, position, fresh[-1][0] + 1, operations, sifted.counters)
+        )
+        self.emitted += emits
+        self.dead += sifted.dead
+
+    def view(self, name: str, key: Any) -> msgspec.Struct | None:
+        """The answer of the view `name` for `key`."""
+        view = self.app.view(name)
+        partition = partition_of(view.key.encode(key), self.partitions)
+        return view.answer(key, self.store.read({partition: view.reads(key)})[partition].values)

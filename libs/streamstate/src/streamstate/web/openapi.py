@@ -1,0 +1,105 @@
+"""The OpenAPI document: from the views and the types of their answers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from apiflask import APIFlask
+
+from streamstate.app import View
+from streamstate.keys import LONG, LONG_MAX, TEXT_MAX_BYTES, KeyCodec
+
+MANY = "/v1/many"
+MOST_KEYS = 200
+_REF = "#/components/schemas/{name}"
+_PROBLEM = {
+    "type": "object",
+    "description": "RFC 9457; `detail` says what to do next",
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "instance": {"type": "string"},
+    },
+}
+PROBLEMS = {
+    400: "The request is malformed",
+    404: "The key is unknown",
+    421: "Another instance owns the key",
+    503: "Not ready yet; see Retry-After",
+    504: "The deadline passed",
+}
+
+
+def application(service: str) -> APIFlask:
+    """An application that documents itself at /openapi.json and /docs."""
+    flask = APIFlask(f"streamstate.{service}", title=service, version="1", json_errors=False)
+    flask.config["OPENAPI_VERSION"] = "3.1.0"
+    flask.config["AUTO_404_RESPONSE"] = False
+    return flask
+
+
+def of_view(view: View[Any]) -> dict[str, Any]:
+    """What to say of the route of `view`."""
+    return {
+        "summary": view.summary,
+        "operation_id": view.name,
+        "responses": responses({"$ref": _REF.format(name=view.answers.__name__)}, PROBLEMS),
+    }
+
+
+def of_many() -> dict[str, Any]:
+    """What to say of the route for many keys."""
+    shape = {"type": "object", "additionalProperties": {"type": "object"}}
+    return {
+        "summary": "Many keys at once: answers by view and key, null for a key that is unknown",
+        "operation_id": "many",
+        "responses": responses(shape, {status: text for status, text in PROBLEMS.items() if status != 404}),
+    }
+
+
+def key_parameter(codec: KeyCodec[Any]) -> dict[str, Any]:
+    """The key in a path."""
+    return {"in": "path", "name": "key", "required": True, "schema": _schema(codec)}
+
+
+def many_parameters(views: Sequence[View[Any]]) -> list[dict[str, Any]]:
+    """The keys in a query, by view."""
+    return [
+        {
+            "in": "query",
+            "name": view.name,
+            "explode": True,
+            "schema": {"type": "array", "items": _schema(view.key), "maxItems": MOST_KEYS},
+        }
+        for view in views
+    ]
+
+
+def responses(schema: dict[str, Any], problems: dict[int, str]) -> dict[int, Any]:
+    """An answer of `schema`, or one of `problems`."""
+    ok = {"description": "Found", "content": {"application/json": {"schema": schema}}}
+    return {200: ok} | {
+        status: {"description": text, "content": {"application/problem+json": {"schema": _PROBLEM}}}
+        for status, text in problems.items()
+    }
+
+
+def describe(flask: APIFlask, shapes: Sequence[type], parameters: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Add the schemas of the answers, and the parameters of paths (with `<key>` in them), to the document."""
+    _, schemas = msgspec.json.schema_components(list(dict.fromkeys(shapes)), ref_template=_REF)
+
+    @flask.spec_processor
+    def add(spec: dict[Any, Any] | str) -> dict[Any, Any] | str:
+        assert isinstance(spec, dict)
+        spec.setdefault("components", {}).setdefault("schemas", {}).update(schemas)
+        for path, wanted in parameters.items():
+            spec["paths"][path.replace("<key>", "{key}")]["get"]["parameters"] = wanted
+        return spec
+
+
+def _schema(codec: KeyCodec[Any]) -> dict[str, Any]:
+    if codec == LONG:
+        return {"type": "integer", "format": "int64", "minimum": 0, "maximum": LONG_MAX}
+    return {"type": "string", "minLength": 1, "maxLength": TEXT_MAX_BYTES}

@@ -1,0 +1,107 @@
+"""Errors as answers: problem+json (RFC 9457), one handler for all, each with a next step."""
+
+from typing import Any
+
+import msgspec
+import structlog
+from apiflask import APIFlask
+from confluent_kafka import KafkaException
+from flask import Response, request
+from redis.exceptions import RedisError
+from werkzeug.exceptions import HTTPException
+
+from streamstate.errors import BadKey, Misconfigured, StreamStateError
+
+log = structlog.get_logger()
+
+RETRY_AFTER_S = 1
+
+
+class Problem(StreamStateError):
+    """An answer that is an error. `kind` is the stable last part of its type URI, `detail` says what to do next."""
+
+    def __init__(self, status: int, kind: str, detail: str, **members: Any) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.members = members
+
+
+def unknown_key(view: str) -> Problem:
+    return Problem(404, "unknown-key", f"nothing is known of this key in {view}; check the key, or ask again later")
+
+
+def not_ready(detail: str, **members: Any) -> Problem:
+    return Problem(503, "not-ready", f"{detail}; ask again in {RETRY_AFTER_S} s", **members)
+
+
+def not_the_owner(partition: int, owner: str) -> Problem:
+    return Problem(
+        421, "not-the-owner", f"ask {owner}, which owns the key's partition", partition=partition, owner=owner
+    )
+
+
+def deadline_passed() -> Problem:
+    return Problem(
+        504, "deadline", "no answer came within the deadline; ask again, or allow more time by X-Deadline-Ms"
+    )
+
+
+_ADVICE = {
+    400: "correct the request",
+    404: "see /openapi.json for the paths that there are",
+    405: "use one of the methods that the Allow header names",
+}
+
+
+def install(app: APIFlask) -> None:
+    """Let every error of `app` end as a problem."""
+
+    @app.errorhandler(Problem)
+    def expected(problem: Problem) -> Response:
+        return _response(problem)
+
+    @app.errorhandler(BadKey)
+    def bad_key(error: BadKey) -> Response:
+        return _response(Problem(400, "bad-key", str(error)))
+
+    @app.errorhandler(Misconfigured)
+    def misconfigured(error: Misconfigured) -> Response:
+        return _response(not_ready(str(error)))
+
+    @app.errorhandler(RedisError)
+    @app.errorhandler(KafkaException)
+    def away(error: Exception) -> Response:
+        log.warning("a server cannot be reached", reason=str(error))
+        return _response(not_ready(f"the state cannot be read now ({type(error).__name__})"))
+
+    @app.errorhandler(HTTPException)
+    def http(error: HTTPException) -> Response:
+        status = error.code or 500
+        detail = _ADVICE.get(status, error.description or error.name)
+        response = _response(Problem(status, error.name.lower().replace(" ", "-"), detail))
+        for name, value in error.get_headers(request.environ):
+            if name == "Allow":
+                response.headers[name] = value
+        return response
+
+    @app.errorhandler(Exception)
+    def bug(error: Exception) -> Response:
+        log.error("a request failed", exc_info=error, route=str(request.url_rule))
+        return _response(Problem(500, "internal", "this is our fault; tell us the X-Request-Id of this answer"))
+
+
+def _response(problem: Problem) -> Response:
+    body = {
+        "type": f"urn:streamstate:problem:{problem.kind}",
+        "title": problem.kind.replace("-", " ").capitalize(),
+        "status": problem.status,
+        "detail": problem.detail,
+        "instance": request.path,
+        **problem.members,
+    }
+    response = Response(msgspec.json.encode(body), problem.status, content_type="application/problem+json")
+    if problem.status == 503:
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return response

@@ -1,0 +1,43 @@
+"""The listening event, as all services read it."""
+
+from typing import Annotated
+
+import msgspec
+
+from streamstate.app import json_decoder
+from streamstate.errors import BadRecord
+from streamstate.keys import LONG_MAX
+
+Id = Annotated[int, msgspec.Meta(ge=0, le=LONG_MAX)]
+YEAR_9999_MS = 253_402_300_799_999
+Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=YEAR_9999_MS)]
+
+LISTENING_EVENTS = "listening-events"
+KINDS = ("artists", "albums", "tracks")
+"""The three kinds of things a user plays: topics of names, tables, charts and URL paths are called by these words."""
+
+
+class ListeningEvent(msgspec.Struct, gc=False, rename="camel"):
+    """One play. `timestamp` is the moment of the play, in milliseconds since 1970 (UTC)."""
+
+    user_id: Id
+    artist_id: Id
+    album_id: Id
+    track_id: Id
+    timestamp: Milliseconds
+
+    def ids(self) -> tuple[int, int, int]:
+        """The ids in the order of `KINDS`."""
+        return self.artist_id, self.album_id, self.track_id
+
+
+_decode = json_decoder(ListeningEvent)
+
+
+def decode_event(user_id: int, value: bytes | None) -> ListeningEvent:
+    """The event of a record; raises `BadRecord` or `msgspec.ValidationError` when it cannot be used."""
+    event = _decode(value)
+    if event.user_id != user_id:
+        msg = "the key is not the userId of the value"
+        raise BadRecord(msg)
+    return event

@@ -1,0 +1,1 @@
+"""One address for all services: each request goes straight to the instance that owns its key."""

@@ -1,0 +1,92 @@
+"""The profile of a user: what a play changes, and what is answered."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
+from streamstate.app import App, Found, Record, Source, View
+from streamstate.keys import LONG, sortable, unsortable
+from streamstate.state import Fields, Merge, Operation, Rank, Read, Top
+
+TOP = 10
+
+
+class Played(msgspec.Struct, rename="camel"):
+    """An artist, album or track and how often the user played it."""
+
+    id: int
+    count_plays: int
+
+
+class Profile(msgspec.Struct, rename="camel"):
+    """A user's plays in numbers. The top tens are ordered by plays, ties by id; instants are ISO 8601 in UTC."""
+
+    user_id: int
+    event_count: int
+    first_listening_event: str
+    last_listening_event: str
+    top_ten_artists: list[Played]
+    top_ten_albums: list[Played]
+    top_ten_tracks: list[Played]
+
+
+def fold(records: Sequence[Record[int, ListeningEvent]], _found: Found) -> Iterable[Operation]:
+    """Every operation is commutative, so the order of events does not matter."""
+    plays: defaultdict[int, list[ListeningEvent]] = defaultdict(list)
+    for record in records:
+        plays[record.key].append(record.value)
+    for user, events in plays.items():
+        times = [event.timestamp for event in events]
+        yield Merge(_user(user), add={"count": len(events)}, least={"first": min(times)}, most={"last": max(times)})
+        for kind, ids in zip(KINDS, zip(*(event.ids() for event in events), strict=True), strict=True):
+            yield Rank(_chart(user, kind), {sortable(item): count for item, count in Counter(ids).items()})
+
+
+def reads(user: int) -> Sequence[Read]:
+    return [Fields(_user(user)), *(Top(_chart(user, kind), TOP) for kind in KINDS)]
+
+
+def profile(user: int, values: Sequence[Any]) -> Profile | None:
+    """The profile without names, None for a user who never played anything."""
+    fields, *charts = values
+    if not fields:
+        return None
+    artists, albums, tracks = ([Played(unsortable(member), plays) for member, plays in chart] for chart in charts)
+    return Profile(user, fields["count"], instant(fields["first"]), instant(fields["last"]), artists, albums, tracks)
+
+
+def instant(milliseconds: int) -> str:
+    """ISO 8601 in UTC, with a fraction only where there is one."""
+    seconds, rest = divmod(milliseconds, 1000)
+    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{rest:03d}Z" if rest else f"{text}Z"
+
+
+def _user(user: int) -> str:
+    return f"user:{user}"
+
+
+def _chart(user: int, kind: str) -> str:
+    return f"user:{user}:{kind}"
+
+
+APP = App(
+    name="metrics",
+    sources=(Source(LISTENING_EVENTS, LONG, decode_event, fold),),
+    views=(
+        View(
+            name="metrics",
+            path="/v1/users/<key>/metrics",
+            summary="The plays of a user in numbers",
+            topic=LISTENING_EVENTS,
+            key=LONG,
+            reads=reads,
+            answer=profile,
+            answers=Profile,
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Artists, albums and tracks by id, and what each user played most recently, with names."""

@@ -1,0 +1,49 @@
+# What a developer types. Every target installs what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+SOURCES := libs services tests
+
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-clean test check fix bench
+
+help: ## list the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
+
+demo: $(INSTALLED) redis ## everything on this machine, fed and answering, until Ctrl-C (ONCE=1, LFM=folder)
+	@$(BIN)/python -m devkit.demo
+
+demo-clean: ## remove the demo's state (not what was downloaded)
+	rm -rf .demo
+
+test: $(INSTALLED) redis ## all tests, on a real Kafka, Redis and Spark that they start themselves
+	@$(BIN)/python -m pytest
+
+check: $(INSTALLED) ## ruff and mypy strict; changes nothing
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/ruff format --check $(SOURCES)
+	@$(BIN)/mypy
+
+fix: $(INSTALLED) ## let ruff mend what it can
+	@$(BIN)/ruff check --fix $(SOURCES)
+	@$(BIN)/ruff format $(SOURCES)
+
+bench: $(INSTALLED) redis ## measure ingest, freshness, reads and memory; writes docs/bench.md
+	@$(BIN)/python -m devkit.bench
+
+$(INSTALLED): requirements.txt libs/streamstate/pyproject.toml libs/devkit/pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "install Python 3.11 or newer, or name it: make PYTHON=python3.11"; exit 1; }
+	@command -v java >/dev/null || { echo "install Java 17 (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
+	@echo "installing the Python packages into $(VENV) (about a minute, once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/streamstate -e libs/devkit
+	@touch $@
+
+# RUNLEVEL keeps Debian from starting a server of its own.
+.PHONY: redis
+redis:
+	@command -v redis-server >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && echo "installing redis-server" && apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq redis-server >/dev/null; } \
+	  || { echo "install redis-server (Debian: apt-get install redis-server)"; exit 1; }

@@ -1,0 +1,108 @@
+"""`make demo`: everything on this machine, fed and answering, until Ctrl-C."""
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+from devkit.feed import Feed
+from devkit.lab import Lab, Plan, get
+from streamstate.errors import StreamStateError
+from streamstate.settings import load
+
+HOME, CACHE = Path(".demo"), Path(".cache")
+FOLDED_S = 300
+
+
+class DemoSettings(BaseSettings):
+    """What `make demo` takes from the environment."""
+
+    once: bool = Field(False, description="end after the profile is printed")
+    lfm: Path | None = Field(None, description="feed the LFM-1b files of this folder instead of the generator")
+    gateway_port: int = Field(8080, description="port of the gateway")
+    kafka_port: int = Field(9092, description="port of Kafka")
+    redis_port: int = Field(6379, description="port of Redis")
+    metrics_instances: int = Field(1, ge=1, le=8, description="instances of the metrics service")
+
+
+def main() -> int:
+    """The exit status: 0, or 1 when something failed, which is said in one line."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    lab: Lab | None = None
+    try:
+        settings = load(DemoSettings, "")
+        ports = (settings.gateway_port, settings.kafka_port, settings.redis_port)
+        lab = Lab(Plan(HOME, CACHE, *ports, {"metrics": settings.metrics_instances}), say)
+        lab.start()
+        show(lab, settings)
+    except KeyboardInterrupt:
+        say("stopping")
+    except StreamStateError as error:
+        sys.stderr.write(f"demo: {error}\n")
+        return 1
+    finally:
+        if lab is not None:
+            lab.stop()
+    return 0
+
+
+def show(lab: Lab, settings: DemoSettings) -> None:
+    """Feed, wait until all is folded, print a profile, and go on feeding unless `once` is set."""
+    feed = Feed(lab.kafka.bootstrap, HOME / "fed", settings.lfm)
+    feed.load(say)
+    say("folding")
+    wait_folded(lab)
+    user = 1
+    if settings.lfm is not None:
+        user = first_user(settings.lfm)
+    say(f"the profile of user {user}, from {lab.url}/v1/users/{user}")
+    sys.stdout.write(json.dumps(get(f"{lab.url}/v1/users/{user}"), indent=2, ensure_ascii=False) + "\n")
+    if settings.once:
+        return
+    say(look_next(lab, user))
+    for _ in feed.live():
+        lab.revive()
+
+
+def wait_folded(lab: Lab) -> None:
+    """Until the states have reached the topics' ends; raises `StreamStateError` with the reason after five minutes."""
+    lab.streams.wait_until(lambda: lab.behind() == 0, timeout=FOLDED_S)
+
+
+def look_next(lab: Lab, user: int) -> str:
+    """What else there is to see."""
+    first = lab.addresses["metrics"][0]
+    return f"""it goes on feeding until Ctrl-C. Look at
+  {lab.url}/v1/users/{user}/recent   the most recent plays, with names
+  {lab.url}/v1/artists/1             a name
+  {lab.url}/docs                     all paths
+  http://{first}/processors          who owns which partition
+  redis-cli -p {lab.redis.port} --scan --pattern '{{metrics:*}}:user:{user}*'   the state itself
+  {HOME}/*.log                       what the processes log"""
+
+
+def first_user(folder: Path) -> int:
+    """A user of the files."""
+    with next(folder.glob("LFM-1b_LEs*")).open() as events:
+        return int(events.readline().split("\t")[0])
+
+
+def say(line: str) -> None:
+    """One line of progress, with the time since the start."""
+    sys.stdout.write(f"[{time.monotonic() - _STARTED:5.1f} s] {line}\n")
+    sys.stdout.flush()
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+_STARTED = time.monotonic()
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,82 @@
+"""Records into Kafka, from the generator or from files, once: a restart finds them there."""
+
+import itertools
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from devkit import DevkitError, generator, lfm, topics
+from devkit.records import Event, Name
+from streamstate.kafka import producer, send_all
+
+SEED = 1
+USERS = 1_000
+BACKLOG = 30_000
+BACKLOG_MS = 30 * 24 * 3_600_000
+LIVE_PER_S = 200
+_SLICE = 50_000
+
+
+class Feed:
+    """One source of records. `marker` is the file that remembers what was fed to this Kafka."""
+
+    def __init__(self, bootstrap: str, marker: Path, folder: Path | None) -> None:
+        self._out = producer(bootstrap)
+        self._marker = marker
+        self._folder = folder
+        self._catalogue = generator.Catalogue.make(SEED)
+
+    def load(self, say: Callable[[str], None]) -> None:
+        """Names and past events, unless they are in Kafka already. Raises `DevkitError` when something else is."""
+        source = f"the files of {self._folder.resolve()}" if self._folder else f"the generator, seed {SEED}"
+        held = self._marker.read_text() if self._marker.exists() else ""
+        if held == source:
+            say(f"Kafka holds {source} already")
+            return
+        if held:
+            msg = f"Kafka holds {held.removeprefix('a part of ')}, maybe not all of it; run make demo-clean, then again"
+            raise DevkitError(msg)
+        self._marker.write_text(f"a part of {source}")
+        say(f"feeding {source}")
+        named = send_names(self._out, lfm.names(self._folder) if self._folder else generator.names(self._catalogue))
+        count = send_events(self._out, lfm.events(self._folder) if self._folder else self._past())
+        self._marker.write_text(source)
+        say(f"fed {named} names and {count} events")
+
+    def live(self) -> Iterator[int]:
+        """Feed at a steady pace, for as long as it is iterated; gives the number sent, each second.
+
+        Files have no live events.
+        """
+        now_ms = _now_ms
+        events = generator.events(self._catalogue, now_ms(), USERS, now_ms)
+        while True:
+            yield send_events(self._out, itertools.islice(events, LIVE_PER_S)) if self._folder is None else 0
+            time.sleep(1)
+
+    def _past(self) -> Iterator[Event]:
+        clock = generator.backlog(BACKLOG, BACKLOG_MS, _now_ms)
+        return itertools.islice(generator.events(self._catalogue, SEED, USERS, clock), BACKLOG)
+
+
+def send_events(out: Producer, events: Iterable[Event]) -> int:
+    """Send listening events, wait until Kafka has them, and return how many."""
+    pairs, count = iter(events), 0
+    while some := list(itertools.islice(pairs, _SLICE)):
+        count += send_all(out, ((topics.EVENTS, key, value, []) for key, value in some))
+    return count
+
+
+def send_names(out: Producer, names: Iterable[Name]) -> int:
+    """Send names to their topics, wait until Kafka has them, and return how many."""
+    by_topic: defaultdict[str, list[Event]] = defaultdict(list)
+    for topic, key, value in names:
+        by_topic[topic].append((key, value))
+    return send_all(out, ((topic, key, value, []) for topic, some in by_topic.items() for key, value in some))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,125 @@
+"""A real Kafka: one broker in KRaft mode, started from its jars."""
+
+import base64
+import logging
+import subprocess
+import uuid
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from devkit import DevkitError
+from devkit.process import LOCALHOST, Child, free_port, require_free_port
+from streamstate.spark.jars import java, retrieve
+
+VERSION = "4.1.1"
+_MAIN = f"kafka_2.13-{VERSION}.jar"
+# Without a logger, SLF4J drops the broker's reasons for not starting.
+_MODULES = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36")
+_LOGGING = tuple(
+    f"-Dorg.slf4j.simpleLogger.{setting}"
+    for setting in ("defaultLogLevel=warn", "showDateTime=true", "dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS")
+)
+# A broker that starts often and works little: the second compiler would cost more than it gives.
+_JVM = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true", *_LOGGING)
+_HEAP = ("-Xms128m", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+
+# Events carry their own time, years ago maybe: retention by time would delete them at once. A broker that was
+# killed is let in again when its last session has run out: a short one.
+_PROPERTIES = """process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller}
+advertised.listeners=PLAINTEXT://{host}:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={data}
+log.retention.ms=-1
+broker.session.timeout.ms=4000
+broker.heartbeat.interval.ms=1000
+auto.create.topics.enable=false
+group.initial.rebalance.delay.ms=0
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=8
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=8
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+log.cleaner.dedupe.buffer.size=16777216
+"""
+
+
+def fetch(directory: Path) -> None:
+    """Bring the broker's jars (43 MB, a minute) to `directory`, unless they are there. Raises `JarError`."""
+    if (directory / _MAIN).exists():
+        return
+    logging.getLogger(__name__).info("Kafka's jars come to %s; this takes about a minute, once", directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
+        brought = retrieve(_MODULES, Path(scratch), transitive=True).iterdir()
+        # The main jar last: when it is there, all are.
+        for jar in sorted(brought, key=lambda jar: jar.name == _MAIN):
+            jar.replace(directory / jar.name)
+
+
+class Kafka(Child):
+    """One broker on 127.0.0.1. A restart on the same folder keeps topics, records and groups."""
+
+    def __init__(self, directory: Path, port: int, jars: Path) -> None:
+        """Keep everything in `directory` but the jars: they are in `jars`. Raises `JarError` without Java."""
+        self._directory = directory.absolute()
+        self._port = port
+        self._jars = jars.absolute()
+        self._properties = self._directory / "server.properties"
+        self._java = (java(), *_JVM, "-cp", f"{self._jars}/*")
+        argv = (*self._java[:1], *_HEAP, *self._java[1:], "kafka.Kafka", str(self._properties))
+        super().__init__("Kafka", argv, self._directory / "kafka.log")
+
+    @property
+    def bootstrap(self) -> str:
+        """Its `bootstrap.servers`."""
+        return f"{LOCALHOST}:{self._port}"
+
+    def start(self) -> None:
+        """Start it and wait until it serves (about 5 s; a minute more for the jars the first time).
+
+        Raises `DevkitError` with the end of its log when it does not, and `JarError` without jars or Java.
+        """
+        require_free_port(self.name, self._port, "KAFKA_PORT")
+        fetch(self._jars)
+        self._configure()
+        super().start()
+        quick = {"log_level": 0, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 50}
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **quick})
+        self.wait_until(lambda: _serves(admin), timeout=60.0)
+
+    def _configure(self) -> None:
+        data = self._directory / "data"
+        self._directory.mkdir(parents=True, exist_ok=True)
+        settings = _PROPERTIES.format(host=LOCALHOST, port=self._port, controller=free_port(), data=data)
+        self._properties.write_text(settings)
+        if not (data / "meta.properties").exists():
+            cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+            options = ("--cluster-id", cluster, "--config", str(self._properties))
+            argv = (*self._java, "kafka.tools.StorageTool", "format", *options)
+            run = subprocess.run(argv, check=False, capture_output=True, text=True)
+            if run.returncode != 0:
+                msg = f"Kafka's folder {data} cannot be prepared; remove it and start again:\n{run.stderr}"
+                raise DevkitError(msg)
+
+
+def _serves(admin: AdminClient) -> bool:
+    # After a restart Kafka describes its partitions before it serves them: only reading an end tells.
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent-kafka leaves it without types
+    try:
+        topics = admin.list_topics(timeout=1.0).topics.items()
+        ends = {TopicPartition(name, number): latest for name, topic in topics for number in topic.partitions}
+        for end in admin.list_offsets(ends, request_timeout=5.0).values() if ends else ():
+            end.result()
+    except KafkaException:
+        return False
+    return True

@@ -1,0 +1,158 @@
+"""Everything on one machine: Kafka, Redis, the streams in one JVM, an API for each instance, and the gateway."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from devkit import topics
+from devkit.kafka import Kafka
+from devkit.process import LOCALHOST, Child, free_port, require_free_port
+from devkit.redis import Redis
+from streamstate.kafka import Topics
+from streamstate.settings import PREFIX
+from streamstate.spark import jars
+
+SERVICES = ("metrics", "names")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where things are kept, at which ports they listen, and how many instances of each service run.
+
+    `home` holds what a run leaves behind, `cache` what was downloaded.
+    """
+
+    home: Path
+    cache: Path
+    gateway_port: int
+    kafka_port: int
+    redis_port: int
+    instances: Mapping[str, int] = field(default_factory=dict)
+
+    def addresses(self) -> dict[str, list[str]]:
+        """An address for each instance of each service."""
+        return {name: [f"{LOCALHOST}:{free_port()}" for _ in range(self.instances.get(name, 1))] for name in SERVICES}
+
+
+class Lab:
+    """All the processes; `start` and `stop` do all of it, in order. `say` gets one line a step."""
+
+    def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._say = say
+        self.kafka = Kafka(plan.home / "kafka", plan.kafka_port, plan.cache / "kafka")
+        self.redis = Redis(plan.home / "redis", plan.redis_port)
+        self.addresses = plan.addresses()
+        self.url = f"http://{LOCALHOST}:{plan.gateway_port}"
+        self.streams = self._streams()
+        self.apis = [
+            self._gunicorn(service, f"{service}-{number}", at, {"ADVERTISE": at})
+            for service, some in self.addresses.items()
+            for number, at in enumerate(some)
+        ]
+        address = f"{LOCALHOST}:{plan.gateway_port}"
+        self.gateway = self._gunicorn("gateway", "gateway", address, self._gateway_settings())
+
+    @property
+    def children(self) -> list[Child]:
+        """In the order of their start."""
+        return [self.kafka, self.redis, self.streams, *self.apis, self.gateway]
+
+    def start(self) -> None:
+        """Start everything and wait until the gateway is ready. Raises `StreamStateError` with what to do."""
+        self.start_servers()
+        self._say("starting the streams (one Spark session for all) and the APIs")
+        self.streams.start()
+        for child in [*self.apis, self.gateway]:
+            child.start()
+        self.gateway.wait_until(lambda: answers(f"{self.url}/readyz"), timeout=60)
+
+    def start_servers(self) -> None:
+        """Kafka with its topics, and Redis."""
+        require_free_port("the gateway", self._plan.gateway_port, "GATEWAY_PORT")
+        require_free_port("Redis", self._plan.redis_port, "REDIS_PORT")
+        self._say("fetching what is missing: Spark's Kafka source")
+        jars.fetch(self._plan.cache / "spark")
+        self._say(f"starting Kafka on {self.kafka.bootstrap} (the first time it is fetched, about a minute)")
+        self.kafka.start()
+        topics.create(self.kafka.bootstrap)
+        self._say(f"starting Redis on {self.redis.url}")
+        self.redis.start()
+
+    def stop(self) -> None:
+        """Stop what runs, in reverse order."""
+        for child in reversed(self.children):
+            child.stop()
+
+    def revive(self) -> None:
+        """Start again what has died, as Kubernetes would."""
+        for child in self.children:
+            if not child.alive:
+                self._say(f"{child.name} has ended; starting it again (its log: {child.log})")
+                child.start()
+
+    def behind(self) -> int:
+        """How many records the states are behind the topics, over all services."""
+        counts = Topics(self.kafka.bootstrap)
+        behind = 0
+        for some in self.addresses.values():
+            found = get(f"http://{some[0]}/processors")
+            places = [(topic, p) for topic, count in found["topics"].items() for p in range(count)]
+            stored = {(t, one["partition"]): o for one in found["partitions"] for t, o in one["positions"].items()}
+            behind += sum(end - stored.get(place, 0) for place, end in counts.ends(places).items())
+        return behind
+
+    def _streams(self) -> Child:
+        hosted = [f"{name}={at}" for name, some in self.addresses.items() for at in some]
+        return Child(
+            "streams",
+            [sys.executable, "-m", "devkit.streams", *hosted],
+            self._plan.home / "streams.log",
+            self._environment(JARS=str(self._plan.cache / "spark"), CHECKPOINTS=str(_checkpoints(self._plan))),
+        )
+
+    def _gunicorn(self, service: str, name: str, address: str, settings: Mapping[str, str]) -> Child:
+        config = "python:streamstate.web.gunicorn_conf"
+        argv = [
+            sys.executable,
+            "-m",
+            "gunicorn",
+            "--config",
+            config,
+            "--bind",
+            address,
+            f"services.{service}.api:create()",
+        ]
+        return Child(name, argv, self._plan.home / f"{name}.log", self._environment(**settings))
+
+    def _gateway_settings(self) -> dict[str, str]:
+        return {"INSTANCES": json.dumps({name: ",".join(some) for name, some in self.addresses.items()})}
+
+    def _environment(self, **settings: str) -> dict[str, str]:
+        common = {"KAFKA": self.kafka.bootstrap, "REDIS": self.redis.url}
+        return {PREFIX + name: value for name, value in {**common, **settings}.items()}
+
+
+def get(url: str) -> Any:
+    """The JSON at `url`, problem or not. Raises urllib3's `HTTPError` when there is no answer."""
+    return urllib3.request("GET", url, timeout=5, retries=False).json()
+
+
+def answers(url: str) -> bool:
+    """Whether `url` answers 200."""
+    try:
+        return urllib3.request("GET", url, timeout=5, retries=False).status == 200
+    except HTTPError:
+        return False
+
+
+def _checkpoints(plan: Plan) -> Path:
+    """In memory where there is such a place; two labs do not share it."""
+    memory = Path("/dev/shm")  # noqa: S108, a folder of its own is made in it
+    return memory / f"streamstate-{plan.kafka_port}" if memory.is_dir() else plan.home / "checkpoints"

@@ -1,0 +1,130 @@
+"""A child process: a log file, a session of its own, a graceful end, and the end of its log when it fails."""
+
+import errno
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from devkit import DevkitError
+
+LOCALHOST = "127.0.0.1"
+
+
+class Child:
+    """A program that this process starts and ends; the terminal's Ctrl-C passes it by. For one thread."""
+
+    def __init__(
+        self,
+        name: str,
+        argv: Sequence[str],
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        """`name` is for errors, `log` takes the output (appended), `env` goes on top of this process's."""
+        self.name = name
+        self.log = log
+        self._argv = argv
+        self._env = {**os.environ, **(env or {})}
+        self._cwd = cwd
+        self._process: subprocess.Popen[bytes] | None = None
+        self._logged = 0
+
+    @property
+    def pid(self) -> int:
+        """Its process id, also that of its process group. Raises `DevkitError` when it was not started."""
+        if self._process is None:
+            msg = f"{self.name} is not started; call start() first"
+            raise DevkitError(msg)
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it and do not wait until it is ready. Raises `DevkitError` when it runs already or cannot."""
+        if self.alive:
+            msg = f"{self.name} runs already, as process {self.pid}; stop it first"
+            raise DevkitError(msg)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._logged = log.tell()
+            try:
+                self._process = subprocess.Popen(
+                    self._argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=self._env,
+                    cwd=self._cwd,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                msg = f"{self.name} cannot be started ({error}); check that {self._argv[0]} is installed"
+                raise DevkitError(msg) from error
+
+    def wait_until(self, ready: Callable[[], bool], timeout: float) -> None:
+        """Ask `ready` until it says yes, for `timeout` seconds.
+
+        When time is up or the child has ended, kills it and raises `DevkitError` with the end of the log.
+        """
+        deadline = time.monotonic() + timeout
+        while not ready():
+            if not self.alive:
+                self._fail("ended before it was ready")
+            if time.monotonic() > deadline:
+                self._fail(f"is not ready after {timeout:g} s")
+            time.sleep(0.05)
+
+    def stop(self, timeout: float = 15.0) -> None:
+        """Ask it to end (SIGTERM), wait up to `timeout` seconds, then kill what is left of its group."""
+        if self._process is not None:
+            self._process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout)
+            self.kill()
+
+    def kill(self) -> None:
+        """End it and its children at once (SIGKILL to its process group)."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def tail(self, lines: int = 20) -> str:
+        """The last `lines` lines that it has logged since its start."""
+        with self.log.open(encoding="utf-8", errors="replace") as log:
+            log.seek(self._logged)
+            return "".join(deque(log, lines)).rstrip()
+
+    def _fail(self, what: str) -> None:
+        self.kill()
+        msg = f"{self.name} {what}; the end of {self.log}:\n{self.tail() or '(nothing was logged)'}"
+        raise DevkitError(msg)
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 on which nothing listens at the moment."""
+    with socket.create_server((LOCALHOST, 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def require_free_port(name: str, port: int, variable: str) -> None:
+    """Raises `DevkitError` when `port`, which `name` wants and the setting `variable` names, is taken."""
+    try:
+        socket.create_server((LOCALHOST, port)).close()
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        advice = f"stop what listens there or set {variable} to another"
+        msg = f"{name}: port {port} ({variable}) is taken; {advice}"
+        raise DevkitError(msg) from error

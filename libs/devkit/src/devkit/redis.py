@@ -1,0 +1,52 @@
+"""A real Redis, set as a deployment's should be: it writes its file every second and never evicts a key."""
+
+import shutil
+from pathlib import Path
+
+from redis import Redis as Client
+from redis import RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from devkit import DevkitError
+from devkit.process import LOCALHOST, Child, require_free_port
+
+_SETTINGS = {"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "save": ""}
+
+
+class Redis(Child):
+    """One redis-server on 127.0.0.1. A restart on the same folder keeps the data."""
+
+    def __init__(self, directory: Path, port: int) -> None:
+        """Keep data and log in `directory`. Raises `DevkitError` when Redis is not installed."""
+        program = shutil.which("redis-server")
+        if program is None:
+            msg = "there is no redis-server on the PATH; install Redis (Debian: redis-server)"
+            raise DevkitError(msg)
+        self._directory = directory.absolute()
+        self.port = port
+        settings = {"bind": LOCALHOST, "port": str(port), "dir": str(self._directory), **_SETTINGS}
+        options = [part for name, value in settings.items() for part in (f"--{name}", value)]
+        super().__init__("Redis", [program, *options], self._directory / "redis.log")
+
+    @property
+    def url(self) -> str:
+        """Its address for `redis.from_url`, database 0."""
+        return f"redis://{LOCALHOST}:{self.port}/0"
+
+    def start(self) -> None:
+        """Start it and wait until it has loaded its data and answers.
+
+        Raises `DevkitError` with the end of its log when it does not.
+        """
+        require_free_port(self.name, self.port, "REDIS_PORT")
+        super().start()
+        with Client.from_url(self.url, socket_timeout=1.0, retry=Retry(NoBackoff(), 0)) as client:
+            self.wait_until(lambda: _answers(client), timeout=60.0)
+
+
+def _answers(client: Client) -> bool:
+    try:
+        return bool(client.ping())
+    except RedisError:
+        return False

@@ -1,0 +1,135 @@
+"""Child processes."""
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from devkit import DevkitError
+from devkit.process import Child, free_port, require_free_port
+
+STUBBORN = "trap '' TERM; echo deaf; while true; do sleep 0.1; done"
+Run = Callable[[str], Child]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """Starts a shell script and waits until it has written a line; ends it after the test."""
+    children: list[Child] = []
+
+    def started(script: str) -> Child:
+        child = Child("Thing", ["sh", "-c", script], tmp_path / "logs" / "thing.log")
+        children.append(child)
+        child.start()
+        child.wait_until(lambda: bool(child.tail()), timeout=5)
+        return child
+
+    yield started
+    for child in children:
+        child.kill()
+
+
+def gone(pid: int) -> bool:
+    """Whether the process has ended; the orphan of a killed parent may wait for init as a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_a_child_has_a_session_of_its_own(run: Run) -> None:
+    child = run("echo up; sleep 60")
+    assert os.getsid(child.pid) == child.pid != os.getsid(0)
+
+
+def test_stop_lets_it_end_by_itself(run: Run) -> None:
+    child = run("trap 'echo bye; exit 0' TERM; echo up; while true; do sleep 0.02; done")
+    child.stop()
+    assert not child.alive
+    assert child.tail() == "up\nbye"
+
+
+def test_stop_kills_what_does_not_listen(run: Run) -> None:
+    child = run(STUBBORN)
+    pid = child.pid
+    child.stop(timeout=0.2)
+    assert gone(pid)
+
+
+def test_kill_takes_its_children_along(run: Run) -> None:
+    child = run("sleep 60 & echo $!; wait")
+    grandchild = int(child.tail())
+    child.kill()
+    deadline = time.monotonic() + 2
+    while not gone(grandchild) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert gone(grandchild)
+
+
+def test_it_can_start_again_and_logs_on_but_the_tail_is_of_this_start(run: Run, tmp_path: Path) -> None:
+    child = run("echo up; sleep 60")
+    child.kill()
+    child.start()
+    child.wait_until(lambda: bool(child.tail()), timeout=5)
+    assert child.alive
+    assert child.tail() == "up"
+    assert (tmp_path / "logs" / "thing.log").read_text() == "up\nup\n"
+
+
+def test_a_second_start_is_refused(run: Run) -> None:
+    with pytest.raises(DevkitError, match="Thing runs already"):
+        run("echo up; sleep 60").start()
+
+
+def test_a_death_before_it_is_ready_shows_the_end_of_the_log(tmp_path: Path) -> None:
+    script = "for i in $(seq 30); do echo line $i; done; exit 3"
+    child = Child("Thing", ["sh", "-c", script], tmp_path / "log")
+    child.start()
+    with pytest.raises(DevkitError, match="Thing ended before it was ready") as error:
+        child.wait_until(lambda: False, timeout=5)
+    assert str(error.value).endswith("\n".join(["", *(f"line {i}" for i in range(11, 31))]))
+    assert "line 10\n" not in str(error.value)
+
+
+def test_one_that_is_not_ready_in_time_is_ended(run: Run) -> None:
+    child = run("echo up; sleep 60")
+    pid = child.pid
+    with pytest.raises(DevkitError, match=r"Thing is not ready after 0\.1 s"):
+        child.wait_until(lambda: False, timeout=0.1)
+    assert gone(pid)
+
+
+def test_a_program_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DevkitError, match="check that /no/such/program is installed"):
+        Child("Thing", ["/no/such/program"], tmp_path / "log").start()
+
+
+def test_env_and_cwd_reach_the_child(tmp_path: Path) -> None:
+    code = "import os; print(os.environ['COLOUR'], os.getcwd(), 'PATH' in os.environ)"
+    child = Child("Thing", [sys.executable, "-c", code], tmp_path / "log", {"COLOUR": "red"}, tmp_path)
+    child.start()
+    child.wait_until(lambda: not child.alive, timeout=5)
+    assert child.tail() == f"red {tmp_path} True"
+
+
+def test_a_taken_port_says_which_setting_to_change() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(DevkitError, match=rf"Kafka: port {port} \(KAFKA_PORT\) .*set KAFKA_PORT"):
+            require_free_port("Kafka", port, "KAFKA_PORT")
+
+
+def test_a_free_port_passes() -> None:
+    require_free_port("Kafka", free_port(), "KAFKA_PORT")
+
+
+def test_before_its_start_a_child_has_no_pid(tmp_path: Path) -> None:
+    child = Child("Thing", ["true"], tmp_path / "log")
+    child.stop()
+    assert not child.alive
+    with pytest.raises(DevkitError, match=r"call start\(\) first"):
+        _ = child.pid

@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/installed
 SOURCES := libs services tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test check fix bench
+.PHONY: help demo demo-clean test check docs fix bench
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -24,6 +24,9 @@ check: $(INSTALLED) ## ruff and mypy strict; changes nothing
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/ruff format --check $(SOURCES)
 	@$(BIN)/mypy
+
+docs: $(INSTALLED) ## make docs/reference.md from the source
+	@$(BIN)/python -m devkit.reference
 
 fix: $(INSTALLED) ## let ruff mend what it can
 	@$(BIN)/ruff check --fix $(SOURCES)

@@ -1,6 +1,7 @@
 """The gateway: one address for all services."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from streamstate.kafka import Topics
 from streamstate.keys import LONG
 from streamstate.settings import GatewaySettings, load
 from streamstate.web import openapi, problems
-from streamstate.web.answers import json, relay
+from streamstate.web.answers import asked_for_many, json, relay
 from streamstate.web.api import THREADS
 from streamstate.web.client import Instances
 from streamstate.web.deadline import Deadline
@@ -52,8 +53,15 @@ def build(settings: GatewaySettings, owners: Owners, router: Router) -> APIFlask
     _add_views(flask, settings, owners, router)
     _add_many(flask, settings, owners, router)
     _add_status(flask, owners)
-    openapi.describe(flask, [UserProfile], {path: [openapi.key_parameter(LONG)] for path in PROFILES})
-    documents.merge(flask, owners)
+    parameters = {path: [openapi.key_parameter(LONG)] for path in PROFILES}
+
+    @flask.before_request
+    def forget_document() -> None:
+        # APIFlask keeps its first document, but services may come later.
+        if request.path == documents.SPEC:
+            flask._spec = None
+
+    openapi.describe(flask, [UserProfile], parameters, partial(documents.merge, owners=owners))
     return flask
 
 
@@ -89,12 +97,12 @@ def _add_views(flask: APIFlask, settings: GatewaySettings, owners: Owners, route
 
 def _add_many(flask: APIFlask, settings: GatewaySettings, owners: Owners, router: Router) -> None:
     @flask.get(openapi.MANY)
-    @flask.doc(hide=True)
+    @flask.doc(**openapi.of_many())
     def many() -> Response:
         """Many keys of any views: each service is asked for its own."""
         deadline = Deadline.of_request(settings.deadline_ms)
         answers: dict[str, dict[str, Any]] = {name: {} for name in request.args}
-        for service, asked in owners.by_service(request.args.items(multi=True)).items():
+        for service, asked in owners.by_service(asked_for_many(owners.views())).items():
             for (name, text), found in router.many(service, asked, deadline).items():
                 answers[name][text] = found
         return json(answers, NAME)

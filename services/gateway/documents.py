@@ -3,7 +3,6 @@
 from typing import Any
 
 import msgspec
-from apiflask import APIFlask
 
 from services.gateway.owners import Owners
 from services.gateway.profile import UserProfile
@@ -22,16 +21,13 @@ def profile(name: str, summary: str) -> dict[str, Any]:
     }
 
 
-def merge(flask: APIFlask, owners: Owners) -> None:
-    """Add the paths and schemas of every service that answers to the document of `flask`; its own paths come first."""
-
-    @flask.spec_processor
-    def add(spec: dict[Any, Any] | str) -> dict[Any, Any] | str:
-        assert isinstance(spec, dict)
-        for service in owners.addresses:
-            other = msgspec.json.decode(owners.document(service, SPEC) or b"{}")
-            paths = {path: item for path, item in other.get("paths", {}).items() if path.startswith("/v1/")}
-            spec["paths"] = paths | spec["paths"]
-            schemas = spec.setdefault("components", {}).setdefault("schemas", {})
-            schemas |= other.get("components", {}).get("schemas", {})
-        return spec
+def merge(spec: dict[str, Any], owners: Owners) -> None:
+    """Add the paths and schemas of every service that answers to the gateway's document; its own paths come first."""
+    many: list[Any] = []
+    for service in owners.addresses:
+        other = msgspec.json.decode(owners.document(service, SPEC) or b"{}")
+        paths = {path: item for path, item in other.get("paths", {}).items() if path.startswith("/v1/")}
+        many += paths.pop(openapi.MANY, {}).get("get", {}).get("parameters", [])
+        spec["paths"] = paths | spec["paths"]
+        spec["components"]["schemas"] |= other.get("components", {}).get("schemas", {})
+    spec["paths"][openapi.MANY]["get"]["parameters"] = many

@@ -3,7 +3,7 @@
 import re
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -11,7 +11,7 @@ import structlog
 
 from streamstate.web.client import Instances, Unreachable
 from streamstate.web.deadline import Deadline
-from streamstate.web.problems import Problem, not_ready
+from streamstate.web.problems import Problem, bad_query, not_ready
 from streamstate.web.processors import PATH, Processors, ViewEntry
 
 log = structlog.get_logger()
@@ -72,23 +72,37 @@ class Owners:
 
     def find(self, path: str) -> tuple[str, ViewEntry, str]:
         """Service, view and key text of `path`; raises a 404 `Problem` when no service answers such a path."""
-        for service in self.addresses:
-            for pattern, view in self.service(service).patterns:
+        for service, known in self._candidates():
+            for pattern, view in known.patterns:
                 if match := pattern.fullmatch(path):
                     return service, view, match[1]
         raise Problem(404, "not-found", "no service answers this path; see /openapi.json for those that there are")
 
     def by_service(self, asked: Iterable[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
         """(View name, key text) by the service that has the view; raises a 400 `Problem` for a view that none has."""
-        homes = {view.name: service for service in self.addresses for view in self.service(service).processors.views}
         places: dict[str, list[tuple[str, str]]] = {}
         for name, text in asked:
-            if name not in homes:
-                raise Problem(
-                    400, "bad-query", f"name keys as repeated parameters, each called by a view: {', '.join(homes)}"
-                )
-            places.setdefault(homes[name], []).append((name, text))
+            places.setdefault(self._home(name), []).append((name, text))
         return places
+
+    def views(self) -> list[str]:
+        """The names of all views that are known."""
+        return [view.name for known in self._maps.values() for view in known.processors.views]
+
+    def _home(self, name: str) -> str:
+        for service, known in self._candidates():
+            if any(view.name == name for view in known.processors.views):
+                return service
+        raise bad_query(self.views())
+
+    def _candidates(self) -> Iterator[tuple[str, ServiceMap]]:
+        """The services that are known, then those that are not yet; raises a 503 `Problem` when some stay unknown."""
+        yield from list(self._maps.items())
+        for service in self.missing():
+            if found := self._look(service):
+                yield service, found
+        if missing := self.missing():
+            raise not_ready(f"no instance answers of: {', '.join(missing)}")
 
     def others(self, service: str, owner: str | None) -> list[str]:
         """The instances of `service` apart from `owner`."""

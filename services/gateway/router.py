@@ -15,6 +15,7 @@ from streamstate.web.openapi import MANY
 from streamstate.web.problems import Problem, not_ready
 from streamstate.web.processors import ViewEntry
 
+ATTEMPTS = 2
 Query = Sequence[tuple[str, str]]
 
 
@@ -59,16 +60,17 @@ class Router:
         return partition_of(codec.encode(codec.parse(text)), self._topics.partitions(view.topic))
 
     def _ask(self, service: str, owner: str | None, path: str, query: Query, deadline: Deadline) -> Answer:
-        """The owner's answer. A 421 says who it is by now; without the owner, another instance stands in."""
-        try:
-            if owner is not None:
-                answer = self._client.get(owner, path, deadline, query)
-                if answer.status != 421:
-                    return answer
+        """The owner's answer. A 421 says who it is by now; when that does not help, another instance stands in."""
+        for _ in range(ATTEMPTS if owner else 0):
+            try:
+                answer = self._client.get(str(owner), path, deadline, query)
+            except Unreachable:
                 self._owners.look_again()
-                return self._client.get(answer.json()["owner"], path, deadline, query)
-        except Unreachable:
+                break
+            if answer.status != 421:
+                return answer
             self._owners.look_again()
+            owner = answer.json()["owner"]
         return self._stand_in(service, owner, path, query, deadline)
 
     def _stand_in(self, service: str, owner: str | None, path: str, query: Query, deadline: Deadline) -> Answer:

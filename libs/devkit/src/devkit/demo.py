@@ -61,10 +61,11 @@ def show(lab: Lab, settings: DemoSettings) -> None:
     if settings.lfm is not None:
         user = first_user(settings.lfm)
     say(f"the profile of user {user}, from {lab.url}/v1/users/{user}")
-    sys.stdout.write(json.dumps(get(f"{lab.url}/v1/users/{user}"), indent=2, ensure_ascii=False) + "\n")
+    profile = get(f"{lab.url}/v1/users/{user}")
+    sys.stdout.write(json.dumps(profile, indent=2, ensure_ascii=False) + "\n")
     if settings.once:
         return
-    say(look_next(lab, user))
+    say(look_next(lab, user, profile["topTenArtists"][0]["id"]))
     for _ in feed.live():
         lab.revive()
 
@@ -74,12 +75,12 @@ def wait_folded(lab: Lab) -> None:
     lab.streams.wait_until(lambda: lab.behind() == 0, timeout=FOLDED_S)
 
 
-def look_next(lab: Lab, user: int) -> str:
+def look_next(lab: Lab, user: int, artist: int) -> str:
     """What else there is to see."""
     first = lab.addresses["metrics"][0]
     return f"""it goes on feeding until Ctrl-C. Look at
   {lab.url}/v1/users/{user}/recent   the most recent plays, with names
-  {lab.url}/v1/artists/1             a name
+  {lab.url}/v1/artists/{artist}   a name
   {lab.url}/docs                     all paths
   http://{first}/processors          who owns which partition
   redis-cli -p {lab.redis.port} --scan --pattern '{{metrics:*}}:user:{user}*'   the state itself

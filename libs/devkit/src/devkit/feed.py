@@ -37,7 +37,7 @@ class Feed:
             say(f"Kafka holds {source} already")
             return
         if held:
-            msg = f"Kafka holds {held.removeprefix('a part of ')}, maybe not all of it; run make demo-clean, then again"
+            msg = f"Kafka holds {held}, but {source} is asked for; run make demo-clean to start anew"
             raise DevkitError(msg)
         self._marker.write_text(f"a part of {source}")
         say(f"feeding {source}")

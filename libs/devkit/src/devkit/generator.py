@@ -75,15 +75,15 @@ def backlog(events: int, span_ms: int, now: Clock) -> Clock:
     return clock
 
 
-def events(catalogue: Catalogue, seed: int, users: int, clock: Clock) -> Iterator[records.Event]:
-    """Endless events of `users` users (ids from 1; the lower, the busier), some late, one in `BROKEN` broken.
+def events(catalogue: Catalogue, seed: int, users: int, clock: Clock, broken: int = BROKEN) -> Iterator[records.Event]:
+    """Endless events of `users` users (ids from 1; the lower, the busier), some late, one in `broken` broken (0: none).
 
     An event happened up to `LATE_MS` before `clock`, which is read once an event.
     """
     draw = np.random.default_rng(seed)
     listeners = _Listeners(catalogue, users, draw)
     while True:
-        faults = draw.integers(BROKEN * _FAULTS, size=_BLOCK).tolist()
+        faults = draw.integers(broken * _FAULTS, size=_BLOCK).tolist() if broken else [_FAULTS] * _BLOCK
         block = zip(*listeners.block(draw), _delays(draw), faults, strict=True)
         for user, track, delay, fault in block:
             artist, album = catalogue.homes[track]

@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,14 +51,14 @@ class Lab:
         self.redis = Redis(plan.home / "redis", plan.redis_port)
         self.addresses = plan.addresses()
         self.url = f"http://{LOCALHOST}:{plan.gateway_port}"
-        self.streams = self._streams()
+        self.streams = self.host(f"{name}={at}" for name, some in self.addresses.items() for at in some)
         self.apis = [
-            self._gunicorn(service, f"{service}-{number}", at, {"ADVERTISE": at})
+            self._api(service, f"{service}-{number}", at, ADVERTISE=at)
             for service, some in self.addresses.items()
             for number, at in enumerate(some)
         ]
         address = f"{LOCALHOST}:{plan.gateway_port}"
-        self.gateway = self._gunicorn("gateway", "gateway", address, self._gateway_settings())
+        self.gateway = self._api("gateway", "gateway", address, **self._gateway_settings())
 
     @property
     def children(self) -> list[Child]:
@@ -67,6 +68,10 @@ class Lab:
     def start(self) -> None:
         """Start everything and wait until the gateway is ready. Raises `StreamStateError` with what to do."""
         self.start_servers()
+        self.start_services()
+
+    def start_services(self) -> None:
+        """The streams, the APIs and the gateway, over servers that run."""
         self._say("starting the streams (one Spark session for all) and the APIs")
         self.streams.start()
         for child in [*self.apis, self.gateway]:
@@ -86,9 +91,12 @@ class Lab:
         self.redis.start()
 
     def stop(self) -> None:
-        """Stop what runs, in reverse order."""
-        for child in reversed(self.children):
-            child.stop()
+        """Stop what runs: first all that needs the servers, then these."""
+        users = [self.gateway, *self.apis, self.streams]
+        with ThreadPoolExecutor(len(users)) as executor:
+            list(executor.map(Child.stop, users))
+        self.redis.stop()
+        self.kafka.stop()
 
     def revive(self) -> None:
         """Start again what has died, as Kubernetes would."""
@@ -97,39 +105,36 @@ class Lab:
                 self._say(f"{child.name} has ended; starting it again (its log: {child.log})")
                 child.start()
 
-    def behind(self) -> int:
-        """How many records the states are behind the topics, over all services."""
+    def behind(self, *services: str) -> int:
+        """How many records the states of `services` (all when none is named) are behind their topics."""
         counts = Topics(self.kafka.bootstrap)
         behind = 0
-        for some in self.addresses.values():
-            found = get(f"http://{some[0]}/processors")
+        for service in services or self.addresses:
+            found = get(f"http://{self.addresses[service][0]}/processors")
             places = [(topic, p) for topic, count in found["topics"].items() for p in range(count)]
             stored = {(t, one["partition"]): o for one in found["partitions"] for t, o in one["positions"].items()}
             behind += sum(end - stored.get(place, 0) for place, end in counts.ends(places).items())
         return behind
 
-    def _streams(self) -> Child:
-        hosted = [f"{name}={at}" for name, some in self.addresses.items() for at in some]
+    def host(self, instances: Iterable[str]) -> Child:
+        """A process for the streams of `instances`, each a service=host:port."""
         return Child(
             "streams",
-            [sys.executable, "-m", "devkit.streams", *hosted],
+            [sys.executable, "-m", "devkit.streams", *instances],
             self._plan.home / "streams.log",
             self._environment(JARS=str(self._plan.cache / "spark"), CHECKPOINTS=str(_checkpoints(self._plan))),
         )
 
-    def _gunicorn(self, service: str, name: str, address: str, settings: Mapping[str, str]) -> Child:
+    def _api(self, service: str, name: str, address: str, **settings: str) -> Child:
+        app = f"services.{service}.api:create()"
+        return self.gunicorn(app, name, address, self._plan.home, self._environment(**settings))
+
+    @staticmethod
+    def gunicorn(app: str, name: str, address: str, home: Path, environment: Mapping[str, str]) -> Child:
+        """A process that serves the application which `app` makes, with our gunicorn settings."""
         config = "python:streamstate.web.gunicorn_conf"
-        argv = [
-            sys.executable,
-            "-m",
-            "gunicorn",
-            "--config",
-            config,
-            "--bind",
-            address,
-            f"services.{service}.api:create()",
-        ]
-        return Child(name, argv, self._plan.home / f"{name}.log", self._environment(**settings))
+        argv = [sys.executable, "-m", "gunicorn", "--config", config, "--bind", address, app]
+        return Child(name, argv, home / f"{name}.log", environment)
 
     def _gateway_settings(self) -> dict[str, str]:
         return {"INSTANCES": json.dumps({name: ",".join(some) for name, some in self.addresses.items()})}

@@ -56,6 +56,8 @@ class Source(Generic[K, V]):
     lookups: records → the table keys that the fold wants to know. Called before the fold, once a batch.
     fold: (records of one partition in offset order, what was found) → operations and records to emit. Pure, must not
         block; any cutting of the same records into batches must give the same state.
+    table: whether other sources look rows of this one up. When a state is built from nothing, tables are completed
+        first, so that what comes later finds them.
     """
 
     topic: str
@@ -63,6 +65,7 @@ class Source(Generic[K, V]):
     decode: Callable[[K, bytes | None], V]
     fold: Callable[[Sequence[Record[K, V]], Found], Iterable[Operation | Emit]]
     lookups: Callable[[Sequence[Record[K, V]]], Wanted] = nothing
+    table: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,11 @@ class App:
     @property
     def topics(self) -> tuple[str, ...]:
         return tuple(source.topic for source in self.sources)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The topics that others look up."""
+        return tuple(source.topic for source in self.sources if source.table)
 
     @property
     def dead_letters(self) -> str:

@@ -140,21 +140,26 @@ def dead_letters(
 
 
 def original_headers(bootstrap: str, source: tuple[str, int], offsets: Sequence[int]) -> dict[int, Headers]:
-    """The headers of the records at `offsets` (ascending), read from Kafka again.
+    """The headers of the records at `offsets` (ascending, not empty), read from Kafka again.
 
     Only dead letters need headers; carrying them through Spark for every record costs three times the whole decoding.
     A record that Kafka has deleted meanwhile is not in the answer.
     """
+    wanted, last = set(offsets), offsets[-1]
+    found: dict[int, Headers] = {}
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "streamstate-dead-letters", "enable.auto.commit": False, **_QUIET}
     )
-    found: dict[int, Headers] = {}
     try:
-        for offset in offsets:
-            consumer.assign([TopicPartition(*source, offset)])
-            message = consumer.poll(TIMEOUT_S)
-            if message is not None and message.error() is None and message.offset() == offset:
-                found[offset] = _listed(message.headers())
+        consumer.assign([TopicPartition(*source, offsets[0])])
+        at = offsets[0]
+        while at <= last and (messages := consumer.consume(1_000, TIMEOUT_S)):
+            for message in messages:
+                if error := message.error():
+                    raise KafkaException(error)
+                at = (message.offset() or 0) + 1
+                if message.offset() in wanted:
+                    found[at - 1] = _listed(message.headers())
     finally:
         consumer.close()
     return found

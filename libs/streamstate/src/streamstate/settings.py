@@ -4,6 +4,7 @@ Precedence: 1. an argument given in code, 2. the variable `STREAMSTATE_<NAME>`, 
 A value that does not fit stops the process with the variable's name and the reason.
 """
 
+import re
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,7 +37,7 @@ class StreamSettings(BaseSettings):
         200_000, ge=1_000, description="most records of a micro-batch, over all partitions of a service"
     )
     commit_records: int = Field(
-        10_000, ge=100, le=100_000, description="most records of one commit; a larger one keeps Redis busy for longer"
+        20_000, ge=100, le=100_000, description="most records of one commit; a larger one keeps Redis busy for longer"
     )
     session_timeout_ms: int = Field(
         10_000, ge=6_000, description="milliseconds after which the group gives a silent instance's partitions away"
@@ -93,9 +94,11 @@ def load(kind: type[S], prefix: str = PREFIX) -> S:
     try:
         return kind()
     except ValidationError as error:
-        wrong = [f"{prefix}{'_'.join(map(str, e['loc'])).upper()} ({e['msg']})" for e in error.errors()]
+        wrong = [f"{prefix}{str(e['loc'][0]).upper()} ({e['msg']})" for e in error.errors()]
         msg = f"change the environment: {'; '.join(wrong)}"
         raise Misconfigured(msg) from error
     except SettingsError as error:
-        msg = f"change the environment: {error}"
+        found = re.search(r'field "(\w+)"', str(error))
+        name = f"{prefix}{found[1].upper()}" if found else str(error)
+        msg = f"change the environment: {name} (not the JSON that is expected)"
         raise Misconfigured(msg) from error

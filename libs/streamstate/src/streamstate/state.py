@@ -17,7 +17,7 @@ class Put(msgspec.Struct, frozen=True, array_like=True, tag="put"):
     """Set `key` to one value."""
 
     key: str
-    value: str | bytes
+    value: str
 
 
 class Delete(msgspec.Struct, frozen=True, array_like=True, tag="delete"):
@@ -128,6 +128,10 @@ class Snapshot:
     targets: Mapping[str, int]
     counters: Mapping[str, int]
     values: Sequence[Any]
+
+    def complete(self, topic: str) -> bool:
+        """Whether the state has all that `topic` held when it was claimed with nothing stored."""
+        return self.positions.get(topic, 0) >= self.targets.get(topic, 0)
 
     @property
     def progress(self) -> float:

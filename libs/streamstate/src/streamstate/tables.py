@@ -26,7 +26,7 @@ def table(topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str]) -> So
         for key, value in last.items():
             yield Delete(row(topic, key)) if value is None else Put(row(topic, key), value)
 
-    return Source(topic, key, decode_or_tombstone, fold)
+    return Source(topic, key, decode_or_tombstone, fold, table=True)
 
 
 def look_up(app: App, store: Store, counts: Mapping[str, int], wanted: Wanted) -> Found:

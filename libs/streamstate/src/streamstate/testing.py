@@ -59,7 +59,7 @@ class MemoryStore:
         return Claim(partition, held.epoch, self._server, dict(held.positions))
 
     def commit(self, commit: Commit) -> None:
-        held = self._partitions.get(commit.claim.partition, _Partition())
+        held = self._partitions.get(commit.claim.partition, _Partition(epoch=-1))
         stored = held.positions.get(commit.topic)
         if (held.epoch, self._server, stored) != (commit.claim.epoch, commit.claim.server, commit.expected):
             msg = f"partition {commit.claim.partition} stands at {stored} in epoch {held.epoch} on {self._server}"
@@ -96,7 +96,7 @@ class MemoryStore:
 def _apply(keys: dict[str, Any], operation: Operation) -> None:
     match operation:
         case Put(key, value):
-            keys[key] = value.encode() if isinstance(value, str) else value
+            keys[key] = value.encode()
         case Delete(key):
             keys.pop(key, None)
         case Merge(key, add, least, most):

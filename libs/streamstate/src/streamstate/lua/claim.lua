@@ -2,8 +2,8 @@
 -- Returns {epoch, run id of the server, topic, offset, topic, offset ...} with '' where no offset is stored.
 local tag, call = KEYS[1], redis.call
 local time = call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
--- At least the time: the epoch rises even over a store that was emptied in between.
+local now = time[1] * 1000000 + time[2]
+-- At least the time (microseconds): the epoch rises even over a store that was emptied in between.
 local epoch = string.format('%.0f', math.max(now, (tonumber(call('HGET', tag, 'epoch') or nil) or 0) + 1))
 call('HSET', tag, 'owner', ARGV[1], 'epoch', epoch)
 local answer = {epoch, (string.match(call('INFO', 'server'), 'run_id:(%w+)'))}

@@ -9,29 +9,39 @@ if (held[1] or '') ~= epoch or (held[2] or '') ~= expected or run ~= server then
   return {0, held[1] or '', held[2] or '', run}
 end
 
-local function whole(number) return string.format('%.0f', number) end
+local PIECE = 1000
+
+local function merged(was, add, least, most)
+  local now = was
+  if add then now = (now or 0) + add end
+  if least and (not now or least < now) then now = least end
+  if most and (not now or most > now) then now = most end
+  return now
+end
 
 local apply = {
   put = function(key, op) call('SET', key, op[3]) end,
   delete = function(key) call('DEL', key) end,
   merge = function(key, op)
-    local names, changes = {}, {}
+    local names = {}
     for how = 3, 5 do
       for name in pairs(op[how]) do names[#names + 1] = name end
     end
-    if #names == 0 then return end
-    local old = call('HMGET', key, unpack(names))
-    for i, name in ipairs(names) do
-      local was, add, least, most = tonumber(old[i] or nil), op[3][name], op[4][name], op[5][name]
-      local now = add and (was or 0) + add
-        or least and ((was and was <= least) and was or least)
-        or ((was and was >= most) and was or most)
-      if now ~= was then
-        changes[#changes + 1] = name
-        changes[#changes + 1] = whole(now)
+    -- In pieces, since Lua passes only so many arguments.
+    for first = 1, #names, PIECE do
+      local last = math.min(first + PIECE - 1, #names)
+      local old, changes = call('HMGET', key, unpack(names, first, last)), {}
+      for i = first, last do
+        local name = names[i]
+        local was = tonumber(old[i - first + 1] or nil)
+        local now = merged(was, op[3][name], op[4][name], op[5][name])
+        if now ~= was then
+          changes[#changes + 1] = name
+          changes[#changes + 1] = string.format('%.0f', now)
+        end
       end
+      if #changes > 0 then call('HSET', key, unpack(changes)) end
     end
-    if #changes > 0 then call('HSET', key, unpack(changes)) end
   end,
   -- Scores are stored negated: Redis then orders ties by member, ascending.
   rank = function(key, op)

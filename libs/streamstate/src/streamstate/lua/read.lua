@@ -3,8 +3,8 @@ local tag, call = KEYS[1], redis.call
 local read = {
   value = function(key) return call('GET', key) end,
   fields = function(key) return call('HGETALL', key) end,
-  top = function(key, n) return call('ZRANGE', key, 0, n - 1, 'WITHSCORES') end,
-  newest = function(key, n) return call('ZRANGE', key, 0, n - 1, 'REV', 'WITHSCORES') end,
+  top = function(key, n) return n < 1 and {} or call('ZRANGE', key, 0, n - 1, 'WITHSCORES') end,
+  newest = function(key, n) return n < 1 and {} or call('ZRANGE', key, 0, n - 1, 'REV', 'WITHSCORES') end,
 }
 local answers = {call('HGETALL', tag)}
 for i, wanted in ipairs(cmsgpack.unpack(ARGV[1])) do

@@ -75,7 +75,7 @@ class Stream:
         joined = False
         while not self._stopping.is_set():
             try:
-                counts = {topic: self._topics.partitions(topic) for topic in self._app.topics}
+                counts = self._counts()
                 if not joined:
                     self._membership.start(max(counts, key=lambda topic: counts[topic]))
                     joined = True
@@ -94,17 +94,27 @@ class Stream:
             self._partitions.changed.wait(PAUSE_S)
             return
         claims = self._claim(held, counts)
+        building = self._incomplete_tables(counts)
+        topics = building or self._app.topics
         checkpoint = self._checkpoint()
-        query = self._start(claims, counts, checkpoint)
-        self._log.info("folding", partitions=sorted(held))
+        query = self._start(claims, {topic: counts[topic] for topic in topics}, checkpoint)
+        self._log.info("folding", partitions=sorted(held), topics=topics)
         try:
             while not (self._stopping.is_set() or self._partitions.changed.is_set()):
                 if query.awaitTermination(PAUSE_S):  # type: ignore[arg-type]  # seconds may be a fraction
                     return
                 self._show_offsets(held)
+                if building and not self._incomplete_tables(counts):
+                    return
         finally:
             query.stop()
             shutil.rmtree(checkpoint, ignore_errors=True)
+
+    def _incomplete_tables(self, counts: dict[str, int]) -> tuple[str, ...]:
+        """The tables, when one of them is still being built in some partition, whoever owns it."""
+        snapshots = self._store.read({partition: [] for partition in range(max(counts.values()))}).values()
+        complete = all(one.complete(topic) for one in snapshots for topic in self._app.tables)
+        return () if complete else self._app.tables
 
     def _claim(self, held: frozenset[int], counts: dict[str, int]) -> dict[int, Claim]:
         ends = self._topics.ends((topic, p) for topic, count in counts.items() for p in held if p < count)
@@ -118,12 +128,12 @@ class Stream:
     def _start(self, claims: dict[int, Claim], counts: dict[str, int], checkpoint: str) -> StreamingQuery:
         offsets: dict[str, dict[str, int]] = {}
         for partition, claim in claims.items():
-            for topic in self._app.topics:
-                if partition < counts[topic]:
+            for topic, count in counts.items():
+                if partition < count:
                     offsets.setdefault(topic, {})[str(partition)] = claim.positions.get(topic, _EARLIEST)
         settings = self._settings
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
-        job = Job(self._app, claims, counts, settings.kafka, settings.redis, settings.redis_timeout_s)
+        job = Job(self._app, claims, self._counts(), settings.kafka, settings.redis, settings.redis_timeout_s)
         assigned = {topic: [int(partition) for partition in parts] for topic, parts in offsets.items()}
         rows = (
             self._spark.readStream.format("kafka")
@@ -147,6 +157,9 @@ class Stream:
             .option("checkpointLocation", checkpoint)
             .start()
         )
+
+    def _counts(self) -> dict[str, int]:
+        return {topic: self._topics.partitions(topic) for topic in self._app.topics}
 
     def _checkpoint(self) -> str:
         """An empty folder: the truth is in the store, and a query that starts anew starts there."""

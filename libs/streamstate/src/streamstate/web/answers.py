@@ -1,7 +1,9 @@
 """Answers to views: from the state, by the owner of the key's partition."""
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 from flask import Response, request
@@ -13,8 +15,7 @@ from streamstate.settings import ApiSettings
 from streamstate.state import Read, Snapshot, Store
 from streamstate.web.client import DIRECT, SERVED_BY, Answer, Instances, Unreachable
 from streamstate.web.deadline import Deadline
-from streamstate.web.openapi import MOST_KEYS
-from streamstate.web.problems import Problem, not_ready, not_the_owner, unknown_key
+from streamstate.web.problems import MOST_KEYS, RETRY_AFTER_S, bad_query, not_ready, not_the_owner, unknown_key
 from streamstate.web.telemetry import Telemetry
 
 STANDBY = "standby"
@@ -56,6 +57,7 @@ class Answers:
 
     def many(self) -> Response:
         """The answers for many keys of one or several views: `{view: {key: answer or null}}`."""
+        Deadline.of_request(self._deadline_ms)
         places: dict[int, list[tuple[View[Any], str, Any]]] = defaultdict(list)
         for view, text, key in self._asked():
             places[self._partition(view, key)].append((view, text, key))
@@ -74,10 +76,9 @@ class Answers:
 
     def _asked(self) -> list[tuple[View[Any], str, Any]]:
         views = {view.name: view for view in self._app.views}
-        asked = list(request.args.items(multi=True))
-        if not 0 < len(asked) <= MOST_KEYS or any(name not in views for name, _ in asked):
-            detail = f"name 1 to {MOST_KEYS} keys as repeated parameters, each called by its view: {', '.join(views)}"
-            raise Problem(400, "bad-query", detail)
+        asked = asked_for_many(views)
+        if any(name not in views for name, _ in asked):
+            raise bad_query(views)
         return [(views[name], text, views[name].key.parse(text)) for name, text in asked]
 
     def _partition(self, view: View[Any], key: Any) -> int:
@@ -95,9 +96,17 @@ class Answers:
         """The owner's answer to this request, None when it cannot be reached."""
         self._telemetry.forwarded.inc()
         try:
-            return self._instances.get(owner, request.path, deadline, list(request.args.items(multi=True)))
+            return self._instances.get(owner, quote(request.path), deadline, list(request.args.items(multi=True)))
         except Unreachable:
             return None
+
+
+def asked_for_many(views: Iterable[str]) -> list[tuple[str, str]]:
+    """(View name, key text) of this request; raises a 400 `Problem` when there are none, or too many."""
+    asked = list(request.args.items(multi=True))
+    if not 0 < len(asked) <= MOST_KEYS:
+        raise bad_query(views)
+    return asked
 
 
 def require_ready(partition: int, snapshot: Snapshot) -> None:
@@ -119,4 +128,6 @@ def relay(answer: Answer) -> Response:
     """Another instance's answer, as it is."""
     response = Response(answer.body, answer.status, content_type=answer.content_type)
     response.headers[SERVED_BY] = answer.served_by
+    if answer.status == 503:
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return response

@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError, ProtocolError
-from urllib3.util.retry import Retry
 
 from streamstate.web.deadline import HEADER as DEADLINE_HEADER
 from streamstate.web.deadline import Deadline
@@ -43,7 +42,7 @@ class Instances:
     """Connections to instances by address (host:port). Safe for threads."""
 
     def __init__(self, threads: int) -> None:
-        self._pool = urllib3.PoolManager(num_pools=64, maxsize=threads, retries=Retry(0, redirect=False))
+        self._pool = urllib3.PoolManager(num_pools=64, maxsize=threads, retries=False)
 
     def get(
         self, address: str, path: str, deadline: Deadline, query: Sequence[tuple[str, str]] = (), *, direct: bool = True
@@ -67,7 +66,7 @@ class Instances:
         headers = {DEADLINE_HEADER: str(max(1, int(left * 1000)))} | ({DIRECT: "1"} if direct else {})
         timeout = urllib3.Timeout(connect=min(CONNECT_S, left), read=left)
         try:
-            found = self._pool.request("GET", url, headers=headers, timeout=timeout)
+            found = self._pool.request("GET", url, headers=headers, timeout=timeout, redirect=False)
         except ProtocolError:
             raise
         except HTTPError as error:

@@ -1,6 +1,6 @@
 """The OpenAPI document: from the views and the types of their answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -8,9 +8,9 @@ from apiflask import APIFlask
 
 from streamstate.app import View
 from streamstate.keys import LONG, LONG_MAX, TEXT_MAX_BYTES, KeyCodec
+from streamstate.web.problems import MOST_KEYS
 
 MANY = "/v1/many"
-MOST_KEYS = 200
 _REF = "#/components/schemas/{name}"
 _PROBLEM = {
     "type": "object",
@@ -37,6 +37,8 @@ def application(service: str) -> APIFlask:
     flask = APIFlask(f"streamstate.{service}", title=service, version="1", json_errors=False)
     flask.config["OPENAPI_VERSION"] = "3.1.0"
     flask.config["AUTO_404_RESPONSE"] = False
+    # An empty key is an error, not a redirect.
+    flask.url_map.merge_slashes = False
     return flask
 
 
@@ -86,8 +88,13 @@ def responses(schema: dict[str, Any], problems: dict[int, str]) -> dict[int, Any
     }
 
 
-def describe(flask: APIFlask, shapes: Sequence[type], parameters: Mapping[str, list[dict[str, Any]]]) -> None:
-    """Add the schemas of the answers, and the parameters of paths (with `<key>` in them), to the document."""
+def describe(
+    flask: APIFlask,
+    shapes: Sequence[type],
+    parameters: Mapping[str, list[dict[str, Any]]],
+    further: Callable[[dict[str, Any]], None] = lambda _spec: None,
+) -> None:
+    """Add the schemas of the answers, the parameters of paths (with `<key>` in them) and what is said `further`."""
     _, schemas = msgspec.json.schema_components(list(dict.fromkeys(shapes)), ref_template=_REF)
 
     @flask.spec_processor
@@ -96,6 +103,7 @@ def describe(flask: APIFlask, shapes: Sequence[type], parameters: Mapping[str, l
         spec.setdefault("components", {}).setdefault("schemas", {}).update(schemas)
         for path, wanted in parameters.items():
             spec["paths"][path.replace("<key>", "{key}")]["get"]["parameters"] = wanted
+        further(spec)
         return spec
 
 

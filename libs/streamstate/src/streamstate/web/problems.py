@@ -1,5 +1,6 @@
 """Errors as answers: problem+json (RFC 9457), one handler for all, each with a next step."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -15,6 +16,8 @@ from streamstate.errors import BadKey, Misconfigured, StreamStateError
 log = structlog.get_logger()
 
 RETRY_AFTER_S = 1
+MOST_KEYS = 200
+"""The most keys of one request."""
 
 
 class Problem(StreamStateError):
@@ -40,6 +43,11 @@ def not_the_owner(partition: int, owner: str) -> Problem:
     return Problem(
         421, "not-the-owner", f"ask {owner}, which owns the key's partition", partition=partition, owner=owner
     )
+
+
+def bad_query(views: Iterable[str]) -> Problem:
+    detail = f"name 1 to {MOST_KEYS} keys as repeated parameters, each called by its view: {', '.join(views)}"
+    return Problem(400, "bad-query", detail)
 
 
 def deadline_passed() -> Problem:

@@ -4,6 +4,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import structlog
 from apiflask import APIFlask
@@ -24,28 +25,44 @@ _REQUEST_ID_FORM = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _SLOW_S = 1.0
 
 
-class Telemetry:
-    """The metrics of one process, labelled with its service.
+class Definition(NamedTuple):
+    """A metric: its name, its labels, and what it means or what to do about it."""
 
-    streamstate_requests_total{service, route, status}: requests answered.
-    streamstate_request_seconds{service, route}: how long they took; watch the 0.99 quantile.
-    streamstate_forwarded_requests_total{service}: requests that came to an instance which does not own their key; a
-        steady rise says that a caller does not know the owners.
-    """
+    name: str
+    labels: tuple[str, ...]
+    meaning: str
+
+
+REQUESTS = Definition("streamstate_requests_total", ("service", "route", "status"), "requests answered")
+SECONDS = Definition("streamstate_request_seconds", ("service", "route"), "how long they took, a histogram")
+FORWARDED = Definition(
+    "streamstate_forwarded_requests_total",
+    ("service",),
+    "requests for keys of another instance, passed on; a steady rise says that a caller does not know the owners",
+)
+OFFSET = Definition("streamstate_offset", ("service", "topic", "partition"), "the next offset of the state")
+DEAD_LETTERS = Definition(
+    "streamstate_dead_letters_total",
+    ("service", "partition"),
+    "records that could not be used; read them in <service>-dlq",
+)
+MISPLACED_KEYS = Definition(
+    "streamstate_misplaced_keys_total",
+    ("service", "partition"),
+    "keys that another partitioner than murmur2 placed; set partitioner=murmur2_random in that producer",
+)
+METRICS = (REQUESTS, SECONDS, FORWARDED, OFFSET, DEAD_LETTERS, MISPLACED_KEYS)
+
+
+class Telemetry:
+    """What a process counts of its own requests."""
 
     def __init__(self, service: str) -> None:
         self.service = service
         self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "streamstate_requests", "Requests answered", ["service", "route", "status"], registry=self.registry
-        )
-        self._seconds = Histogram(
-            "streamstate_request_seconds", "Seconds to answer", ["service", "route"], registry=self.registry
-        )
-        forwarded = Counter(
-            "streamstate_forwarded_requests", "Requests passed on to the owner", ["service"], registry=self.registry
-        )
-        self.forwarded = forwarded.labels(service)
+        self._requests = Counter(*_positional(REQUESTS), registry=self.registry)
+        self._seconds = Histogram(*_positional(SECONDS), registry=self.registry)
+        self.forwarded = Counter(*_positional(FORWARDED), registry=self.registry).labels(service)
 
     def install(self, app: APIFlask) -> None:
         """Count and time every request of `app`, give it an id, and serve `/metrics`."""
@@ -81,36 +98,29 @@ class Telemetry:
 
 
 class PartitionCollector(Collector):
-    """What the state itself says, read at each scrape: these counts are as exact as the state.
-
-    streamstate_offset{service, topic, partition}: the next offset.
-    streamstate_dead_letters_total, streamstate_misplaced_keys_total{service, partition}: records that could not be
-        used, and keys that another partitioner placed (set `partitioner=murmur2_random` in that producer).
-    """
+    """What the state itself says, read at each scrape: these counts are as exact as the state."""
 
     def __init__(self, app: App, store: Store, topics: Topics) -> None:
         self._app = app
-        self._service = app.name
         self._store = store
         self._topics = topics
 
     def collect(self) -> Iterator[Metric]:
-        offset = GaugeMetricFamily("streamstate_offset", "Next offset", labels=["service", "topic", "partition"])
+        service = self._app.name
+        offset = GaugeMetricFamily(OFFSET.name, OFFSET.meaning, labels=OFFSET.labels)
         counters = {
-            DEAD: CounterMetricFamily(
-                "streamstate_dead_letters", "Records that could not be used", labels=["service", "partition"]
-            ),
-            MISPLACED: CounterMetricFamily(
-                "streamstate_misplaced_keys",
-                "Keys in another partition than murmur2's",
-                labels=["service", "partition"],
-            ),
+            name: CounterMetricFamily(definition.name, definition.meaning, labels=definition.labels)
+            for name, definition in ((DEAD, DEAD_LETTERS), (MISPLACED, MISPLACED_KEYS))
         }
         partitions = range(self._topics.widest(self._app.topics))
         for partition, snapshot in self._store.read({p: [] for p in partitions}).items():
             for topic, position in snapshot.positions.items():
-                offset.add_metric([self._service, topic, str(partition)], position)
+                offset.add_metric([service, topic, str(partition)], position)
             for name, family in counters.items():
-                family.add_metric([self._service, str(partition)], snapshot.counters.get(name, 0))
+                family.add_metric([service, str(partition)], snapshot.counters.get(name, 0))
         yield offset
         yield from counters.values()
+
+
+def _positional(definition: Definition) -> tuple[str, str, tuple[str, ...]]:
+    return definition.name, definition.meaning, definition.labels

@@ -1,0 +1,74 @@
+"""Reads over HTTP by several clients at once, each on a kept-alive connection."""
+
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+CLIENTS = 16
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What the clients saw: answers a second, and milliseconds in the middle and for the slowest hundredth."""
+
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+
+
+def measure(address: str, paths: Sequence[str], seconds: float) -> Reads:
+    """Ask `paths` in turn for `seconds`. Raises `ConnectionError` when an answer is not 200."""
+    host, _, port = address.rpartition(":")
+    times: list[float] = []
+    failures: list[Exception] = []
+    end = time.monotonic() + seconds
+
+    def client(first: int) -> None:
+        try:
+            with socket.create_connection((host, int(port)), timeout=10) as connection:
+                for at in range(first, 10**9, CLIENTS):
+                    if time.monotonic() > end:
+                        return
+                    started = time.perf_counter()
+                    _ask(connection, paths[at % len(paths)])
+                    times.append(time.perf_counter() - started)
+        except OSError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return Reads(len(times) / seconds, percentile(times, 0.5) * 1000, percentile(times, 0.99) * 1000)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that is not below `share` (0 to 1) of `values`."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def _ask(connection: socket.socket, path: str) -> None:
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    found = b""
+    while b"\r\n\r\n" not in found:
+        found += _some(connection)
+    head, _, body = found.partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200"):
+        msg = f"{path} answered {head.splitlines()[0].decode()}"
+        raise ConnectionError(msg)
+    length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+    while len(body) < length:
+        body += _some(connection)
+
+
+def _some(connection: socket.socket) -> bytes:
+    some = connection.recv(65_536)
+    if not some:
+        msg = "the server closed the connection"
+        raise ConnectionError(msg)
+    return some

@@ -1,0 +1,57 @@
+"""`docs/reference.md`, made from the source: settings and metrics. `make docs` writes it."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic_settings import BaseSettings
+
+from devkit.demo import DemoSettings
+from streamstate.settings import PREFIX, ApiSettings, GatewaySettings, StreamSettings
+from streamstate.state import Operation, Read
+from streamstate.web.telemetry import METRICS
+
+PATH = Path("docs/reference.md")
+
+
+def text() -> str:
+    """The whole page."""
+    parts = [
+        "# Reference\n\nMade from the source by `make docs`.\n",
+        "## Settings of a stream\n",
+        _settings(StreamSettings, PREFIX),
+        "## Settings of an API\n",
+        _settings(ApiSettings, PREFIX),
+        "## Settings of the gateway\n",
+        _settings(GatewaySettings, PREFIX),
+        "## Settings of the demo\n",
+        _settings(DemoSettings, ""),
+        "## What a fold may write, and a view may read\n",
+        _table(("operation", "effect"), ((one.__name__, _first(one)) for one in Operation.__args__)),
+        _table(("read", "answer"), ((one.__name__, _first(one)) for one in Read.__args__)),
+        "## Metrics\n",
+        _table(("metric", "labels", "what"), ((f"`{m.name}`", ", ".join(m.labels), m.meaning) for m in METRICS)),
+    ]
+    return "\n".join(parts)
+
+
+def _settings(kind: type[BaseSettings], prefix: str) -> str:
+    rows = (
+        (f"`{prefix}{name.upper()}`", f"`{field.default}`", field.description or "")
+        for name, field in kind.model_fields.items()
+    )
+    return _table(("variable", "default", "what"), rows)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _first(kind: type) -> str:
+    """The docstring of `kind` in one line."""
+    return " ".join((kind.__doc__ or "").split())
+
+
+if __name__ == "__main__":
+    PATH.parent.mkdir(exist_ok=True)
+    PATH.write_text(text())

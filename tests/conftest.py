@@ -1,0 +1,17 @@
+"""The real servers that several folders of tests share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from devkit.process import free_port
+from devkit.redis import Redis
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    """A Redis for all tests: each uses an app name or a database of its own."""
+    server = Redis(tmp_path_factory.mktemp("redis"), free_port())
+    server.start()
+    yield server
+    server.stop()

@@ -1,0 +1,91 @@
+"""What the tests do to a lab and see of it from outside: feed, kill, wait, ask the gateway, read topics back."""
+
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import psutil
+import urllib3
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+
+from devkit.feed import send_events
+from devkit.lab import Lab
+from devkit.records import Event
+from streamstate.kafka import Topics
+
+SETTLED_S = 120
+
+
+@dataclass
+class Driving:
+    """A running lab, a producer into it, and an endless supply of seeded events."""
+
+    lab: Lab
+    out: Producer
+    events: Iterator[Event]
+    draw: Random
+
+    def feed(self, events: Iterable[Event]) -> None:
+        send_events(self.out, events)
+
+    def settle(self) -> None:
+        """Wait until every state has reached the ends of its topics."""
+        eventually(lambda: self.lab.behind() == 0, "the streams to catch up", SETTLED_S)
+
+    def get(self, path: str) -> urllib3.BaseHTTPResponse:
+        return urllib3.request("GET", f"{self.lab.url}{path}", timeout=10, retries=False)
+
+    def lines(self, url: str) -> list[str]:
+        """The text at `url`, line by line."""
+        return urllib3.request("GET", url, timeout=10, retries=False).data.decode().splitlines()
+
+    def read(self, topic: str) -> list[Message]:
+        """Every record of `topic`, partition by partition."""
+        return read(self.lab.kafka.bootstrap, topic)
+
+    def kill(self, part: str) -> None:
+        """kill -9 the driver, the JVM or a Python worker of the streams, at once."""
+        driver = psutil.Process(self.lab.streams.pid)
+        below = driver.children(recursive=True)
+        victims = {
+            "driver": [driver],
+            "jvm": [process for process in below if process.name() == "java"],
+            "worker": [process for process in below if process.ppid() != driver.pid and process.name() != "java"],
+        }
+        self.draw.choice(victims[part]).send_signal(signal.SIGKILL)
+
+
+def eventually(holds: Callable[[], bool], what: str, seconds: float = 30) -> None:
+    """Wait until `holds`; fails after `seconds`, naming `what` was waited for."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        time.sleep(0.1)
+
+
+def read(bootstrap: str, topic: str) -> list[Message]:
+    topics = Topics(bootstrap)
+    ends = topics.ends((topic, p) for p in range(topics.partitions(topic)))
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "test", "enable.partition.eof": True, "log_level": 0}
+    )
+    found: list[Message] = []
+    try:
+        for (name, partition), end in ends.items():
+            consumer.assign([TopicPartition(name, partition, 0)])
+            while consumer.position([TopicPartition(name, partition)])[0].offset < end:
+                message = consumer.poll(10)
+                assert message is not None, f"{topic} cannot be read"
+                if message.error() is not None:
+                    break
+                found.append(message)
+    finally:
+        consumer.close()
+    return found
+
+
+def headers(message: Message) -> dict[str, Any]:
+    return dict(message.headers() or [])

@@ -1,0 +1,92 @@
+"""Records that cannot be used: kept with where and why, while their neighbours are counted."""
+
+import json
+from typing import Any
+
+from devkit.topics import EVENTS
+from streamstate.keys import LONG, partition_of
+from tests.integration.driving import Driving, headers
+
+USER = 800_001
+KEY = LONG.encode(USER)
+
+
+def event(**changed: Any) -> bytes:
+    return json.dumps(
+        {"userId": USER, "artistId": 1, "albumId": 2, "trackId": 3, "timestamp": 1_000} | changed
+    ).encode()
+
+
+def without(field: str) -> bytes:
+    return json.dumps({k: v for k, v in json.loads(event()).items() if k != field}).encode()
+
+
+BROKEN: list[tuple[bytes | None, bytes | None]] = [
+    (KEY, None),
+    (KEY, b""),
+    (KEY, b"not JSON"),
+    (KEY, event()[:-1]),
+    (KEY, event() + b" {}"),
+    (KEY, b"[" + event() + b"]"),
+    (KEY, b"[" * 10_000),
+    (KEY, b"\xff\xfe"),
+    (KEY, b'{"userId": NaN}'),
+    (KEY, without("albumId")),
+    *((KEY, event(trackId=wrong)) for wrong in ("3", 3.0, 1e3, True, None, [3], -1, 2**63, 2**70)),
+    (KEY, event(timestamp=-1)),
+    (KEY, event(timestamp=2**60)),
+    (KEY, event(userId=USER + 1)),
+    (None, event()),
+    (b"", event()),
+    (KEY[4:], event()),
+    (KEY + b"x", event()),
+    (str(USER).encode(), event()),
+    (LONG.encode(USER + 1), event()),
+    (b"\xff" * 8, event(userId=-1)),
+]
+GOOD = [event(), event(trackId=2**63 - 1), event(artistId=0, more=[1, {"x": None}]), event(timestamp=2**40)]
+
+
+def test_broken_records_are_kept_and_their_neighbours_counted(driving: Driving) -> None:
+    partition = partition_of(KEY, 8)
+    for index, (key, value) in enumerate(BROKEN):
+        driving.out.produce(EVENTS, value, key, partition, headers=[("trace", str(index).encode())])
+        driving.out.produce(EVENTS, GOOD[index % len(GOOD)], KEY, partition)
+    driving.out.flush()
+    driving.settle()
+
+    assert driving.get(f"/v1/users/{USER}").json()["eventCount"] == len(BROKEN)
+    assert driving.get(f"/v1/users/{USER + 1}").status == 404
+    sources = {(m.partition(), m.offset()): m for m in driving.read(EVENTS)}
+    for service in ("metrics", "names"):
+        letters = {m.key(): m for m in driving.read(f"{service}-dlq") if b"trace" in {h.encode() for h in headers(m)}}
+        assert len(letters) == len(BROKEN)
+        for letter in letters.values():
+            found = headers(letter)
+            index = int(found["trace"])
+            key, value = BROKEN[index]
+            assert letter.value() == value
+            assert found.get("x-key") == key
+            assert found["x-service"].decode() == service
+            assert found["__streams.errors.message"]
+            place = int(found["__streams.errors.partition"]), int(found["__streams.errors.offset"])
+            assert letter.key() == f"{EVENTS}:{place[0]}:{place[1]}".encode()
+            assert headers(sources[place])["trace"] == found["trace"]
+
+
+def test_dead_letters_are_counted_in_the_state(driving: Driving) -> None:
+    address = driving.lab.addresses["metrics"][0]
+    lines = driving.lines(f"http://{address}/metrics")
+    counted = sum(float(line.split()[-1]) for line in lines if line.startswith("streamstate_dead_letters_total"))
+    assert counted == len({m.key() for m in driving.read("metrics-dlq")})
+
+
+def test_an_event_that_another_partitioner_placed_is_counted_and_reported(driving: Driving) -> None:
+    user = USER + 5
+    elsewhere = (partition_of(LONG.encode(user), 8) + 1) % 8
+    driving.out.produce(EVENTS, event(userId=user), LONG.encode(user), elsewhere)
+    driving.out.flush()
+    driving.settle()
+    lines = driving.lines(f"http://{driving.lab.addresses['metrics'][0]}/metrics")
+    found = [x for x in lines if x.startswith(f'streamstate_misplaced_keys_total{{partition="{elsewhere}"')]
+    assert [float(line.split()[-1]) for line in found] == [1.0]

@@ -1,0 +1,106 @@
+"""From Kafka to the answer: every profile equals a recount of the topic, whatever was killed on the way."""
+
+import json
+from itertools import islice
+
+import pytest
+import urllib3
+
+from devkit.lab import get
+from devkit.topics import ENRICHED, EVENTS, NAMES
+from streamstate.kafka import SOURCE_HEADER
+from tests.integration import recount
+from tests.integration.driving import Driving, eventually, headers
+
+EVENTS_A_KILL = 6_000
+
+
+def assert_recount_agrees(driving: Driving) -> None:
+    known = {kind: recount.names(driving.read(kind)) for kind in NAMES}
+    expected = recount.profiles(driving.read(EVENTS), known)
+    assert expected
+    for user, profile in expected.items():
+        found = driving.get(f"/v1/users/{user}").json()
+        assert found.pop("warnings") == []
+        assert found == profile
+
+
+def test_every_profile_equals_a_recount(driving: Driving) -> None:
+    assert_recount_agrees(driving)
+
+
+def test_a_user_of_whom_nothing_is_known(driving: Driving) -> None:
+    answer = driving.get("/v1/users/9999999")
+    assert answer.status == 404
+    assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+def test_each_instance_owns_half_and_is_asked_only_for_its_own(driving: Driving) -> None:
+    addresses = driving.lab.addresses["metrics"]
+    owned = {
+        f"{one['host']}:{one['port']}": one["partitions"]
+        for one in get(f"http://{addresses[0]}/processors")["instances"]
+    }
+    assert sorted(owned) == sorted(addresses)
+    assert [len(partitions) for partitions in owned.values()] == [4, 4]
+    assert sorted(p for partitions in owned.values() for p in partitions) == list(range(8))
+    for user in range(1, 100):
+        answer = driving.get(f"/v1/users/{user}/metrics")
+        assert answer.headers["Served-By"] in owned
+    for address in addresses:
+        metrics = urllib3.request("GET", f"http://{address}/metrics").data.decode()
+        assert 'streamstate_forwarded_requests_total{service="metrics"} 0.0' in metrics
+
+
+def test_an_instance_that_is_asked_for_anothers_key_passes_it_on(driving: Driving) -> None:
+    addresses = driving.lab.addresses["names"] + driving.lab.addresses["metrics"]
+    answers = [urllib3.request("GET", f"http://{at}/v1/users/1/metrics") for at in addresses[1:]]
+    assert [answer.status for answer in answers] == [200, 200]
+    assert len({answer.data for answer in answers}) == 1
+    assert len({answer.headers["Served-By"] for answer in answers}) == 1
+
+
+def test_recent_plays_come_with_names_newest_first(driving: Driving) -> None:
+    found = driving.get("/v1/users/1/recent").json()["recent"]
+    assert len(found) == 50
+    assert [one["timestamp"] for one in found] == sorted((one["timestamp"] for one in found), reverse=True)
+    known = recount.names(driving.read("tracks"))
+    assert [one["trackName"] for one in found] == [known.get(one["trackId"]) for one in found]
+
+
+def test_every_usable_event_is_published_with_names(driving: Driving) -> None:
+    places = {
+        f"{EVENTS}:{one.partition()}:{one.offset()}" for one in driving.read(EVENTS) if recount.usable(one) is not None
+    }
+    published = driving.read(ENRICHED)
+    assert {headers(one)[SOURCE_HEADER].decode() for one in published} == places
+    assert any(json.loads(one.value() or b"")["trackName"] for one in published)
+
+
+def test_a_name_that_changes_or_goes_shows_at_once(driving: Driving) -> None:
+    send = driving.out.produce
+    key = (1).to_bytes(8, "big")
+    send("artists", json.dumps({"id": 1, "name": "Renamed ✨"}).encode(), key)
+    driving.out.flush()
+    eventually(lambda: driving.get("/v1/artists/1").json().get("name") == "Renamed ✨", "the new name")
+    send("artists", None, key)
+    driving.out.flush()
+    eventually(lambda: driving.get("/v1/artists/1").status == 404, "the tombstone to delete the name")
+    found = driving.get("/v1/many?artists=1&artists=2&albums=1").json()
+    assert found["artists"]["1"] is None
+    assert found["artists"]["2"]["id"] == found["albums"]["1"]["id"] + 1 == 2
+
+
+@pytest.mark.parametrize(("part", "time"), [("driver", 1), ("worker", 1), ("jvm", 1), ("worker", 2), ("driver", 2)])
+def test_exact_after_kill(driving: Driving, part: str, time: int) -> None:
+    """kill -9 while the streams are folding, start again what died, and count; each time at another moment."""
+    driving.feed(islice(driving.events, time * EVENTS_A_KILL))
+    left = driving.draw.randrange(EVENTS_A_KILL)
+    eventually(lambda: driving.lab.behind() <= time * EVENTS_A_KILL + left, "the folding to be under way")
+    driving.kill(part)
+    driving.feed(islice(driving.events, EVENTS_A_KILL))
+    if part != "worker":
+        eventually(lambda: not driving.lab.streams.alive, f"the process to end without its {part}")
+    driving.lab.revive()
+    driving.settle()
+    assert_recount_agrees(driving)

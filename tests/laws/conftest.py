@@ -1,0 +1,63 @@
+"""The stores for which the laws hold, each with what may happen to its server."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+import redis
+
+from devkit.redis import Redis
+from streamstate.redis_store import RedisStore, connect
+from streamstate.state import Claim, Store
+from streamstate.testing import MemoryStore
+
+DATABASE = 9
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A store and two faults: `restart` gives a claim as an earlier run of the server gave it, `empty` is FLUSHALL."""
+
+    store: Store
+    restart: Callable[[Claim], Claim]
+    empty: Callable[[], object]
+
+
+@pytest.fixture(scope="session")
+def redis_client(redis_server: Redis) -> Iterator[redis.Redis]:
+    """A database that the laws have for themselves."""
+    client = connect(f"redis://127.0.0.1:{redis_server.port}/{DATABASE}", 10.0)
+    yield client
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def redis_store(redis_client: redis.Redis) -> Callable[[], RedisStore]:
+    """Makes stores with nothing in them."""
+    numbers = itertools.count()
+    return lambda: RedisStore(redis_client, f"law{next(numbers)}")
+
+
+def _memory() -> Subject:
+    store = MemoryStore()
+
+    def restart(claim: Claim) -> Claim:
+        store.restart()
+        return claim
+
+    return Subject(store, restart, store.empty)
+
+
+@pytest.fixture(params=["memory", "redis"])
+def subject(request: pytest.FixtureRequest) -> Subject:
+    if request.param == "memory":
+        return _memory()
+    make: Callable[[], RedisStore] = request.getfixturevalue("redis_store")
+    client: redis.Redis = request.getfixturevalue("redis_client")
+    return Subject(make(), lambda claim: replace(claim, server="0" * 40), client.flushdb)
+
+
+@pytest.fixture
+def store(subject: Subject) -> Store:
+    return subject.store

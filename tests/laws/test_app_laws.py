@@ -1,0 +1,157 @@
+"""What every app keeps to: the state follows from the records, however they come."""
+
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import services
+from streamstate.app import App
+from streamstate.errors import Fenced
+from streamstate.keys import LONG, LONG_MAX, partition_of
+from streamstate.processing import RawRecord
+from streamstate.testing import Driver, MemoryStore
+from tests.raw import name_json, plain, play_json
+
+PARTITIONS = 2
+COMMUTATIVE = ("metrics",)
+
+Pair = tuple[bytes | None, bytes | None]
+"""Key and value of a record."""
+
+ids = st.integers(0, 4) | st.sampled_from([LONG_MAX])
+plays = st.tuples(ids, ids, ids, ids, st.integers(0, 3) | st.integers(0, 2 * 10**12))
+labels = st.text(max_size=5, alphabet=st.characters(exclude_categories=["Cs"]))
+broken = st.sampled_from([b"", b"{", b"null", b"[]", b'{"userId": "1"}', b"\xff", b'{"id": 0}'])
+
+RECORDS: dict[str, st.SearchStrategy[Pair]] = {
+    "listening-events": plays.map(lambda play: (LONG.encode(play[0]), play_json(play))),
+    **{
+        topic: st.tuples(ids, st.none() | labels).map(
+            lambda pair: (LONG.encode(pair[0]), None if pair[1] is None else name_json(pair[0], pair[1]))
+        )
+        for topic in ("artists", "albums", "tracks")
+    },
+}
+"""A strategy of the records of each topic that an app reads; a new topic needs one here."""
+
+BAD: st.SearchStrategy[Pair] = st.tuples(ids.map(LONG.encode) | st.just(b"key"), broken)
+
+Records = dict[str, dict[int, list[RawRecord]]]
+"""By topic and partition, in offset order."""
+
+
+def apps() -> list[App]:
+    """The app of every service that has a model."""
+    models = [
+        importlib.import_module(f"services.{found.name}.model")
+        for found in pkgutil.iter_modules(services.__path__)
+        if found.ispkg and importlib.util.find_spec(f"services.{found.name}.model")
+    ]
+    return [model.APP for model in models if hasattr(model, "APP")]
+
+
+APPS = {app.name: app for app in apps()}
+
+
+def numbered(pairs: dict[str, list[Pair]]) -> Records:
+    """Records with partitions and offsets, with gaps as aborted transactions leave them."""
+    records: Records = {}
+    for topic, some in pairs.items():
+        places = records.setdefault(topic, {p: [] for p in range(PARTITIONS)})
+        for number, (key, value) in enumerate(some):
+            place = places[partition_of(key or b"", PARTITIONS)]
+            place.append((number * 2, 1_000 + number, key, value))
+    return records
+
+
+def pairs_of(app: App) -> st.SearchStrategy[dict[str, list[Pair]]]:
+    return st.fixed_dictionaries({topic: st.lists(RECORDS[topic] | BAD, max_size=12) for topic in app.topics})
+
+
+def folded(app: App, records: Records, cuts: Sequence[int] = ()) -> Driver:
+    """`app` after all of `records`, topic by topic, cut into batches before the `cuts`."""
+    driver = Driver(app, MemoryStore(), PARTITIONS)
+    for topic, places in records.items():
+        for partition, some in places.items():
+            edges = [0, *sorted(cut for cut in set(cuts) if 0 < cut < len(some)), len(some)]
+            for start, end in pairwise(edges):
+                driver.feed(topic, partition, some[start:end])
+    return driver
+
+
+def answers(driver: Driver) -> dict[str, Any]:
+    """All views of all keys that the records may name, and one that they do not."""
+    keys = [*range(6), LONG_MAX]
+    return {f"{view.name} {key}": plain(driver.view(view.name, key)) for view in driver.app.views for key in keys}
+
+
+def counts(driver: Driver) -> list[Any]:
+    snapshots = driver.store.read({p: [] for p in range(PARTITIONS)}).values()
+    return [(snapshot.positions, snapshot.counters) for snapshot in snapshots]
+
+
+def effects(driver: Driver) -> list[Any]:
+    """What was emitted and dead-lettered, in an order that does not depend on the batches."""
+    emitted = [(emit.topic, emit.key, emit.offset, emit.value) for emit in driver.emitted]
+    return [sorted(emitted), sorted((letter.offset, letter.key, letter.value or b"") for letter in driver.dead)]
+
+
+def test_the_apps_are_found() -> None:
+    assert {"metrics", "names"} <= set(APPS)
+
+
+@pytest.mark.parametrize("name", APPS)
+class TestEveryApp:
+    @settings(max_examples=60, deadline=None)
+    @given(data=st.data())
+    def test_any_cutting_into_batches_gives_the_same_state(self, name: str, data: st.DataObject) -> None:
+        app = APPS[name]
+        records = numbered(data.draw(pairs_of(app)))
+        one, cut = folded(app, records), folded(app, records, data.draw(st.lists(st.integers(1, 11))))
+        assert answers(cut) == answers(one)
+        assert counts(cut) == counts(one)
+        assert effects(cut) == effects(one)
+
+    @settings(max_examples=60, deadline=None)
+    @given(data=st.data())
+    def test_records_that_come_again_change_nothing(self, name: str, data: st.DataObject) -> None:
+        app = APPS[name]
+        records = numbered(data.draw(pairs_of(app)))
+        driver = folded(app, records)
+        before = answers(driver), counts(driver), effects(driver)
+        for topic, places in records.items():
+            for partition, some in places.items():
+                driver.feed(topic, partition, some[data.draw(st.integers(0, 12)) :])
+        assert (answers(driver), counts(driver), effects(driver)) == before
+
+    @settings(max_examples=60, deadline=None)
+    @given(data=st.data())
+    def test_a_writer_that_was_replaced_changes_nothing_any_more(self, name: str, data: st.DataObject) -> None:
+        app = APPS[name]
+        pairs = data.draw(pairs_of(app))
+        store = MemoryStore()
+        replaced, successor = Driver(app, store, PARTITIONS), Driver(app, store, PARTITIONS)
+        before = answers(successor)
+        for topic, places in numbered(pairs).items():
+            for partition, some in places.items():
+                if some:
+                    with pytest.raises(Fenced):
+                        replaced.feed(topic, partition, some)
+        assert answers(successor) == before
+
+
+@pytest.mark.parametrize("name", COMMUTATIVE)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_the_order_of_records_does_not_matter(name: str, data: st.DataObject) -> None:
+    app = APPS[name]
+    pairs = data.draw(pairs_of(app))
+    shuffled = {topic: data.draw(st.permutations(some)) for topic, some in pairs.items()}
+    assert answers(folded(app, numbered(shuffled))) == answers(folded(app, numbered(pairs)))

@@ -1,0 +1,97 @@
+"""What only the store in Redis has: keys to be read by a person, scripts, and a server that really restarts."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import redis
+
+from devkit.process import free_port
+from devkit.redis import Redis
+from streamstate.errors import Fenced
+from streamstate.redis_store import RedisStore, connect
+from streamstate.state import Commit, Merge, Operation, Put, Rank, Value
+
+
+def test_the_keys_are_those_that_are_documented(redis_client: redis.Redis) -> None:
+    store = RedisStore(redis_client, "documented")
+    claim = store.claim(7, "a:1", {"topic": 5})
+    step: list[Operation] = [
+        Put("artists:3", "Ä"),
+        Merge("user:1", add={"count": 2}),
+        Rank("user:1:artists", {"a3": 2}),
+    ]
+    store.commit(Commit(claim, "topic", None, 4, step, {"dead_letters": 1}))
+    assert set(redis_client.scan_iter("{documented:*")) == {
+        b"{documented:7}",
+        b"{documented:7}:artists:3",
+        b"{documented:7}:user:1",
+        b"{documented:7}:user:1:artists",
+    }
+    assert redis_client.hgetall("{documented:7}") == {
+        b"owner": b"a:1",
+        b"epoch": str(claim.epoch).encode(),
+        b"target:topic": b"5",
+        b"offset:topic": b"4",
+        b"count:dead_letters": b"1",
+    }
+    assert redis_client.get("{documented:7}:artists:3") == "Ä".encode()
+    assert redis_client.hgetall("{documented:7}:user:1") == {b"count": b"2"}
+    assert redis_client.zrange("{documented:7}:user:1:artists", 0, -1, withscores=True) == [(b"a3", -2.0)]
+
+
+def test_apps_keep_apart(redis_store: Callable[[], RedisStore]) -> None:
+    one, other = redis_store(), redis_store()
+    one.commit(Commit(one.claim(0, "a:1", {}), "topic", None, 1, [Put("k", "v")]))
+    assert other.read({0: [Value("k")]})[0].values == [None]
+
+
+def test_scripts_that_the_server_forgot_are_sent_again(
+    redis_store: Callable[[], RedisStore], redis_client: redis.Redis
+) -> None:
+    store = redis_store()
+    redis_client.script_flush()
+    claim = store.claim(0, "a:1", {})
+    redis_client.script_flush()
+    store.commit(Commit(claim, "topic", None, 1, [Put("k", "v")]))
+    redis_client.script_flush()
+    assert store.read({0: [Value("k")], 1: [Value("k")]})[0].values == [b"v"]
+    redis_client.script_flush()
+    assert store.read({0: [Value("k")]})[0].values == [b"v"]
+
+
+def test_a_fenced_commit_says_what_the_store_holds(redis_store: Callable[[], RedisStore]) -> None:
+    store = redis_store()
+    claim = store.claim(4, "a:1", {})
+    store.commit(Commit(claim, "topic", None, 3, []))
+    with pytest.raises(Fenced, match=rf":4}} refused topic 1 to 2 .* offset 3, epoch {claim.epoch}, .* claim it again"):
+        store.commit(Commit(claim, "topic", 1, 2, []))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_server_that_restarted_refuses_earlier_claims_and_goes_on_where_it_stands(
+    tmp_path: Path, *, clean: bool
+) -> None:
+    server = Redis(tmp_path, free_port())
+    server.start()
+    client = connect(server.url, 5.0)
+    store = RedisStore(client, "app")
+    try:
+        claim = store.claim(0, "a:1", {"topic": 9})
+        store.commit(Commit(claim, "topic", None, 3, [Put("k", "v")]))
+        if clean:
+            server.stop()
+        else:
+            server.kill()
+        server.start()
+        with pytest.raises(Fenced):
+            store.commit(Commit(claim, "topic", 3, 4, [Put("k", "zombie")]))
+        again = store.claim(0, "a:1", {"topic": 9})
+        assert again.server != claim.server
+        assert again.epoch > claim.epoch
+        if clean:
+            assert again.positions == {"topic": 3}
+            assert store.read({0: [Value("k")]})[0].values == [b"v"]
+    finally:
+        client.close()
+        server.stop()

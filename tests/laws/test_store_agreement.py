@@ -1,0 +1,74 @@
+"""The same operations give the same answers in memory and in Redis."""
+
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamstate.redis_store import RedisStore
+from streamstate.state import (
+    Commit,
+    Delete,
+    Fields,
+    Merge,
+    Newest,
+    Operation,
+    Push,
+    Put,
+    Rank,
+    Read,
+    Snapshot,
+    Store,
+    Top,
+    Value,
+)
+from streamstate.testing import MemoryStore
+
+EXACT = 2**53
+names = st.sampled_from(["", "\0", "a", "A", "b", "é", "🎵", "x:y", "x y", "10", "9"]) | st.text(max_size=8)
+steps = st.integers(-1_000, 1_000) | st.sampled_from([0, 1, -1, 2**40, -(2**40)])
+times = st.integers(0, EXACT) | st.integers(0, 5)
+numbers = st.integers(-EXACT, EXACT) | st.integers(-5, 5)
+KEYS = ("1", "2", "\0é 🎵:")
+keys = st.sampled_from(KEYS)
+
+# A field is either a sum or a bound, and a key is of one kind, as in any fold.
+puts = st.builds(Put, keys.map("v{}".format), names)
+merges = st.builds(
+    Merge,
+    keys.map("f{}".format),
+    st.dictionaries(names.map("add{}".format), steps, max_size=4),
+    st.dictionaries(names.map("least{}".format), numbers, max_size=4),
+    st.dictionaries(names.map("most{}".format), numbers, max_size=4),
+)
+ranks = st.builds(Rank, keys.map("t{}".format), st.dictionaries(names, steps, max_size=6))
+pushes = st.builds(Push, keys.map("n{}".format), st.dictionaries(names, times, max_size=6), st.integers(1, 5))
+deletes = st.builds(Delete, st.tuples(st.sampled_from("vftn"), keys).map("".join))
+operations = st.lists(puts | merges | ranks | pushes | deletes, max_size=12)
+
+READS: list[Read] = [
+    *(Value(f"v{key}") for key in KEYS),
+    *(Fields(f"f{key}") for key in KEYS),
+    *(Top(f"t{key}", n) for key in KEYS for n in (1, 3, 100)),
+    *(Newest(f"n{key}", n) for key in KEYS for n in (1, 3, 100)),
+]
+
+
+def outcome(store: Store, batches: list[list[Operation]]) -> list[Snapshot]:
+    """What is read after each of `batches`."""
+    claim = store.claim(3, "a:1", {"topic": len(batches)})
+    seen = []
+    for number, batch in enumerate(batches):
+        store.commit(Commit(claim, "topic", number or None, number + 1, batch, {"count": len(batch)}))
+        seen.append(store.read({3: READS})[3])
+    return seen
+
+
+@settings(max_examples=100, deadline=None)
+@given(batches=st.lists(operations, min_size=1, max_size=4))
+def test_both_stores_give_the_same_answers(
+    batches: list[list[Operation]], redis_store: Callable[[], RedisStore]
+) -> None:
+    for ours, theirs in zip(outcome(MemoryStore(), batches), outcome(redis_store(), batches), strict=True):
+        assert ours.values == theirs.values
+        assert (ours.positions, ours.targets, ours.counters) == (theirs.positions, theirs.targets, theirs.counters)

@@ -1,0 +1,259 @@
+"""What every store keeps to, the one in memory and the real one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from streamstate.errors import Fenced
+from streamstate.state import (
+    Claim,
+    Commit,
+    Delete,
+    Fields,
+    Merge,
+    Newest,
+    Operation,
+    Push,
+    Put,
+    Rank,
+    Read,
+    Snapshot,
+    Store,
+    Top,
+    Value,
+)
+from tests.laws.conftest import Subject
+
+A, B = "10.0.0.1:8101", "10.0.0.2:8101"
+T = "topic"
+READS: list[Read] = [Value("v"), Fields("f"), Top("t", 10), Newest("n", 10)]
+STEP: list[Operation] = [
+    Put("v", "one"),
+    Merge("f", add={"count": 2}, least={"first": 5}, most={"last": 9}),
+    Rank("t", {"a": 1, "b": 3}),
+    Push("n", {"x": 1, "y": 2}, keep=2),
+]
+AFTER_STEP = [b"one", {"count": 2, "first": 5, "last": 9}, [("b", 3), ("a", 1)], [("y", 2), ("x", 1)]]
+EMPTY: list[Any] = [None, {}, [], []]
+
+
+def look(store: Store, partition: int = 0, reads: Sequence[Read] = READS) -> Snapshot:
+    return store.read({partition: reads})[partition]
+
+
+def step(claim: Claim, operations: Sequence[Operation], expected: int | None = None, following: int = 1) -> Commit:
+    return Commit(claim, T, expected, following, operations)
+
+
+def refused(store: Store, commit: Commit, partition: int = 0) -> None:
+    """`commit` raises Fenced and changes nothing."""
+    before = look(store, partition)
+    with pytest.raises(Fenced):
+        store.commit(commit)
+    assert look(store, partition) == before
+
+
+class TestEveryStore:
+    def test_a_commit_applies_operations_offset_and_counters_together(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(Commit(claim, T, None, 10, STEP, {"dead_letters": 2}))
+        assert look(store) == Snapshot(A, claim.epoch, {T: 10}, {T: 10}, {"dead_letters": 2}, AFTER_STEP)
+
+    def test_a_commit_may_write_nothing_but_the_offset(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, [], None, 10))
+        assert (look(store).positions, look(store).values) == ({T: 10}, EMPTY)
+
+    def test_a_repeated_commit_is_refused_and_changes_nothing(self, store: Store) -> None:
+        commit = step(store.claim(0, A, {T: 10}), STEP)
+        store.commit(commit)
+        refused(store, commit)
+        assert look(store).values == AFTER_STEP
+
+    def test_a_commit_follows_the_one_before(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, STEP, None, 3))
+        refused(store, step(claim, STEP, None, 4))
+        refused(store, step(claim, STEP, 2, 4))
+        refused(store, step(claim, STEP, 4, 5))
+        store.commit(step(claim, [Put("v", "two")], 3, 4))
+        assert (look(store).positions, look(store).values[0]) == ({T: 4}, b"two")
+
+    def test_where_nothing_is_stored_no_offset_may_be_expected(self, store: Store) -> None:
+        refused(store, step(store.claim(0, A, {T: 10}), STEP, 0, 1))
+
+    def test_offset_0_is_an_offset(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, [], None, 0))
+        refused(store, step(claim, STEP, None, 1))
+        store.commit(step(claim, STEP, 0, 1))
+        assert look(store).positions == {T: 1}
+
+    def test_an_earlier_claim_is_refused(self, store: Store) -> None:
+        earlier = store.claim(0, A, {T: 10})
+        later = store.claim(0, B, {T: 10})
+        assert later.epoch > earlier.epoch
+        refused(store, step(earlier, STEP))
+        store.commit(step(later, STEP))
+        assert look(store).owner == B
+
+    def test_an_epoch_that_was_never_given_is_refused(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        refused(store, step(replace(claim, epoch=claim.epoch + 1), STEP))
+        refused(store, step(replace(claim, epoch=0), STEP))
+
+    def test_a_partition_that_nobody_claimed_is_refused(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        refused(store, step(replace(claim, partition=1), STEP), 1)
+        refused(store, step(replace(claim, partition=1, epoch=0), STEP), 1)
+
+    def test_a_claim_of_another_partition_does_no_harm(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.claim(1, B, {T: 10})
+        store.commit(step(claim, STEP))
+        assert look(store, 1).values == EMPTY
+
+    def test_after_a_restart_of_the_server_an_earlier_claim_is_refused(self, subject: Subject) -> None:
+        claim = subject.store.claim(0, A, {T: 10})
+        subject.store.commit(step(claim, STEP))
+        claim = subject.restart(claim)
+        refused(subject.store, step(claim, STEP, 1, 2))
+        again = subject.store.claim(0, A, {T: 10})
+        assert again.positions == {T: 1}
+        subject.store.commit(step(again, [Put("v", "two")], 1, 2))
+
+    def test_an_emptied_store_refuses_an_earlier_claim(self, subject: Subject) -> None:
+        claim = subject.store.claim(0, A, {T: 10})
+        subject.store.commit(step(claim, STEP, None, 3))
+        subject.empty()
+        refused(subject.store, step(claim, STEP, 3, 4))
+        refused(subject.store, step(claim, STEP, None, 4))
+        again = subject.store.claim(0, A, {T: 20})
+        refused(subject.store, step(claim, STEP, None, 4))
+        assert again.positions == {}
+        assert look(subject.store).targets == {T: 20}
+
+    def test_epochs_rise_over_an_emptied_store(self, subject: Subject) -> None:
+        epochs = []
+        for _ in range(20):
+            epochs.append(subject.store.claim(0, A, {}).epoch)
+            subject.empty()
+        assert epochs == sorted(set(epochs))
+
+    def test_a_claim_tells_the_stored_positions_of_its_topics(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10, "other": 10})
+        assert claim.positions == {}
+        store.commit(Commit(claim, T, None, 5, []))
+        store.commit(Commit(claim, "other", None, 0, []))
+        assert store.claim(0, B, {T: 10, "other": 10, "third": 10}).positions == {T: 5, "other": 0}
+
+    def test_positions_are_kept_by_topic(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10, "other": 10})
+        store.commit(Commit(claim, T, None, 5, [Merge("f", add={"count": 1})]))
+        store.commit(Commit(claim, "other", None, 7, [Merge("f", add={"count": 1})]))
+        assert look(store).positions == {T: 5, "other": 7}
+        assert look(store).values[1] == {"count": 2}
+
+    def test_partitions_keep_apart(self, store: Store) -> None:
+        for partition in (0, 1, 10):
+            claim = store.claim(partition, A, {T: 10})
+            store.commit(step(claim, [Put("v", str(partition))]))
+        assert [look(store, p).values[0] for p in (0, 1, 10, 100)] == [b"0", b"1", b"10", None]
+
+    def test_counters_add_up(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(Commit(claim, T, None, 1, [], {"dead_letters": 2}))
+        store.commit(Commit(claim, T, 1, 2, [], {"dead_letters": 3, "misplaced_keys": 1}))
+        assert look(store).counters == {"dead_letters": 5, "misplaced_keys": 1}
+
+    def test_what_was_never_written_is_absent(self, store: Store) -> None:
+        assert look(store) == Snapshot(None, 0, {}, {}, {}, EMPTY)
+        assert not look(store).ready
+
+    def test_a_claim_is_seen_before_the_first_commit(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        assert look(store) == Snapshot(A, claim.epoch, {}, {T: 10}, {}, EMPTY)
+
+    def test_several_partitions_are_read_at_once(self, store: Store) -> None:
+        claims = {partition: store.claim(partition, A, {T: 1}) for partition in range(3)}
+        for partition, claim in claims.items():
+            store.commit(step(claim, [Put("v", str(partition)), Put("w", "w")]))
+        found = store.read({2: [Value("w"), Value("v")], 0: [Value("v")], 1: [], 7: [Value("v")]})
+        assert {p: list(one.values) for p, one in found.items()} == {2: [b"w", b"2"], 0: [b"0"], 1: [], 7: [None]}
+        assert store.read({}) == {}
+
+    def test_a_state_built_from_nothing_is_ready_at_its_targets(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 100, "other": 0})
+        assert (look(store).progress, look(store).ready) == (0.0, False)
+        store.commit(step(claim, [], None, 25))
+        assert (look(store).progress, look(store).ready) == (0.25, False)
+        store.commit(step(claim, [], 25, 100))
+        assert (look(store).progress, look(store).ready) == (1.0, True)
+        store.commit(step(claim, [], 100, 150))
+        assert (look(store).progress, look(store).ready) == (1.0, True)
+
+    def test_targets_are_those_of_the_first_claim(self, store: Store) -> None:
+        store.claim(0, A, {T: 100})
+        claim = store.claim(0, B, {T: 200})
+        assert look(store).targets == {T: 100}
+        store.commit(step(claim, [], None, 100))
+        store.claim(0, A, {T: 300, "new": 7})
+        assert look(store).targets == {T: 100, "new": 7}
+
+    def test_a_topic_without_records_needs_none(self, store: Store) -> None:
+        store.claim(0, A, {T: 0})
+        assert (look(store).progress, look(store).ready) == (1.0, True)
+
+    @pytest.mark.parametrize("first", [Rank("k", {"a": 1}), Push("k", {"a": 1}, 5), Merge("k", add={"a": 1})])
+    def test_a_value_replaces_and_delete_removes_whatever_is_there(self, store: Store, first: Operation) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, [first, Put("k", "text")], None, 1))
+        assert look(store, reads=[Value("k")]).values == [b"text"]
+        store.commit(step(claim, [Delete("k"), first, Delete("k"), Delete("never")], 1, 2))
+        assert look(store, reads=[Value("k")]).values == [None]
+
+    @pytest.mark.parametrize("value", ["", "é\0🎵", "x" * 300, "x" * 70_000])
+    def test_a_value_is_any_text(self, store: Store, value: str) -> None:
+        store.commit(step(store.claim(0, A, {T: 10}), [Put("v", value)]))
+        assert look(store).values[0] == value.encode()
+
+    def test_a_field_may_be_added_to_and_bounded_in_one_merge(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(
+            step(claim, [Merge("f", add={"x": 10}, least={"x": 3}), Merge("f", least={"y": 1}, most={"y": 4})])
+        )
+        assert look(store).values[1] == {"x": 3, "y": 4}
+
+    def test_one_merge_takes_any_number_of_fields(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        fields = {f"field {number}": number for number in range(10_000)}
+        store.commit(step(claim, [Merge("f", add=fields)]))
+        assert look(store).values[1] == fields
+
+    @pytest.mark.parametrize("read", [Top("t", 0), Newest("n", 0)])
+    def test_the_first_0_are_none(self, store: Store, read: Read) -> None:
+        store.commit(step(store.claim(0, A, {T: 10}), STEP))
+        assert look(store, reads=[read]).values == [[]]
+
+    def test_rankings_and_lists_order_ties_by_bytes(self, store: Store) -> None:
+        members = ["", "\0", "B", "a", "é", "ﬀ", "𐐷"]
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, [Rank("t", dict.fromkeys(members, 1)), Push("n", dict.fromkeys(members, 1), keep=6)]))
+        found = look(store).values
+        assert [member for member, _ in found[2]] == members
+        assert [member for member, _ in found[3]] == members[:0:-1]
+
+    def test_a_list_keeps_its_newest(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, [Push("n", {"a": 3, "b": 1, "c": 2}, keep=2)], None, 1))
+        store.commit(step(claim, [Push("n", {"old": 0, "new": 4}, keep=2)], 1, 2))
+        assert look(store).values[3] == [("new", 4), ("a", 3)]
+
+    @pytest.mark.parametrize("number", [2**53, -(2**53), 0, 2**31, 10**15])
+    def test_whole_numbers_are_exact_to_2_to_the_53(self, store: Store, number: int) -> None:
+        claim = store.claim(0, A, {T: 10})
+        merge = Merge("f", add={"a": number}, least={"b": number}, most={"c": number})
+        store.commit(step(claim, [merge, Rank("t", {"m": number}), Push("n", {"m": number}, keep=1)]))
+        assert look(store).values[1:] == [dict.fromkeys("abc", number), [("m", number)], [("m", number)]]

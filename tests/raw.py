@@ -1,0 +1,48 @@
+"""Raw Kafka records as the tests write them."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from streamstate.keys import LONG, partition_of
+from streamstate.processing import RawRecord
+from streamstate.testing import Driver
+
+Play = tuple[int, int, int, int, int]
+"""User, artist, album, track, milliseconds."""
+
+
+def play_json(play: Play) -> bytes:
+    names = ("userId", "artistId", "albumId", "trackId", "timestamp")
+    return json.dumps(dict(zip(names, play, strict=True))).encode()
+
+
+def name_json(key: int, name: str) -> bytes:
+    return json.dumps({"id": key, "name": name}).encode()
+
+
+def feed(driver: Driver, topic: str, records: list[tuple[int, bytes | None]]) -> None:
+    """Bring (long key, value) to their partitions, behind what is there, one batch for each partition."""
+    batches: dict[int, list[RawRecord]] = {}
+    for key, value in records:
+        raw_key = LONG.encode(key)
+        partition = partition_of(raw_key, driver.partitions)
+        batch = batches.setdefault(partition, [])
+        start = driver.store.read({partition: []})[partition].positions.get(topic, 0)
+        batch.append((start + len(batch), 1_000, raw_key, value))
+    for partition, batch in batches.items():
+        driver.feed(topic, partition, batch)
+
+
+def feed_plays(driver: Driver, plays: list[Play]) -> None:
+    feed(driver, "listening-events", [(play[0], play_json(play)) for play in plays])
+
+
+def feed_name(driver: Driver, kind: str, key: int, name: str | None) -> None:
+    feed(driver, kind, [(key, None if name is None else name_json(key, name))])
+
+
+def plain(answer: Any) -> Any:
+    """An answer of a view as JSON has it."""
+    return msgspec.to_builtins(answer)

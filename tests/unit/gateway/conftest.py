@@ -1,0 +1,110 @@
+"""Two instances of metrics and one of names, really served, over stores in memory; the gateway before them."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from devkit.process import free_port
+from services.events import LISTENING_EVENTS
+from services.gateway.api import build as build_gateway
+from services.gateway.owners import Owners
+from services.gateway.router import Router
+from services.metrics.model import APP as METRICS
+from services.names.model import APP as NAMES
+from streamstate.app import App
+from streamstate.keys import LONG, partition_of
+from streamstate.settings import ApiSettings, GatewaySettings
+from streamstate.testing import Driver, MemoryStore
+from streamstate.web.api import build
+from streamstate.web.client import Instances
+from tests.raw import Play, feed_name, feed_plays
+from tests.serving import FixedTopics, Served, Wsgi
+
+PARTITIONS = 4
+USER, STRANGER = 42, 4711
+
+
+def _settings(**values: Any) -> ApiSettings:
+    return ApiSettings(**values)
+
+
+@dataclass
+class Deployment:
+    """The services and what the gateway sees of them; `at` are the served instances by service."""
+
+    serve: Callable[[str, Wsgi], Served]
+    executor: ThreadPoolExecutor
+    stores: dict[str, MemoryStore] = field(default_factory=dict)
+    at: dict[str, list[Served]] = field(default_factory=dict)
+    topics: FixedTopics = field(default_factory=lambda: FixedTopics({}))
+
+    def start(self, app: App, instances: int) -> None:
+        """Serve `app`; its instances own the partitions in turn."""
+        store = self.stores[app.name] = MemoryStore()
+        self.topics.counts |= dict.fromkeys(app.topics, PARTITIONS)
+        self.at[app.name] = []
+        for _ in range(instances):
+            address = f"127.0.0.1:{free_port()}"
+            flask = build(app, _settings(advertise=address), store, self.topics)
+            self.at[app.name].append(self.serve(address, flask))
+        self.share_out(app.name)
+
+    def share_out(self, service: str) -> None:
+        for partition in range(PARTITIONS):
+            self.own(service, partition, partition % len(self.at[service]))
+
+    def own(self, service: str, partition: int, instance: int) -> str:
+        """Let the instance of this number own `partition`; returns its address."""
+        address = self.at[service][instance].address
+        self.stores[service].claim(partition, address, {})
+        return address
+
+    def play(self, plays: list[Play]) -> None:
+        for app in (METRICS, NAMES):
+            if app.name in self.stores:
+                feed_plays(Driver(app, self.stores[app.name], PARTITIONS), plays)
+                self.share_out(app.name)
+
+    def name(self, kind: str, key: int, name: str) -> None:
+        feed_name(Driver(NAMES, self.stores["names"], PARTITIONS), kind, key, name)
+        self.share_out("names")
+
+    def owner(self, user: int, service: str = "metrics") -> Served:
+        partition = partition_of(LONG.encode(user), PARTITIONS)
+        address = self.stores[service].read({partition: []})[partition].owner
+        return next(served for served in self.at[service] if served.address == address)
+
+    def owners(self) -> Owners:
+        addresses = {service: [one.address for one in served] for service, served in self.at.items()}
+        return Owners(addresses, Instances(8), ttl_s=3_600, deadline_s=2)
+
+    def router(self, owners: Owners) -> Router:
+        return Router(owners, self.topics, Instances(8), self.executor)
+
+    def gateway(self, **settings: Any) -> FlaskClient:
+        owners = self.owners()
+        given = GatewaySettings(**settings)
+        return build_gateway(given, owners, self.router(owners)).test_client()
+
+
+@pytest.fixture
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8) as threads:
+        yield threads
+
+
+@pytest.fixture
+def deployment(serve: Callable[[str, Wsgi], Served], executor: ThreadPoolExecutor) -> Deployment:
+    """Metrics twice and names once; `USER` has three plays, of things of which some have names."""
+    found = Deployment(serve, executor)
+    found.start(METRICS, 2)
+    found.start(NAMES, 1)
+    found.name("artists", 1, "Prince")
+    found.name("albums", 2, "1999")
+    found.play([(USER, 1, 2, 3, 1_000), (USER, 1, 2, 4, 3_000), (USER, 9, 8, 3, 2_000)])
+    assert found.topics.partitions(LISTENING_EVENTS) == PARTITIONS
+    return found

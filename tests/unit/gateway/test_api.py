@@ -1,0 +1,259 @@
+"""The gateway as its callers see it."""
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from openapi_spec_validator import validate
+from werkzeug.test import TestResponse
+
+from services.gateway.names import Names
+from services.metrics.model import APP as METRICS
+from services.names.model import APP as NAMES
+from tests.serving import Served, Wsgi, forwarded, scrape, soon
+from tests.unit.gateway.conftest import STRANGER, USER, Deployment
+
+NO_IDS = [
+    "abc", "-1", "+1", "%201", "1_000", "%EF%BC%91", "00012", "1e3", "0x10", "9223372036854775808", "9" * 5_000, "%00",
+    "%ff",
+]  # fmt: skip
+TEMPLATES = ["/v1/users/{}", "/v1/users/{}/metrics", "/v1/users/{}/recent", "/v1/artists/{}", "/v1/many?tracks={}"]
+PROFILE = {
+    "userId": USER,
+    "eventCount": 3,
+    "firstListeningEvent": "1970-01-01T00:00:01Z",
+    "lastListeningEvent": "1970-01-01T00:00:03Z",
+    "topTenArtists": [{"id": 1, "name": "Prince", "countPlays": 2}, {"id": 9, "name": None, "countPlays": 1}],
+    "topTenAlbums": [{"id": 2, "name": "1999", "countPlays": 2}, {"id": 8, "name": None, "countPlays": 1}],
+    "topTenTracks": [{"id": 3, "name": None, "countPlays": 2}, {"id": 4, "name": None, "countPlays": 1}],
+    "warnings": [],
+}
+
+
+def refused(response: TestResponse) -> dict[str, Any]:
+    """The 4xx problem that `response` is."""
+    assert 400 <= response.status_code < 500
+    assert response.content_type == "application/problem+json"
+    body: dict[str, Any] = response.get_json(force=True)
+    assert body["detail"]
+    return body
+
+
+@pytest.mark.parametrize("path", [f"/v1/users/{USER}", f"/v1/users/{USER}/metrics"])
+def test_a_profile_has_names(deployment: Deployment, path: str) -> None:
+    response = deployment.gateway().get(path)
+    assert (response.status_code, response.get_json()) == (200, PROFILE)
+    assert response.headers["Served-By"] == deployment.owner(USER).address
+
+
+def test_recent_plays_are_asked_of_names(deployment: Deployment) -> None:
+    found = deployment.gateway().get(f"/v1/users/{USER}/recent").get_json()
+    assert [play["timestamp"] for play in found["recent"]] == [3_000, 2_000, 1_000]
+    assert found["recent"][0]["artistName"] == "Prince"
+
+
+def test_a_thing_is_answered_by_id(deployment: Deployment) -> None:
+    assert deployment.gateway().get("/v1/artists/1").get_json() == {"id": 1, "name": "Prince"}
+
+
+def test_many_things_of_any_service_are_answered_at_once(deployment: Deployment) -> None:
+    found = deployment.gateway().get(f"/v1/many?artists=1&artists=2&albums=2&metrics={USER}").get_json()
+    assert found["artists"] == {"1": {"id": 1, "name": "Prince"}, "2": None}
+    assert found["albums"] == {"2": {"id": 2, "name": "1999"}}
+    assert found["metrics"][str(USER)]["eventCount"] == 3
+
+
+def test_no_instance_ever_passes_a_request_on(deployment: Deployment) -> None:
+    gateway = deployment.gateway()
+    for user in range(20):
+        gateway.get(f"/v1/users/{user}")
+    gateway.get(f"/v1/users/{USER}")
+    assert {forwarded(one.address) for served in deployment.at.values() for one in served} == {0}
+
+
+@pytest.mark.parametrize("template", ["/v1/users/{}", "/v1/users/{}/metrics", "/v1/users/{}/recent", "/v1/tracks/{}"])
+def test_an_unknown_key_is_404(deployment: Deployment, template: str) -> None:
+    response = deployment.gateway().get(template.format(STRANGER))
+    assert (response.status_code, refused(response)["type"]) == (404, "urn:streamstate:problem:unknown-key")
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_text_that_is_no_id_is_400(deployment: Deployment, template: str) -> None:
+    gateway = deployment.gateway()
+    for text in NO_IDS:
+        response = gateway.get(template.format("%2B1" if text == "+1" else text))
+        assert (text[:20], response.status_code) == (text[:20], 400)
+        assert "plain digits" in refused(response)["detail"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/", "/v1", "/v1/", "/v1/users", "/v1/users/", "/v1/users//", "/v1/users//metrics", "/v1//users/1",
+        "/v1/none/1", "/v1/users/..%2f", "/v1/users/..%2f..%2fprocessors", "/v1/users/1/2", "/v1/users/1/metrics/",
+        "/processors", "/v1/users/%2f/recent", "/v1/users/1%0a", "/v1/artists/1%0a", "/v1/artists/1%00",
+        "/v1/many?none=1", "/v1/many?none", "/v2/users/1", "/v1/%0a/1",
+    ],
+)  # fmt: skip
+def test_a_path_that_there_is_not_is_refused(deployment: Deployment, path: str) -> None:
+    refused(deployment.gateway().get(path))
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "TRACE"])
+def test_another_method_is_405(deployment: Deployment, template: str, method: str) -> None:
+    response = deployment.gateway().open(template.format(1), method=method)
+    assert (response.status_code, refused(response)["type"]) == (405, "urn:streamstate:problem:method-not-allowed")
+    assert "GET" in response.headers["Allow"]
+
+
+@pytest.mark.parametrize("path", [f"/v1/users/{USER}", f"/v1/users/{USER}/recent", "/v1/many?artists=1"])
+def test_a_deadline_that_is_none_is_400(deployment: Deployment, path: str) -> None:
+    for text in ("", "0", "-1", "soon", "1.5"):
+        refused(deployment.gateway().get(path, headers={"X-Deadline-Ms": text}))
+
+
+def test_more_keys_than_one_request_may_have_are_refused(deployment: Deployment) -> None:
+    query = "&".join(f"artists={number}" for number in range(1_001))
+    refused(deployment.gateway().get(f"/v1/many?{query}"))
+
+
+def test_a_request_for_no_keys_is_refused(deployment: Deployment) -> None:
+    refused(deployment.gateway().get("/v1/many"))
+
+
+@pytest.mark.parametrize(("path", "service"), [("metrics", "metrics"), ("recent", "names")])
+def test_query_parameters_reach_the_owner(deployment: Deployment, path: str, service: str) -> None:
+    deployment.gateway().get(f"/v1/users/{USER}/{path}?a=1&a=2&b=x+%26+y")
+    assert f"/v1/users/{USER}/{path}?a=1&a=2&b=x+%26+y" in deployment.owner(USER, service).seen
+
+
+def test_headers_that_others_may_forge_change_nothing(deployment: Deployment) -> None:
+    headers = {
+        "X-Forwarded-Host": "evil", "X-Forwarded-For": "1.2.3.4", "X-Direct": "1", "Host": "evil", "traceparent": "bad",
+        "X-Request-Id": "x" * 10_000,
+    }  # fmt: skip
+    response = deployment.gateway().get(f"/v1/users/{USER}", headers=headers)
+    assert response.get_json() == PROFILE
+    assert len(response.headers["X-Request-Id"]) == 32
+
+
+def test_names_that_cannot_be_had_are_a_warning(deployment: Deployment) -> None:
+    gateway = deployment.gateway()
+    gateway.get(f"/v1/users/{STRANGER}")
+    deployment.at["names"][0].stop()
+    found = gateway.get(f"/v1/users/{USER}").get_json()
+    assert found["eventCount"] == 3
+    assert found["topTenArtists"] == [
+        {"id": 1, "name": None, "countPlays": 2},
+        {"id": 9, "name": None, "countPlays": 1},
+    ]
+    (warning,) = found["warnings"]
+    assert warning.startswith("names: ")
+
+
+def test_names_are_remembered_for_a_while(deployment: Deployment) -> None:
+    gateway = deployment.gateway()
+    assert gateway.get(f"/v1/users/{USER}").get_json() == gateway.get(f"/v1/users/{USER}").get_json()
+    assert sum(path.startswith("/v1/many") for path in deployment.at["names"][0].seen) == 1
+
+
+def test_names_that_may_not_be_remembered_are_asked_again(deployment: Deployment) -> None:
+    gateway = deployment.gateway(names_ttl_s=0)
+    gateway.get(f"/v1/users/{USER}")
+    deployment.name("artists", 1, "The Artist")
+    assert gateway.get(f"/v1/users/{USER}").get_json()["topTenArtists"][0]["name"] == "The Artist"
+
+
+@pytest.fixture
+def hasty_threads() -> Iterator[None]:
+    """Threads take turns so often that a race shows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty_threads")
+def test_many_threads_may_ask_for_names_at_once(deployment: Deployment) -> None:
+    names = Names(deployment.router(deployment.owners()), ttl_s=0.001, most=40)
+    things = [("artists", number) for number in range(60)]
+
+    def find(_turn: int) -> bool:
+        return names.find(things, soon())["artists", 1] == "Prince"
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(find, range(150)))
+
+
+def test_names_live_while_metrics_never_answered(
+    serve: Callable[[str, Wsgi], Served], executor: ThreadPoolExecutor
+) -> None:
+    deployment = Deployment(serve, executor)
+    deployment.start(METRICS, 1)
+    deployment.start(NAMES, 1)
+    deployment.name("artists", 1, "Prince")
+    deployment.at["metrics"][0].stop()
+    gateway = deployment.gateway()
+    assert gateway.get("/v1/users/1").status_code == 503
+    assert gateway.get("/v1/artists/1").get_json() == {"id": 1, "name": "Prince"}
+    assert gateway.get("/v1/many?artists=1").status_code == 200
+
+
+def test_ready_means_that_every_service_is_known(deployment: Deployment) -> None:
+    gateway = deployment.gateway()
+    assert gateway.get("/livez").status_code == 200
+    response = gateway.get("/readyz")
+    assert response.status_code == 503
+    assert "metrics, names" in response.get_json()["detail"]
+    gateway.get(f"/v1/users/{USER}")
+    assert gateway.get("/readyz").get_json() == {"status": "ready"}
+
+
+def test_a_503_of_an_owner_still_says_when_to_ask_again(deployment: Deployment) -> None:
+    deployment.stores["metrics"].empty()
+    for partition in range(4):
+        deployment.stores["metrics"].claim(partition, deployment.at["metrics"][0].address, {"listening-events": 5})
+    response = deployment.gateway().get(f"/v1/users/{USER}")
+    assert response.status_code == 503
+    assert "Retry-After" in response.headers
+
+
+def test_no_key_is_in_the_metrics(deployment: Deployment) -> None:
+    gateway = deployment.gateway()
+    for path in ("/v1/users/123454321", "/v1/artists/123454321", "/v1/none/123454321", "/v1/many?artists=123454321"):
+        gateway.get(path)
+    assert "123454321" not in scrape(gateway)
+
+
+def test_the_merged_document_is_valid_and_has_the_paths_of_all(deployment: Deployment) -> None:
+    document = deployment.gateway().get("/openapi.json").get_json()
+    validate(document)
+    assert {
+        "/v1/users/{key}", "/v1/users/{key}/metrics", "/v1/users/{key}/recent", "/v1/artists/{key}", "/v1/albums/{key}",
+        "/v1/tracks/{key}", "/v1/many", "/livez", "/readyz",
+    } == set(document["paths"])  # fmt: skip
+    answer = document["paths"]["/v1/users/{key}/metrics"]["get"]["responses"]["200"]
+    assert answer["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/UserProfile"}
+
+
+def test_the_merged_document_names_the_views_of_all_services_for_many(deployment: Deployment) -> None:
+    document = deployment.gateway().get("/openapi.json").get_json()
+    names = [one["name"] for one in document["paths"]["/v1/many"]["get"]["parameters"]]
+    assert sorted(names) == ["albums", "artists", "metrics", "recent", "tracks"]
+
+
+def test_the_document_has_a_service_that_came_later(
+    serve: Callable[[str, Wsgi], Served], executor: ThreadPoolExecutor
+) -> None:
+    deployment = Deployment(serve, executor)
+    deployment.start(METRICS, 1)
+    deployment.start(NAMES, 1)
+    (first,) = deployment.at["names"]
+    first.stop()
+    gateway = deployment.gateway()
+    assert "/v1/artists/{key}" not in gateway.get("/openapi.json").get_json()["paths"]
+    serve(first.address, first.app)
+    assert "/v1/artists/{key}" in gateway.get("/openapi.json").get_json()["paths"]

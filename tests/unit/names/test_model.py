@@ -1,0 +1,156 @@
+"""Names by id, and the most recent plays with the names that were known."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.names.model import APP, ENRICHED, RECENT
+from streamstate.keys import LONG, LONG_MAX
+from streamstate.processing import DeadLetter
+from streamstate.testing import Driver, MemoryStore
+from tests.raw import Play, feed, feed_name, feed_plays, name_json, plain
+
+ids = st.integers(0, 3)
+plays = st.lists(st.tuples(st.integers(0, 1), ids, ids, ids, st.integers(0, 30)), max_size=70)
+names = st.dictionaries(ids, st.text(max_size=6, alphabet=st.characters(exclude_categories=["Cs"])))
+
+
+@pytest.fixture
+def driver() -> Driver:
+    return new_driver()
+
+
+def new_driver() -> Driver:
+    return Driver(APP, MemoryStore(), 3)
+
+
+def recent(of: Driver, user: int) -> list[dict[str, Any]]:
+    found = plain(of.view("recent", user))
+    return [] if found is None else list(found["recent"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(plays, plays, names, names, names)
+def test_recent_is_the_recount(
+    first: list[Play], later: list[Play], artists: dict[int, str], albums: dict[int, str], tracks: dict[int, str]
+) -> None:
+    driver = new_driver()
+    for kind, some in (("artists", artists), ("albums", albums), ("tracks", tracks)):
+        for key, name in some.items():
+            feed_name(driver, kind, key, name)
+    feed_plays(driver, first)
+    feed_plays(driver, later)
+    for user in range(3):
+        mine = [play for play in first + later if play[0] == user]
+        newest = [play for _, play in sorted(enumerate(mine), key=lambda one: (one[1][4], one[0]), reverse=True)]
+        assert recent(driver, user) == [
+            {
+                "userId": user,
+                "timestamp": moment,
+                "artistId": artist,
+                "artistName": artists.get(artist),
+                "albumId": album,
+                "albumName": albums.get(album),
+                "trackId": track,
+                "trackName": tracks.get(track),
+            }
+            for _, artist, album, track, moment in newest[:RECENT]
+        ]
+
+
+@pytest.mark.parametrize("kind", ["artists", "albums", "tracks"])
+@pytest.mark.parametrize("name", ["", "\0", "🎵", "שלום", "x" * 65_536, "<script>alert(1)</script>", " a b "])
+def test_any_name_comes_back_as_it_was(driver: Driver, kind: str, name: str) -> None:
+    feed_name(driver, kind, LONG_MAX, name)
+    assert plain(driver.view(kind, LONG_MAX)) == {"id": LONG_MAX, "name": name}
+    assert driver.view(kind, 1) is None
+
+
+def test_any_name_comes_back_with_a_play(driver: Driver) -> None:
+    feed_name(driver, "tracks", 3, ' \0\n🎵 "quoted"\\')
+    feed_plays(driver, [(7, 1, 2, 3, 4)])
+    assert recent(driver, 7)[0]["trackName"] == ' \0\n🎵 "quoted"\\'
+
+
+def test_the_last_name_holds_and_a_tombstone_removes_it(driver: Driver) -> None:
+    feed_name(driver, "artists", 1, "Prince")
+    feed_name(driver, "artists", 1, "The Artist")
+    assert plain(driver.view("artists", 1)) == {"id": 1, "name": "The Artist"}
+    feed_name(driver, "artists", 1, None)
+    assert driver.view("artists", 1) is None
+    feed_name(driver, "artists", 1, None)
+    feed_name(driver, "artists", 1, "Prince")
+    assert plain(driver.view("artists", 1)) == {"id": 1, "name": "Prince"}
+
+
+def test_the_kinds_keep_apart(driver: Driver) -> None:
+    feed_name(driver, "artists", 1, "an artist")
+    feed_name(driver, "albums", 1, "an album")
+    feed_plays(driver, [(7, 1, 1, 1, 4)])
+    (play,) = recent(driver, 7)
+    assert (play["artistName"], play["albumName"], play["trackName"]) == ("an artist", "an album", None)
+
+
+def test_a_play_keeps_the_name_that_was_known_when_it_came(driver: Driver) -> None:
+    feed_plays(driver, [(7, 1, 2, 3, 10)])
+    feed_name(driver, "artists", 1, "late")
+    feed_plays(driver, [(7, 1, 2, 3, 20)])
+    feed_name(driver, "artists", 1, None)
+    feed_plays(driver, [(7, 1, 2, 3, 30)])
+    assert [play["artistName"] for play in recent(driver, 7)] == [None, "late", None]
+
+
+def test_the_most_recent_plays_are_kept_whatever_the_order(driver: Driver) -> None:
+    moments = [(number * 37) % 120 for number in range(120)]
+    feed_plays(driver, [(7, 1, 2, 3, moment) for moment in moments[:70]])
+    feed_plays(driver, [(7, 1, 2, 3, moment) for moment in moments[70:]])
+    assert [play["timestamp"] for play in recent(driver, 7)] == sorted(moments, reverse=True)[:RECENT]
+
+
+def test_equal_plays_are_both_kept(driver: Driver) -> None:
+    feed_plays(driver, [(7, 1, 2, 3, 4), (7, 1, 2, 3, 4)])
+    feed_plays(driver, [(7, 1, 2, 3, 4)])
+    assert len(recent(driver, 7)) == 3
+
+
+def test_plays_of_one_moment_are_ordered_by_offset(driver: Driver) -> None:
+    feed_plays(driver, [(7, artist, 0, 0, 4) for artist in range(12)])
+    assert [play["artistId"] for play in recent(driver, 7)] == list(range(11, -1, -1))
+
+
+def test_a_user_who_never_played_anything_is_unknown(driver: Driver) -> None:
+    assert driver.view("recent", 7) is None
+
+
+def test_every_play_is_published_with_its_names(driver: Driver) -> None:
+    feed_name(driver, "tracks", 3, "a track")
+    feed_plays(driver, [(7, 1, 2, 3, 4), (7, 1, 2, 9, 5)])
+    assert [(one.topic, one.key, one.offset) for one in driver.emitted] == [
+        (ENRICHED, LONG.encode(7), 0),
+        (ENRICHED, LONG.encode(7), 1),
+    ]
+    assert [json.loads(one.value)["trackName"] for one in driver.emitted] == ["a track", None]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (name_json(2, "other"), "the key is not the id"),
+        (b'{"id": 1}', "name"),
+        (b'{"id": 1, "name": null}', "str"),
+        (b'{"id": "1", "name": "x"}', "int"),
+        (b'{"id": 1, "name": "\\ud800"}', ""),
+        (b'{"id": 1, "name": "\xff"}', "utf-8"),
+        (b"", "truncated"),
+    ],
+)
+def test_a_bad_name_is_dead_lettered_and_the_one_before_holds(driver: Driver, value: bytes, reason: str) -> None:
+    feed_name(driver, "artists", 1, "before")
+    feed(driver, "artists", [(1, value)])
+    letter: DeadLetter
+    (letter,) = driver.dead
+    assert reason in str(letter.error)
+    assert plain(driver.view("artists", 1)) == {"id": 1, "name": "before"}

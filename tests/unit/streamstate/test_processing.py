@@ -1,0 +1,146 @@
+"""What becomes of the raw records of one partition: folded or dead-lettered, each by itself."""
+
+import pytest
+
+from services.metrics.model import APP
+from services.names.model import APP as NAMES
+from streamstate.app import Emit
+from streamstate.keys import LONG, LONG_MAX, partition_of
+from streamstate.processing import DEAD, MISPLACED, RawRecord, after, fold, sift
+from tests.raw import play_json
+
+SOURCE = APP.source("listening-events")
+USER = 42
+KEY = LONG.encode(USER)
+GOOD = play_json((USER, 1, 2, 3, 4))
+
+
+def with_field(name: str, literal: str) -> bytes:
+    """A good value whose field `name` is written as `literal`."""
+    fields = {"userId": "42", "artistId": "1", "albumId": "2", "trackId": "3", "timestamp": "4"} | {name: literal}
+    return "{{{}}}".format(", ".join(f'"{key}": {text}' for key, text in fields.items())).encode()
+
+
+DEEP = b"[" * 10_000 + b"]" * 10_000
+
+BAD: dict[str, tuple[bytes | None, bytes | None, str]] = {
+    "null value": (KEY, None, "the value is null"),
+    "null key": (None, GOOD, "found null"),
+    "empty key": (b"", GOOD, "found 0 bytes"),
+    "4-byte key": (KEY[4:], GOOD, "found 4 bytes"),
+    "7-byte key": (KEY[1:], GOOD, "found 7 bytes"),
+    "9-byte key": (b"\0" + KEY, GOOD, "found 9 bytes"),
+    "text key": (b"42", GOOD, "found 2 bytes"),
+    "text key of 8 bytes": (b"user--42", GOOD, "the key is not the userId"),
+    "negative key": ((-42).to_bytes(8, "big", signed=True), GOOD, "0 or greater"),
+    "key of another user": (LONG.encode(43), GOOD, "the key is not the userId"),
+    "empty value": (KEY, b"", "truncated"),
+    "not JSON": (KEY, b"hello", "malformed"),
+    "not UTF-8": (KEY, b"\xff\xfe\x00", "malformed"),
+    "truncated": (KEY, GOOD[:-5], "truncated"),
+    "more behind it": (KEY, GOOD + b"x", "malformed"),
+    "JSON null": (KEY, b"null", "Expected `object`, got `null`"),
+    "scalar": (KEY, b"42", "Expected `object`, got `int`"),
+    "array": (KEY, b"[42, 1, 2, 3, 4]", "Expected `object`, got `array`"),
+    "deep array": (KEY, DEEP, "Expected `object`, got `array`"),
+    "deep field": (KEY, with_field("extra", DEEP.decode()), "recursion"),
+    "missing field": (KEY, b'{"userId": 42, "artistId": 1, "albumId": 2, "timestamp": 4}', "required field `trackId`"),
+    "text": (KEY, with_field("userId", '"42"'), "got `str`"),
+    "fraction": (KEY, with_field("trackId", "42.0"), "got `float`"),
+    "exponent": (KEY, with_field("trackId", "1e3"), "got `float`"),
+    "bool": (KEY, with_field("trackId", "true"), "got `bool`"),
+    "null field": (KEY, with_field("trackId", "null"), "got `null`"),
+    "NaN": (KEY, with_field("trackId", "NaN"), "malformed"),
+    "Infinity": (KEY, with_field("timestamp", "Infinity"), "malformed"),
+    "negative id": (KEY, with_field("artistId", "-1"), r"`int` >= 0 - at `\$.artistId`"),
+    "2^63": (KEY, with_field("albumId", str(2**63)), "albumId"),
+    "2^64": (KEY, with_field("albumId", str(2**64)), "albumId"),
+    "1,000 digits": (KEY, with_field("albumId", "9" * 1_000), "albumId"),
+    "negative timestamp": (KEY, with_field("timestamp", "-1"), r"\$.timestamp"),
+    "after the year 9999": (KEY, with_field("timestamp", "253402300800000"), r"\$.timestamp"),
+    "nanoseconds": (KEY, with_field("timestamp", str(2**63 - 1)), r"\$.timestamp"),
+}
+
+FINE = {
+    "further field": with_field("extra", '{"deep": [1, 2, {"x": null}]}'),
+    "id 0": with_field("artistId", "0"),
+    "id 2^31": with_field("artistId", str(2**31)),
+    "id 2^53 + 1": with_field("artistId", str(2**53 + 1)),
+    "id 2^63 - 1": with_field("artistId", str(LONG_MAX)),
+    "timestamp 0": with_field("timestamp", "0"),
+    "seconds for milliseconds": with_field("timestamp", "1700000000"),
+    "year 9999": with_field("timestamp", "253402300799999"),
+    "1 MB": with_field("extra", f'"{"x" * 1_000_000}"'),
+}
+
+
+def between(key: bytes | None, value: bytes | None) -> list[RawRecord]:
+    """The record at offset 11, between two good ones."""
+    return [(10, 1_000, KEY, GOOD), (11, 1_000, key, value), (12, 1_000, KEY, GOOD)]
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_event_is_dead_lettered_with_its_reason_and_its_neighbours_are_folded(case: str) -> None:
+    key, value, reason = BAD[case]
+    sifted = sift(SOURCE, between(key, value), 0, 1)
+    assert [record.offset for record in sifted.records] == [10, 12]
+    (letter,) = sifted.dead
+    assert (letter.offset, letter.key, letter.value) == (11, key, value)
+    with pytest.raises(type(letter.error), match=f"(?i){reason}"):
+        raise letter.error
+    assert sifted.counters == {DEAD: 1}
+
+
+@pytest.mark.parametrize("case", FINE)
+def test_an_unusual_event_is_folded(case: str) -> None:
+    sifted = sift(SOURCE, between(KEY, FINE[case]), 0, 1)
+    assert [record.offset for record in sifted.records] == [10, 11, 12]
+    assert not sifted.dead
+    assert sifted.counters == {}
+
+
+def test_all_bad_events_at_once_are_as_many_letters() -> None:
+    raw = [(offset, 0, key, value) for offset, (key, value, _) in enumerate(BAD.values())]
+    sifted = sift(SOURCE, raw, 0, 1)
+    assert not sifted.records
+    assert [letter.offset for letter in sifted.dead] == list(range(len(BAD)))
+    assert sifted.counters == {DEAD: len(BAD)}
+
+
+def test_a_record_keeps_key_value_offset_and_timestamp() -> None:
+    (record,) = sift(SOURCE, [(7, 1_234, KEY, GOOD)], 0, 1).records
+    assert (record.key, record.offset, record.timestamp) == (USER, 7, 1_234)
+    assert (record.value.user_id, record.value.ids(), record.value.timestamp) == (USER, (1, 2, 3), 4)
+
+
+def test_a_misplaced_key_is_counted_and_folded_where_it_was_found() -> None:
+    right = partition_of(KEY, 8)
+    wrong = (right + 1) % 8
+    sifted = sift(SOURCE, [(0, 0, KEY, GOOD)], wrong, 8)
+    assert len(sifted.records) == 1
+    assert sifted.counters == {MISPLACED: 1}
+    assert sift(SOURCE, [(0, 0, KEY, GOOD)], right, 8).counters == {}
+
+
+def test_a_bad_record_is_not_called_misplaced_too() -> None:
+    wrong = (partition_of(KEY, 8) + 1) % 8
+    assert sift(SOURCE, [(0, 0, KEY, b"{")], wrong, 8).counters == {DEAD: 1}
+
+
+def test_nothing_sifted_is_nothing_found() -> None:
+    sifted = sift(SOURCE, [], 0, 1)
+    assert (sifted.records, sifted.dead, sifted.counters) == ([], [], {})
+
+
+def test_the_records_before_a_position_are_left_out() -> None:
+    raw: list[RawRecord] = [(offset, 0, None, None) for offset in (3, 4, 7, 9)]
+    assert [record[0] for record in after(raw, 4)] == [4, 7, 9]
+    assert list(after(raw, 10)) == []
+
+
+def test_a_fold_is_told_apart_into_operations_and_records_to_emit() -> None:
+    source = NAMES.source("listening-events")
+    sifted = sift(source, between(KEY, GOOD), 0, 1)
+    operations, emits = fold(source, sifted.records, {"artists": {}, "albums": {}, "tracks": {}})
+    assert not any(isinstance(operation, Emit) for operation in operations)
+    assert [emit.offset for emit in emits] == [10, 11, 12]

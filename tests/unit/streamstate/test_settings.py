@@ -1,0 +1,101 @@
+"""Settings: from where, and what an error says."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from streamstate.errors import Misconfigured
+from streamstate.settings import ApiSettings, GatewaySettings, StreamSettings, load
+
+KINDS = (StreamSettings, ApiSettings, GatewaySettings)
+
+
+@pytest.fixture(autouse=True)
+def empty_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in os.environ:
+        if name.startswith("STREAMSTATE_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def given(**values: Any) -> ApiSettings:
+    """Settings by arguments in code."""
+    return ApiSettings(**values)
+
+
+def test_without_an_environment_the_defaults_hold() -> None:
+    assert load(ApiSettings).kafka == "127.0.0.1:9092"
+    assert load(StreamSettings).slots == 2
+    assert load(GatewaySettings).instances == {"metrics": "127.0.0.1:8101", "names": "127.0.0.1:8201"}
+
+
+def test_a_variable_beats_the_default_and_an_argument_beats_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMSTATE_DEADLINE_MS", "300")
+    assert load(ApiSettings).deadline_ms == 300
+    assert given(deadline_ms=400).deadline_ms == 400
+
+
+def test_what_kubernetes_injects_for_a_service_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDIS", "tcp://10.0.0.1:6379")
+    monkeypatch.setenv("REDIS_PORT", "tcp://10.0.0.1:6379")
+    monkeypatch.setenv("KAFKA", "tcp://10.0.0.1:9092")
+    assert load(ApiSettings) == given(redis="redis://127.0.0.1:6379/0", kafka="127.0.0.1:9092")
+
+
+def test_another_variable_with_the_prefix_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMSTATE_SOMETHING_ELSE", "1")
+    assert load(ApiSettings) == given()
+
+
+@pytest.mark.parametrize(
+    ("kind", "variable", "value"),
+    [
+        (ApiSettings, "STREAMSTATE_DEADLINE_MS", "soon"),
+        (ApiSettings, "STREAMSTATE_DEADLINE_MS", "5"),
+        (ApiSettings, "STREAMSTATE_ADVERTISE", "http://here:80"),
+        (ApiSettings, "STREAMSTATE_ADVERTISE", "here"),
+        (ApiSettings, "STREAMSTATE_REDIS_TIMEOUT_S", "0"),
+        (StreamSettings, "STREAMSTATE_SLOTS", "65"),
+        (StreamSettings, "STREAMSTATE_BATCH_RECORDS", "many"),
+        (GatewaySettings, "STREAMSTATE_OWNERS_TTL_S", "-1"),
+        (GatewaySettings, "STREAMSTATE_INSTANCES", "a:8101"),
+        (GatewaySettings, "STREAMSTATE_INSTANCES", "[]"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named_by_its_variable(
+    kind: type[ApiSettings | StreamSettings | GatewaySettings],
+    variable: str,
+    value: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(Misconfigured, match=rf"change the environment: .*\b{variable}\b"):
+        load(kind)
+
+
+def test_inside_a_variable_the_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMSTATE_INSTANCES", '{"metrics": ["a:8101"]}')
+    with pytest.raises(Misconfigured, match=r"STREAMSTATE_INSTANCES\b(?!_)"):
+        load(GatewaySettings)
+
+
+def test_all_that_does_not_fit_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMSTATE_SLOTS", "none")
+    monkeypatch.setenv("STREAMSTATE_COMMIT_RECORDS", "1")
+    with pytest.raises(Misconfigured, match="STREAMSTATE_SLOTS") as error:
+        load(StreamSettings)
+    assert "STREAMSTATE_COMMIT_RECORDS" in str(error.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_setting_is_described(kind: type[ApiSettings | StreamSettings | GatewaySettings]) -> None:
+    assert all(field.description for field in kind.model_fields.values())
+
+
+def test_settings_are_frozen() -> None:
+    settings = load(ApiSettings)
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.kafka = "elsewhere:9092"

@@ -1,0 +1,242 @@
+"""The API of a service over its state: answers, refusals, status."""
+
+import re
+from typing import Any
+
+import pytest
+from openapi_spec_validator import validate
+from werkzeug.test import TestResponse
+
+from streamstate.keys import LONG, partition_of
+from streamstate.state import Commit
+from tests.serving import sample, scrape
+from tests.unit.web.conftest import Instance, Service
+
+NO_IDS = [
+    "abc", "-1", "+1", "%201", "1_000", "%EF%BC%91", "00012", "1e3", "0x10", "9223372036854775808", "9" * 5_000, "%00",
+    "1%00", "1%0a", "%ff",
+]  # fmt: skip
+
+
+def problem(response: TestResponse, status: int, kind: str) -> dict[str, Any]:
+    """The problem that `response` is."""
+    assert response.status_code == status
+    assert response.content_type == "application/problem+json"
+    body: dict[str, Any] = response.get_json(force=True)
+    assert (body["type"], body["status"]) == (f"urn:streamstate:problem:{kind}", status)
+    assert body["title"]
+    assert body["detail"]
+    return body
+
+
+def test_a_key_that_is_known_is_answered(service: Service, api: Instance) -> None:
+    service.count("numbers", 7, 3)
+    response = api.client.get("/v1/numbers/7")
+    assert (response.status_code, response.get_json()) == (200, {"key": "7", "count": 3})
+    assert response.content_type == "application/json"
+    assert response.headers["Served-By"] == api.address
+    assert response.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.parametrize(("key", "path"), [("rock & roll", "rock%20%26%20roll"), ("Łódź", "%C5%81%C3%B3d%C5%BA")])
+def test_a_text_key_is_percent_encoded(service: Service, api: Instance, key: str, path: str) -> None:
+    service.count("words", key)
+    assert api.client.get(f"/v1/words/{path}").get_json() == {"key": key, "count": 1}
+
+
+def test_a_key_that_is_unknown_is_404_with_a_next_step(api: Instance) -> None:
+    body = problem(api.client.get("/v1/numbers/7"), 404, "unknown-key")
+    assert "check the key" in body["detail"]
+    assert body["instance"] == "/v1/numbers/7"
+
+
+@pytest.mark.parametrize("text", NO_IDS, ids=lambda text: text[:20])
+def test_text_that_is_no_key_is_400(api: Instance, text: str) -> None:
+    assert "plain digits" in problem(api.client.get(f"/v1/numbers/{text}"), 400, "bad-key")["detail"]
+
+
+@pytest.mark.parametrize("text", ["%00", "a%0ab", "x" * 1025, "%7f"])
+def test_text_that_is_no_text_key_is_400(api: Instance, text: str) -> None:
+    problem(api.client.get(f"/v1/words/{text}"), 400, "bad-key")
+
+
+@pytest.mark.parametrize("path", ["/v1/numbers/", "/v1/numbers", "/v1/numbers/1/2", "/v1/none/1", "/", "/v1/..%2f1"])
+def test_a_path_that_there_is_not_is_404(api: Instance, path: str) -> None:
+    assert "/openapi.json" in problem(api.client.get(path), 404, "not-found")["detail"]
+
+
+@pytest.mark.parametrize("path", ["/v1//numbers/1", "/v1/numbers//1", "/v1/numbers/..%2f%2f1", "//v1/numbers/1"])
+def test_a_path_with_an_empty_part_is_a_problem_too(api: Instance, path: str) -> None:
+    response = api.client.get(path)
+    assert 400 <= response.status_code < 500
+    assert response.content_type == "application/problem+json"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "TRACE", "BREW"])
+def test_another_method_is_405_and_names_those_that_are_allowed(api: Instance, method: str) -> None:
+    response = api.client.open("/v1/numbers/1", method=method)
+    assert "Allow header" in problem(response, 405, "method-not-allowed")["detail"]
+    assert set(response.headers["Allow"].split(", ")) == {"GET", "HEAD", "OPTIONS"}
+
+
+def test_a_partition_that_nobody_owns_yet_is_503(service: Service) -> None:
+    response = service.instance().client.get("/v1/numbers/7")
+    assert "no instance owns partition" in problem(response, 503, "not-ready")["detail"]
+    assert int(response.headers["Retry-After"]) >= 1
+
+
+def test_a_partition_that_is_being_built_is_503_with_its_progress(service: Service) -> None:
+    api = service.instance()
+    service.own(api.address, ends=100)
+    partition = partition_of(LONG.encode(7), 4)
+    claim = service.store.claim(partition, api.address, {})
+    words = {"words": 100} if partition < 2 else {}
+    service.store.commit(Commit(claim, "numbers", None, 50, []))
+    for topic, end in words.items():
+        service.store.commit(Commit(claim, topic, None, end // 2, []))
+    response = api.client.get("/v1/numbers/7")
+    assert problem(response, 503, "not-ready")["progress"] == 50
+    assert "Retry-After" in response.headers
+    problem(api.client.get("/v1/many?numbers=7"), 503, "not-ready")
+    problem(api.client.get("/readyz"), 503, "not-ready")
+
+
+def test_a_topic_that_there_is_not_is_503_with_a_next_step(service: Service, api: Instance) -> None:
+    del service.topics.counts["numbers"]
+    assert "create it" in problem(api.client.get("/v1/numbers/7"), 503, "not-ready")["detail"]
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "soon", "1e3", "１", "²", " 5", "9" * 10])  # noqa: RUF001
+def test_a_deadline_that_is_none_is_400(api: Instance, text: str) -> None:
+    response = api.client.get("/v1/numbers/7", headers={"X-Deadline-Ms": text})
+    problem(response, 400, "bad-deadline")
+
+
+@pytest.mark.parametrize("text", ["1000", "999999999"])
+def test_a_deadline_of_milliseconds_is_taken(service: Service, api: Instance, text: str) -> None:
+    service.count("numbers", 7)
+    assert api.client.get("/v1/numbers/7", headers={"X-Deadline-Ms": text}).status_code == 200
+
+
+def test_many_keys_are_answered_at_once(service: Service, api: Instance) -> None:
+    for number in range(8):
+        service.count("numbers", number, number + 1)
+    service.count("words", "a b")
+    response = api.client.get("/v1/many?numbers=0&numbers=7&words=a+b&numbers=99&words=c")
+    assert response.get_json() == {
+        "numbers": {"0": {"key": "0", "count": 1}, "7": {"key": "7", "count": 8}, "99": None},
+        "words": {"a b": {"key": "a b", "count": 1}, "c": None},
+    }
+    assert response.headers["Served-By"] == api.address
+
+
+def test_a_key_that_is_asked_twice_is_answered_once(service: Service, api: Instance) -> None:
+    service.count("numbers", 7)
+    assert api.client.get("/v1/many?numbers=7&numbers=7").get_json() == {"numbers": {"7": {"key": "7", "count": 1}}}
+
+
+@pytest.mark.parametrize("query", ["", "users=1", "numbers=1&users=1", "&".join(f"numbers={n}" for n in range(201))])
+def test_a_query_for_many_that_is_none_is_400(api: Instance, query: str) -> None:
+    detail = problem(api.client.get(f"/v1/many?{query}"), 400, "bad-query")["detail"]
+    assert "1 to 200 keys" in detail
+    assert "numbers, words" in detail
+
+
+def test_one_bad_key_among_many_is_400(api: Instance) -> None:
+    problem(api.client.get("/v1/many?numbers=1&numbers=1_000"), 400, "bad-key")
+
+
+def test_many_keys_keep_the_deadline_rules(api: Instance) -> None:
+    problem(api.client.get("/v1/many?numbers=1", headers={"X-Deadline-Ms": "soon"}), 400, "bad-deadline")
+
+
+def test_processors_is_the_map_of_the_service(service: Service, api: Instance) -> None:
+    service.own("10.0.0.9:8101", 1, 3)
+    partition = service.count("numbers", 7)
+    found = api.client.get("/processors").get_json()
+    host, port = api.address.split(":")
+    assert found["service"] == "tally"
+    assert found["topics"] == {"numbers": 4, "words": 2}
+    assert sorted(found["instances"], key=lambda one: one["host"]) == [
+        {"host": "10.0.0.9", "port": 8101, "partitions": [1, 3]},
+        {"host": host, "port": int(port), "partitions": [0, 2]},
+    ]
+    assert [one["partition"] for one in found["partitions"]] == [0, 1, 2, 3]
+    here = found["partitions"][partition]
+    assert here["positions"] == {"numbers": 1}
+    assert here["ready"] is True
+    assert here["epoch"] > 0
+    assert found["views"] == [
+        {"name": "numbers", "path": "/v1/numbers/<key>", "topic": "numbers", "key": "long"},
+        {"name": "words", "path": "/v1/words/<key>", "topic": "words", "key": "text"},
+    ]
+
+
+def test_processors_names_nobody_where_nobody_owns(service: Service) -> None:
+    found = service.instance().client.get("/processors").get_json()
+    assert found["instances"] == []
+    assert {(one["owner"], one["ready"]) for one in found["partitions"]} == {(None, False)}
+
+
+def test_ready_means_all_owned_and_our_own_complete(service: Service) -> None:
+    api = service.instance()
+    service.own(api.address, 0, 1, 2)
+    problem(api.client.get("/readyz"), 503, "not-ready")
+    service.own("10.0.0.9:8101", 3, ends=100)
+    assert api.client.get("/readyz").get_json() == {"status": "ready"}
+
+
+def test_alive_needs_nothing(service: Service) -> None:
+    service.topics.counts.clear()
+    assert service.instance().client.get("/livez").get_json() == {"status": "alive"}
+
+
+@pytest.mark.parametrize("given", ["abc", "a.B_c-9", "x" * 64])
+def test_a_request_id_comes_back(api: Instance, given: str) -> None:
+    assert api.client.get("/livez", headers={"X-Request-Id": given}).headers["X-Request-Id"] == given
+
+
+@pytest.mark.parametrize("given", ["", "a b", "x" * 65, "x" * 10_000, "é", "<script>", "a,b"])
+def test_another_request_id_is_replaced(api: Instance, given: str) -> None:
+    response = api.client.get("/v1/numbers/abc", headers={"X-Request-Id": given})
+    assert re.fullmatch("[0-9a-f]{32}", response.headers["X-Request-Id"])
+
+
+def test_metrics_count_requests_by_route_and_never_show_a_key(service: Service, api: Instance) -> None:
+    service.count("numbers", 123_454_321)
+    for path in (
+        "/v1/numbers/123454321",
+        "/v1/numbers/987656789",
+        "/v1/words/secret",
+        "/v1/secret/1",
+        "/v1/many?words=secret",
+    ):
+        api.client.get(path)
+    text = scrape(api.client)
+    assert not re.search("123454321|987656789|secret", text)
+    route = {"service": "tally", "route": "/v1/numbers/<key>"}
+    assert sample(text, "streamstate_requests_total", **route, status="200") == 1
+    assert sample(text, "streamstate_requests_total", **route, status="404") == 1
+    assert sample(text, "streamstate_request_seconds_count", **route) == 2
+    assert sample(text, "streamstate_forwarded_requests_total", service="tally") == 0
+
+
+def test_metrics_tell_what_the_state_says(service: Service, api: Instance) -> None:
+    claim = service.store.claim(2, api.address, {})
+    service.store.commit(Commit(claim, "numbers", None, 17, [], {"dead_letters": 3, "misplaced_keys": 2}))
+    text = scrape(api.client)
+    assert sample(text, "streamstate_offset", topic="numbers", partition="2") == 17
+    assert sample(text, "streamstate_dead_letters_total", partition="2") == 3
+    assert sample(text, "streamstate_misplaced_keys_total", partition="2") == 2
+    assert sample(text, "streamstate_dead_letters_total", partition="1") == 0
+
+
+def test_the_openapi_document_is_valid_and_whole(api: Instance) -> None:
+    document = api.client.get("/openapi.json").get_json()
+    validate(document)
+    assert {"/v1/numbers/{key}", "/v1/words/{key}", "/v1/many", "/processors", "/livez", "/readyz"} <= set(
+        document["paths"]
+    )
+    (parameter,) = document["paths"]["/v1/numbers/{key}"]["get"]["parameters"]
+    assert parameter["schema"] == {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1}
+    assert [one["name"] for one in document["paths"]["/v1/many"]["get"]["parameters"]] == ["numbers", "words"]

@@ -1,0 +1,100 @@
+"""Calls to instances: connections that end, owners that are gone, time that is up."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+
+import pytest
+
+from devkit.process import free_port
+from streamstate.web.client import Answer, Instances, Unreachable
+from streamstate.web.problems import Problem
+from tests.serving import soon
+
+REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nServed-By: me\r\nContent-Length: 2\r\n\r\n{}"
+
+Scripted = Callable[[list[int]], tuple[str, list[bytes]]]
+
+
+@pytest.fixture
+def scripted() -> Iterator[Scripted]:
+    """Serves one connection after the other: each answers as many requests as the list says, and ends at the next."""
+    with ExitStack() as stack:
+
+        def start(connections: list[int]) -> tuple[str, list[bytes]]:
+            server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            requests: list[bytes] = []
+
+            def run() -> None:
+                for answered in connections:
+                    connection, _ = server.accept()
+                    with connection:
+                        for left in range(answered, -1, -1):
+                            request = connection.recv(65_536)
+                            requests.extend([request] if request else [])
+                            if not request or not left:
+                                break
+                            connection.sendall(REPLY)
+
+            def until_closed() -> None:
+                with suppress(OSError):
+                    run()
+
+            threading.Thread(target=until_closed, daemon=True).start()
+            return f"127.0.0.1:{server.getsockname()[1]}", requests
+
+        yield start
+
+
+def test_an_answer_is_told_with_its_status_body_and_who_gave_it(scripted: Scripted) -> None:
+    address, requests = scripted([1])
+    answer = Instances(1).get(address, "/v1/a%20b", soon(), [("x", "1 2"), ("x", "é")])
+    assert answer == Answer(200, b"{}", "application/json", "me")
+    assert requests[0].startswith(b"GET /v1/a%20b?x=1+2&x=%C3%A9 HTTP/1.1\r\n")
+
+
+def test_a_request_carries_what_is_left_of_the_deadline_and_whether_it_is_direct(scripted: Scripted) -> None:
+    address, requests = scripted([2])
+    client = Instances(1)
+    client.get(address, "/", soon(3))
+    client.get(address, "/", soon(3), direct=False)
+    (left,) = [line for line in requests[0].split(b"\r\n") if line.startswith(b"X-Deadline-Ms: ")]
+    assert 1_000 < int(left.partition(b": ")[2]) <= 3_000
+    assert b"\r\nX-Direct: 1\r\n" in requests[0]
+    assert b"X-Direct" not in requests[1]
+
+
+def test_a_kept_connection_that_ends_under_a_request_is_opened_again(scripted: Scripted) -> None:
+    address, requests = scripted([1, 9])
+    client = Instances(1)
+    client.get(address, "/1", soon())
+    assert client.get(address, "/2", soon()).status == 200
+    assert [request.split()[1] for request in requests] == [b"/1", b"/2", b"/2"]
+
+
+def test_an_instance_that_ends_every_connection_is_unreachable(scripted: Scripted) -> None:
+    address, _ = scripted([0, 0, 0])
+    with pytest.raises(Unreachable):
+        Instances(1).get(address, "/", soon())
+
+
+def test_an_address_where_nobody_listens_is_unreachable() -> None:
+    with pytest.raises(Unreachable):
+        Instances(1).get(f"127.0.0.1:{free_port()}", "/", soon())
+
+
+def test_an_instance_that_does_not_answer_in_time_is_504() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(Problem, match="within the deadline") as error,
+    ):
+        Instances(1).get(f"127.0.0.1:{silent.getsockname()[1]}", "/", soon(0.1))
+    assert error.value.status == 504
+
+
+def test_a_deadline_that_has_passed_asks_nobody(scripted: Scripted) -> None:
+    address, requests = scripted([1])
+    with pytest.raises(Problem, match="within the deadline"):
+        Instances(1).get(address, "/", soon(-1))
+    assert requests == []

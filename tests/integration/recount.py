@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from confluent_kafka import Message
+from confluent_kafka import Message, murmur2
 
 FIELDS = ("userId", "artistId", "albumId", "trackId", "timestamp")
+PARTITIONS = 8
 YEAR_9999_MS = 253_402_300_799_999
 
 
@@ -19,7 +20,7 @@ def usable(message: Message) -> dict[str, int] | None:
         return None
     try:
         event = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(event, dict) or any(type(event.get(name)) is not int for name in FIELDS):
         return None
@@ -41,11 +42,14 @@ def names(messages: Iterable[Message]) -> dict[int, str]:
 
 
 def profiles(messages: Iterable[Message], known: dict[str, dict[int, str]]) -> dict[int, dict[str, Any]]:
-    """What `/v1/users/{id}` should say, by user. `known` are the names by kind."""
+    """What `/v1/users/{id}` should say, by user; an event that lies elsewhere than its key belongs is not found there.
+
+    `known` are the names by kind.
+    """
     plays: defaultdict[int, list[dict[str, int]]] = defaultdict(list)
     for message in messages:
         event = usable(message)
-        if event is not None:
+        if event is not None and murmur2(message.key(), PARTITIONS) == message.partition():
             plays[event["userId"]].append(event)
     return {user: _profile(user, events, known) for user, events in plays.items()}
 

@@ -152,14 +152,13 @@ def original_headers(bootstrap: str, source: tuple[str, int], offsets: Sequence[
     )
     try:
         consumer.assign([TopicPartition(*source, offsets[0])])
-        at = offsets[0]
-        while at <= last and (messages := consumer.consume(1_000, TIMEOUT_S)):
-            for message in messages:
-                if error := message.error():
-                    raise KafkaException(error)
-                at = (message.offset() or 0) + 1
-                if message.offset() in wanted:
-                    found[at - 1] = _listed(message.headers())
+        at = -1
+        while at < last and (message := consumer.poll(TIMEOUT_S)) is not None:
+            if error := message.error():
+                raise KafkaException(error)
+            at = message.offset() or 0
+            if at in wanted:
+                found[at] = _listed(message.headers())
     finally:
         consumer.close()
     return found

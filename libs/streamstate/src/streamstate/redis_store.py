@@ -44,6 +44,9 @@ class _Script:
         self.sha = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
+_Call = tuple[int, Sequence[str | bytes | int]]
+"""A partition and the script's arguments."""
+
 _CLAIM, _COMMIT, _READ = _Script("claim.lua"), _Script("commit.lua"), _Script("read.lua")
 
 
@@ -55,61 +58,58 @@ class RedisStore:
         self._app = app
 
     def claim(self, partition: int, owner: str, ends: Mapping[str, int]) -> Claim:
-        arguments = [part for topic, end in ends.items() for part in (topic, end)]
-        epoch, server, *stored = self._call(_CLAIM, partition, owner, *arguments)
+        arguments = [owner, *(part for topic, end in ends.items() for part in (topic, end))]
+        [(epoch, server, *stored)] = self._run(_CLAIM, [(partition, arguments)])
         offsets = zip(stored[::2], stored[1::2], strict=True)
         positions = {topic.decode(): int(offset) for topic, offset in offsets if offset}
         return Claim(partition, int(epoch), server.decode(), positions)
 
-    def commit(self, commit: Commit) -> None:
-        claim = commit.claim
-        applied, *found = self._call(
-            _COMMIT,
-            claim.partition,
-            commit.topic,
-            "" if commit.expected is None else commit.expected,
-            commit.next,
-            claim.epoch,
-            claim.server,
-            _pack(commit.operations),
-            _pack(commit.counters),
-        )
-        if not applied:
-            epoch, offset, server = (part.decode() or "none" for part in found)
-            msg = (
-                f"{self._tag(claim.partition)} refused {commit.topic} {commit.expected} to {commit.next} of epoch "
-                f"{claim.epoch}: it holds offset {offset}, epoch {epoch}, on server {server}; claim it again"
-            )
-            raise Fenced(msg)
+    def commit(self, *commits: Commit) -> None:
+        answers = self._run(_COMMIT, [_commit_call(commit) for commit in commits])
+        for commit, (applied, *found) in zip(commits, answers, strict=True):
+            if not applied:
+                epoch, offset, server = (part.decode() or "none" for part in found)
+                msg = (
+                    f"{self._tag(commit.claim.partition)} refused {commit.topic} {commit.expected} to {commit.next} of "
+                    f"epoch {commit.claim.epoch}: it holds offset {offset}, epoch {epoch}, on server {server}; "
+                    "claim it again"
+                )
+                raise Fenced(msg)
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
-        if len(wanted) == 1:
-            answers = [self._call(_READ, partition, _pack(reads)) for partition, reads in wanted.items()]
-        else:
-            answers = self._read_many(wanted)
+        answers = self._run(_READ, [(partition, [_pack(reads)]) for partition, reads in wanted.items()])
         return {
             partition: _snapshot(reads, answer)
             for (partition, reads), answer in zip(wanted.items(), answers, strict=True)
         }
 
-    def _read_many(self, wanted: Mapping[int, Sequence[Read]]) -> list[Any]:
-        pipeline = self._client.pipeline(transaction=False)
-        for partition, reads in wanted.items():
-            pipeline.evalsha(_READ.sha, 1, self._tag(partition), _pack(reads))
-        try:
-            return list(pipeline.execute())
-        except NoScriptError:
-            return [self._call(_READ, partition, _pack(reads)) for partition, reads in wanted.items()]
+    def _run(self, script: _Script, calls: Sequence[_Call]) -> list[Any]:
+        """The answers to `calls`, made in one round trip; a server that does not know the script is taught it."""
+        answers = self._send(script, calls)
+        unknown = [index for index, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+        if unknown:
+            self._client.script_load(script.text)
+            for index, answer in zip(unknown, self._send(script, [calls[i] for i in unknown]), strict=True):
+                answers[index] = answer
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
 
-    def _call(self, script: _Script, partition: int, *arguments: str | bytes | int) -> Any:
-        tag = self._tag(partition)
-        try:
-            return self._client.evalsha(script.sha, 1, tag, *arguments)
-        except NoScriptError:
-            return self._client.eval(script.text, 1, tag, *arguments)
+    def _send(self, script: _Script, calls: Sequence[_Call]) -> list[Any]:
+        pipeline = self._client.pipeline(transaction=False)
+        for partition, arguments in calls:
+            pipeline.evalsha(script.sha, 1, self._tag(partition), *arguments)
+        return pipeline.execute(raise_on_error=False)
 
     def _tag(self, partition: int) -> str:
         return f"{{{self._app}:{partition}}}"
+
+
+def _commit_call(commit: Commit) -> _Call:
+    claim, expected = commit.claim, "" if commit.expected is None else commit.expected
+    packed = _pack(commit.operations), _pack(commit.counters)
+    return claim.partition, [commit.topic, expected, commit.next, claim.epoch, claim.server, *packed]
 
 
 def _pairs(flat: Sequence[bytes]) -> list[tuple[str, int]]:

@@ -156,8 +156,11 @@ class Store(Protocol):
         """
         ...
 
-    def commit(self, commit: Commit) -> None:
-        """Apply all of it, or raise `Fenced` and apply nothing. May be repeated: the second time is refused."""
+    def commit(self, *commits: Commit) -> None:
+        """Apply them in order, each whole or not at all; raises `Fenced` when one was refused.
+
+        After `Fenced` the others may have been applied or not. May be repeated: the second time is refused.
+        """
         ...
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:

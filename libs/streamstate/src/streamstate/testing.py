@@ -58,7 +58,11 @@ class MemoryStore:
                 held.targets.setdefault(topic, end)
         return Claim(partition, held.epoch, self._server, dict(held.positions))
 
-    def commit(self, commit: Commit) -> None:
+    def commit(self, *commits: Commit) -> None:
+        for commit in commits:
+            self._commit(commit)
+
+    def _commit(self, commit: Commit) -> None:
         held = self._partitions.get(commit.claim.partition, _Partition(epoch=-1))
         stored = held.positions.get(commit.topic)
         if (held.epoch, self._server, stored) != (commit.claim.epoch, commit.claim.server, commit.expected):

@@ -49,7 +49,7 @@ def profiles(messages: Iterable[Message], known: dict[str, dict[int, str]]) -> d
     plays: defaultdict[int, list[dict[str, int]]] = defaultdict(list)
     for message in messages:
         event = usable(message)
-        if event is not None and murmur2(message.key(), PARTITIONS) == message.partition():
+        if event is not None and murmur2(message.key() or b"", PARTITIONS) == message.partition():
             plays[event["userId"]].append(event)
     return {user: _profile(user, events, known) for user, events in plays.items()}
 

@@ -1,0 +1,1 @@
+"""Recommendations: SALSA random walks over the live graph of listening events."""

@@ -1,0 +1,123 @@
+"""Recommendations by personalised SALSA: random walks from the user over users and items.
+
+The chain is SALSA's (Lempel & Moran, ACM TOIS 19(2), 2001) on the user's neighbourhood, walked by dice as in
+GraphJet (Sharma et al., VLDB 2016); stopping early follows Pixie (Eksombatchai et al., WWW 2018).
+"""
+
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.recommendations.graph import Bipartite
+from services.recommendations.leaders import Leaders
+from services.recommendations.lists import LENGTH
+from services.recommendations.visits import Visits
+
+BLOCK = 256  # walkers in step: enough to keep the memory busy, few enough to look at the clock often
+WARM_UP = 4 * BLOCK  # walks before the first look at whether the list is settled; a look costs 100 walks
+PACE = 1.5  # the next look is after so many times more walks
+
+Int32s = NDArray[np.int32]
+Scored = list[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What `recommend` found."""
+
+    items: Scored
+    """(item id, score), best first, ties by id. The score is the number of visits; of edges if `fallback`."""
+    walks: int
+    """Walks that were done."""
+    partial: bool = False
+    """The time budget ended the walks; more of them would have made the ranking better."""
+    fallback: bool = False
+    """The user has no edges, or the walks met nothing new: these are the most popular items."""
+    explanations: dict[int, Scored] = field(default_factory=dict)
+    """Item id -> (known item's id, visits through it), most first; the visits add up to the score."""
+
+
+def recommend(
+    graph: Bipartite,
+    user_id: int,
+    *,
+    limit: int = 10,
+    walks: int = 1000,
+    walk_length: int = 100,
+    reset_probability: float = 0.1,
+    seed: int | None = None,
+    early_stop: bool = False,
+    budget_s: float | None = None,
+    explain: bool = False,
+) -> Recommendation:
+    """At most `limit` items that the user does not know yet, by how often walkers came to them.
+
+    A walker starts at the user. In each of `walk_length` / 2 rounds (rounded up) it goes back to the user
+    with `reset_probability`, else along one of the edges it stands at to an item, which counts as a visit,
+    and along one of the item's edges to a user. A repeated play is an edge of its own, so it weighs more.
+
+    The same `seed` on the same graph gives the same list. `early_stop` ends when the list is settled (what it
+    spares: see `Leaders`). `budget_s` (seconds) ends after the block of walks during which it ran out; one
+    block is always done. `explain` fills `explanations`. The ranges are the caller's to check: counts from 1.
+    """
+    known, rounds = graph.known(user_id), (walk_length + 1) // 2
+    found = Visits(
+        graph,
+        user_id,
+        walks=walks,
+        rounds=rounds,
+        reset=reset_probability,
+        seed=seed,
+        explain=explain,
+    )
+    partial = len(known) > 0 and _walk(found, walks, limit if early_stop else None, budget_s)
+    items, scores = _top(graph, *found.unknown(), limit)
+    if len(items) == 0:
+        popular = _popular(graph, known, limit)
+        return Recommendation(_scored(graph, *popular), found.walks, partial, fallback=True)
+    explanations = _explained(graph, found, items) if explain else {}
+    return Recommendation(_scored(graph, items, scores), found.walks, partial, explanations=explanations)
+
+
+def _walk(found: Visits, walks: int, settle: int | None, budget_s: float | None) -> bool:
+    """Walk in blocks until done, the first `settle` items are settled, or (True) the budget is spent."""
+    deadline = np.inf if budget_s is None else time.monotonic() + budget_s
+    leaders, look = None, float(WARM_UP)
+    while found.walks < walks:
+        if found.walks and time.monotonic() >= deadline:
+            return True
+        found.more(min(BLOCK, walks - found.walks))
+        if settle is not None and look <= found.walks < walks:
+            leaders, look = leaders or Leaders(found, settle), PACE * found.walks
+            if leaders.settled():
+                break
+    return False
+
+
+def _top(graph: Bipartite, items: Int32s, scores: Int32s, limit: int) -> tuple[Int32s, Int32s]:
+    """The best `limit` of the items, ties by id; ids are only looked up for those that can be on the list."""
+    if len(items) > limit:
+        enough = scores >= np.sort(scores)[-limit]
+        items, scores = items[enough], scores[enough]
+    order = np.lexsort((graph.item_names.external[items], -scores))[:limit]
+    return items[order], scores[order]
+
+
+def _popular(graph: Bipartite, known: Int32s, limit: int) -> tuple[Int32s, Int32s]:
+    edges = graph.items[:, LENGTH].copy()
+    edges[known] = 0
+    items = np.flatnonzero(edges > 0).astype(np.int32)
+    return _top(graph, items, edges[items], limit)
+
+
+def _explained(graph: Bipartite, found: Visits, items: Int32s) -> dict[int, Scored]:
+    ids = graph.item_names.external[items].tolist()
+    through = (found.through(item) for item in items)
+    ranked = (_top(graph, *vias, len(vias[0])) for vias in through)
+    return {item_id: _scored(graph, *vias) for item_id, vias in zip(ids, ranked, strict=True)}
+
+
+def _scored(graph: Bipartite, items: Int32s, scores: Int32s) -> Scored:
+    return list(zip(graph.item_names.external[items].tolist(), scores.tolist(), strict=True))

@@ -1,0 +1,85 @@
+"""The random walk itself, as one kernel: thousands of walkers in step."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.recommendations.kernel import kernel
+from services.recommendations.lists import LENGTH, START
+
+GAMMA = np.uint64(0x9E3779B97F4A7C15)
+LOW_HALF = np.uint64(0xFFFFFFFF)
+
+Int32s = NDArray[np.int32]
+Words = NDArray[np.uint64]
+
+
+@kernel
+def walk(
+    users: Int32s,
+    user_edges: Int32s,
+    items: Int32s,
+    item_edges: Int32s,
+    query: int,
+    walkers: int,
+    rounds: int,
+    reset: np.uint64,
+    state: Words,
+    trail: Int32s,
+    vias: Int32s,
+) -> int:
+    """Let `walkers` start at user number `query` and write the items they visit to `trail`: how many visits.
+
+    A round is a reset (with probability `reset` / 2**32) or two half-steps, to an item and to one of its
+    users. `trail` has room for walkers * rounds. `vias`, as long or empty, gets for each visit the known item
+    through which the walker last left the query user. `state` is the generator's one word.
+
+    The walkers move in step, and each phase is a loop over them without dependencies, so the processor waits
+    for many of their memory accesses at once: several times as fast as one walker after the other. Indexes
+    are unsigned, which saves Python's wrap-around; an edge always leads to a node that has an edge back.
+    """
+    at = np.full(walkers, query, np.int32)
+    via = np.zeros(walkers, np.int32)
+    going, home = np.empty(walkers, np.int32), np.empty(walkers, np.bool_)
+    edge, draws = np.empty(walkers, np.uint64), np.empty(2 * walkers, np.uint64)
+    visits = 0
+    for _ in range(rounds):
+        _draw(state, draws)
+        on = 0
+        for walker in range(walkers):
+            edge[on] = _pick(users, at[walker], draws[walker])
+            going[on], home[on] = walker, at[walker] == query
+            at[walker] = query
+            on += int((draws[walker] & LOW_HALF) >= reset)  # one that resets is overwritten by the next
+        for k in range(on):
+            trail[visits + k] = user_edges[edge[k]]
+        for k in range(on):
+            edge[k] = _pick(items, trail[visits + k], draws[walkers + k])
+        for k in range(on):
+            at[np.uint64(going[k])] = item_edges[edge[k]]
+        if len(vias):
+            for k in range(on):
+                if home[k]:
+                    via[going[k]] = trail[visits + k]
+                vias[visits + k] = via[going[k]]
+        visits += on
+    return visits
+
+
+@kernel
+def _draw(state: Words, draws: Words) -> None:
+    """Fill `draws` with 64 random bits each: SplitMix64 (Steele, Lea & Flood, OOPSLA 2014)."""
+    first = state[0]
+    for k in range(len(draws)):
+        z = first + np.uint64(k) * GAMMA
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        draws[k] = z ^ (z >> np.uint64(31))
+    state[0] = first + np.uint64(len(draws)) * GAMMA
+
+
+@kernel
+def _pick(nodes: Int32s, node: np.int32, draw: np.uint64) -> np.uint64:
+    """The place of one of the node's edges, by the upper half of `draw`."""
+    at = np.uint64(node)
+    start, length = np.uint64(nodes[at, START]), np.uint64(nodes[at, LENGTH])
+    return start + ((draw >> np.uint64(32)) * length >> np.uint64(32))

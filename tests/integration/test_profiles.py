@@ -4,6 +4,7 @@ import json
 from itertools import islice
 
 import pytest
+import redis
 import urllib3
 
 from devkit.lab import get
@@ -89,6 +90,22 @@ def test_a_name_that_changes_or_goes_shows_at_once(driving: Driving) -> None:
     found = driving.get("/v1/many?artists=1&artists=2&albums=1").json()
     assert found["artists"]["1"] is None
     assert found["artists"]["2"]["id"] == found["albums"]["1"]["id"] + 1 == 2
+
+
+def test_a_state_that_was_emptied_is_built_again(driving: Driving) -> None:
+    """FLUSHALL: never a wrong answer, not ready with progress meanwhile, exact afterwards."""
+    before = driving.get("/v1/users/1").json()
+    redis.Redis(port=driving.lab.redis.port).flushall()
+
+    def built_again() -> bool:
+        answer = driving.get("/v1/users/1")
+        assert (answer.status, "Retry-After" in answer.headers) in ((200, False), (503, True))
+        return answer.status == 200
+
+    eventually(built_again, "the state to be built again", 60)
+    assert driving.get("/v1/users/1").json()["eventCount"] == before["eventCount"]
+    driving.settle()
+    assert_recount_agrees(driving)
 
 
 @pytest.mark.parametrize(("part", "time"), [("driver", 1), ("worker", 1), ("jvm", 1), ("worker", 2), ("driver", 2)])

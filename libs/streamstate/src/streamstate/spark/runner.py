@@ -5,6 +5,7 @@ import shutil
 import signal
 import tempfile
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import structlog
@@ -22,7 +23,7 @@ from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import StreamSettings
 from streamstate.spark.session import session
 from streamstate.spark.task import COLUMNS, Job
-from streamstate.state import Claim
+from streamstate.state import Claim, Snapshot
 
 log = structlog.get_logger()
 
@@ -103,7 +104,11 @@ class Stream:
             while not (self._stopping.is_set() or self._partitions.changed.is_set()):
                 if query.awaitTermination(PAUSE_S):  # type: ignore[arg-type]  # seconds may be a fraction
                     return
-                self._show_offsets(held)
+                snapshots = self._store.read({partition: [] for partition in held})
+                if any(snapshot.owner is None for snapshot in snapshots.values()):
+                    self._log.warning("the state was emptied; it is built again from Kafka")
+                    return
+                self._show_offsets(snapshots)
                 if building and not self._incomplete_tables(counts):
                     return
         finally:
@@ -166,8 +171,7 @@ class Stream:
         self._settings.checkpoints.mkdir(parents=True, exist_ok=True)
         return tempfile.mkdtemp(prefix=f"{self._app.name}-", dir=self._settings.checkpoints)
 
-    def _show_offsets(self, held: frozenset[int]) -> None:
-        snapshots = self._store.read({partition: [] for partition in held})
+    def _show_offsets(self, snapshots: Mapping[int, Snapshot]) -> None:
         self._membership.commit(
             {
                 (topic, partition): offset

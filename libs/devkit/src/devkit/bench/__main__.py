@@ -79,6 +79,8 @@ def measure(lab: Lab) -> list[Row]:
     lab.streams.stop()
     streams = lab.host([f"metrics={lab.addresses['metrics'][0]}"])
     streams.start()
+    feed.send_events(producer(lab.kafka.bootstrap), itertools.islice(events, 10 * freshness.RATE))
+    streams.wait_until(lambda: lab.behind("metrics") == 0, timeout=60)
     try:
         rows += fresh(lab, events)
         streams.wait_until(lambda: lab.behind("metrics") == 0, timeout=60)

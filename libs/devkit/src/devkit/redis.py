@@ -11,7 +11,14 @@ from redis.retry import Retry
 from devkit import DevkitError
 from devkit.process import LOCALHOST, Child, require_free_port
 
-_SETTINGS = {"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "save": ""}
+_SETTINGS = {
+    "appendonly": "yes",
+    "appendfsync": "everysec",
+    # Rewriting a small file again and again while it grows costs more than it saves.
+    "auto-aof-rewrite-min-size": "512mb",
+    "maxmemory-policy": "noeviction",
+    "save": "",
+}
 
 
 class Redis(Child):

@@ -9,8 +9,6 @@ if (held[1] or '') ~= epoch or (held[2] or '') ~= expected or run ~= server then
   return {0, held[1] or '', held[2] or '', run}
 end
 
-local PIECE = 1000
-
 local function merged(was, add, least, most)
   local now = was
   if add then now = (now or 0) + add end
@@ -19,33 +17,46 @@ local function merged(was, add, least, most)
   return now
 end
 
+local function names_of(...)
+  local names = {}
+  for _, map in ipairs({...}) do
+    for name in pairs(map) do names[#names + 1] = name end
+  end
+  return names
+end
+
+-- One read and one write for many names, in pieces since Lua passes only so many arguments: `change` gives for a name and
+-- its old value what to append to the write.
+local PIECE = 1000
+local function update(key, read, write, names, change)
+  for first = 1, #names, PIECE do
+    local last = math.min(first + PIECE - 1, #names)
+    local old, changes = call(read, key, unpack(names, first, last)), {}
+    for i = first, last do change(changes, names[i], old[i - first + 1]) end
+    if #changes > 0 then call(write, key, unpack(changes)) end
+  end
+end
+
 local apply = {
   put = function(key, op) call('SET', key, op[3]) end,
   delete = function(key) call('DEL', key) end,
   merge = function(key, op)
-    local names = {}
-    for how = 3, 5 do
-      for name in pairs(op[how]) do names[#names + 1] = name end
-    end
-    -- In pieces, since Lua passes only so many arguments.
-    for first = 1, #names, PIECE do
-      local last = math.min(first + PIECE - 1, #names)
-      local old, changes = call('HMGET', key, unpack(names, first, last)), {}
-      for i = first, last do
-        local name = names[i]
-        local was = tonumber(old[i - first + 1] or nil)
-        local now = merged(was, op[3][name], op[4][name], op[5][name])
-        if now ~= was then
-          changes[#changes + 1] = name
-          changes[#changes + 1] = string.format('%.0f', now)
-        end
+    update(key, 'HMGET', 'HSET', names_of(op[3], op[4], op[5]), function(changes, name, old)
+      local was = tonumber(old or nil)
+      local now = merged(was, op[3][name], op[4][name], op[5][name])
+      if now ~= was then
+        changes[#changes + 1] = name
+        changes[#changes + 1] = string.format('%.0f', now)
       end
-      if #changes > 0 then call('HSET', key, unpack(changes)) end
-    end
+    end)
   end,
-  -- Scores are stored negated: Redis then orders ties by member, ascending.
+  -- Scores are stored negated: Redis then orders ties by member, ascending. Two commands for a ranking cost less than a
+  -- ZINCRBY for each member.
   rank = function(key, op)
-    for member, by in pairs(op[3]) do call('ZINCRBY', key, -by, member) end
+    update(key, 'ZMSCORE', 'ZADD', names_of(op[3]), function(changes, name, old)
+      changes[#changes + 1] = (old or 0) - op[3][name]
+      changes[#changes + 1] = name
+    end)
   end,
   push = function(key, op)
     for member, time in pairs(op[3]) do call('ZADD', key, time, member) end

@@ -32,7 +32,7 @@ def feed(driver: Driver, topic: str, records: list[tuple[int, bytes | None]]) ->
         start = driver.store.read({partition: []})[partition].positions.get(topic, 0)
         batch.append((start + len(batch), 1_000, raw_key, value))
     for partition, batch in batches.items():
-        driver.feed(topic, partition, batch)
+        driver.feed(partition, {topic: batch})
 
 
 def feed_plays(driver: Driver, plays: list[Play]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
-from streamstate.app import App, Found, Record, Source, View
+from streamstate.app import App, Fold, Found, Record, Source, View
 from streamstate.keys import LONG, sortable, unsortable
 from streamstate.state import Fields, Merge, Operation, Rank, Read, Top
 
@@ -85,7 +85,7 @@ def _chart(user: int, kind: str) -> str:
 
 APP = App(
     name="metrics",
-    sources=(Source(LISTENING_EVENTS, LONG, decode_event, fold),),
+    folds=(Fold((Source(LISTENING_EVENTS, LONG, decode_event),), fold),),
     views=(
         View(
             name="metrics",

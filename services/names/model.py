@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from services.events import KINDS, LISTENING_EVENTS, Id, ListeningEvent, decode_event
-from streamstate.app import App, Emit, Found, Record, Source, View, Wanted, json_decoder
+from streamstate.app import App, Emit, Fold, Found, Record, Source, View, Wanted, json_decoder
 from streamstate.errors import BadRecord
 from streamstate.keys import LONG, sortable
 from streamstate.state import Newest, Operation, Push, Read, Value
@@ -69,7 +69,7 @@ def fold(records: Sequence[Record[int, ListeningEvent]], found: Found) -> Iterab
     for record in records:
         event = enrich(record.value, found)
         text = msgspec.json.encode(event)
-        yield Emit(ENRICHED, LONG.encode(event.user_id), text, record.offset)
+        yield Emit(ENRICHED, LONG.encode(event.user_id), text, record)
         # The offset keeps two equal plays apart and orders those of one moment.
         recent[event.user_id].append((event.timestamp, f"{sortable(record.offset)} {text.decode()}"))
     for user, plays in recent.items():
@@ -77,7 +77,7 @@ def fold(records: Sequence[Record[int, ListeningEvent]], found: Found) -> Iterab
 
 
 def enrich(event: ListeningEvent, found: Found) -> EnrichedEvent:
-    artist, album, track = (found[kind].get(item) for kind, item in zip(KINDS, event.ids(), strict=True))
+    artist, album, track = (found.rows[kind].get(item) for kind, item in zip(KINDS, event.ids(), strict=True))
     return EnrichedEvent(
         event.user_id, event.timestamp, event.artist_id, artist, event.album_id, album, event.track_id, track
     )
@@ -109,9 +109,9 @@ def _name_view(kind: str) -> View[int]:
 
 APP = App(
     name="names",
-    sources=(
+    folds=(
         *(table(kind, LONG, decode_name) for kind in KINDS),
-        Source(LISTENING_EVENTS, LONG, decode_event, fold, lookups),
+        Fold((Source(LISTENING_EVENTS, LONG, decode_event),), fold, lookups),
     ),
     views=(
         *map(_name_view, KINDS),

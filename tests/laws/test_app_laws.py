@@ -82,7 +82,7 @@ def folded(app: App, records: Records, cuts: Sequence[int] = ()) -> Driver:
         for partition, some in places.items():
             edges = [0, *sorted(cut for cut in set(cuts) if 0 < cut < len(some)), len(some)]
             for start, end in pairwise(edges):
-                driver.feed(topic, partition, some[start:end])
+                driver.feed(partition, {topic: some[start:end]})
     return driver
 
 
@@ -99,7 +99,7 @@ def counts(driver: Driver) -> list[Any]:
 
 def effects(driver: Driver) -> list[Any]:
     """What was emitted and dead-lettered, in an order that does not depend on the batches."""
-    emitted = [(emit.topic, emit.key, emit.offset, emit.value) for emit in driver.emitted]
+    emitted = [(emit.topic, emit.key, emit.cause.offset, emit.value) for emit in driver.emitted]
     return [sorted(emitted), sorted((letter.offset, letter.key, letter.value or b"") for letter in driver.dead)]
 
 
@@ -128,7 +128,7 @@ class TestEveryApp:
         before = answers(driver), counts(driver), effects(driver)
         for topic, places in records.items():
             for partition, some in places.items():
-                driver.feed(topic, partition, some[data.draw(st.integers(0, 12)) :])
+                driver.feed(partition, {topic: some[data.draw(st.integers(0, 12)) :]})
         assert (answers(driver), counts(driver), effects(driver)) == before
 
     @settings(max_examples=60, deadline=None)
@@ -143,7 +143,7 @@ class TestEveryApp:
             for partition, some in places.items():
                 if some:
                     with pytest.raises(Fenced):
-                        replaced.feed(topic, partition, some)
+                        replaced.feed(partition, {topic: some})
         assert answers(successor) == before
 
 

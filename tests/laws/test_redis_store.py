@@ -10,7 +10,7 @@ from devkit.process import free_port
 from devkit.redis import Redis
 from streamstate.errors import Fenced
 from streamstate.redis_store import RedisStore, connect
-from streamstate.state import Commit, Merge, Operation, Put, Rank, Value
+from streamstate.state import Commit, Merge, Operation, Put, Rank, Step, Value
 
 
 def test_the_keys_are_those_that_are_documented(redis_client: redis.Redis) -> None:
@@ -21,7 +21,7 @@ def test_the_keys_are_those_that_are_documented(redis_client: redis.Redis) -> No
         Merge("user:1", add={"count": 2}),
         Rank("user:1:artists", {"a3": 2}),
     ]
-    store.commit(Commit(claim, "topic", None, 4, step, {"dead_letters": 1}))
+    store.commit(Commit(claim, [Step("topic", None, 4)], step, {"dead_letters": 1}))
     assert set(redis_client.scan_iter("{documented:*")) == {
         b"{documented:7}",
         b"{documented:7}:artists:3",
@@ -33,6 +33,7 @@ def test_the_keys_are_those_that_are_documented(redis_client: redis.Redis) -> No
         b"epoch": str(claim.epoch).encode(),
         b"target:topic": b"5",
         b"offset:topic": b"4",
+        b"time:topic": b"0",
         b"count:dead_letters": b"1",
     }
     assert redis_client.get("{documented:7}:artists:3") == "Ä".encode()
@@ -42,7 +43,7 @@ def test_the_keys_are_those_that_are_documented(redis_client: redis.Redis) -> No
 
 def test_apps_keep_apart(redis_store: Callable[[], RedisStore]) -> None:
     one, other = redis_store(), redis_store()
-    one.commit(Commit(one.claim(0, "a:1", {}), "topic", None, 1, [Put("k", "v")]))
+    one.commit(Commit(one.claim(0, "a:1", {}), [Step("topic", None, 1)], [Put("k", "v")]))
     assert other.read({0: [Value("k")]})[0].values == [None]
 
 
@@ -53,7 +54,7 @@ def test_scripts_that_the_server_forgot_are_sent_again(
     redis_client.script_flush()
     claim = store.claim(0, "a:1", {})
     redis_client.script_flush()
-    store.commit(Commit(claim, "topic", None, 1, [Put("k", "v")]))
+    store.commit(Commit(claim, [Step("topic", None, 1)], [Put("k", "v")]))
     redis_client.script_flush()
     assert store.read({0: [Value("k")], 1: [Value("k")]})[0].values == [b"v"]
     redis_client.script_flush()
@@ -63,9 +64,9 @@ def test_scripts_that_the_server_forgot_are_sent_again(
 def test_a_fenced_commit_says_what_the_store_holds(redis_store: Callable[[], RedisStore]) -> None:
     store = redis_store()
     claim = store.claim(4, "a:1", {})
-    store.commit(Commit(claim, "topic", None, 3, []))
+    store.commit(Commit(claim, [Step("topic", None, 3)], []))
     with pytest.raises(Fenced, match=rf":4}} refused topic 1 to 2 .* offset 3, epoch {claim.epoch}, .* claim it again"):
-        store.commit(Commit(claim, "topic", 1, 2, []))
+        store.commit(Commit(claim, [Step("topic", 1, 2)], []))
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -78,14 +79,14 @@ def test_a_server_that_restarted_refuses_earlier_claims_and_goes_on_where_it_sta
     store = RedisStore(client, "app")
     try:
         claim = store.claim(0, "a:1", {"topic": 9})
-        store.commit(Commit(claim, "topic", None, 3, [Put("k", "v")]))
+        store.commit(Commit(claim, [Step("topic", None, 3)], [Put("k", "v")]))
         if clean:
             server.stop()
         else:
             server.kill()
         server.start()
         with pytest.raises(Fenced):
-            store.commit(Commit(claim, "topic", 3, 4, [Put("k", "zombie")]))
+            store.commit(Commit(claim, [Step("topic", 3, 4)], [Put("k", "zombie")]))
         again = store.claim(0, "a:1", {"topic": 9})
         assert again.server != claim.server
         assert again.epoch > claim.epoch

@@ -18,6 +18,7 @@ from streamstate.state import (
     Rank,
     Read,
     Snapshot,
+    Step,
     Store,
     Top,
     Value,
@@ -59,7 +60,7 @@ def outcome(store: Store, batches: list[list[Operation]]) -> list[Snapshot]:
     claim = store.claim(3, "a:1", {"topic": len(batches)})
     seen = []
     for number, batch in enumerate(batches):
-        store.commit(Commit(claim, "topic", number or None, number + 1, batch, {"count": len(batch)}))
+        store.commit(Commit(claim, [Step("topic", number or None, number + 1)], batch, {"count": len(batch)}))
         seen.append(store.read({3: READS})[3])
     return seen
 

@@ -20,6 +20,7 @@ from streamstate.state import (
     Rank,
     Read,
     Snapshot,
+    Step,
     Store,
     Top,
     Value,
@@ -44,7 +45,7 @@ def look(store: Store, partition: int = 0, reads: Sequence[Read] = READS) -> Sna
 
 
 def step(claim: Claim, operations: Sequence[Operation], expected: int | None = None, following: int = 1) -> Commit:
-    return Commit(claim, T, expected, following, operations)
+    return Commit(claim, [Step(T, expected, following)], operations)
 
 
 def refused(store: Store, commit: Commit, partition: int = 0) -> None:
@@ -58,8 +59,8 @@ def refused(store: Store, commit: Commit, partition: int = 0) -> None:
 class TestEveryStore:
     def test_a_commit_applies_operations_offset_and_counters_together(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
-        store.commit(Commit(claim, T, None, 10, STEP, {"dead_letters": 2}))
-        assert look(store) == Snapshot(A, claim.epoch, {T: 10}, {T: 10}, {"dead_letters": 2}, AFTER_STEP)
+        store.commit(Commit(claim, [Step(T, None, 10)], STEP, {"dead_letters": 2}))
+        assert look(store) == Snapshot(A, claim.epoch, {T: 10}, {T: 0}, {T: 10}, {"dead_letters": 2}, AFTER_STEP)
 
     def test_a_commit_may_write_nothing_but_the_offset(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
@@ -145,16 +146,32 @@ class TestEveryStore:
     def test_a_claim_tells_the_stored_positions_of_its_topics(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10, "other": 10})
         assert claim.positions == {}
-        store.commit(Commit(claim, T, None, 5, []))
-        store.commit(Commit(claim, "other", None, 0, []))
+        store.commit(Commit(claim, [Step(T, None, 5)], []))
+        store.commit(Commit(claim, [Step("other", None, 0)], []))
         assert store.claim(0, B, {T: 10, "other": 10, "third": 10}).positions == {T: 5, "other": 0}
 
     def test_positions_are_kept_by_topic(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10, "other": 10})
-        store.commit(Commit(claim, T, None, 5, [Merge("f", add={"count": 1})]))
-        store.commit(Commit(claim, "other", None, 7, [Merge("f", add={"count": 1})]))
+        store.commit(Commit(claim, [Step(T, None, 5)], [Merge("f", add={"count": 1})]))
+        store.commit(Commit(claim, [Step("other", None, 7)], [Merge("f", add={"count": 1})]))
         assert look(store).positions == {T: 5, "other": 7}
         assert look(store).values[1] == {"count": 2}
+
+    def test_a_commit_moves_several_topics_or_none(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10, "other": 10})
+        store.commit(Commit(claim, [Step(T, None, 5, 50), Step("other", None, 7, 70)], STEP))
+        refused(store, Commit(claim, [Step(T, 5, 6), Step("other", 6, 8)], STEP))
+        refused(store, Commit(claim, [Step(T, None, 6), Step("other", 7, 8)], STEP))
+        assert (look(store).positions, look(store).times) == ({T: 5, "other": 7}, {T: 50, "other": 70})
+
+    def test_stream_times_are_kept_by_topic_and_told_to_the_next_writer(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10, "other": 10})
+        store.commit(Commit(claim, [Step(T, None, 5, 1_750_000_000_000)], []))
+        store.commit(Commit(claim, [Step("other", None, 0, 3)], []))
+        later = store.claim(0, B, {T: 10, "other": 10, "third": 10})
+        assert later.times == {T: 1_750_000_000_000, "other": 3}
+        assert look(store).at(T) == (5, 1_750_000_000_000)
+        assert look(store).at("third") == (None, 0)
 
     def test_partitions_keep_apart(self, store: Store) -> None:
         for partition in (0, 1, 10):
@@ -164,17 +181,17 @@ class TestEveryStore:
 
     def test_counters_add_up(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
-        store.commit(Commit(claim, T, None, 1, [], {"dead_letters": 2}))
-        store.commit(Commit(claim, T, 1, 2, [], {"dead_letters": 3, "misplaced_keys": 1}))
+        store.commit(Commit(claim, [Step(T, None, 1)], [], {"dead_letters": 2}))
+        store.commit(Commit(claim, [Step(T, 1, 2)], [], {"dead_letters": 3, "misplaced_keys": 1}))
         assert look(store).counters == {"dead_letters": 5, "misplaced_keys": 1}
 
     def test_what_was_never_written_is_absent(self, store: Store) -> None:
-        assert look(store) == Snapshot(None, 0, {}, {}, {}, EMPTY)
+        assert look(store) == Snapshot(None, 0, {}, {}, {}, {}, EMPTY)
         assert not look(store).ready
 
     def test_a_claim_is_seen_before_the_first_commit(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
-        assert look(store) == Snapshot(A, claim.epoch, {}, {T: 10}, {}, EMPTY)
+        assert look(store) == Snapshot(A, claim.epoch, {}, {}, {T: 10}, {}, EMPTY)
 
     def test_several_partitions_are_read_at_once(self, store: Store) -> None:
         claims = {partition: store.claim(partition, A, {T: 1}) for partition in range(3)}

@@ -6,7 +6,7 @@ from devkit.process import free_port
 from services.gateway.owners import Owners
 from streamstate.errors import BadKey, Misconfigured
 from streamstate.keys import LONG, partition_of
-from streamstate.state import Commit
+from streamstate.state import Commit, Step
 from streamstate.web.client import Answer, Instances
 from streamstate.web.problems import Problem
 from tests.serving import forwarded, soon, until
@@ -173,7 +173,7 @@ def test_a_partition_that_is_being_built_is_passed_back_as_503(deployment: Deplo
     address = deployment.at["metrics"][0].address
     for partition in range(PARTITIONS):
         claim = store.claim(partition, address, {"listening-events": 10})
-        store.commit(Commit(claim, "listening-events", None, 5, []))
+        store.commit(Commit(claim, [Step("listening-events", None, 5)], []))
     assert ask(deployment, owners).status == 503
     with pytest.raises(Problem) as error:
         deployment.router(owners).many("metrics", [("metrics", str(USER))], soon())

@@ -128,7 +128,7 @@ def test_a_user_who_never_played_anything_is_unknown(driver: Driver) -> None:
 def test_every_play_is_published_with_its_names(driver: Driver) -> None:
     feed_name(driver, "tracks", 3, "a track")
     feed_plays(driver, [(7, 1, 2, 3, 4), (7, 1, 2, 9, 5)])
-    assert [(one.topic, one.key, one.offset) for one in driver.emitted] == [
+    assert [(one.topic, one.key, one.cause.offset) for one in driver.emitted] == [
         (ENRICHED, LONG.encode(7), 0),
         (ENRICHED, LONG.encode(7), 1),
     ]

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from streamstate.app import App, Record
+from streamstate.app import App, Found, Record
 from streamstate.keys import LONG, TEXT, partition_of
-from streamstate.state import Commit, Delete, Operation, Put, Read, Snapshot
+from streamstate.state import Commit, Delete, Operation, Put, Read, Snapshot, Step
 from streamstate.tables import look_up, row, table
 from streamstate.testing import Driver, MemoryStore
 
@@ -30,13 +30,13 @@ class CountingStore(MemoryStore):
 
 
 def fold(*records: tuple[int, str | None]) -> list[Operation]:
-    numbered = [Record(key, value, offset, 0) for offset, (key, value) in enumerate(records)]
-    return [effect for effect in CITIES.fold(numbered, {}) if isinstance(effect, Put | Delete)]
+    numbered = [Record("cities", key, value, offset, 0, 0) for offset, (key, value) in enumerate(records)]
+    return [effect for effect in CITIES.apply(numbered, Found()) if isinstance(effect, Put | Delete)]
 
 
 def put(store: MemoryStore, partition: int, operations: list[Operation]) -> None:
     claim = store.claim(partition, "a:1", {})
-    store.commit(Commit(claim, "cities", None, 1, operations))
+    store.commit(Commit(claim, [Step("cities", None, 1)], operations))
 
 
 def test_the_last_value_of_a_batch_is_put() -> None:
@@ -49,8 +49,8 @@ def test_a_tombstone_deletes_and_a_later_value_comes_back() -> None:
 
 
 def test_a_null_value_is_a_tombstone_and_never_reaches_the_decoder() -> None:
-    assert CITIES.decode(1, None) is None
-    assert CITIES.decode(1, b"ulm") == "ULM"
+    assert CITIES.sources[0].decode(1, None) is None
+    assert CITIES.sources[0].decode(1, b"ulm") == "ULM"
 
 
 def test_an_empty_value_is_a_value() -> None:
@@ -64,7 +64,7 @@ def test_what_is_there_is_found_and_what_is_not_is_left_out() -> None:
         claim = store.claim(partition, "a:1", {"cities": 0})
         step = Put(row("cities", key), f"city {key}")
         position = claim.positions.get("cities")
-        store.commit(Commit(claim, "cities", position, (position or 0) + 1, [step]))
+        store.commit(Commit(claim, [Step("cities", position, (position or 0) + 1)], [step]))
     found = look_up(APP, store, COUNTS, {"cities": [1, 2, 3, 4], "ports": ["x"]})
     assert found == {"cities": {1: "city 1", 2: "city 2", 3: "city 3"}, "ports": {}}
 
@@ -73,7 +73,7 @@ def test_each_table_is_found_by_its_own_number_of_partitions() -> None:
     driver = Driver(App("places", (PORTS,)), MemoryStore(), COUNTS["ports"])
     for offset, name in enumerate(["kiel", "brest", "genua"]):
         raw = TEXT.encode(name)
-        driver.feed("ports", partition_of(raw, 2), [(offset, 0, raw, raw)])
+        driver.feed(partition_of(raw, 2), {"ports": [(offset, 0, raw, raw)]})
     found = look_up(APP, driver.store, COUNTS, {"ports": ["kiel", "brest", "genua"]})
     assert found == {"ports": {"kiel": "KIEL", "brest": "BREST", "genua": "GENUA"}}
 

@@ -10,10 +10,10 @@ from apiflask import APIFlask
 from flask.testing import FlaskClient
 
 from devkit.process import free_port
-from streamstate.app import App, Found, Record, Source, View
+from streamstate.app import App, Fold, Found, Record, Source, View
 from streamstate.keys import LONG, TEXT, KeyCodec, partition_of
 from streamstate.settings import ApiSettings
-from streamstate.state import Commit, Fields, Merge, Operation, Read
+from streamstate.state import Commit, Fields, Merge, Operation, Read, Step
 from streamstate.testing import MemoryStore
 from streamstate.web.api import build
 from tests.serving import FixedTopics, Served, Wsgi
@@ -51,7 +51,7 @@ def _view(name: str, codec: KeyCodec[Any]) -> View[Any]:
 
 APP = App(
     "tally",
-    (Source("numbers", LONG, _decode, _fold), Source("words", TEXT, _decode, _fold)),
+    (Fold((Source("numbers", LONG, _decode),), _fold), Fold((Source("words", TEXT, _decode),), _fold)),
     (_view("numbers", LONG), _view("words", TEXT)),
 )
 
@@ -95,7 +95,7 @@ class Service:
         claim = self.store.claim(partition, owner, {})
         position = claim.positions.get(topic)
         step = [Merge(f"tally:{key}", add={"count": times})]
-        self.store.commit(Commit(claim, topic, position, (position or 0) + 1, step))
+        self.store.commit(Commit(claim, [Step(topic, position, (position or 0) + 1)], step))
         return partition
 
 

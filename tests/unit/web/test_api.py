@@ -8,7 +8,7 @@ from openapi_spec_validator import validate
 from werkzeug.test import TestResponse
 
 from streamstate.keys import LONG, partition_of
-from streamstate.state import Commit
+from streamstate.state import Commit, Step
 from tests.serving import sample, scrape
 from tests.unit.web.conftest import Instance, Service
 
@@ -91,9 +91,9 @@ def test_a_partition_that_is_being_built_is_503_with_its_progress(service: Servi
     partition = partition_of(LONG.encode(7), 4)
     claim = service.store.claim(partition, api.address, {})
     words = {"words": 100} if partition < 2 else {}
-    service.store.commit(Commit(claim, "numbers", None, 50, []))
+    service.store.commit(Commit(claim, [Step("numbers", None, 50)], []))
     for topic, end in words.items():
-        service.store.commit(Commit(claim, topic, None, end // 2, []))
+        service.store.commit(Commit(claim, [Step(topic, None, end // 2)], []))
     response = api.client.get("/v1/numbers/7")
     assert problem(response, 503, "not-ready")["progress"] == 50
     assert "Retry-After" in response.headers
@@ -223,11 +223,13 @@ def test_metrics_count_requests_by_route_and_never_show_a_key(service: Service, 
 
 def test_metrics_tell_what_the_state_says(service: Service, api: Instance) -> None:
     claim = service.store.claim(2, api.address, {})
-    service.store.commit(Commit(claim, "numbers", None, 17, [], {"dead_letters": 3, "misplaced_keys": 2}))
+    counters = {"dead_letters": 3, "misplaced_keys": 2, "late": 4}
+    service.store.commit(Commit(claim, [Step("numbers", None, 17)], [], counters))
     text = scrape(api.client)
     assert sample(text, "streamstate_offset", topic="numbers", partition="2") == 17
     assert sample(text, "streamstate_dead_letters_total", partition="2") == 3
     assert sample(text, "streamstate_misplaced_keys_total", partition="2") == 2
+    assert sample(text, "streamstate_counted_total", partition="2", what="late") == 4
     assert sample(text, "streamstate_dead_letters_total", partition="1") == 0
 
 

@@ -1,12 +1,12 @@
 """The contract of a use case: name, topics, decode, fold, views."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from streamstate.errors import BadRecord
+from streamstate.errors import BadRecord, Misconfigured
 from streamstate.keys import KeyCodec
 from streamstate.state import Operation, Read
 
@@ -15,16 +15,21 @@ V = TypeVar("V")
 
 
 class Record(msgspec.Struct, Generic[K, V], gc=False):
-    """A decoded Kafka record: `timestamp` is Kafka's own, in milliseconds."""
+    """A decoded Kafka record: `timestamp` is Kafka's own, in milliseconds.
 
+    `stream_time` is the greatest timestamp of its topic's partition so far, itself included.
+    """
+
+    topic: str
     key: K
     value: V
     offset: int
     timestamp: int
+    stream_time: int
 
 
 class Emit(msgspec.Struct, frozen=True):
-    """A record for a derived topic, produced before the commit of the record at `offset`: at least once.
+    """A record for a derived topic, produced before the commit of its `cause`: at least once.
 
     It carries the header `streamstate.source` (topic:partition:offset of its cause), by which a reader drops repeats.
     """
@@ -32,40 +37,84 @@ class Emit(msgspec.Struct, frozen=True):
     topic: str
     key: bytes
     value: bytes
-    offset: int
+    cause: Record[Any, Any]
 
+
+class Count(msgspec.Struct, frozen=True):
+    """Add `by` to the partition's own count `what`, which `/metrics` shows; as exact as the state."""
+
+    what: str
+    by: int = 1
+
+
+Effect = Operation | Emit | Count
 
 Wanted = Mapping[str, Iterable[Any]]
 """Keys to look up, by table (the name of a topic that the app keeps as a table)."""
 
-Found = Mapping[str, Mapping[Any, str]]
-"""What the look-up found, by table and key; a key that is not in the table is not in the mapping."""
+Rows = Mapping[str, Mapping[Any, str]]
+"""The rows that were there, by table and key."""
 
 
-def nothing(_records: Sequence[Any]) -> Wanted:
+@dataclass(frozen=True)
+class Found:
+    """What a fold asked for.
+
+    rows: of tables, wherever their partitions are; a key that is not in the table is not in the mapping.
+    values: by read, from the state of the records' own partition as it is before them.
+    """
+
+    rows: Rows = field(default_factory=dict)
+    values: Mapping[Read, Any] = field(default_factory=dict)
+
+
+def no_lookups(_records: Sequence[Any]) -> Wanted:
     """The look-ups of a fold that needs none."""
     return {}
 
 
+def no_reads(_records: Sequence[Any]) -> Iterable[Read]:
+    """The reads of a fold that needs none."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Source(Generic[K, V]):
-    """One topic of an app and what becomes of its records.
+    """One topic of an app, and how its records are read.
 
     decode: (key, value bytes or None) → event. Called once a record. Raises `BadRecord` or `msgspec.ValidationError`
         for a record that cannot be used; that one goes to the dead-letter topic.
-    lookups: records → the table keys that the fold wants to know. Called before the fold, once a batch.
-    fold: (records of one partition in offset order, what was found) → operations and records to emit. Pure, must not
-        block; any cutting of the same records into batches must give the same state.
-    table: whether other sources look rows of this one up. When a state is built from nothing, tables are completed
-        first, so that what comes later finds them.
+    table: whether folds look rows of this one up. When a state is built from nothing, tables are completed first, so
+        that what comes later finds them.
     """
 
     topic: str
     key: KeyCodec[K]
     decode: Callable[[K, bytes | None], V]
-    fold: Callable[[Sequence[Record[K, V]], Found], Iterable[Operation | Emit]]
-    lookups: Callable[[Sequence[Record[K, V]]], Wanted] = nothing
     table: bool = False
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What becomes of the records of one topic, or of several that are merged.
+
+    sources: several must be co-partitioned. Their records are merged by stream time, at a tie in the order of the
+        sources (a table before the stream that it is joined to), within what a micro-batch holds; the first one holds
+        all that there is, so that a build from nothing is deterministic.
+    apply: (records of one partition in order, what was found) → operations, counts, and records to emit. Pure, must not
+        block; any cutting of the same records into batches must give the same state.
+    lookups: records → the table rows that `apply` wants to know, wherever they are. Called once a batch.
+    reads: records → what `apply` wants to know of the partition's own state.
+    """
+
+    sources: tuple[Source[Any, Any], ...]
+    apply: Callable[[Sequence[Record[Any, Any]], Found], Iterable[Effect]]
+    lookups: Callable[[Sequence[Record[Any, Any]]], Wanted] = no_lookups
+    reads: Callable[[Sequence[Record[Any, Any]]], Iterable[Read]] = no_reads
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(source.topic for source in self.sources)
 
 
 @dataclass(frozen=True)
@@ -90,12 +139,17 @@ class View(Generic[K]):
 class App:
     """A use case. `name` is its folder, group, Redis prefix and metric label.
 
-    Partition p of the app is partition p of each of its topics; topics may differ in their number of partitions.
+    Partition p of the app is partition p of each of its topics; topics may differ in their number of partitions, those
+    of one fold may not. A topic belongs to one fold.
     """
 
     name: str
-    sources: tuple[Source[Any, Any], ...]
+    folds: tuple[Fold, ...]
     views: tuple[View[Any], ...] = ()
+
+    @property
+    def sources(self) -> tuple[Source[Any, Any], ...]:
+        return tuple(source for fold in self.folds for source in fold.sources)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -103,8 +157,13 @@ class App:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The topics that others look up."""
+        """The topics that folds look up."""
         return tuple(source.topic for source in self.sources if source.table)
+
+    @property
+    def merges(self) -> bool:
+        """Whether a fold reads several topics."""
+        return any(len(fold.sources) > 1 for fold in self.folds)
 
     @property
     def dead_letters(self) -> str:
@@ -114,6 +173,15 @@ class App:
     def source(self, topic: str) -> Source[Any, Any]:
         """The source of `topic`; raises KeyError for a topic that the app does not read."""
         return {source.topic: source for source in self.sources}[topic]
+
+    def require_copartitioned(self, counts: Mapping[str, int]) -> None:
+        """Raise `Misconfigured` where topics that a fold merges differ in their number of partitions, by topic."""
+        for fold in self.folds:
+            found = {topic: counts[topic] for topic in fold.topics}
+            if len(set(found.values())) > 1:
+                parts = " and ".join(f"{topic} has {count}" for topic, count in found.items())
+                msg = f"{self.name} merges topics that are not co-partitioned: {parts} partitions; make them equal"
+                raise Misconfigured(msg)
 
     def view(self, name: str) -> View[Any]:
         """The view called `name`; raises KeyError where there is none."""

@@ -109,11 +109,11 @@ def send_all(out: Producer, records: Iterable[Outgoing]) -> int:
     return count
 
 
-def derived(emits: Iterable[Emit], source: tuple[str, int]) -> Iterable[Outgoing]:
-    """The records of derived topics, each naming the record that caused it."""
-    topic, partition = source
+def derived(emits: Iterable[Emit], partition: int) -> Iterable[Outgoing]:
+    """The records of derived topics, each naming the record of `partition` that caused it."""
     for emit in emits:
-        yield emit.topic, emit.key, emit.value, [(SOURCE_HEADER, f"{topic}:{partition}:{emit.offset}".encode())]
+        cause = f"{emit.cause.topic}:{partition}:{emit.cause.offset}"
+        yield emit.topic, emit.key, emit.value, [(SOURCE_HEADER, cause.encode())]
 
 
 def dead_letters(

@@ -2,7 +2,7 @@
 
 A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that they share a slot of a Redis Cluster:
 
-    {metrics:7}                      hash: owner, epoch, offset:<topic>, target:<topic>, count:<name>
+    {metrics:7}                      hash: owner, epoch, offset:<topic>, time:<topic>, target:<topic>, count:<name>
     {metrics:7}:<key>                string (Put), hash (Merge), sorted set (Rank, with negated scores; Push)
 """
 
@@ -60,21 +60,16 @@ class RedisStore:
     def claim(self, partition: int, owner: str, ends: Mapping[str, int]) -> Claim:
         arguments = [owner, *(part for topic, end in ends.items() for part in (topic, end))]
         [(epoch, server, *stored)] = self._run(_CLAIM, [(partition, arguments)])
-        offsets = zip(stored[::2], stored[1::2], strict=True)
-        positions = {topic.decode(): int(offset) for topic, offset in offsets if offset}
-        return Claim(partition, int(epoch), server.decode(), positions)
+        found = [(topic.decode(), *rest) for topic, *rest in zip(*[iter(stored)] * 3, strict=True)]
+        positions = {topic: int(offset) for topic, offset, _ in found if offset}
+        times = {topic: int(time) for topic, _, time in found if time}
+        return Claim(partition, int(epoch), server.decode(), positions, times)
 
     def commit(self, *commits: Commit) -> None:
         answers = self._run(_COMMIT, [_commit_call(commit) for commit in commits])
         for commit, (applied, *found) in zip(commits, answers, strict=True):
             if not applied:
-                epoch, offset, server = (part.decode() or "none" for part in found)
-                msg = (
-                    f"{self._tag(commit.claim.partition)} refused {commit.topic} {commit.expected} to {commit.next} of "
-                    f"epoch {commit.claim.epoch}: it holds offset {offset}, epoch {epoch}, on server {server}; "
-                    "claim it again"
-                )
-                raise Fenced(msg)
+                raise Fenced(_refusal(self._tag(commit.claim.partition), commit, *map(bytes.decode, found)))
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         answers = self._run(_READ, [(partition, [_pack(reads)]) for partition, reads in wanted.items()])
@@ -114,9 +109,17 @@ class RedisStore:
 
 
 def _commit_call(commit: Commit) -> _Call:
-    claim, expected = commit.claim, "" if commit.expected is None else commit.expected
-    packed = _pack(commit.operations), _pack(commit.counters)
-    return claim.partition, [commit.topic, expected, commit.next, claim.epoch, claim.server, *packed]
+    claim = commit.claim
+    packed = _pack(commit.steps), _pack(commit.operations), _pack(commit.counters)
+    return claim.partition, [claim.epoch, claim.server, *packed]
+
+
+def _refusal(tag: str, commit: Commit, epoch: str, server: str, topic: str, offset: str) -> str:
+    (step,) = (step for step in commit.steps if step.topic == topic)
+    return (
+        f"{tag} refused {topic} {step.expected} to {step.next} of epoch {commit.claim.epoch}: it holds offset "
+        f"{offset or 'none'}, epoch {epoch or 'none'}, on server {server}; claim it again"
+    )
 
 
 def _pairs(flat: Sequence[bytes]) -> list[tuple[str, int]]:
@@ -127,13 +130,19 @@ def _snapshot(reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
     held = dict(zip(answer[0][::2], answer[0][1::2], strict=True))
     owner = held.pop(b"owner", None)
     epoch = int(held.pop(b"epoch", 0))
-    numbers: dict[str, dict[str, int]] = {"offset": {}, "target": {}, "count": {}}
+    numbers: dict[str, dict[str, int]] = {"offset": {}, "time": {}, "target": {}, "count": {}}
     for name, number in held.items():
         group, _, key = name.decode().partition(":")
         numbers[group][key] = int(number)
     values = [_value(read, found) for read, found in zip(reads, answer[1:], strict=True)]
     return Snapshot(
-        None if owner is None else owner.decode(), epoch, numbers["offset"], numbers["target"], numbers["count"], values
+        None if owner is None else owner.decode(),
+        epoch,
+        numbers["offset"],
+        numbers["time"],
+        numbers["target"],
+        numbers["count"],
+        values,
     )
 
 

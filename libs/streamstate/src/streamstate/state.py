@@ -88,27 +88,38 @@ class Claim:
 
     `epoch` rises with every claim. `server` names the run of the server that answered: one that restarted, failed
     over or was emptied may hold an older state, so it refuses the commits of an earlier claim. `positions` are the next
-    offsets by topic, as stored.
+    offsets by topic, as stored, and `times` the stream times there.
     """
 
     partition: int
     epoch: int
     server: str
     positions: Mapping[str, int]
+    times: Mapping[str, int] = field(default_factory=dict)
+
+
+class Step(msgspec.Struct, frozen=True, array_like=True):
+    """How far a commit moves one topic: from offset `expected` (None where nothing was stored yet) to `next`.
+
+    `time` is the topic's stream time at `next`: the greatest Kafka timestamp before it, in milliseconds.
+    """
+
+    topic: str
+    expected: int | None
+    next: int
+    time: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One step of one partition: `operations` bring the state from offset `expected` of `topic` to offset `next`.
+    """One step of one partition: `operations` bring the state from the expected offsets to the next ones.
 
-    `expected` is None where nothing was stored yet. `counters` are added to the partition's own counts (dead letters,
-    misplaced keys), so these are as exact as the state.
+    `counters` are added to the partition's own counts (dead letters, misplaced keys), so these are as exact as the
+    state.
     """
 
     claim: Claim
-    topic: str
-    expected: int | None
-    next: int
+    steps: Sequence[Step]
     operations: Sequence[Operation]
     counters: Mapping[str, int] = field(default_factory=dict)
 
@@ -118,16 +129,21 @@ class Snapshot:
     """One partition at one moment: who owns it, where it stands, and the values that were asked for.
 
     `owner` is the address (host:port) of the owning instance's API, None before the first claim; `positions` are the
-    next offsets by topic; `targets` are the positions from which a state built from nothing is complete;
-    `values` answers the reads in their order.
+    next offsets by topic, `times` the stream times there; `targets` are the positions from which a state built from
+    nothing is complete; `values` answers the reads in their order.
     """
 
     owner: str | None
     epoch: int
     positions: Mapping[str, int]
+    times: Mapping[str, int]
     targets: Mapping[str, int]
     counters: Mapping[str, int]
     values: Sequence[Any]
+
+    def at(self, topic: str) -> tuple[int | None, int]:
+        """The next offset of `topic` (None: nothing is stored) and the stream time there."""
+        return self.positions.get(topic), self.times.get(topic, 0)
 
     def complete(self, topic: str) -> bool:
         """Whether the state has all that `topic` held when it was claimed with nothing stored."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from streamstate.app import App, Found, Record, Source, Wanted
+from streamstate.app import App, Fold, Found, Record, Rows, Source, Wanted
 from streamstate.keys import KeyCodec, partition_of
 from streamstate.state import Delete, Operation, Put, Store, Value
 
@@ -15,21 +15,21 @@ def row(table: str, key: Any) -> str:
     return f"{table}:{key}"
 
 
-def table(topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str]) -> Source[K, str | None]:
-    """The source that keeps `topic` as a table of the texts that `decode` takes from its values."""
+def table(topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str]) -> Fold:
+    """The fold that keeps `topic` as a table of the texts that `decode` takes from its values."""
 
     def decode_or_tombstone(key: K, value: bytes | None) -> str | None:
         return None if value is None else decode(key, value)
 
-    def fold(records: Sequence[Record[K, str | None]], _found: Found) -> Iterable[Operation]:
+    def apply(records: Sequence[Record[K, str | None]], _found: Found) -> Iterable[Operation]:
         last = {record.key: record.value for record in records}
         for key, value in last.items():
             yield Delete(row(topic, key)) if value is None else Put(row(topic, key), value)
 
-    return Source(topic, key, decode_or_tombstone, fold, table=True)
+    return Fold((Source(topic, key, decode_or_tombstone, table=True),), apply)
 
 
-def look_up(app: App, store: Store, counts: Mapping[str, int], wanted: Wanted) -> Found:
+def look_up(app: App, store: Store, counts: Mapping[str, int], wanted: Wanted) -> Rows:
     """The rows that are there, of all tables and partitions, in one round trip.
 
     `counts` are the partition counts by topic; the store is the app's own.

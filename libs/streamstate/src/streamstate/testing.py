@@ -7,10 +7,10 @@ from typing import Any, assert_never
 
 import msgspec
 
-from streamstate.app import App, Emit
+from streamstate.app import App, Emit, Fold, Found, Source
 from streamstate.errors import Fenced
 from streamstate.keys import partition_of
-from streamstate.processing import DeadLetter, RawRecord, after, fold, sift
+from streamstate.processing import DeadLetter, RawRecord, apply, merge, sift
 from streamstate.state import (
     Claim,
     Commit,
@@ -36,6 +36,7 @@ class _Partition:
     owner: str | None = None
     epoch: int = 0
     positions: dict[str, int] = field(default_factory=dict)
+    times: dict[str, int] = field(default_factory=dict)
     targets: dict[str, int] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     keys: dict[str, Any] = field(default_factory=dict)
@@ -56,7 +57,7 @@ class MemoryStore:
         for topic, end in ends.items():
             if topic not in held.positions:
                 held.targets.setdefault(topic, end)
-        return Claim(partition, held.epoch, self._server, dict(held.positions))
+        return Claim(partition, held.epoch, self._server, dict(held.positions), dict(held.times))
 
     def commit(self, *commits: Commit) -> None:
         for commit in commits:
@@ -64,13 +65,15 @@ class MemoryStore:
 
     def _commit(self, commit: Commit) -> None:
         held = self._partitions.get(commit.claim.partition, _Partition(epoch=-1))
-        stored = held.positions.get(commit.topic)
-        if (held.epoch, self._server, stored) != (commit.claim.epoch, commit.claim.server, commit.expected):
+        stored = {step.topic: held.positions.get(step.topic) for step in commit.steps}
+        expected = {step.topic: step.expected for step in commit.steps}
+        if (held.epoch, self._server, stored) != (commit.claim.epoch, commit.claim.server, expected):
             msg = f"partition {commit.claim.partition} stands at {stored} in epoch {held.epoch} on {self._server}"
             raise Fenced(msg)
         for operation in commit.operations:
             _apply(held.keys, operation)
-        held.positions[commit.topic] = commit.next
+        for step in commit.steps:
+            held.positions[step.topic], held.times[step.topic] = step.next, step.time
         for name, count in commit.counters.items():
             held.counters[name] = held.counters.get(name, 0) + count
 
@@ -91,6 +94,7 @@ class MemoryStore:
             held.owner,
             held.epoch,
             dict(held.positions),
+            dict(held.times),
             dict(held.targets),
             dict(held.counters),
             [_answer(held.keys, read) for read in reads],
@@ -151,22 +155,26 @@ class Driver:
         self.dead: list[DeadLetter] = []
         self._claims = {p: store.claim(p, "driver:1", {}) for p in range(partitions)}
 
-    def feed(self, topic: str, partition: int, raw: Sequence[RawRecord]) -> None:
-        """Process `raw` as one batch; records that are in the state already are skipped."""
-        position = self.store.read({partition: []})[partition].positions.get(topic)
-        fresh = list(after(raw, position or 0))
-        if not fresh:
-            return
-        source = self.app.source(topic)
-        sifted = sift(source, fresh, partition, self.partitions)
+    def feed(self, partition: int, raw: Mapping[str, Sequence[RawRecord]]) -> None:
+        """Process `raw` (by topic) as one batch; records that are in the state already are skipped."""
+        for fold in self.app.folds:
+            some = {source: raw[source.topic] for source in fold.sources if raw.get(source.topic)}
+            if some:
+                self._feed(fold, partition, some)
+
+    def _feed(self, fold: Fold, partition: int, raw: Mapping[Source[Any, Any], Sequence[RawRecord]]) -> None:
+        held = self.store.read({partition: []})[partition]
+        sifted = [sift(source, some, held.at(source.topic), partition, self.partitions) for source, some in raw.items()]
+        records = merge(sifted)
         counts = dict.fromkeys(self.app.topics, self.partitions)
-        found = look_up(self.app, self.store, counts, source.lookups(sifted.records))
-        operations, emits = fold(source, sifted.records, found)
-        self.store.commit(
-            Commit(self._claims[partition], topic, position, fresh[-1][0] + 1, operations, sifted.counters)
-        )
-        self.emitted += emits
-        self.dead += sifted.dead
+        reads = list(fold.reads(records))
+        values = self.store.read({partition: reads})[partition].values
+        rows = look_up(self.app, self.store, counts, fold.lookups(records))
+        folded = apply(fold, records, sifted, Found(rows, dict(zip(reads, values, strict=True))))
+        steps = [some.step for some in sifted]
+        self.store.commit(Commit(self._claims[partition], steps, folded.operations, folded.counters))
+        self.emitted += folded.emits
+        self.dead += [letter for some in sifted for letter in some.dead]
 
     def view(self, name: str, key: Any) -> msgspec.Struct | None:
         """The answer of the view `name` for `key`."""

@@ -1,5 +1,5 @@
 -- KEYS[1]: the partition's hash tag. ARGV: owner, then topic and end offset in turn.
--- Returns {epoch, run id of the server, topic, offset, topic, offset ...} with '' where no offset is stored.
+-- Returns {epoch, run id of the server, topic, offset, stream time, topic ...} with '' where none is stored.
 local tag, call = KEYS[1], redis.call
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -8,9 +8,10 @@ local epoch = string.format('%.0f', math.max(now, (tonumber(call('HGET', tag, 'e
 call('HSET', tag, 'owner', ARGV[1], 'epoch', epoch)
 local answer = {epoch, (string.match(call('INFO', 'server'), 'run_id:(%w+)'))}
 for i = 2, #ARGV, 2 do
-  local offset = call('HGET', tag, 'offset:' .. ARGV[i])
+  local offset, time = unpack(call('HMGET', tag, 'offset:' .. ARGV[i], 'time:' .. ARGV[i]))
   if not offset then call('HSETNX', tag, 'target:' .. ARGV[i], ARGV[i + 1]) end
   answer[#answer + 1] = ARGV[i]
   answer[#answer + 1] = offset or ''
+  answer[#answer + 1] = time or ''
 end
 return answer

@@ -1,12 +1,16 @@
--- KEYS[1]: the partition's hash tag, e.g. {metrics:7}; it is also the hash that holds owner, epoch and offsets.
--- ARGV: topic, expected offset ('' for none), next offset, epoch, run id of the server, operations, counters.
--- Returns {1} when all was applied, else {0, epoch, offset, run id} as they are, and nothing was applied.
+-- KEYS[1]: the partition's hash tag, e.g. {metrics:7}; it is also the hash that holds owner, epoch, offsets and times.
+-- ARGV: epoch, run id of the server, steps ({topic, expected offset or nil, next offset, stream time}), operations, counters.
+-- Returns {1} when all was applied, else {0, epoch, run id, topic, offset ('' for none)} as they are, and nothing was.
 local tag, call = KEYS[1], redis.call
-local topic, expected, next_offset, epoch, server = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local held = call('HMGET', tag, 'epoch', 'offset:' .. topic)
+local epoch, server, steps = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
+local held = call('HGET', tag, 'epoch') or ''
 local run = string.match(call('INFO', 'server'), 'run_id:(%w+)')
-if (held[1] or '') ~= epoch or (held[2] or '') ~= expected or run ~= server then
-  return {0, held[1] or '', held[2] or '', run}
+for _, step in ipairs(steps) do
+  local offset = call('HGET', tag, 'offset:' .. step[1])
+  local expected = step[2] and string.format('%.0f', step[2])
+  if held ~= epoch or run ~= server or offset ~= (expected or false) then
+    return {0, held, run, step[1], offset or ''}
+  end
 end
 
 local function merged(was, add, least, most)
@@ -64,9 +68,12 @@ local apply = {
   end,
 }
 
-for _, op in ipairs(cmsgpack.unpack(ARGV[6])) do
+for _, op in ipairs(cmsgpack.unpack(ARGV[4])) do
   apply[op[1]](tag .. ':' .. op[2], op)
 end
-for name, count in pairs(cmsgpack.unpack(ARGV[7])) do call('HINCRBY', tag, 'count:' .. name, count) end
-call('HSET', tag, 'offset:' .. topic, next_offset)
+for name, count in pairs(cmsgpack.unpack(ARGV[5])) do call('HINCRBY', tag, 'count:' .. name, count) end
+for _, step in ipairs(steps) do
+  local next_offset, time = string.format('%.0f', step[3]), string.format('%.0f', step[4])
+  call('HSET', tag, 'offset:' .. step[1], next_offset, 'time:' .. step[1], time)
+end
 return {1}

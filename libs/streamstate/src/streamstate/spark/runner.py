@@ -12,15 +12,16 @@ import structlog
 from confluent_kafka import KafkaException
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from redis.exceptions import RedisError
 
 from streamstate.app import App
-from streamstate.errors import StreamStateError
+from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka import Membership, Topics
 from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import StreamSettings
+from streamstate.spark.order import in_order
 from streamstate.spark.session import session
 from streamstate.spark.task import COLUMNS, Job
 from streamstate.state import Claim, Snapshot
@@ -77,10 +78,13 @@ class Stream:
         while not self._stopping.is_set():
             try:
                 counts = self._counts()
+                self._app.require_copartitioned(counts)
                 if not joined:
                     self._membership.start(max(counts, key=lambda topic: counts[topic]))
                     joined = True
                 self._follow(counts)
+            except Misconfigured:
+                raise
             except (StreamStateError, RedisError, KafkaException, StreamingQueryException) as error:
                 self._log.warning("the query stopped; it starts again from the stored offsets", reason=_reason(error))
                 self._stopping.wait(PAUSE_S)
@@ -139,29 +143,37 @@ class Stream:
         settings = self._settings
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
         job = Job(self._app, claims, self._counts(), settings.kafka, settings.redis, settings.redis_timeout_s)
+        rows = self._rows(offsets).selectExpr(*COLUMNS)
+        # The commits are made in the tasks and fenced, so nothing is left to be written: the sink is empty.
+        if self._app.merges:
+            writer = rows.writeStream.foreachBatch(lambda batch, _: self._advance(batch, job))
+        else:
+            # A Python task costs tens of milliseconds: one for each slot, not for each partition.
+            writer = rows.coalesce(settings.slots).mapInArrow(job, "nothing long").writeStream.format("noop")
+        return writer.queryName(self.name).option("checkpointLocation", checkpoint).start()
+
+    def _rows(self, offsets: dict[str, dict[str, int]]) -> DataFrame:
         assigned = {topic: [int(partition) for partition in parts] for topic, parts in offsets.items()}
-        rows = (
+        reader = (
             self._spark.readStream.format("kafka")
-            .option("kafka.bootstrap.servers", settings.kafka)
+            .option("kafka.bootstrap.servers", self._settings.kafka)
             .option("assign", json.dumps(assigned))
             .option("startingOffsets", json.dumps(offsets))
-            .option("maxOffsetsPerTrigger", settings.batch_records)
             # Half a second less for a batch of few records.
             .option("kafka.fetch.max.wait.ms", "10")
             .option("kafka.isolation.level", "read_committed")
-            .load()
-            .selectExpr(*COLUMNS)
         )
-        # A Python task costs tens of milliseconds: one for each slot, not for each partition. The commits are made in
-        # the tasks and fenced, so nothing is left to be written: the sink is empty.
-        return (
-            rows.coalesce(settings.slots)
-            .mapInArrow(job, "nothing long")
-            .writeStream.format("noop")
-            .queryName(self.name)
-            .option("checkpointLocation", checkpoint)
-            .start()
-        )
+        if not self._app.merges:
+            reader = reader.option("maxOffsetsPerTrigger", self._settings.batch_records)
+        return reader.load()
+
+    def _advance(self, batch: DataFrame, job: Job) -> None:
+        """One micro-batch of an app that merges topics: it holds all that there is, so that all of it is in order."""
+        snapshots = self._store.read({partition: [] for partition in job.claims})
+        topics = self._app.topics
+        times = {(topic, p): one.at(topic)[1] for p, one in snapshots.items() for topic in topics}
+        rows = in_order(batch, topics, times, self._settings.slots)
+        rows.mapInArrow(job, "nothing long").write.format("noop").mode("overwrite").save()
 
     def _counts(self) -> dict[str, int]:
         return {topic: self._topics.partitions(topic) for topic in self._app.topics}

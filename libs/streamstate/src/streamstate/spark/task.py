@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Producer
 
-from streamstate.app import App, Wanted
+from streamstate.app import App, Fold, Found, Record, Wanted
 from streamstate.kafka import Outgoing, dead_letters, derived, original_headers, producer, send_all
-from streamstate.processing import RawRecord, Sifted, after, fold, sift
+from streamstate.processing import RawRecord, Sifted, apply, merge, sift
 from streamstate.redis_store import RedisStore, connect
-from streamstate.state import Claim, Commit
+from streamstate.state import Claim, Commit, Read
 from streamstate.tables import look_up
 
 Place = tuple[str, int]
@@ -52,8 +52,18 @@ class Job:
         """Commit every row of `batches`. Raises `Fenced` when a partition is not this query's any more."""
         advance = _Advance(self)
         for batch in batches:
-            advance(list(_slices(batch)))
+            advance(by_place(batch))
         return iter(())
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a batch holds for one fold in one partition."""
+
+    fold: Fold
+    partition: int
+    sifted: Sequence[Sifted]
+    records: Sequence[Record[Any, Any]]
 
 
 class _Advance:
@@ -66,55 +76,81 @@ class _Advance:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._store = _store(job.redis, job.redis_timeout_s, job.app.name)
-        self._positions: dict[Place, int | None] = {}
+        self._reached: dict[Place, tuple[int | None, int]] = {}
 
-    def __call__(self, slices: Sequence[tuple[Place, list[RawRecord]]]) -> None:
-        job = self._job
-        self._learn_positions(place for place, _ in slices)
-        fresh = {place: list(after(raw, self._positions[place] or 0)) for place, raw in slices}
-        sifted = {(topic, p): self._sift(topic, p, raw) for (topic, p), raw in fresh.items() if raw}
-        found = look_up(job.app, self._store, job.counts, self._wanted(sifted))
+    def __call__(self, rows: Mapping[Place, list[RawRecord]]) -> None:
+        self._learn(rows)
+        parts = [part for fold in self._job.app.folds for part in self._parts(fold, rows)]
+        lookups = look_up(self._job.app, self._store, self._job.counts, _wanted(parts))
+        values = self._values(parts)
         commits: list[Commit] = []
         outgoing: list[Outgoing] = []
-        for place, some in sifted.items():
-            topic, partition = place
-            operations, emits = fold(job.app.source(topic), some.records, found)
-            outgoing += derived(emits, place)
-            if some.dead:
-                headers = original_headers(job.kafka, place, [letter.offset for letter in some.dead])
-                outgoing += dead_letters(job.app, some.dead, place, headers)
-            reached = fresh[place][-1][0] + 1
-            claim, expected = job.claims[partition], self._positions[place]
-            commits.append(Commit(claim, topic, expected, reached, operations, some.counters))
+        for part in parts:
+            folded = apply(part.fold, part.records, part.sifted, Found(lookups, values[part.partition]))
+            outgoing += derived(folded.emits, part.partition)
+            outgoing += self._dead(part)
+            steps = [some.step for some in part.sifted]
+            commits.append(Commit(self._job.claims[part.partition], steps, folded.operations, folded.counters))
         if outgoing:
-            send_all(_producer(job.kafka), outgoing)
+            send_all(_producer(self._job.kafka), outgoing)
         self._store.commit(*commits)
-        self._positions |= {(one.topic, one.claim.partition): one.next for one in commits}
+        self._reached |= {(s.topic, one.claim.partition): (s.next, s.time) for one in commits for s in one.steps}
 
-    def _sift(self, topic: str, partition: int, raw: Sequence[RawRecord]) -> Sifted:
-        return sift(self._job.app.source(topic), raw, partition, self._job.counts[topic])
+    def _parts(self, fold: Fold, rows: Mapping[Place, list[RawRecord]]) -> Iterator[_Part]:
+        for partition in sorted({partition for topic, partition in rows if topic in fold.topics}):
+            sifted = [
+                sift(source, rows[place], self._reached[place], partition, self._job.counts[source.topic])
+                for source in fold.sources
+                if (place := (source.topic, partition)) in rows
+            ]
+            yield _Part(fold, partition, sifted, merge(sifted))
 
-    def _wanted(self, sifted: Mapping[Place, Sifted]) -> Wanted:
-        wanted: defaultdict[str, set[Any]] = defaultdict(set)
-        for (topic, _), some in sifted.items():
-            for table, keys in self._job.app.source(topic).lookups(some.records).items():
-                wanted[table].update(keys)
-        return wanted
+    def _values(self, parts: Sequence[_Part]) -> Mapping[int, Mapping[Read, Any]]:
+        """What the folds want to know of the partitions' own state, by partition."""
+        reads: dict[int, list[Read]] = {part.partition: [] for part in parts}
+        for part in parts:
+            reads[part.partition] += part.fold.reads(part.records)
+        if not any(reads.values()):
+            return {partition: {} for partition in reads}
+        found = self._store.read(reads)
+        return {p: dict(zip(wanted, found[p].values, strict=True)) for p, wanted in reads.items()}
 
-    def _learn_positions(self, places: Iterable[Place]) -> None:
-        new = [place for place in places if place not in self._positions]
+    def _dead(self, part: _Part) -> Iterator[Outgoing]:
+        for some in part.sifted:
+            if some.dead:
+                place = (some.step.topic, part.partition)
+                headers = original_headers(self._job.kafka, place, [letter.offset for letter in some.dead])
+                yield from dead_letters(self._job.app, some.dead, place, headers)
+
+    def _learn(self, places: Iterable[Place]) -> None:
+        """Where the state stands, for places that this task sees for the first time."""
+        new = [place for place in places if place not in self._reached]
         if new:
             snapshots = self._store.read({partition: [] for _, partition in new})
-            self._positions |= {(topic, p): snapshots[p].positions.get(topic) for topic, p in new}
+            self._reached |= {(topic, p): snapshots[p].at(topic) for topic, p in new}
 
 
-def _slices(batch: pa.RecordBatch) -> Iterator[tuple[Place, list[RawRecord]]]:
-    """The runs of rows of one topic and partition: rows come partition by partition, in offset order."""
+def _wanted(parts: Iterable[_Part]) -> Wanted:
+    wanted: defaultdict[str, set[Any]] = defaultdict(set)
+    for part in parts:
+        for table, keys in part.fold.lookups(part.records).items():
+            wanted[table].update(keys)
+    return wanted
+
+
+def by_place(batch: pa.RecordBatch) -> dict[Place, list[RawRecord]]:
+    """The rows by topic and partition, each in the order in which they come."""
     topics = batch["topic"].dictionary_encode()
-    codes, partitions = topics.indices.to_numpy(), batch["partition"].to_numpy()
-    cuts = np.flatnonzero((np.diff(codes) != 0) | (np.diff(partitions) != 0)) + 1
+    partitions = batch["partition"].to_numpy()
+    codes = topics.indices.to_numpy().astype(np.int64) << 32 | partitions
+    if (np.diff(codes) < 0).any():
+        # Topics that are merged come mixed. The sort is stable, so the order within each stays.
+        return by_place(batch.take(np.argsort(codes, kind="stable")))
+    cuts = np.flatnonzero(np.diff(codes)) + 1
     columns = [batch[name].to_numpy(zero_copy_only=False) for name in ("offset", "timestamp", "key", "value")]
+    rows: dict[Place, list[RawRecord]] = {}
     for start, end in zip([0, *cuts], [*cuts, len(codes)], strict=True):
         if start < end:
-            raw = zip(*(column[start:end].tolist() for column in columns), strict=True)
-            yield (topics.dictionary[int(codes[start])].as_py(), int(partitions[start])), list(raw)
+            place = topics.dictionary[int(codes[start] >> 32)].as_py(), int(partitions[start])
+            rows[place] = list(zip(*(column[start:end].tolist() for column in columns), strict=True))
+    return rows

@@ -51,7 +51,12 @@ MISPLACED_KEYS = Definition(
     ("service", "partition"),
     "keys that another partitioner than murmur2 placed; set partitioner=murmur2_random in that producer",
 )
-METRICS = (REQUESTS, SECONDS, FORWARDED, OFFSET, DEAD_LETTERS, MISPLACED_KEYS)
+COUNTED = Definition(
+    "streamstate_counted_total",
+    ("service", "partition", "what"),
+    "what the service's folds count, such as records that came too late for their window",
+)
+METRICS = (REQUESTS, SECONDS, FORWARDED, OFFSET, DEAD_LETTERS, MISPLACED_KEYS, COUNTED)
 
 
 class Telemetry:
@@ -108,18 +113,22 @@ class PartitionCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         service = self._app.name
         offset = GaugeMetricFamily(OFFSET.name, OFFSET.meaning, labels=OFFSET.labels)
-        counters = {
-            name: CounterMetricFamily(definition.name, definition.meaning, labels=definition.labels)
-            for name, definition in ((DEAD, DEAD_LETTERS), (MISPLACED, MISPLACED_KEYS))
-        }
+        known = {DEAD: _counter(DEAD_LETTERS), MISPLACED: _counter(MISPLACED_KEYS)}
+        counted = _counter(COUNTED)
         partitions = range(self._topics.widest(self._app.topics))
         for partition, snapshot in self._store.read({p: [] for p in partitions}).items():
             for topic, position in snapshot.positions.items():
                 offset.add_metric([service, topic, str(partition)], position)
-            for name, family in counters.items():
-                family.add_metric([service, str(partition)], snapshot.counters.get(name, 0))
-        yield offset
-        yield from counters.values()
+            for what, count in {DEAD: 0, MISPLACED: 0, **snapshot.counters}.items():
+                if what in known:
+                    known[what].add_metric([service, str(partition)], count)
+                else:
+                    counted.add_metric([service, str(partition), what], count)
+        yield from (offset, *known.values(), counted)
+
+
+def _counter(definition: Definition) -> CounterMetricFamily:
+    return CounterMetricFamily(definition.name, definition.meaning, labels=definition.labels)
 
 
 def _positional(definition: Definition) -> tuple[str, str, tuple[str, ...]]:

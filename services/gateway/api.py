@@ -82,7 +82,7 @@ def _add_profile(flask: APIFlask, settings: GatewaySettings, owners: Owners, rou
             return json(named(found, {}, [f"names: {problem.detail}"]), answer.served_by)
 
     for path, (name, summary) in PROFILES.items():
-        flask.add_url_rule(path, name, flask.doc(**documents.profile(name, summary))(profile))
+        flask.add_url_rule(path, name, flask.doc(**openapi.of_route(name, summary, UserProfile))(profile))
 
 
 def _add_views(flask: APIFlask, settings: GatewaySettings, owners: Owners, router: Router) -> None:

@@ -46,7 +46,7 @@ merges = st.builds(
 ranks = st.builds(Rank, keys.map("t{}".format), st.dictionaries(names, steps, max_size=6))
 pushes = st.builds(Push, keys.map("n{}".format), st.dictionaries(names, times, max_size=6), st.integers(1, 5))
 appends = st.builds(
-    Append, keys.map("l{}".format), st.integers(1, 30) | st.just(EXACT), names, st.integers(0, 9) | st.just(EXACT)
+    Append, keys.map("l{}".format), st.integers(1, 30) | st.just(EXACT), names, st.integers(1, 9) | st.just(EXACT)
 )
 deletes = st.builds(Delete, st.tuples(st.sampled_from("vftnl"), keys).map("".join))
 operations = st.lists(puts | merges | ranks | pushes | appends | deletes, max_size=12)

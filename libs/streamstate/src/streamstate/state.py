@@ -51,7 +51,7 @@ class Push(msgspec.Struct, frozen=True, array_like=True, tag="push"):
 
 
 class Append(msgspec.Struct, frozen=True, array_like=True, tag="append"):
-    """Add `text` to the log `key` as the entry `number` (above 0), and let go of those below `number` - `keep`.
+    """Add `text` to the log `key` as the entry `number` (from 1), and let go of those up to `number` - `keep`.
 
     An entry whose number is not above that of the last one is there already: it is left out.
     """

@@ -51,7 +51,7 @@ class _Log:
     def append(self, number: int, text: bytes, keep: int) -> None:
         if number > self.last:
             self.last = number
-            self.entries = {n: kept for n, kept in self.entries.items() if n >= number - keep} | {number: text}
+            self.entries = {n: kept for n, kept in self.entries.items() if n > number - keep} | {number: text}
 
 
 class MemoryStore:

@@ -63,7 +63,7 @@ local apply = {
     call('ZREMRANGEBYRANK', key, 0, -op[4] - 1)
   end,
   append = function(key, op)
-    local number, oldest = string.format('%.0f', op[3]), string.format('%.0f', math.max(0, op[3] - op[5]))
+    local number, oldest = string.format('%.0f', op[3]), string.format('%.0f', math.max(0, op[3] - op[5] + 1))
     local added = redis.pcall('XADD', key, 'MINID', '=', oldest, number, 'text', op[4])
     if type(added) == 'table' and added.err and not string.find(added.err, 'equal or smaller') then error(added) end
   end,

@@ -14,6 +14,16 @@ MOST_STEPS = 1_000_000
 VIAS = 10
 
 
+def view(kind: str) -> str:
+    """The name of the view that recommends this kind of things."""
+    return f"recommended-{kind}"
+
+
+def path(kind: str) -> str:
+    """Where it is asked."""
+    return f"/v1/users/<key>/recommendations/{kind}"
+
+
 class Parameters(msgspec.Struct, rename="camel", frozen=True):
     """The parameters of a recommendation, with their limits."""
 

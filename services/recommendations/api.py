@@ -5,7 +5,7 @@ from flask import Response
 from msgspec.structs import asdict
 
 from services.events import KINDS, LISTENING_EVENTS
-from services.recommendations.answers import VIAS, Parameters, Recommendations, Recommended, Via
+from services.recommendations.answers import VIAS, Parameters, Recommendations, Recommended, Via, path, view
 from services.recommendations.live import Live
 from services.recommendations.model import APP
 from services.recommendations.salsa import Recommendation, recommend
@@ -22,7 +22,6 @@ from streamstate.web.api import skeleton
 from streamstate.web.deadline import Deadline
 from streamstate.web.processors import ViewEntry
 
-PATH = "/v1/users/<key>/recommendations/{kind}"
 WALKING = 0.8
 """The share of the time left that may be walked; the rest is for ranking and for the way back."""
 
@@ -39,22 +38,17 @@ def create() -> APIFlask:
 
 def build(settings: ApiSettings, store: Store, topics: Topics, live: Live) -> APIFlask:
     """The application over these parts."""
-    paths = {kind: PATH.format(kind=kind) for kind in KINDS}
-    views = [ViewEntry(view(kind), path, LISTENING_EVENTS, LONG.name, anywhere=True) for kind, path in paths.items()]
+    paths = {kind: path(kind) for kind in KINDS}
+    views = [ViewEntry(view(kind), at, LISTENING_EVENTS, LONG.name, anywhere=True) for kind, at in paths.items()]
     flask, telemetry = skeleton(
         APP, settings, store, topics, views=views, ready=lambda: _require(live), alive=live.require_alive
     )
     telemetry.registry.register(GraphCollector(live, store))
-    for kind, path in paths.items():
-        _add_kind(flask, settings, live, kind, path)
+    for kind in KINDS:
+        _add_kind(flask, settings, live, kind)
     parameters = [openapi.key_parameter(LONG), *openapi.query_parameters(Parameters)]
     openapi.describe(flask, [Recommendations], dict.fromkeys(paths.values(), parameters))
     return flask
-
-
-def view(kind: str) -> str:
-    """The name of the view that recommends this kind of things."""
-    return f"recommended-{kind}"
 
 
 def _require(live: Live) -> None:
@@ -62,7 +56,7 @@ def _require(live: Live) -> None:
     live.graph()
 
 
-def _add_kind(flask: APIFlask, settings: ApiSettings, live: Live, kind: str, path: str) -> None:
+def _add_kind(flask: APIFlask, settings: ApiSettings, live: Live, kind: str) -> None:
     def answer(key: str) -> Response:
         deadline = Deadline.of_request(settings.deadline_ms)
         user, asked = LONG.parse(key), query.parse(Parameters)
@@ -74,7 +68,7 @@ def _add_kind(flask: APIFlask, settings: ApiSettings, live: Live, kind: str, pat
     document = openapi.of_route(
         view(kind), f"{kind.capitalize()} that a user may like and does not know", Recommendations
     )
-    flask.add_url_rule(path, view(kind), flask.doc(**document)(answer))
+    flask.add_url_rule(path(kind), view(kind), flask.doc(**document)(answer))
 
 
 def _told(user: int, found: Recommendation) -> Recommendations:

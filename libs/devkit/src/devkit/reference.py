@@ -33,10 +33,7 @@ def text() -> str:
         _table(("operation", "effect"), ((one.__name__, _first(one)) for one in Operation.__args__)),
         _table(("read", "answer"), ((one.__name__, _first(one)) for one in Read.__args__)),
         "## Metrics\n",
-        _table(
-            ("metric", "labels", "what"),
-            ((f"`{m.name}`", ", ".join(m.labels), m.meaning) for m in (*METRICS, *telemetry.METRICS)),
-        ),
+        _table(("metric", "labels", "what"), map(_metric, (*METRICS, *telemetry.METRICS))),
     ]
     return "\n".join(parts)
 

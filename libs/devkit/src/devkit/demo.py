@@ -71,7 +71,10 @@ def show(lab: Lab, settings: DemoSettings) -> None:
 
 
 def wait_folded(lab: Lab) -> None:
-    """Until the states have reached the topics' ends and all APIs are ready; raises `StreamStateError` with the reason after five minutes."""
+    """Until the states have reached the topics' ends and all APIs are ready.
+
+    Raises `StreamStateError` with the reason after five minutes.
+    """
     lab.streams.wait_until(lambda: lab.behind() == 0 and lab.ready(), timeout=FOLDED_S)
 
 

@@ -1,19 +1,22 @@
 """The gateway: one address for all services."""
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import msgspec
 from apiflask import APIFlask
 from flask import Response, request
 
+from services.events import KINDS
 from services.gateway import documents
 from services.gateway.names import Names
 from services.gateway.owners import Owners
-from services.gateway.profile import UserProfile, named, things
+from services.gateway.profile import UserMetrics, UserProfile
+from services.gateway.recommended import NamedRecommendations
 from services.gateway.router import Router
-from services.metrics.model import Profile
+from services.gateway.users import Users
+from services.recommendations.answers import Parameters, path, view
 from streamstate.kafka import Topics
 from streamstate.keys import LONG
 from streamstate.settings import GatewaySettings, load
@@ -22,15 +25,10 @@ from streamstate.web.answers import asked_for_many, json, relay
 from streamstate.web.api import THREADS
 from streamstate.web.client import Instances
 from streamstate.web.deadline import Deadline
-from streamstate.web.problems import Problem, not_ready
+from streamstate.web.problems import not_ready
 from streamstate.web.telemetry import Telemetry
 
 NAME = "gateway"
-PROFILES = {
-    "/v1/users/<key>": ("user", "All that is known of a user, with names"),
-    "/v1/users/<key>/metrics": ("metrics", "The plays of a user in numbers, with names"),
-}
-_decode_profile = msgspec.json.Decoder(Profile).decode
 
 
 def create() -> APIFlask:
@@ -40,20 +38,23 @@ def create() -> APIFlask:
     addresses = {service: given.split(",") for service, given in settings.instances.items()}
     owners = Owners(addresses, client, settings.owners_ttl_s, settings.deadline_ms / 1000)
     owners.start()
-    router = Router(owners, Topics(settings.kafka), client, ThreadPoolExecutor(2 * THREADS, NAME))
-    return build(settings, owners, router)
+    executor = ThreadPoolExecutor(2 * THREADS, NAME)
+    return build(settings, owners, Router(owners, Topics(settings.kafka), client, executor), executor)
 
 
-def build(settings: GatewaySettings, owners: Owners, router: Router) -> APIFlask:
+def build(settings: GatewaySettings, owners: Owners, router: Router, executor: Executor) -> APIFlask:
     """The application over these parts."""
     flask = openapi.application(NAME)
     problems.install(flask)
     Telemetry(NAME).install(flask)
-    _add_profile(flask, settings, owners, router)
+    names = Names(router, settings.names_ttl_s, settings.names_cached)
+    _add_users(flask, Users(owners, router, names, executor, settings.deadline_ms))
     _add_views(flask, settings, owners, router)
     _add_many(flask, settings, owners, router)
     _add_status(flask, owners)
-    parameters = {path: [openapi.key_parameter(LONG)] for path in PROFILES}
+    key = openapi.key_parameter(LONG)
+    parameters = {"/v1/users/<key>": [key], "/v1/users/<key>/metrics": [key]}
+    parameters |= {path(kind): [key, *openapi.query_parameters(Parameters)] for kind in KINDS}
 
     @flask.before_request
     def forget_document() -> None:
@@ -61,28 +62,28 @@ def build(settings: GatewaySettings, owners: Owners, router: Router) -> APIFlask
         if request.path == documents.SPEC:
             flask._spec = None
 
-    openapi.describe(flask, [UserProfile], parameters, partial(documents.merge, owners=owners))
+    shapes = [UserProfile, UserMetrics, NamedRecommendations]
+    openapi.describe(flask, shapes, parameters, partial(documents.merge, owners=owners))
     return flask
 
 
-def _add_profile(flask: APIFlask, settings: GatewaySettings, owners: Owners, router: Router) -> None:
-    names = Names(router, settings.names_ttl_s, settings.names_cached)
+def _add_users(flask: APIFlask, users: Users) -> None:
+    document = openapi.of_route("user", "All that is known of a user, with names", UserProfile)
+    flask.add_url_rule("/v1/users/<key>", "user", flask.doc(**document)(users.profile))
+    document = openapi.of_route("metrics", "The plays of a user in numbers, with names", UserMetrics)
+    flask.add_url_rule("/v1/users/<key>/metrics", "metrics", flask.doc(**document)(users.metrics))
+    for kind in KINDS:
+        summary = f"{kind.capitalize()} that a user may like and does not know, with names"
+        document = openapi.of_route(view(kind), summary, NamedRecommendations)
+        answer = flask.doc(**document)(_of_kind(users, kind))
+        flask.add_url_rule(path(kind), view(kind), answer)
 
-    def profile(key: str) -> Response:
-        deadline = Deadline.of_request(settings.deadline_ms)
-        LONG.parse(key)
-        view = owners.service("metrics").view("metrics")
-        answer = router.one("metrics", view, key, list(request.args.items(multi=True)), deadline)
-        if answer.status != 200:
-            return relay(answer)
-        found = _decode_profile(answer.body)
-        try:
-            return json(named(found, names.find(things(found), deadline), []), answer.served_by)
-        except Problem as problem:
-            return json(named(found, {}, [f"names: {problem.detail}"]), answer.served_by)
 
-    for path, (name, summary) in PROFILES.items():
-        flask.add_url_rule(path, name, flask.doc(**documents.profile(name, summary))(profile))
+def _of_kind(users: Users, kind: str) -> Callable[[str], Response]:
+    def recommendations(key: str) -> Response:
+        return users.recommendations(kind, key)
+
+    return recommendations
 
 
 def _add_views(flask: APIFlask, settings: GatewaySettings, owners: Owners, router: Router) -> None:

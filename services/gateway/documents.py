@@ -5,20 +5,9 @@ from typing import Any
 import msgspec
 
 from services.gateway.owners import Owners
-from services.gateway.profile import UserProfile
 from streamstate.web import openapi
 
 SPEC = "/openapi.json"
-
-
-def profile(name: str, summary: str) -> dict[str, Any]:
-    """What to say of the route `name`, which answers a merged profile."""
-    reference = {"$ref": f"#/components/schemas/{UserProfile.__name__}"}
-    return {
-        "summary": summary,
-        "operation_id": name,
-        "responses": openapi.responses(reference, openapi.PROBLEMS),
-    }
 
 
 def merge(spec: dict[str, Any], owners: Owners) -> None:

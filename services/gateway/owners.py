@@ -86,12 +86,12 @@ class Owners:
         return places
 
     def views(self) -> list[str]:
-        """The names of all views that are known."""
-        return [view.name for known in self._maps.values() for view in known.processors.views]
+        """The names of all views that `/v1/many` knows."""
+        return [view.name for known in self._maps.values() for view in known.processors.views if not view.anywhere]
 
     def _home(self, name: str) -> str:
         for service, known in self._candidates():
-            if any(view.name == name for view in known.processors.views):
+            if any(view.name == name and not view.anywhere for view in known.processors.views):
                 return service
         raise bad_query(self.views())
 
@@ -106,11 +106,11 @@ class Owners:
 
     def others(self, service: str, owner: str | None) -> list[str]:
         """The instances of `service` apart from `owner`."""
-        return [address for address in self.addresses[service] if address != owner]
+        return [address for address in self.addresses.get(service, ()) if address != owner]
 
     def document(self, service: str, path: str) -> bytes:
         """What the first instance of `service` that answers has at `path`, empty when none does."""
-        for address in self.addresses[service]:
+        for address in self.addresses.get(service, ()):
             try:
                 answer = self.client.get(address, path, Deadline(time.monotonic() + self.deadline_s))
                 if answer.status == 200:

@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import asdict
 
 from services.events import KINDS
+from services.gateway.recommended import Found, NamedItem, named_items
 from services.metrics.model import Played, Profile
+from services.recommendations.answers import Recommendations
 
 CHARTS = dict(zip(("top_ten_artists", "top_ten_albums", "top_ten_tracks"), KINDS, strict=True))
 
@@ -18,8 +21,8 @@ class NamedPlayed(msgspec.Struct, rename="camel"):
     count_plays: int
 
 
-class UserProfile(msgspec.Struct, rename="camel"):
-    """A user's plays in numbers, with names. `warnings` names each part that could not be had."""
+class Plays(msgspec.Struct, rename="camel"):
+    """A user's plays in numbers, with names."""
 
     user_id: int
     event_count: int
@@ -28,7 +31,26 @@ class UserProfile(msgspec.Struct, rename="camel"):
     top_ten_artists: list[NamedPlayed]
     top_ten_albums: list[NamedPlayed]
     top_ten_tracks: list[NamedPlayed]
-    warnings: list[str] = []
+
+
+class UserMetrics(Plays):
+    """A user's plays in numbers, with names. `warnings` names each part that could not be had."""
+
+    warnings: list[str]
+
+
+class UserProfile(Plays):
+    """All that is known of a user: plays in numbers, and what may be liked, best first.
+
+    `fallbacks` names the recommendations that are only what is popular, since walks from this user found nothing new.
+    `warnings` names each part that could not be had, or not in full.
+    """
+
+    artist_recommendations: list[NamedItem]
+    album_recommendations: list[NamedItem]
+    track_recommendations: list[NamedItem]
+    fallbacks: list[str]
+    warnings: list[str]
 
 
 def things(profile: Profile) -> list[tuple[str, int]]:
@@ -36,20 +58,42 @@ def things(profile: Profile) -> list[tuple[str, int]]:
     return [(kind, played.id) for chart, kind in CHARTS.items() for played in _chart(profile, chart)]
 
 
-def named(profile: Profile, names: Mapping[tuple[str, int], str | None], warnings: list[str]) -> UserProfile:
+def metrics(profile: Profile, names: Found, warnings: list[str]) -> UserMetrics:
     """`profile` with the names found."""
-    charts = {
-        chart: [NamedPlayed(one.id, names.get((kind, one.id)), one.count_plays) for one in _chart(profile, chart)]
-        for chart, kind in CHARTS.items()
-    }
-    return UserProfile(
-        profile.user_id,
-        profile.event_count,
-        profile.first_listening_event,
-        profile.last_listening_event,
-        **charts,
-        warnings=warnings,
+    return UserMetrics(**asdict(_plays(profile, names)), warnings=warnings)
+
+
+def merged(
+    profile: Profile, recommended: Mapping[str, Recommendations], names: Found, warnings: list[str]
+) -> UserProfile:
+    """`profile` and what was `recommended` by kind, as far as it could be had, with the names found."""
+    artists, albums, tracks = (
+        named_items(kind, recommended[kind], names) if kind in recommended else [] for kind in KINDS
     )
+    fallbacks = [member(kind) for kind, found in recommended.items() if found.fallback]
+    partial = [f"{member(kind)}: partial, time ran out" for kind, found in recommended.items() if found.partial]
+    return UserProfile(
+        **asdict(_plays(profile, names)),
+        artist_recommendations=artists,
+        album_recommendations=albums,
+        track_recommendations=tracks,
+        fallbacks=fallbacks,
+        warnings=[*warnings, *partial],
+    )
+
+
+def member(kind: str) -> str:
+    """The member of a profile that holds the recommendations of `kind`, as JSON has it."""
+    return f"{kind.removesuffix('s')}Recommendations"
+
+
+def _plays(profile: Profile, names: Found) -> Plays:
+    artists, albums, tracks = (
+        [NamedPlayed(one.id, names.get((kind, one.id)), one.count_plays) for one in _chart(profile, chart)]
+        for chart, kind in CHARTS.items()
+    )
+    first, last = profile.first_listening_event, profile.last_listening_event
+    return Plays(profile.user_id, profile.event_count, first, last, artists, albums, tracks)
 
 
 def _chart(profile: Profile, chart: str) -> list[Played]:

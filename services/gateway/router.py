@@ -1,4 +1,4 @@
-"""From a key to the instance that owns it, and back with the answer."""
+"""From a key to the instance that answers for it, and back with the answer."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -6,13 +6,14 @@ from concurrent.futures import Executor
 from typing import Any
 from urllib.parse import quote
 
+from services.gateway.balance import Balance
 from services.gateway.owners import Owners
 from streamstate.kafka import Topics
 from streamstate.keys import CODECS, partition_of
 from streamstate.web.client import Answer, Instances, Unreachable
 from streamstate.web.deadline import Deadline
 from streamstate.web.openapi import MANY
-from streamstate.web.problems import Problem, not_ready
+from streamstate.web.problems import MOST_KEYS, Problem, not_ready
 from streamstate.web.processors import ViewEntry
 
 ATTEMPTS = 2
@@ -20,17 +21,24 @@ Query = Sequence[tuple[str, str]]
 
 
 class Router:
-    """Sends requests straight to owners; N is the topic's partition count from Kafka, never the size of a map."""
+    """Sends requests straight to owners, or to the least busy instance where any one answers.
+
+    The number of partitions is the topic's, from Kafka, never the size of a map.
+    """
 
     def __init__(self, owners: Owners, topics: Topics, client: Instances, executor: Executor) -> None:
         self._owners = owners
         self._topics = topics
         self._client = client
         self._executor = executor
+        self._balance = Balance(client)
 
     def one(self, service: str, view: ViewEntry, text: str, query: Query, deadline: Deadline) -> Answer:
         """The answer of `view` for the key that `text` names. Raises `BadKey` for text that is no key of the view."""
         path = view.path.replace("<key>", quote(text, safe=""))
+        if view.anywhere:
+            CODECS[view.key].parse(text)
+            return self._balance.get(self._owners.others(service, None), path, query, deadline)
         owner = self._owners.service(service).owners.get(self._partition(view, text))
         return self._ask(service, owner, path, query, deadline)
 
@@ -45,7 +53,9 @@ class Router:
         for name, text in wanted:
             places[owners.get(self._partition(views[name], text))].append((name, text))
         calls = [
-            self._executor.submit(self._ask, service, owner, MANY, asked, deadline) for owner, asked in places.items()
+            self._executor.submit(self._ask, service, owner, MANY, asked[first : first + MOST_KEYS], deadline)
+            for owner, asked in places.items()
+            for first in range(0, len(asked), MOST_KEYS)
         ]
         found: dict[tuple[str, str], Any] = {}
         for call in calls:

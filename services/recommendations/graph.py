@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from services.recommendations.ids import Ids, Names
 from services.recommendations.lists import LENGTH, Lists
 
+MOST_EVENTS = 1 << 30  # of a window: places in a pool, which has half as many cells again, are int32
 CHUNK = 1 << 12  # events taken in at once: bounds the room that is held ready for new ids
 
 Int32s = NDArray[np.int32]

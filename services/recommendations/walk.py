@@ -37,19 +37,13 @@ def walk(
     for many of their memory accesses at once: several times as fast as one walker after the other. Indexes
     are unsigned, which saves Python's wrap-around; an edge always leads to a node that has an edge back.
     """
-    at = np.full(walkers, query, np.int32)
-    via = np.zeros(walkers, np.int32)
+    at, via = np.full(walkers, query, np.int32), np.zeros(walkers, np.int32)
     going, home = np.empty(walkers, np.int32), np.empty(walkers, np.bool_)
     edge, draws = np.empty(walkers, np.uint64), np.empty(2 * walkers, np.uint64)
     visits = 0
     for _ in range(rounds):
         _draw(state, draws)
-        on = 0
-        for walker in range(walkers):
-            edge[on] = _pick(users, at[walker], draws[walker])
-            going[on], home[on] = walker, at[walker] == query
-            at[walker] = query
-            on += int((draws[walker] & LOW_HALF) >= reset)  # one that resets is overwritten by the next
+        on = _leave(users, query, reset, draws, at, home, going, edge)
         for k in range(on):
             trail[visits + k] = user_edges[edge[k]]
         for k in range(on):
@@ -57,12 +51,39 @@ def walk(
         for k in range(on):
             at[np.uint64(going[k])] = item_edges[edge[k]]
         if len(vias):
-            for k in range(on):
-                if home[k]:
-                    via[going[k]] = trail[visits + k]
-                vias[visits + k] = via[going[k]]
+            _note(going[:on], home, via, trail[visits:], vias[visits:])
         visits += on
     return visits
+
+
+@kernel
+def _leave(
+    users: Int32s,
+    query: int,
+    reset: np.uint64,
+    draws: Words,
+    at: Int32s,
+    home: NDArray[np.bool_],
+    going: Int32s,
+    edge: Words,
+) -> int:
+    """Reset walkers, or choose an edge of the user they are `at`: how many go on. All are then at the query user."""
+    on = 0
+    for walker in range(len(at)):
+        edge[on] = _pick(users, at[walker], draws[walker])
+        going[on], home[on] = walker, at[walker] == query
+        at[walker] = query
+        on += int((draws[walker] & LOW_HALF) >= reset)  # one that resets is overwritten by the next
+    return on
+
+
+@kernel
+def _note(going: Int32s, home: NDArray[np.bool_], via: Int32s, trail: Int32s, vias: Int32s) -> None:
+    """For each visit of the round, the known item through which its walker last left."""
+    for k in range(len(going)):
+        if home[k]:
+            via[going[k]] = trail[k]
+        vias[k] = via[going[k]]
 
 
 @kernel

@@ -10,7 +10,7 @@ from devkit.process import free_port
 from devkit.redis import Redis
 from streamstate.errors import Fenced
 from streamstate.redis_store import RedisStore, connect
-from streamstate.state import Commit, Merge, Operation, Put, Rank, Step, Value
+from streamstate.state import Append, Commit, Merge, Operation, Put, Rank, Step, Value
 
 
 def test_the_keys_are_those_that_are_documented(redis_client: redis.Redis) -> None:
@@ -20,6 +20,7 @@ def test_the_keys_are_those_that_are_documented(redis_client: redis.Redis) -> No
         Put("artists:3", "Ä"),
         Merge("user:1", add={"count": 2}),
         Rank("user:1:artists", {"a3": 2}),
+        Append("plays", 4, "text", keep=10),
     ]
     store.commit(Commit(claim, [Step("topic", None, 4)], step, {"dead_letters": 1}))
     assert set(redis_client.scan_iter("{documented:*")) == {
@@ -27,6 +28,7 @@ def test_the_keys_are_those_that_are_documented(redis_client: redis.Redis) -> No
         b"{documented:7}:artists:3",
         b"{documented:7}:user:1",
         b"{documented:7}:user:1:artists",
+        b"{documented:7}:plays",
     }
     assert redis_client.hgetall("{documented:7}") == {
         b"owner": b"a:1",
@@ -39,6 +41,7 @@ def test_the_keys_are_those_that_are_documented(redis_client: redis.Redis) -> No
     assert redis_client.get("{documented:7}:artists:3") == "Ä".encode()
     assert redis_client.hgetall("{documented:7}:user:1") == {b"count": b"2"}
     assert redis_client.zrange("{documented:7}:user:1:artists", 0, -1, withscores=True) == [(b"a3", -2.0)]
+    assert redis_client.xrange("{documented:7}:plays") == [(b"4-0", {b"text": b"text"})]
 
 
 def test_apps_keep_apart(redis_store: Callable[[], RedisStore]) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from streamstate.redis_store import RedisStore
 from streamstate.state import (
+    Append,
     Commit,
     Delete,
     Fields,
@@ -17,6 +18,7 @@ from streamstate.state import (
     Put,
     Rank,
     Read,
+    Since,
     Snapshot,
     Step,
     Store,
@@ -44,14 +46,18 @@ merges = st.builds(
 )
 ranks = st.builds(Rank, keys.map("t{}".format), st.dictionaries(names, steps, max_size=6))
 pushes = st.builds(Push, keys.map("n{}".format), st.dictionaries(names, times, max_size=6), st.integers(1, 5))
-deletes = st.builds(Delete, st.tuples(st.sampled_from("vftn"), keys).map("".join))
-operations = st.lists(puts | merges | ranks | pushes | deletes, max_size=12)
+appends = st.builds(
+    Append, keys.map("l{}".format), st.integers(1, 30) | st.just(EXACT), names, st.integers(1, 9) | st.just(EXACT)
+)
+deletes = st.builds(Delete, st.tuples(st.sampled_from("vftnl"), keys).map("".join))
+operations = st.lists(puts | merges | ranks | pushes | appends | deletes, max_size=12)
 
 READS: list[Read] = [
     *(Value(f"v{key}") for key in KEYS),
     *(Fields(f"f{key}") for key in KEYS),
     *(Top(f"t{key}", n) for key in KEYS for n in (1, 3, 100)),
     *(Newest(f"n{key}", n) for key in KEYS for n in (1, 3, 100)),
+    *(Since(f"l{key}", after, n) for key in KEYS for after in (0, 7, EXACT - 1) for n in (1, 100)),
 ]
 
 

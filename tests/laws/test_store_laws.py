@@ -8,6 +8,7 @@ import pytest
 
 from streamstate.errors import Fenced
 from streamstate.state import (
+    Append,
     Claim,
     Commit,
     Delete,
@@ -19,6 +20,7 @@ from streamstate.state import (
     Put,
     Rank,
     Read,
+    Since,
     Snapshot,
     Step,
     Store,
@@ -29,15 +31,22 @@ from tests.laws.conftest import Subject
 
 A, B = "10.0.0.1:8101", "10.0.0.2:8101"
 T = "topic"
-READS: list[Read] = [Value("v"), Fields("f"), Top("t", 10), Newest("n", 10)]
+READS: list[Read] = [Value("v"), Fields("f"), Top("t", 10), Newest("n", 10), Since("l", 0, 10)]
 STEP: list[Operation] = [
     Put("v", "one"),
     Merge("f", add={"count": 2}, least={"first": 5}, most={"last": 9}),
     Rank("t", {"a": 1, "b": 3}),
     Push("n", {"x": 1, "y": 2}, keep=2),
+    Append("l", 4, "Ä", keep=10),
 ]
-AFTER_STEP = [b"one", {"count": 2, "first": 5, "last": 9}, [("b", 3), ("a", 1)], [("y", 2), ("x", 1)]]
-EMPTY: list[Any] = [None, {}, [], []]
+AFTER_STEP = [
+    b"one",
+    {"count": 2, "first": 5, "last": 9},
+    [("b", 3), ("a", 1)],
+    [("y", 2), ("x", 1)],
+    [(4, "Ä".encode())],
+]
+EMPTY: list[Any] = [None, {}, [], [], []]
 
 
 def look(store: Store, partition: int = 0, reads: Sequence[Read] = READS) -> Snapshot:
@@ -223,7 +232,9 @@ class TestEveryStore:
         store.claim(0, A, {T: 0})
         assert (look(store).progress, look(store).ready) == (1.0, True)
 
-    @pytest.mark.parametrize("first", [Rank("k", {"a": 1}), Push("k", {"a": 1}, 5), Merge("k", add={"a": 1})])
+    @pytest.mark.parametrize(
+        "first", [Rank("k", {"a": 1}), Push("k", {"a": 1}, 5), Merge("k", add={"a": 1}), Append("k", 1, "a", 5)]
+    )
     def test_a_value_replaces_and_delete_removes_whatever_is_there(self, store: Store, first: Operation) -> None:
         claim = store.claim(0, A, {T: 10})
         store.commit(step(claim, [first, Put("k", "text")], None, 1))
@@ -249,7 +260,7 @@ class TestEveryStore:
         store.commit(step(claim, [Merge("f", add=fields)]))
         assert look(store).values[1] == fields
 
-    @pytest.mark.parametrize("read", [Top("t", 0), Newest("n", 0)])
+    @pytest.mark.parametrize("read", [Top("t", 0), Newest("n", 0), Since("l", 0, 0)])
     def test_the_first_0_are_none(self, store: Store, read: Read) -> None:
         store.commit(step(store.claim(0, A, {T: 10}), STEP))
         assert look(store, reads=[read]).values == [[]]
@@ -273,4 +284,24 @@ class TestEveryStore:
         claim = store.claim(0, A, {T: 10})
         merge = Merge("f", add={"a": number}, least={"b": number}, most={"c": number})
         store.commit(step(claim, [merge, Rank("t", {"m": number}), Push("n", {"m": number}, keep=1)]))
-        assert look(store).values[1:] == [dict.fromkeys("abc", number), [("m", number)], [("m", number)]]
+        assert look(store).values[1:4] == [dict.fromkeys("abc", number), [("m", number)], [("m", number)]]
+
+    def test_a_log_lets_go_of_what_is_too_far_behind_its_last_entry(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, [Append("l", number, str(number), keep=10) for number in (1, 5, 11, 15)], None, 1))
+        assert look(store).values[4] == [(11, b"11"), (15, b"15")]
+        store.commit(step(claim, [Append("l", 40, "40", keep=10)], 1, 2))
+        assert look(store).values[4] == [(40, b"40")]
+
+    def test_an_entry_that_is_in_a_log_already_is_left_out(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        again = [Append("l", number, "again", keep=1) for number in (5, 4)]
+        store.commit(step(claim, [Append("l", 5, "first", keep=10), *again, Put("v", "applied")]))
+        assert (look(store).values[4], look(store).values[0]) == ([(5, b"first")], b"applied")
+
+    def test_a_log_is_read_on_from_any_number(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, [Append("l", number, str(number), keep=2**53) for number in (2, 9, 10, 2**53)]))
+        reads = [Since("l", 2, 2), Since("l", 3, 1), Since("l", 10, 5), Since("l", 2**53, 5), Since("none", 0, 5)]
+        found = [[number for number, _ in entries] for entries in look(store, reads=reads).values]
+        assert found == [[9, 10], [9], [2**53], [], []]

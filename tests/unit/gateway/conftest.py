@@ -15,6 +15,9 @@ from services.gateway.owners import Owners
 from services.gateway.router import Router
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
+from services.recommendations.api import build as build_recommendations
+from services.recommendations.live import Live
+from services.recommendations.model import APP as RECOMMENDATIONS
 from streamstate.app import App
 from streamstate.keys import LONG, partition_of
 from streamstate.settings import ApiSettings, GatewaySettings
@@ -25,7 +28,7 @@ from tests.raw import Play, feed_name, feed_plays
 from tests.serving import FixedTopics, Served, Wsgi
 
 PARTITIONS = 4
-USER, STRANGER = 42, 4711
+USER, FAN, STRANGER = 42, 43, 4711
 
 
 def _settings(**values: Any) -> ApiSettings:
@@ -40,6 +43,7 @@ class Deployment:
     executor: ThreadPoolExecutor
     stores: dict[str, MemoryStore] = field(default_factory=dict)
     at: dict[str, list[Served]] = field(default_factory=dict)
+    graphs: list[Live] = field(default_factory=list)
     topics: FixedTopics = field(default_factory=lambda: FixedTopics({}))
 
     def start(self, app: App, instances: int) -> None:
@@ -53,6 +57,23 @@ class Deployment:
             self.at[app.name].append(self.serve(address, flask))
         self.share_out(app.name)
 
+    def start_recommendations(self, instances: int) -> None:
+        """Serve the recommender; each instance has a graph of its own, as of the last `play`."""
+        self.stores["recommendations"] = MemoryStore()
+        self.at["recommendations"] = []
+        for _ in range(instances):
+            self.add_recommender()
+
+    def add_recommender(self) -> Served:
+        """One more instance of the recommender; its graph is loaded by the next `play`."""
+        store = self.stores["recommendations"]
+        live = Live(store, self.topics, 1_000)
+        settings = _settings(advertise=f"127.0.0.1:{free_port()}")
+        self.graphs.append(live)
+        served = self.serve(settings.advertise, build_recommendations(settings, store, self.topics, live))
+        self.at["recommendations"].append(served)
+        return served
+
     def share_out(self, service: str) -> None:
         for partition in range(PARTITIONS):
             self.own(service, partition, partition % len(self.at[service]))
@@ -64,10 +85,13 @@ class Deployment:
         return address
 
     def play(self, plays: list[Play]) -> None:
-        for app in (METRICS, NAMES):
+        for app in (METRICS, NAMES, RECOMMENDATIONS):
             if app.name in self.stores:
                 feed_plays(Driver(app, self.stores[app.name], PARTITIONS), plays)
                 self.share_out(app.name)
+        for live in self.graphs:
+            while live.step():
+                pass
 
     def name(self, kind: str, key: int, name: str) -> None:
         feed_name(Driver(NAMES, self.stores["names"], PARTITIONS), kind, key, name)
@@ -88,7 +112,7 @@ class Deployment:
     def gateway(self, **settings: Any) -> FlaskClient:
         owners = self.owners()
         given = GatewaySettings(**settings)
-        return build_gateway(given, owners, self.router(owners)).test_client()
+        return build_gateway(given, owners, self.router(owners), self.executor).test_client()
 
 
 @pytest.fixture
@@ -99,12 +123,14 @@ def executor() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture
 def deployment(serve: Callable[[str, Wsgi], Served], executor: ThreadPoolExecutor) -> Deployment:
-    """Metrics twice and names once; `USER` has three plays, of things of which some have names."""
+    """Metrics and recommendations twice and names once; `USER` has three plays, some of the things have names."""
     found = Deployment(serve, executor)
     found.start(METRICS, 2)
     found.start(NAMES, 1)
+    found.start_recommendations(2)
     found.name("artists", 1, "Prince")
     found.name("albums", 2, "1999")
     found.play([(USER, 1, 2, 3, 1_000), (USER, 1, 2, 4, 3_000), (USER, 9, 8, 3, 2_000)])
+    found.play([(FAN, 1, 2, 3, 1_000), (FAN, 5, 6, 7, 1_000)])
     assert found.topics.partitions(LISTENING_EVENTS) == PARTITIONS
     return found

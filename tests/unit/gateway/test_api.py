@@ -9,9 +9,11 @@ import pytest
 from openapi_spec_validator import validate
 from werkzeug.test import TestResponse
 
+from services.events import KINDS
 from services.gateway.names import Names
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
+from services.recommendations.answers import path as path_of
 from tests.serving import Served, Wsgi, forwarded, scrape, soon
 from tests.unit.gateway.conftest import STRANGER, USER, Deployment
 
@@ -41,10 +43,30 @@ def refused(response: TestResponse) -> dict[str, Any]:
     return body
 
 
-@pytest.mark.parametrize("path", [f"/v1/users/{USER}", f"/v1/users/{USER}/metrics"])
-def test_a_profile_has_names(deployment: Deployment, path: str) -> None:
-    response = deployment.gateway().get(path)
+RECOMMENDED = {
+    "artistRecommendations": [{"id": 5, "name": "The Time"}],
+    "albumRecommendations": [{"id": 6, "name": None}],
+    "trackRecommendations": [{"id": 7, "name": None}],
+}
+
+
+def without_scores(found: dict[str, Any]) -> dict[str, Any]:
+    """A profile whose recommendations are ids and names alone: scores are drawn by dice."""
+    lists = {name: [{"id": i["id"], "name": i["name"]} for i in found[name]] for name in RECOMMENDED}
+    return {**found, **lists}
+
+
+def test_metrics_have_names(deployment: Deployment) -> None:
+    response = deployment.gateway().get(f"/v1/users/{USER}/metrics")
     assert (response.status_code, response.get_json()) == (200, PROFILE)
+    assert response.headers["Served-By"] == deployment.owner(USER).address
+
+
+def test_a_profile_has_names_and_recommendations(deployment: Deployment) -> None:
+    deployment.name("artists", 5, "The Time")
+    response = deployment.gateway().get(f"/v1/users/{USER}")
+    assert response.status_code == 200
+    assert without_scores(response.get_json()) == {**PROFILE, **RECOMMENDED, "fallbacks": []}
     assert response.headers["Served-By"] == deployment.owner(USER).address
 
 
@@ -135,7 +157,7 @@ def test_headers_that_others_may_forge_change_nothing(deployment: Deployment) ->
         "X-Forwarded-Host": "evil", "X-Forwarded-For": "1.2.3.4", "X-Direct": "1", "Host": "evil", "traceparent": "bad",
         "X-Request-Id": "x" * 10_000,
     }  # fmt: skip
-    response = deployment.gateway().get(f"/v1/users/{USER}", headers=headers)
+    response = deployment.gateway().get(f"/v1/users/{USER}/metrics", headers=headers)
     assert response.get_json() == PROFILE
     assert len(response.headers["X-Request-Id"]) == 32
 
@@ -156,7 +178,8 @@ def test_names_that_cannot_be_had_are_a_warning(deployment: Deployment) -> None:
 
 def test_names_are_remembered_for_a_while(deployment: Deployment) -> None:
     gateway = deployment.gateway()
-    assert gateway.get(f"/v1/users/{USER}").get_json() == gateway.get(f"/v1/users/{USER}").get_json()
+    first, again = (gateway.get(f"/v1/users/{USER}/metrics").get_json() for _ in range(2))
+    assert first == again
     assert sum(path.startswith("/v1/many") for path in deployment.at["names"][0].seen) == 1
 
 
@@ -231,12 +254,13 @@ def test_no_key_is_in_the_metrics(deployment: Deployment) -> None:
 def test_the_merged_document_is_valid_and_has_the_paths_of_all(deployment: Deployment) -> None:
     document = deployment.gateway().get("/openapi.json").get_json()
     validate(document)
-    assert {
+    recommendations = {path_of(kind).replace("<key>", "{key}") for kind in KINDS}
+    assert recommendations | {
         "/v1/users/{key}", "/v1/users/{key}/metrics", "/v1/users/{key}/recent", "/v1/artists/{key}", "/v1/albums/{key}",
         "/v1/tracks/{key}", "/v1/many", "/livez", "/readyz",
     } == set(document["paths"])  # fmt: skip
     answer = document["paths"]["/v1/users/{key}/metrics"]["get"]["responses"]["200"]
-    assert answer["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/UserProfile"}
+    assert answer["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/UserMetrics"}
 
 
 def test_the_merged_document_names_the_views_of_all_services_for_many(deployment: Deployment) -> None:

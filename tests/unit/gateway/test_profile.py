@@ -2,8 +2,9 @@
 
 import msgspec
 
-from services.gateway.profile import named, things
+from services.gateway.profile import merged, metrics, things
 from services.metrics.model import Played, Profile
+from services.recommendations.answers import Recommendations, Recommended
 
 PROFILE = Profile(
     7,
@@ -21,8 +22,8 @@ def test_each_thing_of_a_chart_has_a_name_to_be_found() -> None:
 
 
 def test_names_go_to_their_kind_and_id_and_what_has_none_is_null() -> None:
-    merged = named(PROFILE, {("artists", 1): "Prince", ("artists", 2): None}, [])
-    assert msgspec.to_builtins(merged) == {
+    found = metrics(PROFILE, {("artists", 1): "Prince", ("artists", 2): None}, [])
+    assert msgspec.to_builtins(found) == {
         "userId": 7,
         "eventCount": 3,
         "firstListeningEvent": "1970-01-01T00:00:00Z",
@@ -38,8 +39,19 @@ def test_names_go_to_their_kind_and_id_and_what_has_none_is_null() -> None:
 
 
 def test_an_empty_name_is_a_name() -> None:
-    assert named(PROFILE, {("artists", 1): ""}, []).top_ten_artists[0].name == ""
+    assert metrics(PROFILE, {("artists", 1): ""}, []).top_ten_artists[0].name == ""
 
 
 def test_warnings_are_passed_on() -> None:
-    assert named(PROFILE, {}, ["names: away"]).warnings == ["names: away"]
+    assert metrics(PROFILE, {}, ["names: away"]).warnings == ["names: away"]
+
+
+def test_recommendations_get_names_and_what_is_missing_is_empty() -> None:
+    tracks = Recommendations(7, [Recommended(5, 20)], 1_000, partial=True, fallback="popular")
+    found = msgspec.to_builtins(
+        merged(PROFILE, {"tracks": tracks}, {("tracks", 5): "Kiss"}, ["albumRecommendations: x"])
+    )
+    assert found["trackRecommendations"] == [{"id": 5, "name": "Kiss", "score": 20}]
+    assert found["artistRecommendations"] == found["albumRecommendations"] == []
+    assert found["fallbacks"] == ["trackRecommendations"]
+    assert found["warnings"] == ["albumRecommendations: x", "trackRecommendations: partial, time ran out"]

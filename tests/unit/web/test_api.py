@@ -167,8 +167,8 @@ def test_processors_is_the_map_of_the_service(service: Service, api: Instance) -
     assert here["ready"] is True
     assert here["epoch"] > 0
     assert found["views"] == [
-        {"name": "numbers", "path": "/v1/numbers/<key>", "topic": "numbers", "key": "long"},
-        {"name": "words", "path": "/v1/words/<key>", "topic": "words", "key": "text"},
+        {"name": "numbers", "path": "/v1/numbers/<key>", "topic": "numbers", "key": "long", "anywhere": False},
+        {"name": "words", "path": "/v1/words/<key>", "topic": "words", "key": "text", "anywhere": False},
     ]
 
 

@@ -71,8 +71,11 @@ def show(lab: Lab, settings: DemoSettings) -> None:
 
 
 def wait_folded(lab: Lab) -> None:
-    """Until the states have reached the topics' ends; raises `StreamStateError` with the reason after five minutes."""
-    lab.streams.wait_until(lambda: lab.behind() == 0, timeout=FOLDED_S)
+    """Until the states have reached the topics' ends and all APIs are ready.
+
+    Raises `StreamStateError` with the reason after five minutes.
+    """
+    lab.streams.wait_until(lambda: lab.behind() == 0 and lab.ready(), timeout=FOLDED_S)
 
 
 def look_next(lab: Lab, user: int, artist: int) -> str:
@@ -80,6 +83,7 @@ def look_next(lab: Lab, user: int, artist: int) -> str:
     first = lab.addresses["metrics"][0]
     return f"""it goes on feeding until Ctrl-C. Look at
   {lab.url}/v1/users/{user}/recent   the most recent plays, with names
+  {lab.url}/v1/users/{user}/recommendations/tracks?explain=true   why these tracks
   {lab.url}/v1/artists/{artist}   a name
   {lab.url}/docs                     all paths
   http://{first}/processors          who owns which partition

@@ -6,9 +6,11 @@ from pathlib import Path
 from pydantic_settings import BaseSettings
 
 from devkit.demo import DemoSettings
+from services.recommendations import telemetry
+from services.recommendations.settings import WindowSettings
 from streamstate.settings import PREFIX, ApiSettings, GatewaySettings, StreamSettings
 from streamstate.state import Operation, Read
-from streamstate.web.telemetry import METRICS
+from streamstate.web.telemetry import METRICS, Definition
 
 PATH = Path("docs/reference.md")
 
@@ -21,6 +23,8 @@ def text() -> str:
         _settings(StreamSettings, PREFIX),
         "## Settings of an API\n",
         _settings(ApiSettings, PREFIX),
+        "## Settings of recommendations, stream and API\n",
+        _settings(WindowSettings, PREFIX),
         "## Settings of the gateway\n",
         _settings(GatewaySettings, PREFIX),
         "## Settings of the demo\n",
@@ -29,7 +33,7 @@ def text() -> str:
         _table(("operation", "effect"), ((one.__name__, _first(one)) for one in Operation.__args__)),
         _table(("read", "answer"), ((one.__name__, _first(one)) for one in Read.__args__)),
         "## Metrics\n",
-        _table(("metric", "labels", "what"), ((f"`{m.name}`", ", ".join(m.labels), m.meaning) for m in METRICS)),
+        _table(("metric", "labels", "what"), map(_metric, (*METRICS, *telemetry.METRICS))),
     ]
     return "\n".join(parts)
 
@@ -45,6 +49,10 @@ def _settings(kind: type[BaseSettings], prefix: str) -> str:
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _metric(one: Definition) -> tuple[str, str, str]:
+    return f"`{one.name}`", ", ".join(one.labels), one.meaning
 
 
 def _first(kind: type) -> str:

@@ -9,7 +9,7 @@ from devkit import DevkitError
 EVENTS = "listening-events"
 ARTISTS, ALBUMS, TRACKS = NAMES = ("artists", "albums", "tracks")
 ENRICHED = "listening-events-enriched"
-DEAD_LETTERS = ("metrics-dlq", "names-dlq")
+DEAD_LETTERS = ("metrics-dlq", "names-dlq", "recommendations-dlq")
 
 CONFIGS: dict[str, dict[str, str]] = {
     EVENTS: {},

@@ -3,7 +3,8 @@
 A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that they share a slot of a Redis Cluster:
 
     {metrics:7}                      hash: owner, epoch, offset:<topic>, time:<topic>, target:<topic>, count:<name>
-    {metrics:7}:<key>                string (Put), hash (Merge), sorted set (Rank, with negated scores; Push)
+    {metrics:7}:<key>                string (Put), hash (Merge), sorted set (Rank, with negated scores; Push),
+                                     stream (Append, the number as id)
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
 from streamstate.errors import Fenced
-from streamstate.state import Claim, Commit, Fields, Newest, Read, Snapshot, Top, Value
+from streamstate.state import Claim, Commit, Fields, Newest, Read, Since, Snapshot, Top, Value
 
 _pack = msgspec.msgpack.encode
 
@@ -156,5 +157,7 @@ def _value(read: Read, found: Any) -> Any:
             return [(member, -score) for member, score in _pairs(found)]
         case Newest():
             return _pairs(found)
+        case Since():
+            return [(int(number.partition(b"-")[0]), text) for number, (_name, text) in found]
         case _:
             assert_never(read)

@@ -75,7 +75,7 @@ class GatewaySettings(BaseSettings):
 
     kafka: str = Field("127.0.0.1:9092", description="Kafka bootstrap servers, asked for partition counts only")
     instances: dict[str, str] = Field(
-        {"metrics": "127.0.0.1:8101", "names": "127.0.0.1:8201"},
+        {"metrics": "127.0.0.1:8101", "names": "127.0.0.1:8201", "recommendations": "127.0.0.1:8301"},
         description='instances by service, host:port separated by commas, as JSON: {"metrics": "a:8101,b:8101"}',
     )
     deadline_ms: int = Field(

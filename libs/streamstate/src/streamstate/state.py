@@ -50,7 +50,19 @@ class Push(msgspec.Struct, frozen=True, array_like=True, tag="push"):
     keep: int
 
 
-Operation = Put | Delete | Merge | Rank | Push
+class Append(msgspec.Struct, frozen=True, array_like=True, tag="append"):
+    """Add `text` to the log `key` as the entry `number` (from 1), and let go of those up to `number` - `keep`.
+
+    An entry whose number is not above that of the last one is there already: it is left out.
+    """
+
+    key: str
+    number: int
+    text: str
+    keep: int
+
+
+Operation = Put | Delete | Merge | Rank | Push | Append
 
 
 class Value(msgspec.Struct, frozen=True, array_like=True, tag="value"):
@@ -79,7 +91,15 @@ class Newest(msgspec.Struct, frozen=True, array_like=True, tag="newest"):
     n: int
 
 
-Read = Value | Fields | Top | Newest
+class Since(msgspec.Struct, frozen=True, array_like=True, tag="since"):
+    """The first `n` entries of a log behind the number `after`: [(number, bytes)], in order."""
+
+    key: str
+    after: int
+    n: int
+
+
+Read = Value | Fields | Top | Newest | Since
 
 
 @dataclass(frozen=True, slots=True)

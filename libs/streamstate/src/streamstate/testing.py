@@ -12,6 +12,7 @@ from streamstate.errors import Fenced
 from streamstate.keys import partition_of
 from streamstate.processing import DeadLetter, RawRecord, apply, merge, sift
 from streamstate.state import (
+    Append,
     Claim,
     Commit,
     Delete,
@@ -23,6 +24,7 @@ from streamstate.state import (
     Put,
     Rank,
     Read,
+    Since,
     Snapshot,
     Store,
     Top,
@@ -40,6 +42,17 @@ class _Partition:
     targets: dict[str, int] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     keys: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class _Log:
+    last: int = 0
+    entries: dict[int, bytes] = field(default_factory=dict)
+
+    def append(self, number: int, text: bytes, keep: int) -> None:
+        if number > self.last:
+            self.last = number
+            self.entries = {n: kept for n, kept in self.entries.items() if n > number - keep} | {number: text}
 
 
 class MemoryStore:
@@ -108,13 +121,7 @@ def _apply(keys: dict[str, Any], operation: Operation) -> None:
         case Delete(key):
             keys.pop(key, None)
         case Merge(key, add, least, most):
-            fields = keys.setdefault(key, {}) if add or least or most else {}
-            for name, number in add.items():
-                fields[name] = fields.get(name, 0) + number
-            for name, number in least.items():
-                fields[name] = min(fields.get(name, number), number)
-            for name, number in most.items():
-                fields[name] = max(fields.get(name, number), number)
+            _merge(keys.setdefault(key, {}) if add or least or most else {}, add, least, most)
         case Rank(key, by):
             scores = keys.setdefault(key, {}) if by else {}
             for member, number in by.items():
@@ -122,8 +129,19 @@ def _apply(keys: dict[str, Any], operation: Operation) -> None:
         case Push(key, members, keep):
             kept = sorted({**keys.get(key, {}), **members}.items(), key=_newest_first, reverse=True)
             keys[key] = dict(kept[:keep])
+        case Append(key, number, text, keep):
+            keys.setdefault(key, _Log()).append(number, text.encode(), keep)
         case _:
             assert_never(operation)
+
+
+def _merge(fields: dict[str, int], add: dict[str, int], least: dict[str, int], most: dict[str, int]) -> None:
+    for name, number in add.items():
+        fields[name] = fields.get(name, 0) + number
+    for name, number in least.items():
+        fields[name] = min(fields.get(name, number), number)
+    for name, number in most.items():
+        fields[name] = max(fields.get(name, number), number)
 
 
 def _answer(keys: dict[str, Any], read: Read) -> Any:
@@ -136,6 +154,9 @@ def _answer(keys: dict[str, Any], read: Read) -> Any:
             return sorted(keys.get(key, {}).items(), key=lambda item: (-item[1], item[0].encode()))[:n]
         case Newest(key, n):
             return sorted(keys.get(key, {}).items(), key=_newest_first, reverse=True)[:n]
+        case Since(key, after, n):
+            entries = keys.get(key, _Log()).entries
+            return [(number, text) for number, text in entries.items() if number > after][:n]
         case _:
             assert_never(read)
 

@@ -66,6 +66,11 @@ local apply = {
     for member, time in pairs(op[3]) do call('ZADD', key, time, member) end
     call('ZREMRANGEBYRANK', key, 0, -op[4] - 1)
   end,
+  append = function(key, op)
+    local number, oldest = string.format('%.0f', op[3]), string.format('%.0f', math.max(0, op[3] - op[5] + 1))
+    local added = redis.pcall('XADD', key, 'MINID', '=', oldest, number, 'text', op[4])
+    if type(added) == 'table' and added.err and not string.find(added.err, 'equal or smaller') then error(added) end
+  end,
 }
 
 for _, op in ipairs(cmsgpack.unpack(ARGV[4])) do

@@ -5,9 +5,12 @@ local read = {
   fields = function(key) return call('HGETALL', key) end,
   top = function(key, n) return n < 1 and {} or call('ZRANGE', key, 0, n - 1, 'WITHSCORES') end,
   newest = function(key, n) return n < 1 and {} or call('ZRANGE', key, 0, n - 1, 'REV', 'WITHSCORES') end,
+  since = function(key, after, n)
+    return n < 1 and {} or call('XRANGE', key, string.format('(%.0f', after), '+', 'COUNT', n)
+  end,
 }
 local answers = {call('HGETALL', tag)}
 for i, wanted in ipairs(cmsgpack.unpack(ARGV[1])) do
-  answers[i + 1] = read[wanted[1]](tag .. ':' .. wanted[2], wanted[3])
+  answers[i + 1] = read[wanted[1]](tag .. ':' .. wanted[2], wanted[3], wanted[4])
 end
 return answers

@@ -1,5 +1,6 @@
 """The API of a service: a Flask application over the state, built from the contract alone."""
 
+from collections.abc import Callable
 from typing import Any
 
 from apiflask import APIFlask
@@ -13,7 +14,7 @@ from streamstate.state import Store
 from streamstate.web import openapi, problems
 from streamstate.web.answers import Answers, json, require_ready
 from streamstate.web.client import Instances
-from streamstate.web.processors import processors
+from streamstate.web.processors import ViewEntry, entries, processors
 from streamstate.web.telemetry import PartitionCollector, Telemetry
 
 THREADS = 16
@@ -27,11 +28,13 @@ def create_api(app: App, settings: ApiSettings) -> APIFlask:
 
 def build(app: App, settings: ApiSettings, store: Store, topics: Topics) -> APIFlask:
     """The same over any store."""
-    telemetry = Telemetry(app.name)
-    telemetry.registry.register(PartitionCollector(app, store, topics))
-    flask = openapi.application(app.name)
-    problems.install(flask)
-    telemetry.install(flask)
+
+    def ready() -> None:
+        for partition, snapshot in store.read({p: [] for p in range(topics.widest(app.topics))}).items():
+            if snapshot.owner in (None, settings.advertise):
+                require_ready(partition, snapshot)
+
+    flask, telemetry = skeleton(app, settings, store, topics, views=entries(app), ready=ready)
     answers = Answers(app, settings, store, topics, Instances(THREADS), telemetry)
     for view in app.views:
         _add_view(flask, answers, view)
@@ -39,32 +42,52 @@ def build(app: App, settings: ApiSettings, store: Store, topics: Topics) -> APIF
     parameters = {view.path: [openapi.key_parameter(view.key)] for view in app.views}
     parameters[openapi.MANY] = openapi.many_parameters(app.views)
     openapi.describe(flask, [view.answers for view in app.views], parameters)
-    _add_status(flask, app, settings, store, topics)
     return flask
+
+
+def skeleton(
+    app: App,
+    settings: ApiSettings,
+    store: Store,
+    topics: Topics,
+    *,
+    views: list[ViewEntry],
+    ready: Callable[[], None],
+    alive: Callable[[], None] = lambda: None,
+) -> tuple[APIFlask, Telemetry]:
+    """What every API has, whatever it answers: problems, metrics, `/processors` with these `views`, and its status.
+
+    `ready` and `alive` raise a `Problem` when the instance is not.
+    """
+    telemetry = Telemetry(app.name)
+    telemetry.registry.register(PartitionCollector(app, store, topics))
+    flask = openapi.application(app.name)
+    problems.install(flask)
+    telemetry.install(flask)
+
+    @flask.get("/processors")
+    @flask.doc(summary="Who owns which partition, and which views are answered")
+    def owners() -> Response:
+        return json(processors(app, store, topics, views), settings.advertise)
+
+    @flask.get("/livez")
+    @flask.doc(summary="The process runs")
+    def livez() -> Response:
+        alive()
+        return json({"status": "alive"}, settings.advertise)
+
+    @flask.get("/readyz")
+    @flask.doc(summary="The instance has all that it answers from")
+    def readyz() -> Response:
+        ready()
+        return json({"status": "ready"}, settings.advertise)
+
+    return flask, telemetry
 
 
 def _add_view(flask: APIFlask, answers: Answers, view: View[Any]) -> None:
     def answer(key: str) -> Response:
         return answers.one(view, key)
 
-    flask.add_url_rule(view.path, view.name, flask.doc(**openapi.of_view(view))(answer))
-
-
-def _add_status(flask: APIFlask, app: App, settings: ApiSettings, store: Store, topics: Topics) -> None:
-    @flask.get("/processors")
-    @flask.doc(summary="Who owns which partition, and which views are answered")
-    def owners() -> Response:
-        return json(processors(app, store, topics), settings.advertise)
-
-    @flask.get("/livez")
-    @flask.doc(summary="The process runs")
-    def livez() -> Response:
-        return json({"status": "alive"}, settings.advertise)
-
-    @flask.get("/readyz")
-    @flask.doc(summary="All partitions are owned, and those of this instance are complete")
-    def readyz() -> Response:
-        for partition, snapshot in store.read({p: [] for p in range(topics.widest(app.topics))}).items():
-            if snapshot.owner in (None, settings.advertise):
-                require_ready(partition, snapshot)
-        return json({"status": "ready"}, settings.advertise)
+    document = openapi.of_route(view.name, view.summary, view.answers)
+    flask.add_url_rule(view.path, view.name, flask.doc(**document)(answer))

@@ -30,6 +30,10 @@ class Deadline:
         self.check()
         return self.at - time.monotonic()
 
+    def share(self, part: float) -> "Deadline":
+        """The deadline of one of several attempts, which gets `part` (0 to 1) of the time left."""
+        return Deadline(time.monotonic() + part * self.left)
+
     def check(self) -> None:
         """Raise a 504 `Problem` when no time is left."""
         if self.at <= time.monotonic():

@@ -42,12 +42,12 @@ def application(service: str) -> APIFlask:
     return flask
 
 
-def of_view(view: View[Any]) -> dict[str, Any]:
-    """What to say of the route of `view`."""
+def of_route(name: str, summary: str, answers: type[msgspec.Struct]) -> dict[str, Any]:
+    """What to say of a route that answers an `answers` object for a key."""
     return {
-        "summary": view.summary,
-        "operation_id": view.name,
-        "responses": responses({"$ref": _REF.format(name=view.answers.__name__)}, PROBLEMS),
+        "summary": summary,
+        "operation_id": name,
+        "responses": responses({"$ref": _REF.format(name=answers.__name__)}, PROBLEMS),
     }
 
 
@@ -77,6 +77,16 @@ def many_parameters(views: Sequence[View[Any]]) -> list[dict[str, Any]]:
         }
         for view in views
     ]
+
+
+def query_parameters(kind: type[msgspec.Struct]) -> list[dict[str, Any]]:
+    """The parameters that `query.parse` takes for `kind`."""
+    _, schemas = msgspec.json.schema_components([kind])
+    found: list[dict[str, Any]] = []
+    for name, schema in schemas[kind.__name__]["properties"].items():
+        described = {part: value for part, value in schema.items() if part != "description"}
+        found.append({"in": "query", "name": name, "description": schema.get("description", ""), "schema": described})
+    return found
 
 
 def responses(schema: dict[str, Any], problems: dict[int, str]) -> dict[int, Any]:

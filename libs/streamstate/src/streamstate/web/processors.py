@@ -30,12 +30,16 @@ class Processor(msgspec.Struct):
 
 
 class ViewEntry(msgspec.Struct):
-    """One view: its path with `<key>` in it, the topic whose partitioning locates a key, and the key's type."""
+    """One view: its path with `<key>` in it, the topic whose partitioning locates a key, and the key's type.
+
+    `anywhere` says that any ready instance answers for any key, and that `/v1/many` does not.
+    """
 
     name: str
     path: str
     topic: str
     key: str
+    anywhere: bool = False
 
 
 class Processors(msgspec.Struct):
@@ -48,7 +52,12 @@ class Processors(msgspec.Struct):
     views: list[ViewEntry]
 
 
-def processors(app: App, store: Store, topics: Topics) -> Processors:
+def entries(app: App) -> list[ViewEntry]:
+    """The views that are answered from the state of `app`, by the owner of the key's partition."""
+    return [ViewEntry(view.name, view.path, view.topic, view.key.name) for view in app.views]
+
+
+def processors(app: App, store: Store, topics: Topics, views: list[ViewEntry]) -> Processors:
     """The map as the state and Kafka have it now."""
     counts = {topic: topics.partitions(topic) for topic in app.topics}
     snapshots = store.read({partition: [] for partition in range(topics.widest(counts))})
@@ -61,7 +70,7 @@ def processors(app: App, store: Store, topics: Topics) -> Processors:
         counts,
         [Processor(*_split(address), partitions) for address, partitions in sorted(owned.items())],
         [Partition(p, one.owner, one.epoch, one.ready, dict(one.positions)) for p, one in snapshots.items()],
-        [ViewEntry(view.name, view.path, view.topic, view.key.name) for view in app.views],
+        views,
     )
 
 

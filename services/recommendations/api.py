@@ -1,0 +1,77 @@
+"""The API deployment of recommendations: answers from the graph in memory, any instance for any user."""
+
+from apiflask import APIFlask
+from flask import Response
+from msgspec.structs import asdict
+
+from services.events import KINDS, LISTENING_EVENTS
+from services.recommendations.answers import VIAS, Parameters, Recommendations, Recommended, Via, path, view
+from services.recommendations.live import Live
+from services.recommendations.model import APP
+from services.recommendations.salsa import Recommendation, recommend
+from services.recommendations.settings import WindowSettings
+from services.recommendations.telemetry import GraphCollector
+from streamstate.kafka import Topics
+from streamstate.keys import LONG
+from streamstate.redis_store import RedisStore, connect
+from streamstate.settings import ApiSettings, load
+from streamstate.state import Store
+from streamstate.web import openapi, query
+from streamstate.web.answers import json
+from streamstate.web.api import skeleton
+from streamstate.web.deadline import Deadline
+from streamstate.web.processors import ViewEntry
+
+WALKING = 0.8
+"""The share of the time left that may be walked; the rest is for ranking and for the way back."""
+
+
+def create() -> APIFlask:
+    """For gunicorn: `services.recommendations.api:create()`."""
+    settings = load(ApiSettings)
+    store = RedisStore(connect(settings.redis, settings.redis_timeout_s), APP.name)
+    topics = Topics(settings.kafka)
+    live = Live(store, topics, load(WindowSettings).window)
+    live.start()
+    return build(settings, store, topics, live)
+
+
+def build(settings: ApiSettings, store: Store, topics: Topics, live: Live) -> APIFlask:
+    """The application over these parts."""
+    paths = {kind: path(kind) for kind in KINDS}
+    views = [ViewEntry(view(kind), at, LISTENING_EVENTS, LONG.name, anywhere=True) for kind, at in paths.items()]
+    flask, telemetry = skeleton(
+        APP, settings, store, topics, views=views, ready=lambda: _require(live), alive=live.require_alive
+    )
+    telemetry.registry.register(GraphCollector(live, store))
+    for kind in KINDS:
+        _add_kind(flask, settings, live, kind)
+    parameters = [openapi.key_parameter(LONG), *openapi.query_parameters(Parameters)]
+    openapi.describe(flask, [Recommendations], dict.fromkeys(paths.values(), parameters))
+    return flask
+
+
+def _require(live: Live) -> None:
+    live.require_alive()
+    live.graph()
+
+
+def _add_kind(flask: APIFlask, settings: ApiSettings, live: Live, kind: str) -> None:
+    def answer(key: str) -> Response:
+        deadline = Deadline.of_request(settings.deadline_ms)
+        user, asked = LONG.parse(key), query.parse(Parameters)
+        asked.check()
+        graph = live.graph().view(kind)
+        found = recommend(graph, user, budget_s=WALKING * deadline.left, **asdict(asked))
+        return json(_told(user, found), settings.advertise)
+
+    document = openapi.of_route(
+        view(kind), f"{kind.capitalize()} that a user may like and does not know", Recommendations
+    )
+    flask.add_url_rule(path(kind), view(kind), flask.doc(**document)(answer))
+
+
+def _told(user: int, found: Recommendation) -> Recommendations:
+    through = {item: [Via(*via) for via in vias[:VIAS]] for item, vias in found.explanations.items()}
+    items = [Recommended(item, score, through.get(item)) for item, score in found.items]
+    return Recommendations(user, items, found.walks, found.partial, "popular" if found.fallback else None)

@@ -1,0 +1,34 @@
+"""What a play changes: a log of packed plays for each partition, from which every API instance builds its graph."""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import numpy as np
+
+from services.events import LISTENING_EVENTS, ListeningEvent, decode_event
+from services.recommendations.packing import Plays, pack
+from services.recommendations.settings import WindowSettings
+from streamstate.app import App, Fold, Found, Record, Source
+from streamstate.keys import LONG
+from streamstate.settings import load
+from streamstate.state import Append, Operation
+
+PLAYS = "plays"
+"""The key of the log."""
+
+
+def fold(records: Sequence[Record[int, ListeningEvent]], _found: Found, *, window: int) -> Iterable[Operation]:
+    """One entry for all of them; its number is the offset that follows them."""
+    if records:
+        ids = np.array([(record.key, *record.value.ids()) for record in records], np.int64)
+        yield Append(PLAYS, records[-1].offset + 1, pack(Plays(records[0].timestamp, ids)), keep=window)
+
+
+def app(window: int) -> App:
+    """The use case over the newest `window` records of each partition."""
+    return App(
+        "recommendations", (Fold((Source(LISTENING_EVENTS, LONG, decode_event),), partial(fold, window=window)),)
+    )
+
+
+APP = app(load(WindowSettings).window)

@@ -1,0 +1,111 @@
+"""The logs of all partitions, followed as one."""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from services.events import LISTENING_EVENTS
+from services.recommendations.model import PLAYS
+from services.recommendations.packing import Plays, unpack
+from streamstate.errors import StreamStateError
+from streamstate.state import Since, Snapshot, Store
+
+ANSWER_BYTES = 4_000_000  # of one partition in one read: enough for speed, and Redis is busy for milliseconds only
+FIRST, FEWEST, MOST = 64, 8, 8_192  # entries of one read
+
+
+class Rewound(StreamStateError):
+    """The store no longer holds what was read from it: it was emptied, or fell back to an older state."""
+
+
+@dataclass
+class _Log:
+    """How far one partition was read: up to the entry `last`, which is `text`. `waiting` is read, but not given out."""
+
+    epoch: int = 0
+    last: int = 0
+    text: bytes = b""
+    stored: int = 0
+    target: int = 0
+    ready: bool = False
+    more: bool = True
+    many: int = FIRST
+    waiting: deque[Plays] = field(default_factory=deque)
+
+    @property
+    def position(self) -> int:
+        """The offset up to which all was read."""
+        return self.last if self.more else self.stored
+
+    def take(self, snapshot: Snapshot) -> None:
+        entries: list[tuple[int, bytes]] = snapshot.values[0]
+        self.stored = snapshot.positions.get(LISTENING_EVENTS, 0)
+        self.target = snapshot.targets.get(LISTENING_EVENTS, 0)
+        self.ready, self.more = snapshot.ready, len(entries) == self.many
+        if entries:
+            self.last, self.text = entries[-1]
+            self.waiting.extend(unpack(text) for _, text in entries)
+            mean = sum(len(text) for _, text in entries) // len(entries)
+            self.many = min(MOST, max(FEWEST, ANSWER_BYTES // mean))
+
+
+class Tail:
+    """Reads on in the logs of `partitions` partitions. For one thread.
+
+    A store that falls back refuses its writers until they claim it anew. So it is enough to look, when a partition
+    was claimed, whether the last entry that was read is still there: then all before it is as it was.
+    """
+
+    def __init__(self, store: Store, partitions: int) -> None:
+        self.partitions = partitions
+        self._store = store
+        self._logs = {partition: _Log() for partition in range(partitions)}
+
+    def poll(self) -> list[Plays]:
+        """What is new, all partitions merged by time as far as they were read. Raises `Rewound`."""
+        reads = {p: [Since(PLAYS, log.last, log.many)] for p, log in self._logs.items() if not log.waiting}
+        for partition, snapshot in self._store.read(reads).items():
+            log = self._logs[partition]
+            if snapshot.epoch != log.epoch or snapshot.positions.get(LISTENING_EVENTS, 0) < log.stored:
+                self._check(partition, log)
+            else:
+                log.take(snapshot)
+        return list(_merged(list(self._logs.values())))
+
+    @property
+    def more(self) -> bool:
+        """Whether the next poll is likely to find something."""
+        return any(log.more for log in self._logs.values())
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether all was given out that was stored, and the stored state is complete."""
+        return all(log.ready and not log.more and not log.waiting for log in self._logs.values())
+
+    @property
+    def progress(self) -> float:
+        """How much of what is wanted at first was read, 0 to 1."""
+        wanted = sum(max(log.stored, log.target) for log in self._logs.values())
+        return sum(log.position for log in self._logs.values()) / wanted if wanted else 0.0
+
+    @property
+    def positions(self) -> dict[int, int]:
+        """By partition, the offset up to which all was read."""
+        return {partition: log.position for partition, log in self._logs.items()}
+
+    def _check(self, partition: int, log: _Log) -> None:
+        """Go on under a new claim if the last entry is still there; its news are read by the next poll."""
+        snapshot = self._store.read({partition: [Since(PLAYS, max(0, log.last - 1), 1)]})[partition]
+        if log.last and snapshot.values[0] != [(log.last, log.text)]:
+            msg = f"partition {partition} does not hold entry {log.last} any more; the graph is built again"
+            raise Rewound(msg)
+        log.epoch, log.stored, log.more = snapshot.epoch, snapshot.positions.get(LISTENING_EVENTS, 0), True
+
+
+def _merged(logs: list[_Log]) -> Iterator[Plays]:
+    """The oldest of what waits, again and again, until it depends on a partition that has to be read first."""
+    while all(log.waiting or not log.more for log in logs):
+        waiting = [log for log in logs if log.waiting]
+        if not waiting:
+            return
+        yield min(waiting, key=lambda log: log.waiting[0].time).waiting.popleft()

@@ -1,0 +1,52 @@
+"""What an API instance tells Prometheus of its graph."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from services.events import LISTENING_EVENTS
+from services.recommendations.live import Live
+from streamstate.state import Store
+from streamstate.web.telemetry import Definition
+
+NODES = Definition("recommendations_graph_nodes", ("kind",), "users, artists, albums and tracks that have edges or had")
+EDGES = Definition("recommendations_graph_edges", ("kind",), "plays in the window, one edge each")
+BYTES = Definition("recommendations_graph_bytes", (), "memory of the graph, all kinds")
+PER_MILLION = Definition(
+    "recommendations_graph_bytes_per_million_events", (), "memory of a million plays, all kinds; grows with the window"
+)
+OFFSET = Definition("recommendations_graph_offset", ("partition",), "the offset up to which the graph has all plays")
+LAG = Definition(
+    "recommendations_graph_lag",
+    ("partition",),
+    "records that the state has and the graph has not; when it rises, the instance cannot read Redis or has no CPU",
+)
+METRICS = (NODES, EDGES, BYTES, PER_MILLION, OFFSET, LAG)
+
+
+class GraphCollector(Collector):
+    """Read from the graph itself at each scrape."""
+
+    def __init__(self, live: Live, store: Store) -> None:
+        self._live = live
+        self._store = store
+
+    def collect(self) -> Iterator[Metric]:
+        graph = self._live.held
+        nodes, edges, size, mean, offset, lag = (
+            GaugeMetricFamily(one.name, one.meaning, labels=one.labels) for one in METRICS
+        )
+        views = {kind: graph.view(kind) for kind in graph.kinds}
+        for kind, view in views.items():
+            nodes.add_metric([kind], len(view.items))
+            edges.add_metric([kind], len(graph))
+        nodes.add_metric(["users"], len(next(iter(views.values())).users))
+        size.add_metric([], graph.nbytes)
+        mean.add_metric([], 1e6 * graph.nbytes / max(1, len(graph)))
+        positions = self._live.positions
+        for partition, snapshot in self._store.read({p: [] for p in positions}).items():
+            offset.add_metric([str(partition)], positions[partition])
+            stored = snapshot.positions.get(LISTENING_EVENTS, 0)
+            lag.add_metric([str(partition)], stored - positions[partition])
+        yield from (nodes, edges, size, mean, offset, lag)

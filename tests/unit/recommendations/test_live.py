@@ -1,0 +1,189 @@
+"""The graph that is loaded from the store and follows it, against one built from the plays edge by edge."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.events import LISTENING_EVENTS
+from services.recommendations.live import Live
+from services.recommendations.tail import Tail
+from streamstate.testing import MemoryStore
+from streamstate.web.problems import Problem
+from tests.raw import Play
+from tests.serving import FixedTopics
+from tests.unit.recommendations.following import (
+    PARTITIONS,
+    WINDOW,
+    Logs,
+    driver,
+    edges,
+    expected,
+    fold,
+    records,
+)
+
+ids = st.integers(0, 9)
+plays = st.lists(st.tuples(ids, ids, ids, ids, st.just(1_000)), max_size=40)
+cuts = st.lists(st.integers(1, 30), max_size=8)
+PLAYS: list[Play] = [(n % 7, n % 5, n % 11, n, 1_000) for n in range(60)]
+
+
+def live(store: MemoryStore, window: int = WINDOW) -> Live:
+    return Live(store, FixedTopics({LISTENING_EVENTS: PARTITIONS}), window)
+
+
+def follow(following: Live) -> None:
+    """Steps until there is nothing more."""
+    while following.step():
+        pass
+
+
+def loaded(store: MemoryStore) -> list[int]:
+    """The tracks that a graph of this store has, each play one."""
+    following = live(store)
+    follow(following)
+    return [track for tracks in edges(following.graph())["tracks"].values() for track in tracks]
+
+
+def split(topic: Logs, at: int) -> tuple[Logs, Logs]:
+    return {p: log[:at] for p, log in topic.items()}, {p: log[at:] for p, log in topic.items()}
+
+
+@settings(max_examples=100, deadline=None)
+@given(plays, cuts, st.lists(st.integers(0, 20), max_size=3))
+def test_any_cutting_into_commits_and_any_moments_of_reading_give_the_same_edges(
+    some: list[Play], cut: list[int], moments: list[int]
+) -> None:
+    store, topic = MemoryStore(), records(some)
+    following, folding = live(store), driver(store)
+    for moment in sorted(moments):
+        fold(folding, split(topic, moment)[0], cut)
+        follow(following)
+    fold(folding, topic, cut)
+    follow(following)
+    assert edges(following.graph()) == expected(some)
+    again = live(store)
+    follow(again)
+    assert edges(again.graph()) == expected(some)
+
+
+def test_partitions_are_merged_by_time_when_the_graph_is_loaded() -> None:
+    store = MemoryStore()
+    fold(driver(store), records(PLAYS), range(60))
+    tail, times = Tail(store, PARTITIONS), []
+    while tail.more:
+        times += [some.time for some in tail.poll()]
+    assert times == sorted(times)
+    assert len(times) == len(PLAYS)
+    assert tail.caught_up
+
+
+@settings(max_examples=50, deadline=None)
+@given(cuts, st.integers(1, 20))
+def test_the_newest_records_of_each_partition_are_kept(cut: list[int], window: int) -> None:
+    """An entry goes when the last of its records is too old; so with one record each, none is kept for longer."""
+    topic = records(PLAYS)
+    newest = [record for log in topic.values() for record in log if record[0] > log[-1][0] - window]
+    one_each, several = MemoryStore(), MemoryStore()
+    fold(driver(one_each, window), topic, range(60))
+    fold(driver(several, window), topic, cut)
+    assert sorted(loaded(one_each)) == sorted(json.loads(record[3] or b"")["trackId"] for record in newest)
+    assert set(loaded(one_each)) <= set(loaded(several))
+
+
+def test_the_graph_drops_the_oldest_beyond_its_window() -> None:
+    store = MemoryStore()
+    following = live(store, window=5)
+    folding = driver(store)
+    fold(folding, records(PLAYS))
+    follow(following)
+    assert len(following.graph()) == 5 * PARTITIONS
+
+
+def test_until_all_is_loaded_the_graph_is_not_given_out() -> None:
+    store, topic = MemoryStore(), records(PLAYS)
+    following = live(store)
+
+    def percent() -> int:
+        follow(following)
+        with pytest.raises(Problem) as error:
+            following.graph()
+        assert error.value.status == 503
+        return int(error.value.members["progress"])
+
+    assert percent() == 0
+    for partition, log in topic.items():
+        store.claim(partition, "a:1", {LISTENING_EVENTS: log[-1][0] + 1})
+    assert percent() == 0
+    folding = driver(store)
+    fold(folding, split(topic, 10)[0])
+    assert 30 < percent() < 70
+    fold(folding, topic)
+    follow(following)
+    assert len(following.graph()) == len(PLAYS)
+
+
+def test_a_new_claim_changes_nothing() -> None:
+    store, topic = MemoryStore(), records(PLAYS)
+    following = live(store)
+    before, after = split(topic, 5)
+    fold(driver(store), before)
+    follow(following)
+    graph = following.graph()
+    fold(driver(store), after)
+    follow(following)
+    assert following.graph() is graph
+    assert edges(graph) == expected(PLAYS)
+
+
+@settings(max_examples=50, deadline=None)
+@given(cuts, cuts, st.integers(0, 30))
+def test_a_store_that_was_emptied_and_filled_again_gives_the_graph_anew(
+    first: list[int], second: list[int], at: int
+) -> None:
+    """Whatever the new commits' cuts are: nothing is missing, nothing is twice."""
+    store, topic = MemoryStore(), records(PLAYS)
+    following = live(store)
+    fold(driver(store), split(topic, at)[0], first)
+    follow(following)
+    store.empty()
+    fold(driver(store), topic, second)
+    follow(following)
+    assert edges(following.graph()) == expected(PLAYS)
+
+
+def test_an_emptied_store_is_noticed_before_it_is_filled_again() -> None:
+    store = MemoryStore()
+    following = live(store)
+    fold(driver(store), records(PLAYS))
+    follow(following)
+    store.empty()
+    following.step()
+    with pytest.raises(Problem, match="being loaded"):
+        following.graph()
+    assert len(following.held) == 0
+
+
+def test_a_store_that_fell_back_and_went_on_otherwise_is_noticed() -> None:
+    store, topic = MemoryStore(), records(PLAYS)
+    other = records([(user, artist + 1, album, track, time) for user, artist, album, track, time in PLAYS])
+    following = live(store)
+    fold(driver(store), topic)
+    follow(following)
+    store.empty()
+    fold(driver(store), other)
+    follow(following)
+    assert edges(following.graph())["artists"][0] == [n % 5 + 1 for n in range(60) if n % 7 == 0]
+
+
+def test_more_partitions_are_noticed() -> None:
+    store, topics = MemoryStore(), FixedTopics({LISTENING_EVENTS: 1})
+    following = Live(store, topics, WINDOW)
+    fold(driver(store), records(PLAYS))
+    follow(following)
+    fewer = len(following.graph())
+    topics.counts[LISTENING_EVENTS] = PARTITIONS
+    follow(following)
+    assert fewer < len(following.graph()) == len(PLAYS)

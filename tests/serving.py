@@ -18,10 +18,14 @@ Wsgi = Callable[[Any, Any], Iterable[bytes]]
 
 
 class FixedTopics(Topics):
-    """Partition counts that the test decides."""
+    """Partition counts and ends (`written`) that the test decides."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self.counts = dict(counts)
+        self.written: dict[tuple[str, int], int] = {}
+
+    def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        return {place: self.written.get(place, 0) for place in places}
 
     def partitions(self, topic: str) -> int:
         if topic not in self.counts:
@@ -39,11 +43,12 @@ class _Handler(WSGIRequestHandler):
 
 
 class Served:
-    """`app` at `address` until `stop`; `seen` are the path and query of each request that came."""
+    """`app` at `address` until `stop`; `seen` and `headers` are path, query and headers of each request."""
 
     def __init__(self, address: str, app: Wsgi) -> None:
         self.address = address
         self.seen: list[str] = []
+        self.headers: list[dict[str, str]] = []
         self.app = app
         host, _, port = address.partition(":")
         self._server = make_server(host, int(port), self._answer, threaded=True, request_handler=_Handler)
@@ -52,6 +57,9 @@ class Served:
 
     def _answer(self, environ: Any, start_response: Any) -> Iterable[bytes]:
         query = environ["QUERY_STRING"]
+        self.headers.append(
+            {name[5:].replace("_", "-").title(): text for name, text in environ.items() if name.startswith("HTTP_")}
+        )
         self.seen.append(environ["PATH_INFO"] + (f"?{query}" if query else ""))
         return self.app(environ, start_response)
 

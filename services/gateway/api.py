@@ -14,6 +14,7 @@ from services.gateway.names import Names
 from services.gateway.owners import Owners
 from services.gateway.profile import UserMetrics, UserProfile
 from services.gateway.recommended import NamedRecommendations
+from services.gateway.route import Route, route
 from services.gateway.router import Router
 from services.gateway.users import Users
 from services.recommendations.answers import Parameters, path, view
@@ -29,6 +30,7 @@ from streamstate.web.problems import not_ready
 from streamstate.web.telemetry import Telemetry
 
 NAME = "gateway"
+ROUTE = "/v1/route/<service>/<key>"
 
 
 def create() -> APIFlask:
@@ -39,10 +41,11 @@ def create() -> APIFlask:
     owners = Owners(addresses, client, settings.owners_ttl_s, settings.deadline_ms / 1000)
     owners.start()
     executor = ThreadPoolExecutor(2 * THREADS, NAME)
-    return build(settings, owners, Router(owners, Topics(settings.kafka), client, executor), executor)
+    topics = Topics(settings.kafka)
+    return build(settings, owners, topics, Router(owners, topics, client, executor), executor)
 
 
-def build(settings: GatewaySettings, owners: Owners, router: Router, executor: Executor) -> APIFlask:
+def build(settings: GatewaySettings, owners: Owners, topics: Topics, router: Router, executor: Executor) -> APIFlask:
     """The application over these parts."""
     flask = openapi.application(NAME)
     problems.install(flask)
@@ -51,9 +54,12 @@ def build(settings: GatewaySettings, owners: Owners, router: Router, executor: E
     _add_users(flask, Users(owners, router, names, executor, settings.deadline_ms))
     _add_views(flask, settings, owners, router)
     _add_many(flask, settings, owners, router)
+    _add_route(flask, owners, topics)
     _add_status(flask, owners)
     key = openapi.key_parameter(LONG)
     parameters = {"/v1/users/<key>": [key], "/v1/users/<key>/metrics": [key]}
+    service = {"in": "path", "name": "service", "required": True, "schema": {"type": "string"}}
+    parameters[ROUTE] = [service, {"in": "path", "name": "key", "required": True, "schema": {"type": "string"}}]
     parameters |= {path(kind): [key, *openapi.query_parameters(Parameters)] for kind in KINDS}
 
     @flask.before_request
@@ -62,7 +68,7 @@ def build(settings: GatewaySettings, owners: Owners, router: Router, executor: E
         if request.path == documents.SPEC:
             flask._spec = None
 
-    shapes = [UserProfile, UserMetrics, NamedRecommendations]
+    shapes = [UserProfile, UserMetrics, NamedRecommendations, Route]
     openapi.describe(flask, shapes, parameters, partial(documents.merge, owners=owners))
     return flask
 
@@ -107,6 +113,15 @@ def _add_many(flask: APIFlask, settings: GatewaySettings, owners: Owners, router
             for (name, text), found in router.many(service, asked, deadline).items():
                 answers[name][text] = found
         return json(answers, NAME)
+
+
+def _add_route(flask: APIFlask, owners: Owners, topics: Topics) -> None:
+    document = openapi.of_route("route", "Which instance answers for a key of a service, and why", Route)
+
+    @flask.get(ROUTE)
+    @flask.doc(**document)
+    def explain(service: str, key: str) -> Response:
+        return json(route(owners, topics, service, key), NAME)
 
 
 def _add_status(flask: APIFlask, owners: Owners) -> None:

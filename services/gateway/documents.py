@@ -16,7 +16,8 @@ def merge(spec: dict[str, Any], owners: Owners) -> None:
     for service in owners.addresses:
         other = msgspec.json.decode(owners.document(service, SPEC) or b"{}")
         paths = {path: item for path, item in other.get("paths", {}).items() if path.startswith("/v1/")}
-        many += paths.pop(openapi.MANY, {}).get("get", {}).get("parameters", [])
+        given = paths.pop(openapi.MANY, {}).get("get", {}).get("parameters", [])
+        many += [one for one in given if one["in"] == "query"]
         spec["paths"] = paths | spec["paths"]
         spec["components"]["schemas"] |= other.get("components", {}).get("schemas", {})
-    spec["paths"][openapi.MANY]["get"]["parameters"] = many
+    spec["paths"][openapi.MANY]["get"]["parameters"] = [*many, *openapi.DEMANDS]

@@ -41,7 +41,7 @@ class Users:
             return relay(answer)
         found = _decode_profile(answer.body)
         names, warnings = self._named(profile.things(found), deadline)
-        return json(profile.metrics(found, names, warnings), answer.served_by)
+        return json(profile.metrics(found, names, warnings), answer.served_by, answer.told)
 
     def recommendations(self, kind: str, key: str) -> Response:
         """The items of one kind."""
@@ -51,7 +51,7 @@ class Users:
             return relay(answer)
         found = _decode_recommendations(answer.body)
         names, warnings = self._named(recommended.things(kind, found), deadline)
-        return json(recommended.named(kind, found, names, warnings), answer.served_by)
+        return json(recommended.named(kind, found, names, warnings), answer.served_by, answer.told)
 
     def profile(self, key: str) -> Response:
         """All of it."""
@@ -70,7 +70,7 @@ class Users:
                 warnings.append(f"{profile.member(kind)}: {problem.detail}")
         things = [thing for kind, some in found.items() for thing in recommended.things(kind, some)]
         names, more = self._named([*profile.things(plays), *things], deadline)
-        return json(profile.merged(plays, found, names, warnings + more), answer.served_by)
+        return json(profile.merged(plays, found, names, warnings + more), answer.served_by, answer.told)
 
     def _recommended(self, kind: str, key: str, deadline: Deadline) -> Recommendations:
         answer = self._ask("recommendations", view(kind), key, (), deadline)

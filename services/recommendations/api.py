@@ -20,6 +20,7 @@ from streamstate.web import openapi, query
 from streamstate.web.answers import json
 from streamstate.web.api import skeleton
 from streamstate.web.deadline import Deadline
+from streamstate.web.freshness import Freshness, Positions
 from streamstate.web.processors import ViewEntry
 
 WALKING = 0.8
@@ -33,10 +34,12 @@ def create() -> APIFlask:
     topics = Topics(settings.kafka)
     live = Live(store, topics, load(WindowSettings).window)
     live.start()
-    return build(settings, store, topics, live)
+    freshness = Freshness(topics, APP.topics)
+    freshness.start()
+    return build(settings, store, topics, freshness, live)
 
 
-def build(settings: ApiSettings, store: Store, topics: Topics, live: Live) -> APIFlask:
+def build(settings: ApiSettings, store: Store, topics: Topics, freshness: Freshness, live: Live) -> APIFlask:
     """The application over these parts."""
     paths = {kind: path(kind) for kind in KINDS}
     views = [ViewEntry(view(kind), at, LISTENING_EVENTS, LONG.name, anywhere=True) for kind, at in paths.items()]
@@ -45,7 +48,7 @@ def build(settings: ApiSettings, store: Store, topics: Topics, live: Live) -> AP
     )
     telemetry.registry.register(GraphCollector(live, store))
     for kind in KINDS:
-        _add_kind(flask, settings, live, kind)
+        _add_kind(flask, settings, freshness, live, kind)
     parameters = [openapi.key_parameter(LONG), *openapi.query_parameters(Parameters)]
     openapi.describe(flask, [Recommendations], dict.fromkeys(paths.values(), parameters))
     return flask
@@ -56,14 +59,17 @@ def _require(live: Live) -> None:
     live.graph()
 
 
-def _add_kind(flask: APIFlask, settings: ApiSettings, live: Live, kind: str) -> None:
+def _add_kind(flask: APIFlask, settings: ApiSettings, freshness: Freshness, live: Live, kind: str) -> None:
+    def positions(_graph: object) -> Positions:
+        return {(LISTENING_EVENTS, partition): offset for partition, offset in live.positions.items()}
+
     def answer(key: str) -> Response:
         deadline = Deadline.of_request(settings.deadline_ms)
         user, asked = LONG.parse(key), query.parse(Parameters)
         asked.check()
-        graph = live.graph().view(kind)
-        found = recommend(graph, user, budget_s=WALKING * deadline.left, **asdict(asked))
-        return json(_told(user, found), settings.advertise)
+        graph = freshness.demanded(live.graph, positions, deadline)
+        found = recommend(graph.view(kind), user, budget_s=WALKING * deadline.left, **asdict(asked))
+        return json(_told(user, found), settings.advertise, freshness.headers(positions(graph)))
 
     document = openapi.of_route(
         view(kind), f"{kind.capitalize()} that a user may like and does not know", Recommendations

@@ -24,6 +24,7 @@ from streamstate.settings import ApiSettings, GatewaySettings
 from streamstate.testing import Driver, MemoryStore
 from streamstate.web.api import build
 from streamstate.web.client import Instances
+from streamstate.web.freshness import Freshness
 from tests.raw import Play, feed_name, feed_plays
 from tests.serving import FixedTopics, Served, Wsgi
 
@@ -53,7 +54,7 @@ class Deployment:
         self.at[app.name] = []
         for _ in range(instances):
             address = f"127.0.0.1:{free_port()}"
-            flask = build(app, _settings(advertise=address), store, self.topics)
+            flask = build(app, _settings(advertise=address), store, self.topics, Freshness(self.topics, app.topics))
             self.at[app.name].append(self.serve(address, flask))
         self.share_out(app.name)
 
@@ -70,7 +71,9 @@ class Deployment:
         live = Live(store, self.topics, 1_000)
         settings = _settings(advertise=f"127.0.0.1:{free_port()}")
         self.graphs.append(live)
-        served = self.serve(settings.advertise, build_recommendations(settings, store, self.topics, live))
+        freshness = Freshness(self.topics, RECOMMENDATIONS.topics)
+        flask = build_recommendations(settings, store, self.topics, freshness, live)
+        served = self.serve(settings.advertise, flask)
         self.at["recommendations"].append(served)
         return served
 
@@ -112,7 +115,7 @@ class Deployment:
     def gateway(self, **settings: Any) -> FlaskClient:
         owners = self.owners()
         given = GatewaySettings(**settings)
-        return build_gateway(given, owners, self.router(owners), self.executor).test_client()
+        return build_gateway(given, owners, self.topics, self.router(owners), self.executor).test_client()
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ class Acted(Instances):
         if isinstance(what, threading.Event):
             assert what.wait(5)
             what = 200
-        return Answer(what, path.encode(), "", f"{address}{query}{direct}")
+        return Answer(what, path.encode(), "", {"Served-By": f"{address}{query}{direct}"})
 
 
 def ask(balance: Balance, addresses: Sequence[str] = ALL) -> Answer:

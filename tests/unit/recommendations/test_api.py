@@ -12,6 +12,7 @@ from services.recommendations.api import build
 from services.recommendations.live import Live
 from streamstate.settings import ApiSettings, load
 from streamstate.testing import MemoryStore
+from streamstate.web.freshness import Freshness
 from tests.raw import Play
 from tests.serving import FixedTopics, sample, scrape
 from tests.unit.recommendations.following import PARTITIONS, WINDOW, driver, fold, records
@@ -44,7 +45,8 @@ def starting() -> Recommender:
     """Before anything was read."""
     store, topics = MemoryStore(), FixedTopics({LISTENING_EVENTS: PARTITIONS})
     live = Live(store, topics, WINDOW)
-    return Recommender(store, live, build(load(ApiSettings), store, topics, live).test_client())
+    flask = build(load(ApiSettings), store, topics, Freshness(topics, [LISTENING_EVENTS]), live)
+    return Recommender(store, live, flask.test_client())
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from streamstate.settings import ApiSettings
 from streamstate.state import Commit, Fields, Merge, Operation, Read, Step
 from streamstate.testing import MemoryStore
 from streamstate.web.api import build
+from streamstate.web.freshness import Freshness
 from tests.serving import FixedTopics, Served, Wsgi
 
 COUNTS = {"numbers": 4, "words": 2}
@@ -71,11 +72,12 @@ class Service:
 
     store: MemoryStore
     topics: FixedTopics
+    freshness: Freshness
     serve: Callable[[str, Wsgi], Served]
 
     def instance(self, **settings: Any) -> Instance:
         address = f"127.0.0.1:{free_port()}"
-        app = build(APP, ApiSettings(**{"advertise": address, **settings}), self.store, self.topics)
+        app = build(APP, ApiSettings(**{"advertise": address, **settings}), self.store, self.topics, self.freshness)
         return Instance(address, app, app.test_client())
 
     def served(self) -> tuple[Instance, Served]:
@@ -101,7 +103,8 @@ class Service:
 
 @pytest.fixture
 def service(serve: Callable[[str, Wsgi], Served]) -> Service:
-    return Service(MemoryStore(), FixedTopics(COUNTS), serve)
+    topics = FixedTopics(COUNTS)
+    return Service(MemoryStore(), topics, Freshness(topics, APP.topics), serve)
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ def scripted() -> Iterator[Scripted]:
 def test_an_answer_is_told_with_its_status_body_and_who_gave_it(scripted: Scripted) -> None:
     address, requests = scripted([1])
     answer = Instances(1).get(address, "/v1/a%20b", soon(), [("x", "1 2"), ("x", "é")])
-    assert answer == Answer(200, b"{}", "application/json", "me")
+    assert answer == Answer(200, b"{}", "application/json", {"Served-By": "me"})
     assert requests[0].startswith(b"GET /v1/a%20b?x=1+2&x=%C3%A9 HTTP/1.1\r\n")
 
 

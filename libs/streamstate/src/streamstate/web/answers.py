@@ -1,7 +1,7 @@
 """Answers to views: from the state, by the owner of the key's partition."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -15,6 +15,7 @@ from streamstate.settings import ApiSettings
 from streamstate.state import Read, Snapshot, Store
 from streamstate.web.client import DIRECT, SERVED_BY, Answer, Instances, Unreachable
 from streamstate.web.deadline import Deadline
+from streamstate.web.freshness import Freshness, Positions
 from streamstate.web.problems import MOST_KEYS, RETRY_AFTER_S, bad_query, not_ready, not_the_owner, unknown_key
 from streamstate.web.telemetry import Telemetry
 
@@ -30,13 +31,21 @@ class Answers:
     """
 
     def __init__(
-        self, app: App, settings: ApiSettings, store: Store, topics: Topics, instances: Instances, telemetry: Telemetry
+        self,
+        app: App,
+        settings: ApiSettings,
+        store: Store,
+        topics: Topics,
+        freshness: Freshness,
+        instances: Instances,
+        telemetry: Telemetry,
     ) -> None:
         self._app = app
         self._address = settings.advertise
         self._deadline_ms = settings.deadline_ms
         self._store = store
         self._topics = topics
+        self._freshness = freshness
         self._instances = instances
         self._telemetry = telemetry
 
@@ -45,7 +54,8 @@ class Answers:
         deadline = Deadline.of_request(self._deadline_ms)
         key = view.key.parse(text)
         partition = self._partition(view, key)
-        snapshot = self._store.read({partition: view.reads(key)})[partition]
+        snapshots = self._read({partition: view.reads(key)}, deadline)
+        snapshot = snapshots[partition]
         served_by = self._served_by(partition, snapshot)
         if served_by == STANDBY and (passed_on := self._pass_on(str(snapshot.owner), deadline)):
             return relay(passed_on)
@@ -53,11 +63,11 @@ class Answers:
         found = view.answer(key, snapshot.values)
         if found is None:
             raise unknown_key(view.name)
-        return json(found, served_by)
+        return json(found, served_by, self._freshness.headers(self._positions(snapshots)))
 
     def many(self) -> Response:
         """The answers for many keys of one or several views: `{view: {key: answer or null}}`."""
-        Deadline.of_request(self._deadline_ms)
+        deadline = Deadline.of_request(self._deadline_ms)
         places: dict[int, list[tuple[View[Any], str, Any]]] = defaultdict(list)
         for view, text, key in self._asked():
             places[self._partition(view, key)].append((view, text, key))
@@ -66,13 +76,25 @@ class Answers:
             for partition, asked in places.items()
         }
         answers: dict[str, dict[str, Any]] = {name: {} for name in request.args}
-        for partition, snapshot in self._store.read(reads).items():
+        snapshots = self._read(reads, deadline)
+        for partition, snapshot in snapshots.items():
             self._served_by(partition, snapshot)
             require_ready(partition, snapshot)
             values = iter(snapshot.values)
             for view, text, key in places[partition]:
                 answers[view.name][text] = view.answer(key, [next(values) for _ in view.reads(key)])
-        return json(answers, self._address)
+        return json(answers, self._address, self._freshness.headers(self._positions(snapshots)))
+
+    def _read(self, reads: Mapping[int, Sequence[Read]], deadline: Deadline) -> Mapping[int, Snapshot]:
+        return self._freshness.demanded(lambda: self._store.read(reads), self._positions, deadline)
+
+    def _positions(self, snapshots: Mapping[int, Snapshot]) -> Positions:
+        return {
+            (topic, partition): snapshot.positions.get(topic, 0)
+            for partition, snapshot in snapshots.items()
+            for topic in self._app.topics
+            if partition < self._topics.partitions(topic)
+        }
 
     def _asked(self) -> list[tuple[View[Any], str, Any]]:
         views = {view.name: view for view in self._app.views}
@@ -118,16 +140,17 @@ def require_ready(partition: int, snapshot: Snapshot) -> None:
         raise not_ready(f"partition {partition} is being built, {percent} %", partition=partition, progress=percent)
 
 
-def json(found: Any, served_by: str) -> Response:
+def json(found: Any, served_by: str, told: Mapping[str, str] | None = None) -> Response:
+    """An answer in JSON; `told` is what its headers say of the state."""
     response = Response(msgspec.json.encode(found), content_type="application/json")
-    response.headers[SERVED_BY] = served_by
+    response.headers.update({SERVED_BY: served_by, **(told or {})})
     return response
 
 
 def relay(answer: Answer) -> Response:
     """Another instance's answer, as it is."""
     response = Response(answer.body, answer.status, content_type=answer.content_type)
-    response.headers[SERVED_BY] = answer.served_by
+    response.headers.update(answer.told)
     if answer.status == 503:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return response

@@ -14,6 +14,7 @@ from streamstate.state import Store
 from streamstate.web import openapi, problems
 from streamstate.web.answers import Answers, json, require_ready
 from streamstate.web.client import Instances
+from streamstate.web.freshness import Freshness
 from streamstate.web.processors import ViewEntry, entries, processors
 from streamstate.web.telemetry import PartitionCollector, Telemetry
 
@@ -21,12 +22,15 @@ THREADS = 16
 
 
 def create_api(app: App, settings: ApiSettings) -> APIFlask:
-    """The application of `app`. Redis and Kafka are connected to by the first request."""
+    """The application of `app`. Redis is connected to by the first request."""
     store = RedisStore(connect(settings.redis, settings.redis_timeout_s), app.name)
-    return build(app, settings, store, Topics(settings.kafka))
+    topics = Topics(settings.kafka)
+    freshness = Freshness(topics, app.topics)
+    freshness.start()
+    return build(app, settings, store, topics, freshness)
 
 
-def build(app: App, settings: ApiSettings, store: Store, topics: Topics) -> APIFlask:
+def build(app: App, settings: ApiSettings, store: Store, topics: Topics, freshness: Freshness) -> APIFlask:
     """The same over any store."""
 
     def ready() -> None:
@@ -35,7 +39,7 @@ def build(app: App, settings: ApiSettings, store: Store, topics: Topics) -> APIF
                 require_ready(partition, snapshot)
 
     flask, telemetry = skeleton(app, settings, store, topics, views=entries(app), ready=ready)
-    answers = Answers(app, settings, store, topics, Instances(THREADS), telemetry)
+    answers = Answers(app, settings, store, topics, freshness, Instances(THREADS), telemetry)
     for view in app.views:
         _add_view(flask, answers, view)
     flask.add_url_rule(openapi.MANY, view_func=flask.doc(**openapi.of_many())(answers.many))

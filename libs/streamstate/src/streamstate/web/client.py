@@ -1,6 +1,6 @@
 """Calls from the gateway to instances, and from one instance to another: kept-alive connections, deadlines."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -9,14 +9,17 @@ import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError, ProtocolError
 
-from streamstate.web.deadline import HEADER as DEADLINE_HEADER
 from streamstate.web.deadline import Deadline
+from streamstate.web.freshness import AGE, POSITION
 
 DIRECT = "X-Direct"
 """Marks a request that must not be forwarded again: who does not own its key answers 421."""
 
 SERVED_BY = "Served-By"
 """Names the instance that answered, `standby` when it stood in for an owner that could not be reached."""
+
+TOLD = (SERVED_BY, POSITION, AGE)
+"""The headers that go along with an answer, whoever passes it on."""
 
 CONNECT_S = 0.5
 
@@ -27,12 +30,16 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An instance's answer, problem or not."""
+    """An instance's answer, problem or not; `told` is what its headers say of instance and state."""
 
     status: int
     body: bytes
     content_type: str
-    served_by: str
+    told: Mapping[str, str]
+
+    @property
+    def served_by(self) -> str:
+        return self.told.get(SERVED_BY, "")
 
     def json(self) -> Any:
         return msgspec.json.decode(self.body)
@@ -63,7 +70,7 @@ class Instances:
 
     def _once(self, url: str, deadline: Deadline, direct: bool) -> Answer:
         left = deadline.left
-        headers = {DEADLINE_HEADER: str(max(1, int(left * 1000)))} | ({DIRECT: "1"} if direct else {})
+        headers = {**deadline.headers, **({DIRECT: "1"} if direct else {})}
         timeout = urllib3.Timeout(connect=min(CONNECT_S, left), read=left)
         try:
             found = self._pool.request("GET", url, headers=headers, timeout=timeout, redirect=False)
@@ -73,4 +80,5 @@ class Instances:
             # A timeout may be the deadline's: `check` then raises its own problem.
             deadline.check()
             raise Unreachable(url) from error
-        return Answer(found.status, found.data, found.headers.get("Content-Type", ""), found.headers.get(SERVED_BY, ""))
+        told = {name: found.headers[name] for name in TOLD if name in found.headers}
+        return Answer(found.status, found.data, found.headers.get("Content-Type", ""), told)

@@ -1,20 +1,24 @@
-"""One time budget for everything that an answer needs."""
+"""What a request demands of everybody who has a part in its answer; first of all, one time budget."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from flask import request
 
 from streamstate.web.problems import Problem, deadline_passed
 
 HEADER = "X-Deadline-Ms"
+MIN_POSITION = "X-Min-Position"
+MAX_STALENESS = "X-Max-Staleness"
 
 
 @dataclass(frozen=True)
 class Deadline:
-    """`at` is on the monotonic clock, in seconds."""
+    """`at` is on the monotonic clock, in seconds; `demands` are the headers that the answer's parts must meet too."""
 
     at: float
+    demands: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_request(cls, longest_ms: int) -> "Deadline":
@@ -22,7 +26,8 @@ class Deadline:
         text = request.headers.get(HEADER, str(longest_ms))
         if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) < 10):
             raise Problem(400, "bad-deadline", f"{HEADER} is a whole number of milliseconds above 0")
-        return cls(time.monotonic() + min(int(text), longest_ms) / 1000)
+        demands = {name: request.headers[name] for name in (MIN_POSITION, MAX_STALENESS) if name in request.headers}
+        return cls(time.monotonic() + min(int(text), longest_ms) / 1000, demands)
 
     @property
     def left(self) -> float:
@@ -32,7 +37,12 @@ class Deadline:
 
     def share(self, part: float) -> "Deadline":
         """The deadline of one of several attempts, which gets `part` (0 to 1) of the time left."""
-        return Deadline(time.monotonic() + part * self.left)
+        return replace(self, at=time.monotonic() + part * self.left)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What tells another instance of it; raises a 504 `Problem` when no time is left."""
+        return {HEADER: str(max(1, int(self.left * 1000))), **self.demands}
 
     def check(self) -> None:
         """Raise a 504 `Problem` when no time is left."""

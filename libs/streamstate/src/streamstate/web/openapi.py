@@ -1,5 +1,6 @@
 """The OpenAPI document: from the views and the types of their answers."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -8,6 +9,8 @@ from apiflask import APIFlask
 
 from streamstate.app import View
 from streamstate.keys import LONG, LONG_MAX, TEXT_MAX_BYTES, KeyCodec
+from streamstate.web.deadline import HEADER as DEADLINE
+from streamstate.web.deadline import MAX_STALENESS, MIN_POSITION
 from streamstate.web.problems import MOST_KEYS
 
 MANY = "/v1/many"
@@ -30,6 +33,26 @@ PROBLEMS = {
     503: "Not ready yet; see Retry-After",
     504: "The deadline passed",
 }
+
+
+DEMANDS: list[dict[str, Any]] = [
+    {
+        "in": "header",
+        "name": name,
+        "description": text,
+        "schema": schema,
+    }
+    for name, text, schema in (
+        (DEADLINE, "milliseconds within which an answer is wanted", {"type": "integer", "minimum": 1}),
+        (
+            MIN_POSITION,
+            "topic:partition=offset, separated by commas: the state must have reached these next offsets",
+            {"type": "string"},
+        ),
+        (MAX_STALENESS, "milliseconds that the state may be behind its topics", {"type": "integer", "minimum": 0}),
+    )
+]
+_BRACKETS = re.compile("<([a-z]+)>")
 
 
 def application(service: str) -> APIFlask:
@@ -104,7 +127,7 @@ def describe(
     parameters: Mapping[str, list[dict[str, Any]]],
     further: Callable[[dict[str, Any]], None] = lambda _spec: None,
 ) -> None:
-    """Add the schemas of the answers, the parameters of paths (with `<key>` in them) and what is said `further`."""
+    """Add the schemas of answers, the parameters of paths (written as Flask has them) and what is said `further`."""
     _, schemas = msgspec.json.schema_components(list(dict.fromkeys(shapes)), ref_template=_REF)
 
     @flask.spec_processor
@@ -112,7 +135,7 @@ def describe(
         assert isinstance(spec, dict)
         spec.setdefault("components", {}).setdefault("schemas", {}).update(schemas)
         for path, wanted in parameters.items():
-            spec["paths"][path.replace("<key>", "{key}")]["get"]["parameters"] = wanted
+            spec["paths"][_BRACKETS.sub(r"{\1}", path)]["get"]["parameters"] = [*wanted, *DEMANDS]
         further(spec)
         return spec
 

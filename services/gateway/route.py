@@ -1,0 +1,93 @@
+"""Why a request goes where it goes: the route of a key, step by step."""
+
+import msgspec
+from confluent_kafka import murmur2
+
+from services.gateway.owners import Owners
+from streamstate.errors import BadKey
+from streamstate.kafka import Topics
+from streamstate.keys import CODECS, partition_of
+from streamstate.web.problems import Problem
+from streamstate.web.processors import Partition, ViewEntry
+
+_MOST = 2**31 - 1
+
+
+class Step(msgspec.Struct, rename="camel"):
+    """How one view of the service finds the key.
+
+    `key_bytes` are what a producer writes, in hexadecimal digits; `hash` is Kafka's murmur2 of them as a positive
+    number, `partition` its remainder by `partitions`, the topic's count. `owner` is null while nobody owns the
+    partition; `lag` are the records that its state is behind the topic.
+    """
+
+    view: str
+    topic: str
+    key: str
+    key_bytes: str
+    hash: int
+    partitions: int
+    partition: int
+    anywhere: bool
+    owner: str | None
+    epoch: int
+    ready: bool
+    lag: int
+
+
+class Route(msgspec.Struct, rename="camel"):
+    """The views of a service for which the text is a key, and where each is answered."""
+
+    service: str
+    text: str
+    views: list[Step]
+
+
+def route(owners: Owners, topics: Topics, service: str, text: str) -> Route:
+    """As the gateway knows it now.
+
+    Raises `BadKey` for text that is a key of no view of `service`, a 404 `Problem` for a service that there is not.
+    """
+    if service not in owners.addresses:
+        raise Problem(404, "unknown-service", f"the services are: {', '.join(owners.addresses)}")
+    known = owners.service(service).processors
+    partitions = {one.partition: one for one in known.partitions}
+    steps, refused = [], BadKey(f"{service} answers for no key")
+    for view in known.views:
+        try:
+            steps.append(_step(view, text, topics, partitions))
+        except BadKey as error:
+            refused = error
+    if not steps:
+        raise refused
+    return Route(service, text, steps)
+
+
+def positive_hash(key: bytes) -> int:
+    """Kafka's `toPositive(murmur2(key))`, from 0 to 2^31 - 1.
+
+    The library gives remainders only: that by 2^31 - 1 is the hash, but for 2^31 - 1 itself, odd where 0 is even.
+    """
+    return murmur2(key, _MOST) or _MOST * murmur2(key, 2)
+
+
+def _step(view: ViewEntry, text: str, topics: Topics, partitions: dict[int, Partition]) -> Step:
+    codec = CODECS[view.key]
+    raw, count = codec.encode(codec.parse(text)), topics.partitions(view.topic)
+    number = partition_of(raw, count)
+    place = (view.topic, number)
+    held = partitions.get(number, Partition(number, None, 0, ready=False, positions={}))
+    return Step(
+        view=view.name,
+        topic=view.topic,
+        key=view.key,
+        key_bytes=raw.hex(),
+        hash=positive_hash(raw),
+        partitions=count,
+        partition=number,
+        anywhere=view.anywhere,
+        owner=held.owner,
+        epoch=held.epoch,
+        ready=held.ready,
+        lag=max(0, topics.ends([place])[place] - held.positions.get(view.topic, 0)),
+    )

@@ -1,0 +1,142 @@
+"""How fresh an answer is, told and demanded."""
+
+import threading
+import time
+
+import pytest
+
+from streamstate.keys import LONG, partition_of
+from streamstate.web.freshness import History
+from tests.unit.web.conftest import COUNTS, Instance, Service
+from tests.unit.web.test_api import problem
+
+ONE, OTHER = ("numbers", 1), ("words", 0)
+KEY = 7
+PLACE = ("numbers", partition_of(LONG.encode(KEY), COUNTS["numbers"]))
+
+
+class TestHistory:
+    def test_a_state_at_the_end_is_as_old_as_the_look(self) -> None:
+        history = History()
+        history.add(100.0, {ONE: 40})
+        assert history.age(100.5, {ONE: 40}) == 0.5
+        assert history.age(100.5, {ONE: 41}) == 0.5
+
+    def test_a_state_behind_is_as_old_as_the_last_moment_at_which_it_was_whole(self) -> None:
+        history = History()
+        for second, end in enumerate([40, 50, 60]):
+            history.add(100.0 + second, {ONE: end})
+        assert [history.age(103.0, {ONE: position}) for position in (60, 59, 50, 40)] == [1.0, 2.0, 2.0, 3.0]
+
+    def test_the_age_of_a_state_behind_all_that_was_seen_is_unknown(self) -> None:
+        history = History()
+        history.add(100.0, {ONE: 40})
+        history.add(101.0, {ONE: 50})
+        assert history.age(103.0, {ONE: 39}) is None
+        assert history.age(103.0, {ONE: 40}) == 3.0
+
+    def test_the_oldest_of_several_topics_counts(self) -> None:
+        history = History()
+        history.add(100.0, {ONE: 40, OTHER: 7})
+        history.add(101.0, {ONE: 40, OTHER: 8})
+        assert history.age(102.0, {ONE: 40, OTHER: 7}) == 2.0
+
+    def test_the_age_is_unknown_until_all_ends_were_seen(self) -> None:
+        history = History()
+        history.add(100.0, {ONE: 40})
+        assert history.age(100.0, {ONE: 40, OTHER: 7}) is None
+        assert history.age(100.0, {}) is None
+
+
+def demand(**headers: str) -> dict[str, str]:
+    return {"X-" + name.replace("_", "-"): value for name, value in headers.items()} | {"X-Deadline-Ms": "400"}
+
+
+def test_an_answer_tells_position_and_age_of_its_state(service: Service, api: Instance) -> None:
+    service.count("numbers", KEY)
+    headers = api.client.get(f"/v1/numbers/{KEY}").headers
+    assert f"numbers:{PLACE[1]}=1" in headers["Position"]
+    assert "State-Age-Ms" not in headers
+    service.topics.written[PLACE] = 1
+    service.freshness.look((topic, p) for topic, count in COUNTS.items() for p in range(count))
+    assert int(api.client.get(f"/v1/numbers/{KEY}").headers["State-Age-Ms"]) < 400
+
+
+def test_many_keys_are_answered_with_the_positions_of_all_their_partitions(service: Service, api: Instance) -> None:
+    for key in (1, 2, 3):
+        service.count("numbers", key)
+    told = api.client.get("/v1/many?numbers=1&numbers=2&numbers=3").headers["Position"]
+    for key in (1, 2, 3):
+        assert f"numbers:{partition_of(LONG.encode(key), COUNTS['numbers'])}=" in told
+
+
+def test_a_position_that_is_reached_is_answered_at_once(service: Service, api: Instance) -> None:
+    service.count("numbers", KEY)
+    wanted = f"{PLACE[0]}:{PLACE[1]}=1"
+    assert api.client.get(f"/v1/numbers/{KEY}", headers=demand(Min_Position=wanted)).status_code == 200
+
+
+def test_a_write_is_waited_for(service: Service, api: Instance) -> None:
+    service.count("numbers", KEY)
+    writer = threading.Timer(0.15, service.count, ("numbers", KEY))
+    writer.start()
+    wanted = f"{PLACE[0]}:{PLACE[1]}=2"
+    response = api.client.get(f"/v1/numbers/{KEY}", headers=demand(Min_Position=wanted))
+    writer.join()
+    assert response.get_json() == {"key": str(KEY), "count": 2}
+
+
+def test_a_position_that_does_not_come_is_a_503_that_says_how_far_it_is(service: Service, api: Instance) -> None:
+    service.count("numbers", KEY)
+    started = time.monotonic()
+    response = api.client.get(f"/v1/numbers/{KEY}", headers=demand(Min_Position=f"numbers:{PLACE[1]}=10"))
+    assert "9 records before" in problem(response, 503, "not-ready")["detail"]
+    assert response.headers["Retry-After"] == "1"
+    assert 0.2 < time.monotonic() - started < 0.4
+
+
+def test_positions_of_other_topics_and_partitions_are_the_business_of_others(service: Service, api: Instance) -> None:
+    service.count("numbers", KEY)
+    wanted = f"numbers:{(PLACE[1] + 1) % 4}=10, other-topic:0=5"
+    assert api.client.get(f"/v1/numbers/{KEY}", headers=demand(Min_Position=wanted)).status_code == 200
+
+
+def test_a_state_that_is_current_now_is_fresh_whatever_was_seen_before(service: Service, api: Instance) -> None:
+    service.count("numbers", KEY)
+    service.topics.written[PLACE] = 1
+    response = api.client.get(f"/v1/numbers/{KEY}", headers=demand(Max_Staleness="100"))
+    assert response.status_code == 200
+    assert int(response.headers["State-Age-Ms"]) <= 100
+
+
+def test_a_state_that_stays_behind_is_refused_where_a_fresh_one_is_demanded(service: Service, api: Instance) -> None:
+    service.count("numbers", KEY)
+    service.topics.written[PLACE] = 5
+    response = api.client.get(f"/v1/numbers/{KEY}", headers=demand(Max_Staleness="50"))
+    assert "long been behind" in problem(response, 503, "not-ready")["detail"]
+
+
+@pytest.mark.parametrize("text", ["x", "numbers:1", "numbers:a=1", "numbers:1=-1", "numbers:1=1,", "1=1", "n:\uff11=1"])
+def test_a_demand_that_cannot_be_read_is_400(api: Instance, text: str) -> None:
+    headers = {"X-Min-Position": text.encode().decode("latin-1")}
+    assert (
+        "topic:partition=offset"
+        in problem(api.client.get("/v1/numbers/7", headers=headers), 400, "bad-demand")["detail"]
+    )
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "1s", "9" * 10])
+def test_a_staleness_that_is_no_number_is_400(api: Instance, text: str) -> None:
+    response = api.client.get("/v1/numbers/7", headers={"X-Max-Staleness": text})
+    assert "milliseconds" in problem(response, 400, "bad-demand")["detail"]
+
+
+def test_a_demand_goes_along_to_the_owner_and_its_answer_tells_the_position(service: Service, api: Instance) -> None:
+    owner, served = service.served()
+    service.own(owner.address)
+    service.count("numbers", KEY)
+    wanted = f"{PLACE[0]}:{PLACE[1]}=1"
+    response = api.client.get(f"/v1/numbers/{KEY}", headers=demand(Min_Position=wanted))
+    assert response.headers["Served-By"] == owner.address
+    assert wanted in response.headers["Position"]
+    assert served.headers[-1]["X-Min-Position"] == wanted

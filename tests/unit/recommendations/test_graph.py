@@ -14,7 +14,7 @@ from services.recommendations.graph import Bipartite, Graph
 from services.recommendations.ids import Names
 from services.recommendations.lists import LENGTH, START
 from services.recommendations.salsa import recommend
-from tests.unit.recommendations.exact import listening
+from devkit.bench.exact import listening
 
 KINDS = ("artists", "tracks")
 Int32s = NDArray[np.int32]

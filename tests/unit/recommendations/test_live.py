@@ -187,3 +187,17 @@ def test_more_partitions_are_noticed() -> None:
     topics.counts[LISTENING_EVENTS] = PARTITIONS
     follow(following)
     assert fewer < len(following.graph()) == len(PLAYS)
+
+
+def test_an_entry_that_cannot_be_read_is_left_out_alone() -> None:
+    store, topic = MemoryStore(), records(PLAYS)
+    folding = driver(store)
+    fold(folding, topic)
+    positions = {p: snapshot.positions for p, snapshot in store.read({p: [] for p in range(PARTITIONS)}).items()}
+    for partition in range(PARTITIONS):
+        claim, position = store.claim(partition, "a:1", {}), positions[partition][LISTENING_EVENTS]
+        spoilt = Append(PLAYS_KEY, position + 1, "spoilt", keep=WINDOW)
+        store.commit(Commit(claim, [Step(LISTENING_EVENTS, position, position + 1)], [spoilt]))
+    following = live(store)
+    follow(following)
+    assert edges(following.graph()) == expected(PLAYS)

@@ -14,14 +14,13 @@ import urllib3
 from numpy.typing import NDArray
 
 from devkit import records
+from devkit.bench.plays import Writer
 from devkit.lab import Lab, answers, get
 from devkit.process import LOCALHOST, free_port
 from devkit.topics import EVENTS
-from services.recommendations.model import APP, PLAYS
-from services.recommendations.packing import Plays, pack
+from services.recommendations.model import APP
 from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import PREFIX
-from streamstate.state import Append, Commit
 from tests.integration.driving import Driving, eventually
 from tests.integration.graphs import assert_graph_agrees, edge_count
 
@@ -31,7 +30,7 @@ NEWCOMER = 700_001
 KNOWN_TRACK = 1
 PARTITIONS = 8
 WINDOW = 10_000
-PLAYS_A_COMMIT = 625
+PLAYS_A_TICK = 5_000
 TICK_S, TICKS = 0.1, 60
 
 
@@ -132,13 +131,13 @@ def test_answers_go_on_while_50000_plays_a_second_come_and_the_oldest_go(
     recommender: tuple[str, RedisStore],
 ) -> None:
     address, store = recommender
-    stream = Stream(store)
-    stream.commit()
+    writer, draw = Writer(store, PARTITIONS, WINDOW), np.random.default_rng(1)
+    writer.commit(_plays(draw))
     eventually(lambda: answers(f"http://{address}/readyz"), "the graph to be loaded")
     with reading(f"http://{address}", range(1, 300), threads=2) as seen:
         started = time.monotonic()
         for tick in range(TICKS):
-            stream.commit()
+            writer.commit(_plays(draw))
             time.sleep(max(0.0, started + tick * TICK_S - time.monotonic()))
         took = time.monotonic() - started
     assert took < 1.2 * TICKS * TICK_S
@@ -149,27 +148,8 @@ def test_answers_go_on_while_50000_plays_a_second_come_and_the_oldest_go(
     assert [float(line.split()[-1]) for line in lags] == [0.0] * PARTITIONS
 
 
-class Stream:
-    """Commits 5,000 plays at a time, as the stream of recommendations does."""
-
-    def __init__(self, store: RedisStore) -> None:
-        self._store = store
-        self._claims = {partition: store.claim(partition, "test:1", {}) for partition in range(PARTITIONS)}
-        self._position = 0
-        self._draw = np.random.default_rng(1)
-
-    def commit(self) -> None:
-        before, self._position = self._position, self._position + PLAYS_A_COMMIT
-        ids = self._draw.integers(1, [2_000, 500, 2_000, 20_000], (PARTITIONS, PLAYS_A_COMMIT, 4))
-        self._store.commit(
-            *(
-                Commit(claim, EVENTS, before or None, self._position, [self._entry(ids[partition])])
-                for partition, claim in self._claims.items()
-            )
-        )
-
-    def _entry(self, ids: NDArray[np.int64]) -> Append:
-        return Append(PLAYS, self._position, pack(Plays(self._position, ids)), keep=WINDOW)
+def _plays(draw: np.random.Generator) -> NDArray[np.int64]:
+    return draw.integers(1, [2_000, 500, 2_000, 20_000], (PLAYS_A_TICK, 4))
 
 
 def _metrics(address: str) -> list[str]:

@@ -25,6 +25,7 @@ from services.events import KINDS
 from services.recommendations.graph import Bipartite, Graph
 from services.recommendations.live import warm_up
 from services.recommendations.salsa import recommend
+from streamstate.settings import load
 
 SEED, USERS, TRACKS, EVENTS = 1, 50_000, 1_000_000, 2_000_000
 BATCH, ASKED, MANY = 50_000, 1_000, 10_000
@@ -35,11 +36,11 @@ REPORT = Path("docs/bench-recommendations.md")
 
 HEAD = f"""# Figures of recommendations
 
-Written by `make bench-recommendations`: {EVENTS:,} seeded plays of {USERS:,} users in one graph of all three kinds; a play
-is an edge of each kind. A request is for tracks and by default: 1,000 walks of 100 steps. CPU is the thread's time, or over
-HTTP the server's. Everything runs on one machine, the clients too. Precision is the share of the exact best ten (power
-iteration) that is found, over {JUDGED_USERS:,} users and {JUDGED_EVENTS:,} plays. GraphJet is Twitter's, run on the same
-plays of tracks (its walks take odd lengths: 99).
+Written by `make bench-recommendations`: {EVENTS:,} seeded plays of {USERS:,} users in one graph of all three kinds; a
+play is an edge of each kind. A request is for tracks and by default: 1,000 walks of 100 steps. CPU is the thread's
+time, or over HTTP the server's. Everything runs on one machine, the clients too. Precision is the share of the exact
+best ten (power iteration) that is found, over {JUDGED_USERS:,} users and {JUDGED_EVENTS:,} plays. GraphJet is
+Twitter's, run on the same plays of tracks (its walks take odd lengths: 99).
 """
 
 
@@ -79,7 +80,7 @@ def main() -> None:
     default = timed(view, users)
     rows += [*walked(view, users, default), *judged()]
     with tempfile.TemporaryDirectory() as home:
-        if command := BenchSettings().graphjet:
+        if command := load(BenchSettings, "").graphjet:
             say("the same with GraphJet")
             rows += beside(graphjet.measure(command, plays[:, [0, 3]], GRAPHJET_USERS, Path(home)), default)
         lab = Lab(Plan(Path(home), CACHE, free_port(), free_port(), free_port()), say)
@@ -150,7 +151,9 @@ def judged() -> list[Row]:
 
     def precision(walks: int, *, early_stop: bool) -> str:
         found = {user: recommend(view, user, walks=walks, seed=user, early_stop=early_stop).items for user in best}
-        return f"{statistics.mean(len(best[u] & {i for i, _ in items}) / len(best[u]) for u, items in found.items()):.3f}"
+        return (
+            f"{statistics.mean(len(best[u] & {i for i, _ in items}) / len(best[u]) for u, items in found.items()):.3f}"
+        )
 
     return [
         ("precision@10, 1,000 walks", precision(1_000, early_stop=False)),

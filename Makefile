@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/installed
 SOURCES := libs services tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test check docs fix bench
+.PHONY: help demo demo-clean test check docs fix bench bench-recommendations
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -34,6 +34,9 @@ fix: $(INSTALLED) ## let ruff mend what it can
 
 bench: $(INSTALLED) redis ## measure ingest, freshness, reads and memory; writes docs/bench.md
 	@$(BIN)/python -m devkit.bench
+
+bench-recommendations: $(INSTALLED) redis ## measure the graph, the walks and the recommender (GRAPHJET=command); writes docs/bench-recommendations.md
+	@$(BIN)/python -m devkit.bench.recommendations
 
 $(INSTALLED): requirements.txt libs/streamstate/pyproject.toml libs/devkit/pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "install Python 3.11 or newer, or name it: make PYTHON=python3.11"; exit 1; }

@@ -21,7 +21,7 @@ def fold(records: Sequence[Record[int, ListeningEvent]], _found: Found, *, windo
     """One entry for all of them; its number is the offset that follows them."""
     if records:
         ids = np.array([(record.key, *record.value.ids()) for record in records], np.int64)
-        yield Append(PLAYS, records[-1].offset + 1, pack(Plays(records[0].timestamp, ids)), keep=window)
+        yield Append(PLAYS, records[-1].offset + 1, pack(Plays(records[0].stream_time, ids)), keep=window)
 
 
 def app(window: int) -> App:

@@ -16,7 +16,7 @@ Int64s = NDArray[np.int64]
 class Plays:
     """Some plays of one partition, in offset order.
 
-    time: when Kafka got the first of them, in milliseconds.
+    time: the stream time of the first of them, in milliseconds.
     ids: int64 of shape (n, 4): user, artist, album, track.
     """
 

@@ -4,11 +4,15 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import structlog
+
 from services.events import LISTENING_EVENTS
 from services.recommendations.model import PLAYS
 from services.recommendations.packing import Plays, unpack
 from streamstate.errors import StreamStateError
 from streamstate.state import Since, Snapshot, Store
+
+log = structlog.get_logger()
 
 ANSWER_BYTES = 4_000_000  # of one partition in one read: enough for speed, and Redis is busy for milliseconds only
 FIRST, FEWEST, MOST = 64, 8, 8_192  # entries of one read
@@ -19,7 +23,7 @@ class Rewound(StreamStateError):
 
 
 @dataclass
-class _Log:
+class _Part:
     """How far one partition was read: up to the entry `last`, which is `text`. `waiting` is read, but not given out."""
 
     epoch: int = 0
@@ -44,9 +48,17 @@ class _Log:
         self.ready, self.more = snapshot.ready, len(entries) == self.many
         if entries:
             self.last, self.text = entries[-1]
-            self.waiting.extend(unpack(text) for _, text in entries)
+            self.waiting.extend(_readable(entries))
             mean = sum(len(text) for _, text in entries) // len(entries)
             self.many = min(MOST, max(FEWEST, ANSWER_BYTES // mean))
+
+
+def _readable(entries: list[tuple[int, bytes]]) -> Iterator[Plays]:
+    for number, text in entries:
+        try:
+            yield unpack(text)
+        except ValueError as error:
+            log.error("a log entry is left out; empty the state to build it again", entry=number, reason=str(error))
 
 
 class Tail:
@@ -59,53 +71,53 @@ class Tail:
     def __init__(self, store: Store, partitions: int) -> None:
         self.partitions = partitions
         self._store = store
-        self._logs = {partition: _Log() for partition in range(partitions)}
+        self._parts = {partition: _Part() for partition in range(partitions)}
 
     def poll(self) -> list[Plays]:
         """What is new, all partitions merged by time as far as they were read. Raises `Rewound`."""
-        reads = {p: [Since(PLAYS, log.last, log.many)] for p, log in self._logs.items() if not log.waiting}
+        reads = {p: [Since(PLAYS, part.last, part.many)] for p, part in self._parts.items() if not part.waiting}
         for partition, snapshot in self._store.read(reads).items():
-            log = self._logs[partition]
-            if snapshot.epoch != log.epoch or snapshot.positions.get(LISTENING_EVENTS, 0) < log.stored:
-                self._check(partition, log)
+            part = self._parts[partition]
+            if snapshot.epoch != part.epoch or snapshot.positions.get(LISTENING_EVENTS, 0) < part.stored:
+                self._check(partition, part)
             else:
-                log.take(snapshot)
-        return list(_merged(list(self._logs.values())))
+                part.take(snapshot)
+        return list(_merged(list(self._parts.values())))
 
     @property
     def more(self) -> bool:
         """Whether the next poll is likely to find something."""
-        return any(log.more for log in self._logs.values())
+        return any(part.more for part in self._parts.values())
 
     @property
     def caught_up(self) -> bool:
         """Whether all was given out that was stored, and the stored state is complete."""
-        return all(log.ready and not log.more and not log.waiting for log in self._logs.values())
+        return all(part.ready and not part.more and not part.waiting for part in self._parts.values())
 
     @property
     def progress(self) -> float:
         """How much of what is wanted at first was read, 0 to 1."""
-        wanted = sum(max(log.stored, log.target) for log in self._logs.values())
-        return sum(log.position for log in self._logs.values()) / wanted if wanted else 0.0
+        wanted = sum(max(part.stored, part.target) for part in self._parts.values())
+        return sum(part.position for part in self._parts.values()) / wanted if wanted else 0.0
 
     @property
     def positions(self) -> dict[int, int]:
         """By partition, the offset up to which all was read."""
-        return {partition: log.position for partition, log in self._logs.items()}
+        return {partition: part.position for partition, part in self._parts.items()}
 
-    def _check(self, partition: int, log: _Log) -> None:
+    def _check(self, partition: int, part: _Part) -> None:
         """Go on under a new claim if the last entry is still there; its news are read by the next poll."""
-        snapshot = self._store.read({partition: [Since(PLAYS, max(0, log.last - 1), 1)]})[partition]
-        if log.last and snapshot.values[0] != [(log.last, log.text)]:
-            msg = f"partition {partition} does not hold entry {log.last} any more; the graph is built again"
+        snapshot = self._store.read({partition: [Since(PLAYS, max(0, part.last - 1), 1)]})[partition]
+        if part.last and snapshot.values[0] != [(part.last, part.text)]:
+            msg = f"partition {partition} does not hold entry {part.last} any more; the graph is built again"
             raise Rewound(msg)
-        log.epoch, log.stored, log.more = snapshot.epoch, snapshot.positions.get(LISTENING_EVENTS, 0), True
+        part.epoch, part.stored, part.more = snapshot.epoch, snapshot.positions.get(LISTENING_EVENTS, 0), True
 
 
-def _merged(logs: list[_Log]) -> Iterator[Plays]:
+def _merged(parts: list[_Part]) -> Iterator[Plays]:
     """The oldest of what waits, again and again, until it depends on a partition that has to be read first."""
-    while all(log.waiting or not log.more for log in logs):
-        waiting = [log for log in logs if log.waiting]
+    while all(part.waiting or not part.more for part in parts):
+        waiting = [part for part in parts if part.waiting]
         if not waiting:
             return
-        yield min(waiting, key=lambda log: log.waiting[0].time).waiting.popleft()
+        yield min(waiting, key=lambda part: part.waiting[0].time).waiting.popleft()

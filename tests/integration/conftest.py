@@ -1,4 +1,4 @@
-"""One lab for the whole ring: a real Kafka, Redis, Spark, two instances of metrics, names and the gateway."""
+"""One lab for the whole ring: real Kafka, Redis, Spark; metrics and recommendations twice, names and the gateway."""
 
 import random
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ USERS = 300
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     home = tmp_path_factory.mktemp("lab")
     ports = (free_port(), free_port(), free_port())
-    lab = Lab(Plan(home, Path.cwd() / CACHE, *ports, {"metrics": 2}), say=lambda _line: None)
+    lab = Lab(Plan(home, Path.cwd() / CACHE, *ports, {"metrics": 2, "recommendations": 2}), say=lambda _line: None)
     try:
         lab.start()
         yield lab

@@ -12,8 +12,12 @@ from devkit.topics import ENRICHED, EVENTS, NAMES
 from streamstate.kafka import SOURCE_HEADER
 from tests.integration import recount
 from tests.integration.driving import Driving, eventually, headers
+from tests.integration.graphs import assert_graph_agrees
 
 EVENTS_A_KILL = 6_000
+
+
+LISTS = ("artistRecommendations", "albumRecommendations", "trackRecommendations")
 
 
 def assert_recount_agrees(driving: Driving) -> None:
@@ -23,6 +27,7 @@ def assert_recount_agrees(driving: Driving) -> None:
     for user, profile in expected.items():
         found = driving.get(f"/v1/users/{user}").json()
         assert found.pop("warnings") == []
+        assert all(isinstance(found.pop(name), list) for name in (*LISTS, "fallbacks"))
         assert found == profile
 
 
@@ -106,6 +111,7 @@ def test_a_state_that_was_emptied_is_built_again(driving: Driving) -> None:
     assert driving.get("/v1/users/1").json()["eventCount"] == before["eventCount"]
     driving.settle()
     assert_recount_agrees(driving)
+    assert_graph_agrees(driving)
 
 
 @pytest.mark.parametrize(("part", "time"), [("driver", 1), ("worker", 1), ("jvm", 1), ("worker", 2), ("driver", 2)])
@@ -121,3 +127,4 @@ def test_exact_after_kill(driving: Driving, part: str, time: int) -> None:
     driving.lab.revive()
     driving.settle()
     assert_recount_agrees(driving)
+    assert_graph_agrees(driving)

@@ -8,7 +8,7 @@ from streamstate.errors import BadKey, Misconfigured
 from streamstate.keys import LONG, partition_of
 from streamstate.state import Commit, Step
 from streamstate.web.client import Answer, Instances
-from streamstate.web.problems import Problem
+from streamstate.web.problems import MOST_KEYS, Problem
 from tests.serving import forwarded, soon, until
 from tests.unit.gateway.conftest import PARTITIONS, STRANGER, USER, Deployment
 
@@ -145,6 +145,14 @@ def test_many_keys_are_asked_of_all_owners_once_each(deployment: Deployment) -> 
     assert found["metrics", str(USER)]["eventCount"] == 3
     assert [found["metrics", str(user)] for user in range(20)] == [None] * 20
     assert [sum(path.startswith("/v1/many") for path in one.seen) for one in deployment.at["metrics"]] == [1, 1]
+
+
+def test_more_keys_than_one_request_takes_are_asked_in_several(deployment: Deployment) -> None:
+    owners = deployment.owners()
+    asked = [("artists", str(number)) for number in range(1, 2 * MOST_KEYS + 2)]
+    found = deployment.router(owners).many("names", asked, soon())
+    assert found["artists", "1"] == {"id": 1, "name": "Prince"}
+    assert len(found) == len(asked)
 
 
 def test_many_keys_survive_an_owner_that_is_gone(deployment: Deployment) -> None:

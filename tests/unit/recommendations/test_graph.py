@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from devkit.bench.exact import listening
 from services.recommendations.graph import Bipartite, Graph
 from services.recommendations.ids import Names
 from services.recommendations.lists import LENGTH, START
 from services.recommendations.salsa import recommend
-from tests.unit.recommendations.exact import listening
 
 KINDS = ("artists", "tracks")
 Int32s = NDArray[np.int32]

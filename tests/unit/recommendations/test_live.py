@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from services.events import LISTENING_EVENTS
 from services.recommendations.live import Live
+from services.recommendations.model import PLAYS as LOG
 from services.recommendations.tail import Tail
+from streamstate.state import Append, Commit, Step
 from streamstate.testing import MemoryStore
 from streamstate.web.problems import Problem
 from tests.raw import Play
@@ -187,3 +189,17 @@ def test_more_partitions_are_noticed() -> None:
     topics.counts[LISTENING_EVENTS] = PARTITIONS
     follow(following)
     assert fewer < len(following.graph()) == len(PLAYS)
+
+
+def test_an_entry_that_cannot_be_read_is_left_out_alone() -> None:
+    store, topic = MemoryStore(), records(PLAYS)
+    folding = driver(store)
+    fold(folding, topic)
+    positions = {p: snapshot.positions for p, snapshot in store.read({p: [] for p in range(PARTITIONS)}).items()}
+    for partition in range(PARTITIONS):
+        claim, position = store.claim(partition, "a:1", {}), positions[partition][LISTENING_EVENTS]
+        spoilt = Append(LOG, position + 1, "spoilt", keep=WINDOW)
+        store.commit(Commit(claim, [Step(LISTENING_EVENTS, position, position + 1)], [spoilt]))
+    following = live(store)
+    follow(following)
+    assert edges(following.graph()) == expected(PLAYS)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pydantic_settings import BaseSettings
 
+from devkit.bench.recommendations import BenchSettings
 from devkit.demo import DemoSettings
 from services.recommendations import telemetry
 from services.recommendations.settings import WindowSettings
@@ -29,6 +30,8 @@ def text() -> str:
         _settings(GatewaySettings, PREFIX),
         "## Settings of the demo\n",
         _settings(DemoSettings, ""),
+        "## Settings of the bench of recommendations\n",
+        _settings(BenchSettings, ""),
         "## What a fold may write, and a view may read\n",
         _table(("operation", "effect"), ((one.__name__, _first(one)) for one in Operation.__args__)),
         _table(("read", "answer"), ((one.__name__, _first(one)) for one in Read.__args__)),

@@ -18,8 +18,8 @@ class Reads:
     p99_ms: float
 
 
-def measure(address: str, paths: Sequence[str], seconds: float) -> Reads:
-    """Ask `paths` in turn for `seconds`. Raises `ConnectionError` when an answer is not 200."""
+def measure(address: str, paths: Sequence[str], seconds: float, clients: int = CLIENTS) -> Reads:
+    """Ask `paths` in turn for `seconds`, by `clients` at once. Raises `ConnectionError` when an answer is not 200."""
     host, _, port = address.rpartition(":")
     times: list[float] = []
     failures: list[Exception] = []
@@ -28,7 +28,7 @@ def measure(address: str, paths: Sequence[str], seconds: float) -> Reads:
     def client(first: int) -> None:
         try:
             with socket.create_connection((host, int(port)), timeout=10) as connection:
-                for at in range(first, 10**9, CLIENTS):
+                for at in range(first, 10**9, clients):
                     if time.monotonic() > end:
                         return
                     started = time.perf_counter()
@@ -37,7 +37,7 @@ def measure(address: str, paths: Sequence[str], seconds: float) -> Reads:
         except OSError as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:

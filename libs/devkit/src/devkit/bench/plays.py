@@ -1,0 +1,52 @@
+"""Plays committed to the recommender's store as its stream does it, without Kafka and Spark."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.events import LISTENING_EVENTS
+from services.recommendations.model import PLAYS
+from services.recommendations.packing import Plays, pack
+from streamstate.keys import LONG, partition_of
+from streamstate.state import Append, Commit, Step, Store
+
+Int64s = NDArray[np.int64]
+
+
+class Writer:
+    """Owns all partitions of an empty store; `window` is that of the service."""
+
+    def __init__(self, store: Store, partitions: int, window: int) -> None:
+        self._store = store
+        self._window = window
+        self._claims = [store.claim(partition, "bench:1", {}) for partition in range(partitions)]
+        self._positions: list[int | None] = [None] * partitions
+        self._time = 0
+
+    def commit(self, plays: Int64s) -> None:
+        """One commit for each partition; `plays` is int64 of shape (n, 4): user, artist, album, track."""
+        self._time += 1
+        self._store.commit(*self._commits(plays))
+
+    def _commits(self, plays: Int64s) -> Iterator[Commit]:
+        places = self._places(plays[:, 0])
+        for claim in self._claims:
+            ids = plays[places == claim.partition]
+            if len(ids):
+                before = self._positions[claim.partition]
+                after = self._positions[claim.partition] = (before or 0) + len(ids)
+                entry = Append(PLAYS, after, pack(Plays(self._time, ids)), keep=self._window)
+                yield Commit(claim, [Step(LISTENING_EVENTS, before, after, self._time)], [entry])
+
+    def _places(self, users: Int64s) -> Int64s:
+        """The partition of each user."""
+        names, numbers = np.unique(users, return_inverse=True)
+        places = [partition_of(LONG.encode(name), len(self._claims)) for name in names.tolist()]
+        return np.array(places, np.int64)[numbers]
+
+
+def with_homes(plays: Int64s) -> Int64s:
+    """User and track become user, artist, album and track: ten tracks on an album, five albums of an artist."""
+    user, track = plays.T
+    return np.column_stack([user, track // 50 + 1, track // 10 + 1, track])

@@ -1,0 +1,43 @@
+"""The recommender's graph, held against the topic edge by edge."""
+
+from collections import defaultdict
+from functools import partial
+
+import urllib3
+
+from devkit.topics import EVENTS
+from services.events import KINDS
+from services.recommendations.live import Live
+from services.recommendations.model import APP
+from streamstate.kafka import Topics
+from streamstate.redis_store import RedisStore, connect
+from tests.integration import recount
+from tests.integration.driving import Driving, eventually
+from tests.serving import sample
+from tests.unit.recommendations.following import edges
+
+WINDOW = 1_000_000
+
+
+def assert_graph_agrees(driving: Driving) -> None:
+    """A graph that is loaded now has exactly the topic's plays, and the instances' graphs have as many."""
+    expected: dict[str, dict[int, list[int]]] = {kind: defaultdict(list) for kind in KINDS}
+    plays = [event for message in driving.read(EVENTS) if (event := recount.usable(message)) is not None]
+    for play in plays:
+        for kind in KINDS:
+            expected[kind][play["userId"]].append(play[f"{kind.removesuffix('s')}Id"])
+    live = Live(RedisStore(connect(driving.lab.redis.url, 10), APP.name), Topics(driving.lab.kafka.bootstrap), WINDOW)
+    while live.step():
+        pass
+    assert edges(live.graph()) == expected
+    for address in driving.lab.addresses["recommendations"]:
+        eventually(partial(_has, address, len(plays)), "the instance's graph to be complete")
+
+
+def _has(address: str, count: int) -> bool:
+    return edge_count(address) == count
+
+
+def edge_count(address: str) -> float | None:
+    text = urllib3.request("GET", f"http://{address}/metrics", timeout=10, retries=False).data.decode()
+    return sample(text, "recommendations_graph_edges", kind="tracks")

@@ -156,7 +156,7 @@ def test_the_document_is_valid_and_names_the_limits(recommender: Recommender) ->
     document = recommender.client.get("/openapi.json").get_json()
     validate(document)
     parameters = document["paths"]["/v1/users/{key}/recommendations/tracks"]["get"]["parameters"]
-    limits = {one["name"]: one["schema"] for one in parameters}
+    limits = {one["name"]: one["schema"] for one in parameters if one["in"] != "header"}
     assert set(limits) == {
         "key", "limit", "walks", "walkLength", "resetProbability", "seed", "earlyStop", "explain",
     }  # fmt: skip

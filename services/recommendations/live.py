@@ -32,6 +32,7 @@ class Live:
         self._window = window
         self._graph = Graph(KINDS, 1)
         self._tail = Tail(store, 0)
+        self._positions: dict[int, int] = {}
         self._ready: Graph | None = None
         self._ended = False
 
@@ -61,7 +62,7 @@ class Live:
     @property
     def positions(self) -> dict[int, int]:
         """By partition, the offset up to which the graph has all plays."""
-        return self._tail.positions
+        return self._positions
 
     def step(self) -> bool:
         """Take in what is new; tells whether there is likely more. Raises what the servers' clients raise."""
@@ -76,6 +77,7 @@ class Live:
             return True
         if plays:
             self._graph.append(np.concatenate([some.ids for some in plays]))
+        self._positions = self._tail.positions
         if self._ready is None and self._tail.caught_up:
             self._ready = self._graph
             log.info("the graph is loaded", plays=len(self._graph))
@@ -85,6 +87,7 @@ class Live:
         self._ready = None
         self._graph = Graph(KINDS, min(partitions * self._window, MOST_EVENTS))
         self._tail = Tail(self._store, partitions)
+        self._positions = self._tail.positions
 
     def _run(self) -> None:
         try:

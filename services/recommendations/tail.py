@@ -27,6 +27,7 @@ class _Part:
     """How far one partition was read: up to the entry `last`, which is `text`. `waiting` is read, but not given out."""
 
     epoch: int = 0
+    given: int = 0
     last: int = 0
     text: bytes = b""
     stored: int = 0
@@ -82,7 +83,11 @@ class Tail:
                 self._check(partition, part)
             else:
                 part.take(snapshot)
-        return list(_merged(list(self._parts.values())))
+        plays = list(_merged(list(self._parts.values())))
+        for part in self._parts.values():
+            if not part.waiting:
+                part.given = part.position
+        return plays
 
     @property
     def more(self) -> bool:
@@ -102,8 +107,8 @@ class Tail:
 
     @property
     def positions(self) -> dict[int, int]:
-        """By partition, the offset up to which all was read."""
-        return {partition: part.position for partition, part in self._parts.items()}
+        """By partition, the offset up to which all was given out."""
+        return {partition: part.given for partition, part in self._parts.items()}
 
     def _check(self, partition: int, part: _Part) -> None:
         """Go on under a new claim if the last entry is still there; its news are read by the next poll."""

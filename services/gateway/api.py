@@ -40,7 +40,8 @@ def create() -> APIFlask:
     addresses = {service: given.split(",") for service, given in settings.instances.items()}
     owners = Owners(addresses, client, settings.owners_ttl_s, settings.deadline_ms / 1000)
     owners.start()
-    router = Router(owners, Topics(settings.kafka), client, ThreadPoolExecutor(2 * THREADS, NAME))
+    topics = Topics(settings.kafka, security=settings.security)
+    router = Router(owners, topics, client, ThreadPoolExecutor(2 * THREADS, NAME))
     return build(settings, owners, router)
 
 

@@ -12,6 +12,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from streamstate.app import App, Emit
 from streamstate.errors import Misconfigured
 from streamstate.processing import DeadLetter
+from streamstate.security import OPEN, Security
 
 log = structlog.get_logger()
 
@@ -23,8 +24,8 @@ _QUIET = {"log_level": 3}
 class Topics:
     """Partition counts from Kafka's metadata, remembered for `ttl` seconds. Safe for threads."""
 
-    def __init__(self, bootstrap: str, ttl: float = 60.0) -> None:
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
+    def __init__(self, bootstrap: str, ttl: float = 60.0, security: Security = OPEN) -> None:
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, **security.client(), **_QUIET})
         self._ttl = ttl
         self._known: dict[str, tuple[float, int]] = {}
 
@@ -61,7 +62,7 @@ class Topics:
         return {(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}
 
 
-def producer(bootstrap: str) -> Producer:
+def producer(bootstrap: str, security: Security = OPEN) -> Producer:
     """A producer that places keys as Kafka's DefaultPartitioner does and waits for all in-sync replicas."""
     return Producer(
         {
@@ -73,6 +74,7 @@ def producer(bootstrap: str) -> Producer:
             "queue.buffering.max.messages": 200_000,
             # A callback for each record would cost more than producing it.
             "delivery.report.only.error": True,
+            **security.client(),
             **_QUIET,
         }
     )
@@ -139,7 +141,9 @@ def dead_letters(
         yield app.dead_letters, key, letter.value, [*headers.get(letter.offset, []), *why]
 
 
-def original_headers(bootstrap: str, source: tuple[str, int], offsets: Sequence[int]) -> dict[int, Headers]:
+def original_headers(
+    bootstrap: str, source: tuple[str, int], offsets: Sequence[int], security: Security = OPEN
+) -> dict[int, Headers]:
     """The headers of the records at `offsets` (ascending, not empty), read from Kafka again.
 
     Only dead letters need headers; carrying them through Spark for every record costs three times the whole decoding.
@@ -148,7 +152,13 @@ def original_headers(bootstrap: str, source: tuple[str, int], offsets: Sequence[
     wanted, last = set(offsets), offsets[-1]
     found: dict[int, Headers] = {}
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "streamstate-dead-letters", "enable.auto.commit": False, **_QUIET}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "streamstate-dead-letters",
+            "enable.auto.commit": False,
+            **security.client(),
+            **_QUIET,
+        }
     )
     try:
         consumer.assign([TopicPartition(*source, offsets[0])])
@@ -183,6 +193,7 @@ class Membership:
         instance: str,
         session_timeout_ms: int,
         changed: Callable[[frozenset[int]], None],
+        security: Security = OPEN,
     ) -> None:
         self._consumer = Consumer(
             {
@@ -195,6 +206,7 @@ class Membership:
                 "heartbeat.interval.ms": session_timeout_ms // 5,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
+                **security.client(),
                 **_QUIET,
             }
         )

@@ -22,7 +22,7 @@ THREADS = 16
 def create_api(app: App, settings: ApiSettings) -> APIFlask:
     """The application of `app`. Redis and Kafka are connected to by the first request."""
     store = RedisStore(connect(settings.redis, settings.redis_timeout_s), app.name)
-    return build(app, settings, store, Topics(settings.kafka))
+    return build(app, settings, store, Topics(settings.kafka, security=settings.security))
 
 
 def build(app: App, settings: ApiSettings, store: Store, topics: Topics) -> APIFlask:

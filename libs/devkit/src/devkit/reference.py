@@ -7,7 +7,7 @@ from pydantic_settings import BaseSettings
 
 from devkit.demo import DemoSettings
 from streamstate.metrics import Definition
-from streamstate.settings import PREFIX, ApiSettings, GatewaySettings, KafkaSettings, StreamSettings
+from streamstate.settings import PREFIX, ApiSettings, GatewaySettings, KafkaSettings, ServiceSettings, StreamSettings
 from streamstate.spark import status
 from streamstate.state import Operation, Read
 from streamstate.web.telemetry import METRICS
@@ -21,6 +21,8 @@ def text() -> str:
         "# Reference\n\nMade from the source by `make docs`.\n",
         "## Settings of every process\n",
         _settings(KafkaSettings, PREFIX),
+        "## Settings of a service, stream and API alike\n",
+        _settings(ServiceSettings, PREFIX),
         "## Settings of a stream\n",
         _settings(StreamSettings, PREFIX),
         "## Settings of an API\n",

@@ -18,6 +18,7 @@ log = structlog.get_logger()
 
 SOURCE_HEADER = "streamstate.source"
 TIMEOUT_S = 10.0
+_LEAVE_S = 3.0
 _QUIET = {"log_level": 3}
 
 
@@ -183,7 +184,11 @@ class Membership:
 
     It joins the group with the app's widest topic, as a static member, reads no records, and calls `changed` with the
     partitions that it holds whenever they change. It also commits the stored offsets, so that Kafka's own tools
-    show the lag. As a static member it keeps its place for `session_timeout_ms` after `stop`.
+    show the lag.
+
+    As a static member it keeps its place when the process dies and comes back within `session_timeout_ms`: nothing
+    moves then. After `stop` it has left: with the state in Redis, taking partitions over costs the others a second or
+    two, while a place that is kept leaves them unfolded until the process is back, or the timeout is over.
     """
 
     def __init__(
@@ -222,8 +227,14 @@ class Membership:
         self._thread.start()
 
     def stop(self) -> None:
+        """Leave the group; takes about a quarter of a second."""
         self._stopping.set()
         self._thread.join()
+        # A static member that only closes does not leave; one that unsubscribes does, when it has nothing any more.
+        self._consumer.unsubscribe()
+        end = time.monotonic() + _LEAVE_S
+        while self._held and time.monotonic() < end:
+            self._consumer.poll(0.1)
         self._consumer.close()
 
     def commit(self, positions: Mapping[tuple[str, int], int]) -> None:

@@ -15,16 +15,13 @@ from streamstate.errors import Misconfigured
 from streamstate.security import Security
 
 PREFIX = "STREAMSTATE_"
-REDIS = "redis://127.0.0.1:6379/0"
-REDIS_MEANING = (
-    "Redis or Valkey that holds the state: redis://[user:password@]host:port/db, rediss:// for TLS "
-    "(?ssl_ca_certs=<file>), redis+cluster:// or rediss+cluster:// for a cluster"
-)
 _ADDRESS = r"^[^:/\s]+:[0-9]{1,5}$"
 
 
 class KafkaSettings(BaseSettings):
     """Kafka, and the proofs that it asks for; every process has these."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
 
     kafka: str = Field("127.0.0.1:9092", description="Kafka bootstrap servers, host:port separated by commas")
     kafka_security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
@@ -63,12 +60,27 @@ class KafkaSettings(BaseSettings):
         )
 
 
-class StreamSettings(KafkaSettings):
+class ServiceSettings(KafkaSettings):
+    """What the two processes of a service agree on."""
+
+    redis: str = Field(
+        "redis://127.0.0.1:6379/0",
+        description="Redis or Valkey that holds the state: redis://[user:password@]host:port/db, rediss:// for TLS "
+        "(?ssl_ca_certs=<file>), redis+cluster:// or rediss+cluster:// for a cluster",
+    )
+    name: str = Field(
+        "",
+        pattern=r"^[a-z0-9-]*$",
+        description="name of the deployment (group, Redis prefix, metric label), the service's own when empty",
+    )
+    topics: dict[str, str] = Field(
+        {}, description='other names of topics, as JSON: {"listening-events": "listening-events-eu"}'
+    )
+
+
+class StreamSettings(ServiceSettings):
     """A stream process: one Spark driver that hosts the queries of one or several services."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
-
-    redis: str = Field(REDIS, description=REDIS_MEANING)
     instance: str = Field(
         "stream-0", description="name of this instance, stable over restarts (static member of the consumer group)"
     )
@@ -103,12 +115,9 @@ class StreamSettings(KafkaSettings):
     )
 
 
-class ApiSettings(KafkaSettings):
+class ApiSettings(ServiceSettings):
     """A service's API process."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
-
-    redis: str = Field(REDIS, description=REDIS_MEANING)
     advertise: str = Field(
         "127.0.0.1:8101", pattern=_ADDRESS, description="host:port of this instance, as its stream advertises it"
     )
@@ -121,12 +130,16 @@ class ApiSettings(KafkaSettings):
 class GatewaySettings(KafkaSettings):
     """The gateway."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
-
     instances: dict[str, str] = Field(
         {"metrics": "127.0.0.1:8101", "names": "127.0.0.1:8201"},
         description='instances by service, host:port separated by commas, as JSON: {"metrics": "a:8101,b:8101"}',
     )
+    services: dict[str, str] = Field(
+        {},
+        description="Kubernetes Services by service, as JSON; when there are any, the instances are found by "
+        "watching their EndpointSlices, and INSTANCES does not count",
+    )
+    namespace: str = Field("default", description="Kubernetes namespace of these")
     deadline_ms: int = Field(
         2_000, ge=10, le=60_000, description="milliseconds in which a request is answered or fails"
     )

@@ -11,7 +11,7 @@ from redis.exceptions import NoPermissionError
 
 from devkit.process import LOCALHOST, Child, free_port
 from streamstate.redis_store import RedisStore, connect
-from streamstate.state import Commit, Fields, Merge, Put, Value
+from streamstate.state import Commit, Fields, Merge, Operation, Put, Step, Value
 from tests.certificates import Authority
 from tests.serving import until
 
@@ -63,10 +63,14 @@ def answers(url: str) -> bool:
         return False
 
 
+def operations(p: int) -> list[Operation]:
+    return [Put("k", str(p)), Merge("f", {"n": p})]
+
+
 def use(store: RedisStore) -> None:
     """A round of all verbs over all partitions, each verb in one call."""
     claims = {p: store.claim(p, "a:1", {"topic": 5}) for p in PARTITIONS}
-    store.commit(*[Commit(claims[p], "topic", None, 3, [Put("k", str(p)), Merge("f", {"n": p})]) for p in PARTITIONS])
+    store.commit(*[Commit(claims[p], [Step("topic", None, 3)], operations(p)) for p in PARTITIONS])
     found = store.read({p: [Value("k"), Fields("f")] for p in PARTITIONS})
     assert {p: one.values for p, one in found.items()} == {p: [str(p).encode(), {"n": p}] for p in PARTITIONS}
     assert {one.positions["topic"] for one in found.values()} == {3}

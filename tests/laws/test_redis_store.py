@@ -8,13 +8,8 @@ import pytest
 from devkit.process import free_port
 from devkit.redis import Redis
 from streamstate.errors import Fenced
-<<<<<<< HEAD
-from streamstate.redis_store import RedisStore, connect
-from streamstate.state import Commit, Merge, Operation, Put, Rank, Step, Value
-=======
 from streamstate.redis_store import Client, RedisStore, connect
-from streamstate.state import Commit, Merge, Operation, Put, Rank, Value
->>>>>>> 334f6b5 (Speak to a secured Kafka and a Redis Cluster, and let a stream tell its state)
+from streamstate.state import Commit, Merge, Operation, Put, Rank, Step, Value
 
 
 def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:

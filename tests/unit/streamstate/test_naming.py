@@ -25,6 +25,6 @@ def test_a_topic_that_is_not_read_is_refused() -> None:
         renamed(METRICS, "", {"users": "people"})
 
 
-def test_a_table_keeps_its_name() -> None:
-    with pytest.raises(Misconfigured, match="names looks up artists"):
+def test_a_table_that_is_looked_up_keeps_its_name() -> None:
+    with pytest.raises(Misconfigured, match="names knows artists by name"):
         renamed(NAMES, "", {"artists": "musicians"})

@@ -14,12 +14,8 @@ from streamstate.app import App, Fold, Found, Record, Wanted
 from streamstate.kafka import Outgoing, dead_letters, derived, original_headers, producer, send_all
 from streamstate.processing import RawRecord, Sifted, apply, merge, sift
 from streamstate.redis_store import RedisStore, connect
-<<<<<<< HEAD
-from streamstate.state import Claim, Commit, Read
-=======
 from streamstate.security import OPEN, Security
-from streamstate.state import Claim, Commit
->>>>>>> 334f6b5 (Speak to a secured Kafka and a Redis Cluster, and let a stream tell its state)
+from streamstate.state import Claim, Commit, Read
 from streamstate.tables import look_up
 
 Place = tuple[str, int]
@@ -91,7 +87,6 @@ class _Advance:
         values = self._values(parts)
         commits: list[Commit] = []
         outgoing: list[Outgoing] = []
-<<<<<<< HEAD
         for part in parts:
             folded = apply(part.fold, part.records, part.sifted, Found(lookups, values[part.partition]))
             outgoing += derived(folded.emits, part.partition)
@@ -99,22 +94,7 @@ class _Advance:
             steps = [some.step for some in part.sifted]
             commits.append(Commit(self._job.claims[part.partition], steps, folded.operations, folded.counters))
         if outgoing:
-            send_all(_producer(self._job.kafka), outgoing)
-=======
-        for place, some in sifted.items():
-            topic, partition = place
-            operations, emits = fold(job.app.source(topic), some.records, found)
-            outgoing += derived(emits, place)
-            if some.dead:
-                offsets = [letter.offset for letter in some.dead]
-                headers = original_headers(job.kafka, place, offsets, job.security)
-                outgoing += dead_letters(job.app, some.dead, place, headers)
-            reached = fresh[place][-1][0] + 1
-            claim, expected = job.claims[partition], self._positions[place]
-            commits.append(Commit(claim, topic, expected, reached, operations, some.counters))
-        if outgoing:
-            send_all(_producer(job.kafka, job.security), outgoing)
->>>>>>> 334f6b5 (Speak to a secured Kafka and a Redis Cluster, and let a stream tell its state)
+            send_all(_producer(self._job.kafka, self._job.security), outgoing)
         self._store.commit(*commits)
         self._reached |= {(s.topic, one.claim.partition): (s.next, s.time) for one in commits for s in one.steps}
 
@@ -141,7 +121,8 @@ class _Advance:
         for some in part.sifted:
             if some.dead:
                 place = (some.step.topic, part.partition)
-                headers = original_headers(self._job.kafka, place, [letter.offset for letter in some.dead])
+                offsets = [letter.offset for letter in some.dead]
+                headers = original_headers(self._job.kafka, place, offsets, self._job.security)
                 yield from dead_letters(self._job.app, some.dead, place, headers)
 
     def _learn(self, places: Iterable[Place]) -> None:

@@ -7,8 +7,10 @@ WORKDIR /app
 RUN useradd --uid 10001 --no-create-home --home-dir /tmp streamstate
 
 FROM base AS java
-RUN apt-get update -qq \
- && apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless \
+# The folder of manuals, which the slim image lacks, is missed by Java's package.
+RUN mkdir -p /usr/share/man/man1 \
+ && apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*
 COPY requirements-stream.txt .
 RUN pip install --no-cache-dir --require-hashes -r requirements-stream.txt

@@ -12,12 +12,7 @@ capabilities:
   imagePullPolicy: {{ .Values.imagePullPolicy }}
   envFrom: {{- include "streamstate.envFrom" . | nindent 4 }}
   env:
-    - name: STREAMSTATE_INSTANCE
-      valueFrom:
-        fieldRef:
-          fieldPath: metadata.name
-    - name: STREAMSTATE_ADVERTISE
-      value: {{ include "streamstate.advertise" . | quote }}
+    {{- include "streamstate.identity" . | nindent 4 }}
     - name: STREAMSTATE_STATUS_PORT
       value: {{ include "streamstate.statusPort" . | quote }}
     - name: STREAMSTATE_CHECKPOINTS
@@ -57,6 +52,20 @@ capabilities:
     {{- include "streamstate.executorMount" . | nindent 4 }}
 {{- end }}
 
+{{- define "streamstate.identity" -}}
+- name: STREAMSTATE_INSTANCE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: STREAMSTATE_ADVERTISE
+  value: {{ include "streamstate.advertise" . | quote }}
+{{- end }}
+
+{{- define "streamstate.apiEnv" -}}
+{{- if hasKey .Values "stream" }}{{ include "streamstate.identity" . }}{{ end }}
+{{- include "streamstate.secrets" . }}
+{{- end }}
+
 {{/*
 Ready: the state can be asked. It is told of its end only after those who send requests were told, since what comes in
 between would be refused.
@@ -66,14 +75,9 @@ between would be refused.
   image: {{ .Values.api.image | quote }}
   imagePullPolicy: {{ .Values.imagePullPolicy }}
   envFrom: {{- include "streamstate.envFrom" . | nindent 4 }}
-  env:
-    - name: STREAMSTATE_INSTANCE
-      valueFrom:
-        fieldRef:
-          fieldPath: metadata.name
-    - name: STREAMSTATE_ADVERTISE
-      value: {{ include "streamstate.advertise" . | quote }}
-    {{- include "streamstate.secrets" . | nindent 4 }}
+  {{- with include "streamstate.apiEnv" . }}
+  env: {{- . | nindent 4 }}
+  {{- end }}
   ports:
     - name: http
       containerPort: {{ include "streamstate.apiPort" . }}

@@ -25,8 +25,9 @@ check: $(INSTALLED) ## ruff and mypy strict; changes nothing
 	@$(BIN)/ruff format --check $(SOURCES)
 	@$(BIN)/mypy
 
-docs: $(INSTALLED) ## make docs/reference.md from the source
+docs: $(INSTALLED) ## make docs/reference.md, and the values of the charts, from the source
 	@$(BIN)/python -m devkit.reference
+	@$(BIN)/python -m devkit.charts
 
 fix: $(INSTALLED) ## let ruff mend what it can
 	@$(BIN)/ruff check --fix $(SOURCES)
@@ -46,6 +47,19 @@ $(INSTALLED): requirements.txt libs/streamstate/pyproject.toml libs/devkit/pypro
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/streamstate -e libs/devkit
 	@touch $@
+
+# The versions of the images are those of development. uv, which finds them, is not needed otherwise.
+PIN = .cache/uv/bin/uv pip compile --quiet --generate-hashes --custom-compile-command 'make requirements' --python-version 3.11
+.PHONY: requirements
+requirements: .cache/uv ## pin all requirements anew, with hashes
+	@$(PIN) requirements.in -o requirements.txt
+	@$(PIN) --extra web -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
+	@$(PIN) --extra spark -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
+	@for in in services/*/requirements.in; do $(PIN) -c requirements.txt $$in -o $${in%.in}.txt; done
+
+.cache/uv:
+	@$(PYTHON) -m venv $@
+	@$@/bin/python -m pip install --quiet --disable-pip-version-check uv
 
 # RUNLEVEL keeps Debian from starting a server of its own.
 .PHONY: redis

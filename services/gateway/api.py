@@ -1,6 +1,6 @@
 """The gateway: one address for all services."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -37,12 +37,23 @@ def create() -> APIFlask:
     """For gunicorn: `services.gateway.api:create()`."""
     settings = load(GatewaySettings)
     client = Instances(THREADS)
-    addresses = {service: given.split(",") for service, given in settings.instances.items()}
-    owners = Owners(addresses, client, settings.owners_ttl_s, settings.deadline_ms / 1000)
+    owners = Owners(_addresses(settings), client, settings.owners_ttl_s, settings.deadline_ms / 1000)
     owners.start()
     executor = ThreadPoolExecutor(2 * THREADS, NAME)
-    topics = Topics(settings.kafka)
+    topics = Topics(settings.kafka, security=settings.security)
     return build(settings, owners, topics, Router(owners, topics, client, executor), executor)
+
+
+def _addresses(settings: GatewaySettings) -> Mapping[str, Sequence[str]]:
+    """The instances of each service: as Kubernetes sees them, or a fixed list."""
+    if not settings.services:
+        return {service: given.split(",") for service, given in settings.instances.items()}
+    # Kubernetes' client takes a second to import, and 30 MB.
+    from services.gateway.endpoints import Endpoints, KubernetesSlices  # noqa: PLC0415
+
+    endpoints = Endpoints(settings.services, KubernetesSlices(settings.namespace, settings.services.values()))
+    endpoints.start()
+    return endpoints
 
 
 def build(settings: GatewaySettings, owners: Owners, topics: Topics, router: Router, executor: Executor) -> APIFlask:

@@ -31,7 +31,7 @@ def create() -> APIFlask:
     """For gunicorn: `services.recommendations.api:create()`."""
     settings = load(ApiSettings)
     store = RedisStore(connect(settings.redis, settings.redis_timeout_s), APP.name)
-    topics = Topics(settings.kafka)
+    topics = Topics(settings.kafka, security=settings.security)
     live = Live(store, topics, load(WindowSettings).window)
     live.start()
     freshness = Freshness(topics, APP.topics)

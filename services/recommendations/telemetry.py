@@ -7,8 +7,8 @@ from prometheus_client.registry import Collector
 
 from services.events import LISTENING_EVENTS
 from services.recommendations.live import Live
+from streamstate.metrics import Definition
 from streamstate.state import Store
-from streamstate.web.telemetry import Definition
 
 NODES = Definition("recommendations_graph_nodes", ("kind",), "users, artists, albums and tracks that have edges or had")
 EDGES = Definition("recommendations_graph_edges", ("kind",), "plays in the window, one edge each")

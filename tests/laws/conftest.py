@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from devkit.redis import Redis
-from streamstate.redis_store import RedisStore, connect
+from streamstate.redis_store import Client, RedisStore, connect
 from streamstate.state import Claim, Store
 from streamstate.testing import MemoryStore
 
@@ -25,7 +25,7 @@ class Subject:
 
 
 @pytest.fixture(scope="session")
-def redis_client(redis_server: Redis) -> Iterator[redis.Redis]:
+def redis_client(redis_server: Redis) -> Iterator[Client]:
     """A database that the laws have for themselves."""
     client = connect(f"redis://127.0.0.1:{redis_server.port}/{DATABASE}", 10.0)
     yield client
@@ -33,7 +33,7 @@ def redis_client(redis_server: Redis) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture(scope="session")
-def redis_store(redis_client: redis.Redis) -> Callable[[], RedisStore]:
+def redis_store(redis_client: Client) -> Callable[[], RedisStore]:
     """Makes stores with nothing in them."""
     numbers = itertools.count()
     return lambda: RedisStore(redis_client, f"law{next(numbers)}")

@@ -4,16 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import redis
 
 from devkit.process import free_port
 from devkit.redis import Redis
 from streamstate.errors import Fenced
-from streamstate.redis_store import RedisStore, connect
+from streamstate.redis_store import Client, RedisStore, connect
 from streamstate.state import Append, Commit, Merge, Operation, Put, Rank, Step, Value
 
 
-def test_the_keys_are_those_that_are_documented(redis_client: redis.Redis) -> None:
+def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:
     store = RedisStore(redis_client, "documented")
     claim = store.claim(7, "a:1", {"topic": 5})
     step: list[Operation] = [
@@ -51,7 +50,7 @@ def test_apps_keep_apart(redis_store: Callable[[], RedisStore]) -> None:
 
 
 def test_scripts_that_the_server_forgot_are_sent_again(
-    redis_store: Callable[[], RedisStore], redis_client: redis.Redis
+    redis_store: Callable[[], RedisStore], redis_client: Client
 ) -> None:
     store = redis_store()
     redis_client.script_flush()

@@ -9,9 +9,11 @@ from devkit.bench.recommendations import BenchSettings
 from devkit.demo import DemoSettings
 from services.recommendations import telemetry
 from services.recommendations.settings import WindowSettings
-from streamstate.settings import PREFIX, ApiSettings, GatewaySettings, StreamSettings
+from streamstate.metrics import Definition
+from streamstate.settings import PREFIX, ApiSettings, GatewaySettings, KafkaSettings, ServiceSettings, StreamSettings
+from streamstate.spark import status
 from streamstate.state import Operation, Read
-from streamstate.web.telemetry import METRICS, Definition
+from streamstate.web.telemetry import METRICS
 
 PATH = Path("docs/reference.md")
 
@@ -20,6 +22,10 @@ def text() -> str:
     """The whole page."""
     parts = [
         "# Reference\n\nMade from the source by `make docs`.\n",
+        "## Settings of every process\n",
+        _settings(KafkaSettings, PREFIX),
+        "## Settings of a service, stream and API alike\n",
+        _settings(ServiceSettings, PREFIX),
         "## Settings of a stream\n",
         _settings(StreamSettings, PREFIX),
         "## Settings of an API\n",
@@ -36,7 +42,7 @@ def text() -> str:
         _table(("operation", "effect"), ((one.__name__, _first(one)) for one in Operation.__args__)),
         _table(("read", "answer"), ((one.__name__, _first(one)) for one in Read.__args__)),
         "## Metrics\n",
-        _table(("metric", "labels", "what"), map(_metric, (*METRICS, *telemetry.METRICS))),
+        _table(("metric", "labels", "what"), map(_metric, (*METRICS, *status.METRICS, *telemetry.METRICS))),
     ]
     return "\n".join(parts)
 
@@ -45,8 +51,13 @@ def _settings(kind: type[BaseSettings], prefix: str) -> str:
     rows = (
         (f"`{prefix}{name.upper()}`", f"`{field.default}`", field.description or "")
         for name, field in kind.model_fields.items()
+        if name in kind.__annotations__
     )
     return _table(("variable", "default", "what"), rows)
+
+
+def _row(metric: Definition) -> tuple[str, ...]:
+    return f"`{metric.name}`", ", ".join(metric.labels), metric.meaning
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -12,19 +12,21 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from streamstate.app import App, Emit
 from streamstate.errors import Misconfigured
 from streamstate.processing import DeadLetter
+from streamstate.security import OPEN, Security
 
 log = structlog.get_logger()
 
 SOURCE_HEADER = "streamstate.source"
 TIMEOUT_S = 10.0
+_LEAVE_S = 3.0
 _QUIET = {"log_level": 3}
 
 
 class Topics:
     """Partition counts from Kafka's metadata, remembered for `ttl` seconds. Safe for threads."""
 
-    def __init__(self, bootstrap: str, ttl: float = 60.0) -> None:
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, **_QUIET})
+    def __init__(self, bootstrap: str, ttl: float = 60.0, security: Security = OPEN) -> None:
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, **security.client(), **_QUIET})
         self._ttl = ttl
         self._known: dict[str, tuple[float, int]] = {}
 
@@ -61,7 +63,7 @@ class Topics:
         return {(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}
 
 
-def producer(bootstrap: str) -> Producer:
+def producer(bootstrap: str, security: Security = OPEN) -> Producer:
     """A producer that places keys as Kafka's DefaultPartitioner does and waits for all in-sync replicas."""
     return Producer(
         {
@@ -73,6 +75,7 @@ def producer(bootstrap: str) -> Producer:
             "queue.buffering.max.messages": 200_000,
             # A callback for each record would cost more than producing it.
             "delivery.report.only.error": True,
+            **security.client(),
             **_QUIET,
         }
     )
@@ -139,7 +142,9 @@ def dead_letters(
         yield app.dead_letters, key, letter.value, [*headers.get(letter.offset, []), *why]
 
 
-def original_headers(bootstrap: str, source: tuple[str, int], offsets: Sequence[int]) -> dict[int, Headers]:
+def original_headers(
+    bootstrap: str, source: tuple[str, int], offsets: Sequence[int], security: Security = OPEN
+) -> dict[int, Headers]:
     """The headers of the records at `offsets` (ascending, not empty), read from Kafka again.
 
     Only dead letters need headers; carrying them through Spark for every record costs three times the whole decoding.
@@ -148,7 +153,13 @@ def original_headers(bootstrap: str, source: tuple[str, int], offsets: Sequence[
     wanted, last = set(offsets), offsets[-1]
     found: dict[int, Headers] = {}
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "streamstate-dead-letters", "enable.auto.commit": False, **_QUIET}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "streamstate-dead-letters",
+            "enable.auto.commit": False,
+            **security.client(),
+            **_QUIET,
+        }
     )
     try:
         consumer.assign([TopicPartition(*source, offsets[0])])
@@ -173,7 +184,11 @@ class Membership:
 
     It joins the group with the app's widest topic, as a static member, reads no records, and calls `changed` with the
     partitions that it holds whenever they change. It also commits the stored offsets, so that Kafka's own tools
-    show the lag. As a static member it keeps its place for `session_timeout_ms` after `stop`.
+    show the lag.
+
+    As a static member it keeps its place when the process dies and comes back within `session_timeout_ms`: nothing
+    moves then. After `stop` it has left: with the state in Redis, taking partitions over costs the others a second or
+    two, while a place that is kept leaves them unfolded until the process is back, or the timeout is over.
     """
 
     def __init__(
@@ -183,6 +198,7 @@ class Membership:
         instance: str,
         session_timeout_ms: int,
         changed: Callable[[frozenset[int]], None],
+        security: Security = OPEN,
     ) -> None:
         self._consumer = Consumer(
             {
@@ -195,6 +211,7 @@ class Membership:
                 "heartbeat.interval.ms": session_timeout_ms // 5,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
+                **security.client(),
                 **_QUIET,
             }
         )
@@ -210,8 +227,14 @@ class Membership:
         self._thread.start()
 
     def stop(self) -> None:
+        """Leave the group; takes about a quarter of a second."""
         self._stopping.set()
         self._thread.join()
+        # A static member that only closes does not leave; one that unsubscribes does, when it has nothing any more.
+        self._consumer.unsubscribe()
+        end = time.monotonic() + _LEAVE_S
+        while self._held and time.monotonic() < end:
+            self._consumer.poll(0.1)
         self._consumer.close()
 
     def commit(self, positions: Mapping[tuple[str, int], int]) -> None:

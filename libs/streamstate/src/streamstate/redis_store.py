@@ -15,6 +15,7 @@ from typing import Any, assert_never
 import msgspec
 import redis
 from redis.backoff import NoBackoff
+from redis.cluster import RedisCluster
 from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
@@ -24,19 +25,28 @@ from streamstate.state import Claim, Commit, Fields, Newest, Read, Since, Snapsh
 _pack = msgspec.msgpack.encode
 
 
-def connect(url: str, timeout: float) -> redis.Redis:
+Client = redis.Redis | RedisCluster
+
+_CLUSTER = "+cluster://"
+
+
+def connect(url: str, timeout: float) -> Client:
     """A client that never repeats a command by itself, with `timeout` in seconds for connecting and for each answer.
 
     redis-py's own retry sends a command again after a lost reply, and so may apply it several times.
+    `redis+cluster://` and `rediss+cluster://` name any node of a cluster, which is asked for the others at once:
+    then redis-py's own error is raised when it does not answer.
     """
-    return redis.Redis.from_url(
-        url,
+    kind = RedisCluster if _CLUSTER in url else redis.Redis
+    client: Client = kind.from_url(
+        url.replace(_CLUSTER, "://"),
         protocol=2,
         socket_timeout=timeout,
         socket_connect_timeout=timeout,
         retry=Retry(NoBackoff(), 0),
         health_check_interval=0,
     )
+    return client
 
 
 class _Script:
@@ -54,7 +64,7 @@ _CLAIM, _COMMIT, _READ = _Script("claim.lua"), _Script("commit.lua"), _Script("r
 class RedisStore:
     """The `Store` of one app. Safe for threads, as the client is."""
 
-    def __init__(self, client: redis.Redis, app: str) -> None:
+    def __init__(self, client: Client, app: str) -> None:
         self._client = client
         self._app = app
 
@@ -102,7 +112,8 @@ class RedisStore:
                 return [error]
         pipeline = self._client.pipeline(transaction=False)
         for partition, arguments in calls:
-            pipeline.evalsha(script.sha, 1, self._tag(partition), *arguments)
+            # Not `evalsha`, which redis-py refuses in a cluster's pipeline, although it routes a script of one key.
+            pipeline.execute_command("EVALSHA", script.sha, 1, self._tag(partition), *arguments)
         return pipeline.execute(raise_on_error=False)
 
     def _tag(self, partition: int) -> str:

@@ -6,24 +6,81 @@ A value that does not fit stops the process with the variable's name and the rea
 
 import re
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, Self, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import Field, FilePath, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from streamstate.errors import Misconfigured
+from streamstate.security import Security
 
 PREFIX = "STREAMSTATE_"
 _ADDRESS = r"^[^:/\s]+:[0-9]{1,5}$"
 
 
-class StreamSettings(BaseSettings):
-    """A stream process: one Spark driver that hosts the queries of one or several services."""
+class KafkaSettings(BaseSettings):
+    """Kafka, and the proofs that it asks for; every process has these."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
 
     kafka: str = Field("127.0.0.1:9092", description="Kafka bootstrap servers, host:port separated by commas")
-    redis: str = Field("redis://127.0.0.1:6379/0", description="Redis or Valkey URL that holds the state")
+    kafka_security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        "PLAINTEXT", description="how Kafka is spoken to: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
+    )
+    kafka_mechanism: Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"] = Field(
+        "SCRAM-SHA-512", description="SASL mechanism: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN"
+    )
+    kafka_username: str = Field("", description="SASL user")
+    kafka_password: SecretStr = Field(SecretStr(""), description="SASL password")
+    kafka_ca: FilePath | None = Field(
+        None, description="PEM file of the CA of Kafka's certificate, unless the system knows it"
+    )
+    kafka_certificate: FilePath | None = Field(None, description="PEM file of the own certificate, for mutual TLS")
+    kafka_key: FilePath | None = Field(None, description="PEM file of the own key (PKCS 8, not encrypted)")
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.kafka_security.startswith("SASL_") and not (self.kafka_username and self.kafka_password):
+            msg = f"{self.kafka_security} needs a user and a password"
+            raise ValueError(msg)
+        if (self.kafka_certificate is None) != (self.kafka_key is None):
+            msg = "a certificate and its key are given together"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def security(self) -> Security:
+        """What these settings say, the files read."""
+        return Security(
+            self.kafka_security,
+            self.kafka_mechanism,
+            self.kafka_username,
+            self.kafka_password.get_secret_value(),
+            *(path.read_text() if path else "" for path in (self.kafka_ca, self.kafka_certificate, self.kafka_key)),
+        )
+
+
+class ServiceSettings(KafkaSettings):
+    """What the two processes of a service agree on."""
+
+    redis: str = Field(
+        "redis://127.0.0.1:6379/0",
+        description="Redis or Valkey that holds the state: redis://[user:password@]host:port/db, rediss:// for TLS "
+        "(?ssl_ca_certs=<file>), redis+cluster:// or rediss+cluster:// for a cluster",
+    )
+    name: str = Field(
+        "",
+        pattern=r"^[a-z0-9-]*$",
+        description="name of the deployment (group, Redis prefix, metric label), the service's own when empty",
+    )
+    topics: dict[str, str] = Field(
+        {}, description='other names of topics, as JSON: {"listening-events": "listening-events-eu"}'
+    )
+
+
+class StreamSettings(ServiceSettings):
+    """A stream process: one Spark driver that hosts the queries of one or several services."""
+
     instance: str = Field(
         "stream-0", description="name of this instance, stable over restarts (static member of the consumer group)"
     )
@@ -49,16 +106,18 @@ class StreamSettings(BaseSettings):
         description="throw-away folder for Spark's own checkpoints, best in memory; no truth is kept there",
     )
     master: str = Field("", description="Spark master; empty for local[slots] inside this process")
+    spark: dict[str, str] = Field(
+        {}, description='further Spark properties as JSON, e.g. {"spark.executor.cores": "2"}'
+    )
     driver_memory: str = Field("1g", description="heap of the Spark driver")
+    status_port: int = Field(
+        0, ge=0, le=65535, description="port of the stream's own /livez, /readyz and /metrics; 0 for none"
+    )
 
 
-class ApiSettings(BaseSettings):
+class ApiSettings(ServiceSettings):
     """A service's API process."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
-
-    kafka: str = Field("127.0.0.1:9092", description="Kafka bootstrap servers, asked for partition counts only")
-    redis: str = Field("redis://127.0.0.1:6379/0", description="Redis or Valkey URL that holds the state")
     advertise: str = Field(
         "127.0.0.1:8101", pattern=_ADDRESS, description="host:port of this instance, as its stream advertises it"
     )
@@ -68,16 +127,19 @@ class ApiSettings(BaseSettings):
     )
 
 
-class GatewaySettings(BaseSettings):
+class GatewaySettings(KafkaSettings):
     """The gateway."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
-
-    kafka: str = Field("127.0.0.1:9092", description="Kafka bootstrap servers, asked for partition counts only")
     instances: dict[str, str] = Field(
         {"metrics": "127.0.0.1:8101", "names": "127.0.0.1:8201", "recommendations": "127.0.0.1:8301"},
         description='instances by service, host:port separated by commas, as JSON: {"metrics": "a:8101,b:8101"}',
     )
+    services: dict[str, str] = Field(
+        {},
+        description="Kubernetes Services by service, as JSON; when there are any, the instances are found by "
+        "watching their EndpointSlices, and INSTANCES does not count",
+    )
+    namespace: str = Field("default", description="Kubernetes namespace of these")
     deadline_ms: int = Field(
         2_000, ge=10, le=60_000, description="milliseconds in which a request is answered or fails"
     )
@@ -94,7 +156,7 @@ def load(kind: type[S], prefix: str = PREFIX) -> S:
     try:
         return kind()
     except ValidationError as error:
-        wrong = [f"{prefix}{str(e['loc'][0]).upper()} ({e['msg']})" for e in error.errors()]
+        wrong = [f"{prefix}{str(e['loc'][0] if e['loc'] else '*').upper()} ({e['msg']})" for e in error.errors()]
         msg = f"change the environment: {'; '.join(wrong)}"
         raise Misconfigured(msg) from error
     except SettingsError as error:

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
-import redis
 
 from devkit.bench import cpu, reads
 from devkit.bench.plays import Int64s, Writer
@@ -18,7 +17,7 @@ from services.events import LISTENING_EVENTS
 from services.recommendations.live import Live
 from services.recommendations.model import APP, PLAYS
 from streamstate.kafka import Topics
-from streamstate.redis_store import RedisStore, connect
+from streamstate.redis_store import Client, RedisStore, connect
 from streamstate.settings import PREFIX
 
 COMMIT = 20_000  # plays: as many as the stream's largest, over all partitions
@@ -55,7 +54,7 @@ def served(lab: Lab, plays: Int64s, users: list[int]) -> list[Row]:
     return rows
 
 
-def loaded(client: redis.Redis, store: RedisStore, topics: Topics, plays: int) -> list[Row]:
+def loaded(client: Client, store: RedisStore, topics: Topics, plays: int) -> list[Row]:
     """What an instance does before it is ready, its kernels' compilation aside."""
     live, started, before = Live(store, topics, plays), time.perf_counter(), time.thread_time()
     while live.step():

@@ -4,6 +4,7 @@ import sys
 
 from streamstate.app import App
 from streamstate.errors import Misconfigured
+from streamstate.naming import renamed
 from streamstate.settings import StreamSettings, load
 from streamstate.spark.runner import Hosted, run
 
@@ -12,6 +13,7 @@ def main(app: App) -> None:
     """One app, one instance, named and advertised as the environment says. Exits with 2 when a setting does not fit."""
     try:
         settings = load(StreamSettings)
+        app = renamed(app, settings.name, settings.topics)
     except Misconfigured as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(2) from error

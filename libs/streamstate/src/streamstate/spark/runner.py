@@ -21,8 +21,10 @@ from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka import Membership, Topics
 from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import StreamSettings
+from streamstate.spark import status
 from streamstate.spark.order import in_order
 from streamstate.spark.session import session
+from streamstate.spark.status import Status
 from streamstate.spark.task import COLUMNS, Job
 from streamstate.state import Claim, Snapshot
 
@@ -42,13 +44,15 @@ class Hosted:
 
 @dataclass
 class Partitions:
-    """What the group gives to this instance; `changed` is set until the query follows."""
+    """What the group gives to this instance (`known` once it has); `changed` is set until the query follows."""
 
     held: frozenset[int] = frozenset()
+    known: bool = False
     changed: threading.Event = field(default_factory=threading.Event)
 
     def update(self, held: frozenset[int]) -> None:
         self.held = held
+        self.known = True
         self.changed.set()
 
 
@@ -65,17 +69,24 @@ class Stream:
         self._spark = spark
         self._stopping = stopping
         self._store = RedisStore(connect(settings.redis, settings.redis_timeout_s), hosted.app.name)
-        self._topics = Topics(settings.kafka)
+        self._topics = Topics(settings.kafka, security=settings.security)
+        self.status = Status(hosted.app.name, self._topics.ends)
         self._partitions = Partitions()
         self._log = log.bind(service=hosted.app.name, instance=hosted.instance)
         self._membership = Membership(
-            settings.kafka, hosted.app.name, hosted.instance, settings.session_timeout_ms, self._partitions.update
+            settings.kafka,
+            hosted.app.name,
+            hosted.instance,
+            settings.session_timeout_ms,
+            self._partitions.update,
+            settings.security,
         )
 
     def run(self) -> None:
         """Until the process stops. After a failure it starts again from the state."""
         joined = False
         while not self._stopping.is_set():
+            self.status.turn()
             try:
                 counts = self._counts()
                 self._app.require_copartitioned(counts)
@@ -87,6 +98,7 @@ class Stream:
                 raise
             except (StreamStateError, RedisError, KafkaException, StreamingQueryException) as error:
                 self._log.warning("the query stopped; it starts again from the stored offsets", reason=_reason(error))
+                self.status.failed()
                 self._stopping.wait(PAUSE_S)
         if joined:
             self._membership.stop()
@@ -96,6 +108,7 @@ class Stream:
         self._partitions.changed.clear()
         held = self._partitions.held
         if not held:
+            self.status.folding = self._partitions.known
             self._partitions.changed.wait(PAUSE_S)
             return
         claims = self._claim(held, counts)
@@ -103,6 +116,7 @@ class Stream:
         topics = building or self._app.topics
         checkpoint = self._checkpoint()
         query = self._start(claims, {topic: counts[topic] for topic in topics}, checkpoint)
+        self.status.started()
         self._log.info("folding", partitions=sorted(held), topics=topics)
         try:
             while not (self._stopping.is_set() or self._partitions.changed.is_set()):
@@ -112,7 +126,7 @@ class Stream:
                 if any(snapshot.owner is None for snapshot in snapshots.values()):
                     self._log.warning("the state was emptied; it is built again from Kafka")
                     return
-                self._show_offsets(snapshots)
+                self._show(query, snapshots)
                 if building and not self._incomplete_tables(counts):
                     return
         finally:
@@ -142,7 +156,8 @@ class Stream:
                     offsets.setdefault(topic, {})[str(partition)] = claim.positions.get(topic, _EARLIEST)
         settings = self._settings
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
-        job = Job(self._app, claims, self._counts(), settings.kafka, settings.redis, settings.redis_timeout_s)
+        security = settings.security
+        job = Job(self._app, claims, self._counts(), settings.kafka, settings.redis, settings.redis_timeout_s, security)
         rows = self._rows(offsets).selectExpr(*COLUMNS)
         # The commits are made in the tasks and fenced, so nothing is left to be written: the sink is empty.
         if self._app.merges:
@@ -156,6 +171,7 @@ class Stream:
         assigned = {topic: [int(partition) for partition in parts] for topic, parts in offsets.items()}
         reader = (
             self._spark.readStream.format("kafka")
+            .options(**self._settings.security.source())
             .option("kafka.bootstrap.servers", self._settings.kafka)
             .option("assign", json.dumps(assigned))
             .option("startingOffsets", json.dumps(offsets))
@@ -183,14 +199,19 @@ class Stream:
         self._settings.checkpoints.mkdir(parents=True, exist_ok=True)
         return tempfile.mkdtemp(prefix=f"{self._app.name}-", dir=self._settings.checkpoints)
 
-    def _show_offsets(self, snapshots: Mapping[int, Snapshot]) -> None:
-        self._membership.commit(
-            {
-                (topic, partition): offset
-                for partition, snapshot in snapshots.items()
-                for topic, offset in snapshot.positions.items()
-            }
-        )
+    def _show(self, query: StreamingQuery, snapshots: Mapping[int, Snapshot]) -> None:
+        """Tell the group and the endpoint how far the state is."""
+        positions = {
+            (topic, partition): offset
+            for partition, snapshot in snapshots.items()
+            for topic, offset in snapshot.positions.items()
+        }
+        self._membership.commit(positions)
+        if progress := query.lastProgress:
+            self.status.finished(progress.batchId)
+        self.status.moved(positions)
+        self.status.folding = True
+        self.status.turn()
 
 
 _EARLIEST = -2
@@ -205,10 +226,11 @@ def _reason(error: Exception) -> str:
 
 def run(hosted: list[Hosted], settings: StreamSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises `SystemExit` (status 1) when the JVM is gone; start it again then."""
-    spark = session(settings)
     stopping = threading.Event()
+    # Before the JVM starts: a process that is the first of its container ignores signals that it has no handler for.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
+    spark = session(settings)
     streams = [Stream(one, settings, spark, stopping) for one in hosted]
     broken: list[BaseException] = []
 
@@ -220,6 +242,8 @@ def run(hosted: list[Hosted], settings: StreamSettings) -> None:
             stopping.set()
             raise
 
+    if settings.status_port:
+        status.serve([stream.status for stream in streams], settings.status_port)
     threads = [threading.Thread(target=guarded, args=(stream,), name=stream.name, daemon=True) for stream in streams]
     for thread in threads:
         thread.start()

@@ -45,6 +45,6 @@ def session(settings: StreamSettings) -> SparkSession:
         .config("spark.jars", ",".join(str(jar) for jar in jars(settings.jars)))
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", settings.commit_records)
     )
-    for name, value in _TUNING.items():
+    for name, value in {**_TUNING, **settings.spark}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -14,6 +14,7 @@ from streamstate.app import App, Fold, Found, Record, Wanted
 from streamstate.kafka import Outgoing, dead_letters, derived, original_headers, producer, send_all
 from streamstate.processing import RawRecord, Sifted, apply, merge, sift
 from streamstate.redis_store import RedisStore, connect
+from streamstate.security import OPEN, Security
 from streamstate.state import Claim, Commit, Read
 from streamstate.tables import look_up
 
@@ -30,8 +31,8 @@ def _store(url: str, timeout: float, app: str) -> RedisStore:
 
 
 @functools.lru_cache
-def _producer(bootstrap: str) -> Producer:
-    return producer(bootstrap)
+def _producer(bootstrap: str, security: Security) -> Producer:
+    return producer(bootstrap, security)
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Job:
     kafka: str
     redis: str
     redis_timeout_s: float
+    security: Security = OPEN
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Commit every row of `batches`. Raises `Fenced` when a partition is not this query's any more."""
@@ -92,7 +94,7 @@ class _Advance:
             steps = [some.step for some in part.sifted]
             commits.append(Commit(self._job.claims[part.partition], steps, folded.operations, folded.counters))
         if outgoing:
-            send_all(_producer(self._job.kafka), outgoing)
+            send_all(_producer(self._job.kafka, self._job.security), outgoing)
         self._store.commit(*commits)
         self._reached |= {(s.topic, one.claim.partition): (s.next, s.time) for one in commits for s in one.steps}
 
@@ -119,7 +121,8 @@ class _Advance:
         for some in part.sifted:
             if some.dead:
                 place = (some.step.topic, part.partition)
-                headers = original_headers(self._job.kafka, place, [letter.offset for letter in some.dead])
+                offsets = [letter.offset for letter in some.dead]
+                headers = original_headers(self._job.kafka, place, offsets, self._job.security)
                 yield from dead_letters(self._job.app, some.dead, place, headers)
 
     def _learn(self, places: Iterable[Place]) -> None:

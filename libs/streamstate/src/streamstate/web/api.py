@@ -8,6 +8,7 @@ from flask import Response
 
 from streamstate.app import App, View
 from streamstate.kafka import Topics
+from streamstate.naming import renamed
 from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import ApiSettings
 from streamstate.state import Store
@@ -23,8 +24,9 @@ THREADS = 16
 
 def create_api(app: App, settings: ApiSettings) -> APIFlask:
     """The application of `app`. Redis is connected to by the first request."""
+    app = renamed(app, settings.name, settings.topics)
     store = RedisStore(connect(settings.redis, settings.redis_timeout_s), app.name)
-    topics = Topics(settings.kafka)
+    topics = Topics(settings.kafka, security=settings.security)
     freshness = Freshness(topics, app.topics)
     freshness.start()
     return build(app, settings, store, topics, freshness)

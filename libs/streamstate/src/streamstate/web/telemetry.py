@@ -4,7 +4,6 @@ import re
 import time
 import uuid
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import structlog
 from apiflask import APIFlask
@@ -15,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from streamstate.app import App
 from streamstate.kafka import Topics
+from streamstate.metrics import Definition
 from streamstate.processing import DEAD, MISPLACED
 from streamstate.state import Store
 
@@ -23,14 +23,6 @@ log = structlog.get_logger()
 REQUEST_ID = "X-Request-Id"
 _REQUEST_ID_FORM = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _SLOW_S = 1.0
-
-
-class Definition(NamedTuple):
-    """A metric: its name, its labels, and what it means or what to do about it."""
-
-    name: str
-    labels: tuple[str, ...]
-    meaning: str
 
 
 REQUESTS = Definition("streamstate_requests_total", ("service", "route", "status"), "requests answered")

@@ -1,0 +1,40 @@
+# The images of all services: `--target stream` or `--target api`, `--build-arg SERVICE=<folder in services>`.
+# What services share comes first, so that their images share it too.
+FROM python:3.11-slim-bookworm AS base
+ENV PYTHONPATH=/app PYTHONUNBUFFERED=1
+WORKDIR /app
+# Java wants a name for the user that it runs as.
+RUN useradd --uid 10001 --no-create-home --home-dir /tmp streamstate
+
+FROM base AS java
+# The folder of manuals, which the slim image lacks, is missed by Java's package.
+RUN mkdir -p /usr/share/man/man1 \
+ && apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*
+COPY requirements-stream.txt .
+RUN pip install --no-cache-dir --require-hashes -r requirements-stream.txt
+COPY libs/streamstate/src/streamstate streamstate
+RUN python -m streamstate.spark.jars /opt/streamstate/jars
+
+FROM java AS stream
+ARG SERVICE
+ENV SERVICE=$SERVICE
+COPY services services
+USER 10001:10001
+# The process itself is the first of its container, so that it gets the signals.
+CMD ["sh", "-c", "exec python -m services.$SERVICE.stream"]
+
+FROM base AS web
+# Compiled files would make a third of the image, and save a second of a start.
+COPY requirements-api.txt .
+RUN pip install --no-cache-dir --no-compile --require-hashes -r requirements-api.txt
+COPY libs/streamstate/src/streamstate streamstate
+COPY services services
+
+FROM web AS api
+ARG SERVICE
+ENV SERVICE=$SERVICE
+RUN own=services/$SERVICE/requirements.txt; [ ! -e $own ] || pip install --no-cache-dir --no-compile --require-hashes -r $own
+USER 10001:10001
+CMD ["sh", "-c", "exec python -m gunicorn --config python:streamstate.web.gunicorn_conf --bind 0.0.0.0:8080 services.$SERVICE.api:create\\(\\)"]

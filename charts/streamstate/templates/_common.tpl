@@ -1,0 +1,77 @@
+{{/* What every service has beside its pods. */}}
+{{- define "streamstate.common" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata: {{- include "streamstate.metadata" . | nindent 2 }}
+automountServiceAccountToken: false
+---
+{{ include "streamstate.configmap" . }}
+---
+apiVersion: v1
+kind: Service
+metadata: {{- include "streamstate.metadata" . | nindent 2 }}
+spec:
+  selector: {{- include "streamstate.answering" . | nindent 4 }}
+  ports:
+    - name: http
+      port: {{ include "streamstate.apiPort" . }}
+      targetPort: http
+---
+{{- /* An address for each pod. It stays while a pod is not ready, since the pod's own state can still be asked. */}}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ include "streamstate.pods" . }}
+  labels:
+    {{- include "streamstate.labels" . | nindent 4 }}
+    {{- include "streamstate.headless" . | nindent 4 }}
+spec:
+  clusterIP: None
+  publishNotReadyAddresses: true
+  selector: {{- include "streamstate.answering" . | nindent 4 }}
+  ports:
+    - name: http
+      port: {{ include "streamstate.apiPort" . }}
+      targetPort: http
+    {{- if and (hasKey .Values "stream") (not (hasKey .Values.api "replicas")) }}
+    - name: status
+      port: {{ include "streamstate.statusPort" . }}
+      targetPort: status
+    {{- end }}
+---
+{{- if .Values.podDisruptionBudget.enabled }}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {{- include "streamstate.metadata" . | nindent 2 }}
+spec:
+  maxUnavailable: {{ .Values.podDisruptionBudget.maxUnavailable }}
+  selector:
+    matchLabels: {{- include "streamstate.answering" . | nindent 6 }}
+{{- end }}
+---
+{{ include "streamstate.networkPolicy" . }}
+---
+{{ include "streamstate.serviceMonitor" . }}
+---
+{{ include "streamstate.test" . }}
+{{- end }}
+
+{{/* A Role and who has it. Takes a dict: root, rules (text). */}}
+{{- define "streamstate.role" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {{- include "streamstate.metadata" .root | nindent 2 }}
+rules: {{- .rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {{- include "streamstate.metadata" .root | nindent 2 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ include "streamstate.name" .root }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "streamstate.name" .root }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end }}

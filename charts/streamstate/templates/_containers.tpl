@@ -1,0 +1,114 @@
+{{- define "streamstate.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{/* Ready: it folds. Live: its loop turns, whatever Kafka and Redis do. */}}
+{{- define "streamstate.streamContainer" -}}
+- name: stream
+  image: {{ .Values.stream.image | quote }}
+  imagePullPolicy: {{ .Values.imagePullPolicy }}
+  envFrom: {{- include "streamstate.envFrom" . | nindent 4 }}
+  env:
+    {{- include "streamstate.identity" . | nindent 4 }}
+    - name: STREAMSTATE_STATUS_PORT
+      value: {{ include "streamstate.statusPort" . | quote }}
+    - name: STREAMSTATE_CHECKPOINTS
+      value: /tmp/checkpoints
+    - name: STREAMSTATE_SLOTS
+      value: {{ .Values.stream.slots | quote }}
+    - name: STREAMSTATE_DRIVER_MEMORY
+      value: {{ .Values.stream.driverMemory | quote }}
+    {{- include "streamstate.sparkEnv" . | nindent 4 }}
+    {{- include "streamstate.secrets" . | nindent 4 }}
+  ports:
+    - name: status
+      containerPort: {{ include "streamstate.statusPort" . }}
+    {{- if .Values.stream.executors.count }}
+    - name: driver
+      containerPort: {{ include "streamstate.driverPort" . }}
+    - name: blocks
+      containerPort: {{ include "streamstate.blocksPort" . }}
+    {{- end }}
+  startupProbe:
+    httpGet: {path: /livez, port: status}
+    periodSeconds: 2
+    failureThreshold: 90
+  readinessProbe:
+    httpGet: {path: /readyz, port: status}
+    periodSeconds: 2
+    timeoutSeconds: 5
+  livenessProbe:
+    httpGet: {path: /livez, port: status}
+    periodSeconds: 10
+    timeoutSeconds: 5
+    failureThreshold: 3
+  resources: {{- toYaml .Values.stream.resources | nindent 4 }}
+  securityContext: {{- include "streamstate.containerSecurity" . | nindent 4 }}
+  volumeMounts:
+    {{- include "streamstate.mounts" . | nindent 4 }}
+    {{- include "streamstate.executorMount" . | nindent 4 }}
+{{- end }}
+
+{{- define "streamstate.identity" -}}
+- name: STREAMSTATE_INSTANCE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: STREAMSTATE_ADVERTISE
+  value: {{ include "streamstate.advertise" . | quote }}
+{{- end }}
+
+{{- define "streamstate.apiEnv" -}}
+{{- if hasKey .Values "stream" }}{{ include "streamstate.identity" . }}{{ end }}
+{{- include "streamstate.secrets" . }}
+{{- end }}
+
+{{/*
+Ready: the state can be asked. It is told of its end only after those who send requests were told, since what comes in
+between would be refused.
+*/}}
+{{- define "streamstate.apiContainer" -}}
+- name: api
+  image: {{ .Values.api.image | quote }}
+  imagePullPolicy: {{ .Values.imagePullPolicy }}
+  envFrom: {{- include "streamstate.envFrom" . | nindent 4 }}
+  {{- with include "streamstate.apiEnv" . }}
+  env: {{- . | nindent 4 }}
+  {{- end }}
+  ports:
+    - name: http
+      containerPort: {{ include "streamstate.apiPort" . }}
+  startupProbe:
+    httpGet: {path: /livez, port: http}
+    periodSeconds: 1
+    failureThreshold: 120
+  readinessProbe:
+    httpGet: {path: /readyz, port: http}
+    periodSeconds: 2
+    timeoutSeconds: 5
+  livenessProbe:
+    httpGet: {path: /livez, port: http}
+    periodSeconds: 10
+    timeoutSeconds: 5
+    failureThreshold: 6
+  lifecycle:
+    preStop:
+      exec:
+        command: [sleep, "{{ .Values.api.preStopSeconds }}"]
+  resources: {{- toYaml .Values.api.resources | nindent 4 }}
+  securityContext: {{- include "streamstate.containerSecurity" . | nindent 4 }}
+  volumeMounts: {{- include "streamstate.mounts" . | nindent 4 }}
+{{- end }}
+
+{{/*
+Where the owner of a partition is reached: the pod's own name, the same after each restart; or, where any instance
+answers, the Service before all of them.
+*/}}
+{{- define "streamstate.advertise" -}}
+{{- if hasKey .Values.api "replicas" }}{{ include "streamstate.name" . }}
+{{- else }}$(STREAMSTATE_INSTANCE).{{ include "streamstate.pods" . }}
+{{- end }}.{{ .Release.Namespace }}.svc:{{ include "streamstate.apiPort" . }}
+{{- end }}

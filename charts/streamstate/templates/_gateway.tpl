@@ -1,0 +1,42 @@
+{{/* The one address for all services. It learns of their instances by watching EndpointSlices, and may do nothing else. */}}
+{{- define "streamstate.gateway" -}}
+{{ include "streamstate.common" . }}
+---
+{{ include "streamstate.deployment" (dict
+  "root" . "replicas" (.Values.autoscaling.enabled | ternary nil .Values.replicas) "token" true) }}
+---
+{{ include "streamstate.role" (dict "root" . "rules" (include "streamstate.watchRules" .)) }}
+---
+{{- if .Values.autoscaling.enabled }}
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {{- include "streamstate.metadata" . | nindent 2 }}
+spec:
+  scaleTargetRef:
+    apiVersion: apps/v1
+    kind: Deployment
+    name: {{ include "streamstate.name" . }}
+  minReplicas: {{ .Values.autoscaling.min }}
+  maxReplicas: {{ .Values.autoscaling.max }}
+  metrics:
+    - type: Resource
+      resource:
+        name: cpu
+        target:
+          type: Utilization
+          averageUtilization: {{ .Values.autoscaling.cpu }}
+{{- end }}
+{{- end }}
+
+{{/* Services whose endpoints are watched, by the name that the gateway has for them, as JSON. */}}
+{{- define "streamstate.watched" -}}
+{{- $watched := dict }}
+{{- range $service, $release := .Values.services }}{{ $_ := set $watched $service (printf "%s-pods" $release) }}{{ end }}
+{{- toJson $watched }}
+{{- end }}
+
+{{- define "streamstate.watchRules" -}}
+- apiGroups: [discovery.k8s.io]
+  resources: [endpointslices]
+  verbs: [list, watch]
+{{- end }}

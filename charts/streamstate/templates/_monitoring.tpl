@@ -1,0 +1,52 @@
+{{/* For the Prometheus operator: what the APIs and the streams count, asked of each pod. */}}
+{{- define "streamstate.serviceMonitor" -}}
+{{- if .Values.serviceMonitor.enabled }}
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata:
+  name: {{ include "streamstate.name" . }}
+  labels:
+    {{- include "streamstate.labels" . | nindent 4 }}
+    {{- with .Values.serviceMonitor.labels }}{{ toYaml . | nindent 4 }}{{ end }}
+spec:
+  selector:
+    matchLabels:
+      {{- include "streamstate.selector" . | nindent 6 }}
+      {{- include "streamstate.headless" . | nindent 6 }}
+  endpoints:
+    {{- range $port := hasKey .Values "stream" | ternary (list "http" "status") (list "http") }}
+    - port: {{ $port }}
+      path: /metrics
+      interval: {{ $.Values.serviceMonitor.interval }}
+    {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* For KEDA: as many instances as the lag of the group asks for. */}}
+{{- define "streamstate.scaledObject" -}}
+{{- with .Values.autoscaling }}
+{{- if .enabled }}
+apiVersion: keda.sh/v1alpha1
+kind: ScaledObject
+metadata: {{- include "streamstate.metadata" $ | nindent 2 }}
+spec:
+  scaleTargetRef:
+    apiVersion: apps/v1
+    kind: StatefulSet
+    name: {{ include "streamstate.name" $ }}{{ if hasKey $.Values.api "replicas" }}-stream{{ end }}
+  minReplicaCount: {{ .min }}
+  maxReplicaCount: {{ .max }}
+  triggers:
+    - type: kafka
+      metadata:
+        bootstrapServers: {{ $.Values.kafka.bootstrap | quote }}
+        consumerGroup: {{ $.Release.Name }}
+        topic: {{ required "autoscaling.topic is needed" .topic }}
+        lagThreshold: {{ .lagThreshold | quote }}
+      {{- with .authentication }}
+      authenticationRef:
+        name: {{ . }}
+      {{- end }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,43 @@
+{{/* Every object of a release is named after it: `helm install metrics-eu charts/metrics` makes metrics-eu. */}}
+{{- define "streamstate.name" -}}
+{{ .Release.Name }}
+{{- end }}
+
+{{/* The name behind which each pod has an address of its own; the gateway watches its endpoints. */}}
+{{- define "streamstate.pods" -}}
+{{ include "streamstate.name" . }}-pods
+{{- end }}
+
+{{- define "streamstate.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "streamstate.labels" -}}
+{{ include "streamstate.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: streamstate
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{/* The Services with an address for each pod. */}}
+{{- define "streamstate.headless" -}}
+streamstate/headless: "true"
+{{- end }}
+
+{{/* The pods that answer requests. */}}
+{{- define "streamstate.answering" -}}
+{{ include "streamstate.selector" . }}
+streamstate/answers: "true"
+{{- end }}
+
+{{- define "streamstate.metadata" -}}
+name: {{ include "streamstate.name" . }}
+labels: {{- include "streamstate.labels" . | nindent 2 }}
+{{- end }}
+
+{{- define "streamstate.apiPort" -}}8080{{- end }}
+{{- define "streamstate.statusPort" -}}8081{{- end }}
+{{- define "streamstate.driverPort" -}}7078{{- end }}
+{{- define "streamstate.blocksPort" -}}7079{{- end }}

@@ -1,0 +1,32 @@
+{{/* In: other pods of this project, and who is named. Out: DNS, this project's pods, and the ports of Kafka and Redis. */}}
+{{- define "streamstate.networkPolicy" -}}
+{{- if .Values.networkPolicy.enabled }}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {{- include "streamstate.metadata" . | nindent 2 }}
+spec:
+  podSelector:
+    matchLabels: {{- include "streamstate.selector" . | nindent 6 }}
+  policyTypes: [Ingress, Egress]
+  ingress:
+    - from:
+        - podSelector:
+            matchLabels:
+              app.kubernetes.io/part-of: streamstate
+    {{- with .Values.networkPolicy.from }}
+    - from: {{- toYaml . | nindent 8 }}
+    {{- end }}
+  egress:
+    - ports:
+        - {port: 53, protocol: UDP}
+        - {port: 53, protocol: TCP}
+    - to:
+        - podSelector:
+            matchLabels:
+              app.kubernetes.io/part-of: streamstate
+    - ports:
+        {{- range .Values.networkPolicy.egressPorts }}
+        - {port: {{ . }}, protocol: TCP}
+        {{- end }}
+{{- end }}
+{{- end }}

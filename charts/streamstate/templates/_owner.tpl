@@ -1,0 +1,27 @@
+{{/* A service whose instances own partitions: pods with a stable name, each a stream and the API over its state. */}}
+{{- define "streamstate.owner" -}}
+{{ include "streamstate.common" . }}
+---
+{{ include "streamstate.streamRole" . }}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {{- include "streamstate.metadata" . | nindent 2 }}
+spec:
+  serviceName: {{ include "streamstate.pods" . }}
+  {{- if not .Values.autoscaling.enabled }}
+  replicas: {{ .Values.replicas }}
+  {{- end }}
+  podManagementPolicy: Parallel
+  selector:
+    matchLabels: {{- include "streamstate.answering" . | nindent 6 }}
+  template: {{- include "streamstate.pod" (dict
+      "root" .
+      "labels" (include "streamstate.answering" .)
+      "containers" (printf "%s\n%s" (include "streamstate.streamContainer" .) (include "streamstate.apiContainer" .))
+      "token" (gt (int .Values.stream.executors.count) 0)
+      "volumes" (include "streamstate.executorVolume" .)
+    ) | nindent 4 }}
+---
+{{ include "streamstate.scaledObject" . }}
+{{- end }}

@@ -1,0 +1,78 @@
+{{/*
+A service of which any instance answers: the stream owns partitions and has pods with a stable name; the API is a
+Deployment of its own, since memory for answers and speed of folding are needed in different numbers.
+*/}}
+{{- define "streamstate.replicated" -}}
+{{ include "streamstate.common" . }}
+---
+{{ include "streamstate.streamRole" . }}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata:
+  name: {{ include "streamstate.name" . }}-stream
+  labels: {{- include "streamstate.labels" . | nindent 4 }}
+spec:
+  serviceName: {{ include "streamstate.name" . }}-stream
+  {{- if not .Values.autoscaling.enabled }}
+  replicas: {{ .Values.replicas }}
+  {{- end }}
+  podManagementPolicy: Parallel
+  selector:
+    matchLabels: {{- include "streamstate.folding" . | nindent 6 }}
+  template: {{- include "streamstate.pod" (dict
+      "root" .
+      "labels" (include "streamstate.folding" .)
+      "containers" (include "streamstate.streamContainer" .)
+      "token" (gt (int .Values.stream.executors.count) 0)
+      "volumes" (include "streamstate.executorVolume" .)
+    ) | nindent 4 }}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ include "streamstate.name" . }}-stream
+  labels:
+    {{- include "streamstate.labels" . | nindent 4 }}
+    {{- include "streamstate.headless" . | nindent 4 }}
+spec:
+  clusterIP: None
+  publishNotReadyAddresses: true
+  selector: {{- include "streamstate.folding" . | nindent 4 }}
+  ports:
+    - name: status
+      port: {{ include "streamstate.statusPort" . }}
+      targetPort: status
+---
+{{ include "streamstate.deployment" (dict "root" . "replicas" .Values.api.replicas "token" false) }}
+---
+{{ include "streamstate.scaledObject" . }}
+{{- end }}
+
+{{- define "streamstate.folding" -}}
+{{ include "streamstate.selector" . }}
+streamstate/folds: "true"
+{{- end }}
+
+{{/* The API as a Deployment. Takes a dict: root, replicas (none: an autoscaler's), token. */}}
+{{- define "streamstate.deployment" -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{- include "streamstate.metadata" .root | nindent 2 }}
+spec:
+  {{- with .replicas }}
+  replicas: {{ . }}
+  {{- end }}
+  strategy:
+    rollingUpdate:
+      maxSurge: 1
+      maxUnavailable: 0
+  selector:
+    matchLabels: {{- include "streamstate.answering" .root | nindent 6 }}
+  template: {{- include "streamstate.pod" (dict
+      "root" .root
+      "labels" (include "streamstate.answering" .root)
+      "containers" (include "streamstate.apiContainer" .root)
+      "token" .token
+    ) | nindent 4 }}
+{{- end }}

@@ -1,0 +1,107 @@
+{{/*
+Executors as pods: the stream's pod is the driver in client mode, and asks the API server for pods of its own image.
+With a count of 0 the folds run in the stream's pod itself.
+*/}}
+{{- define "streamstate.sparkEnv" -}}
+{{- with .Values.stream.executors }}
+{{- if .count }}
+- name: STREAMSTATE_MASTER
+  value: k8s://https://kubernetes.default.svc
+- name: STREAMSTATE_SPARK
+  value: {{ include "streamstate.sparkProperties" $ | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "streamstate.sparkProperties" -}}
+{{- $executors := .Values.stream.executors -}}
+{{- dict
+  "spark.executor.instances" (toString $executors.count)
+  "spark.executor.cores" (toString $executors.cores)
+  "spark.executor.memory" $executors.memory
+  "spark.kubernetes.namespace" .Release.Namespace
+  "spark.kubernetes.container.image" .Values.stream.image
+  "spark.kubernetes.container.image.pullPolicy" .Values.imagePullPolicy
+  "spark.kubernetes.executor.podTemplateFile" "/etc/streamstate/executor/pod.yaml"
+  "spark.kubernetes.executor.podNamePrefix" "$(STREAMSTATE_INSTANCE)"
+  "spark.kubernetes.driver.pod.name" "$(STREAMSTATE_INSTANCE)"
+  "spark.driver.host" (printf "$(STREAMSTATE_INSTANCE).%s.%s.svc" (include "streamstate.streamPods" .) .Release.Namespace)
+  "spark.driver.bindAddress" "0.0.0.0"
+  "spark.driver.port" (include "streamstate.driverPort" .)
+  "spark.driver.blockManager.port" (include "streamstate.blocksPort" .)
+  | toJson }}
+{{- end }}
+
+{{/* The headless Service of the pods that have a stream. */}}
+{{- define "streamstate.streamPods" -}}
+{{ include "streamstate.name" . }}-{{ hasKey .Values.api "replicas" | ternary "stream" "pods" }}
+{{- end }}
+
+{{- define "streamstate.executorMount" -}}
+{{- if .Values.stream.executors.count }}
+- name: executor
+  mountPath: /etc/streamstate/executor
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{/* What the driver needs: its executors' form, and the right to make pods. */}}
+{{- define "streamstate.streamRole" -}}
+{{- if .Values.stream.executors.count }}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ include "streamstate.name" . }}-executor
+  labels: {{- include "streamstate.labels" . | nindent 4 }}
+data:
+  pod.yaml: |
+    {{- include "streamstate.executorPod" . | nindent 4 }}
+---
+{{ include "streamstate.role" (dict "root" . "rules" (include "streamstate.driverRules" .)) }}
+{{- end }}
+{{- end }}
+
+{{- define "streamstate.driverRules" -}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [create, get, list, watch, delete, deletecollection]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [create, get, list, watch, delete, deletecollection]
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [list, deletecollection]
+{{- end }}
+
+{{- define "streamstate.executorPod" -}}
+apiVersion: v1
+kind: Pod
+metadata:
+  labels: {{- include "streamstate.selector" . | nindent 4 }}
+    app.kubernetes.io/part-of: streamstate
+spec:
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 10001
+    runAsGroup: 10001
+    fsGroup: 10001
+    seccompProfile:
+      type: RuntimeDefault
+  containers:
+    - name: executor
+      command: [python, -m, streamstate.spark.executor]
+      resources: {{- toYaml .Values.stream.executors.resources | nindent 8 }}
+      securityContext: {{- include "streamstate.containerSecurity" . | nindent 8 }}
+      volumeMounts: {{- include "streamstate.mounts" . | nindent 8 }}
+  volumes: {{- include "streamstate.volumes" . | nindent 4 }}
+{{- end }}
+
+{{- define "streamstate.executorVolume" -}}
+{{- if .Values.stream.executors.count }}
+- name: executor
+  configMap:
+    name: {{ include "streamstate.name" . }}-executor
+{{- end }}
+{{- end }}

@@ -1,0 +1,45 @@
+{{/* `helm test`: asks one question through the Service, and compares the answer with the one that is known. */}}
+{{- define "streamstate.test" -}}
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {{ include "streamstate.name" . }}-test
+  labels:
+    {{- include "streamstate.labels" . | nindent 4 }}
+  annotations:
+    helm.sh/hook: test
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+spec:
+  restartPolicy: Never
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 10001
+    runAsGroup: 10001
+    seccompProfile:
+      type: RuntimeDefault
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- range . }}
+    - name: {{ . }}
+    {{- end }}
+  {{- end }}
+  containers:
+    - name: ask
+      image: {{ .Values.api.image | quote }}
+      imagePullPolicy: {{ .Values.imagePullPolicy }}
+      command: [python, -c]
+      args:
+        - |
+          import sys, urllib3
+          url, wanted = sys.argv[1:]
+          found = urllib3.request("GET", url, timeout=10, retries=False).data.decode()
+          sys.exit(None if wanted in found else f"{url} answered {found}, without {wanted}")
+        - http://{{ include "streamstate.name" . }}.{{ .Release.Namespace }}.svc:{{ include "streamstate.apiPort" . }}{{ .Values.test.path }}
+        - {{ .Values.test.contains | quote }}
+      resources:
+        requests: {cpu: 10m, memory: 64Mi}
+        limits: {memory: 128Mi}
+      securityContext: {{- include "streamstate.containerSecurity" . | nindent 8 }}
+{{- end }}

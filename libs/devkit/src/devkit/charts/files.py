@@ -1,0 +1,46 @@
+"""Values as the two files that Helm reads: a commented default, and a strict schema."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from devkit.charts.charts import CHARTS
+from devkit.charts.parts import Values
+
+FOLDER = Path("charts")
+_MADE = "Made by `make docs` from libs/devkit/src/devkit/charts."
+
+# Helm itself puts these two beside a chart's own: what is meant for all charts, and the library's share.
+_HELMS = {"global": {"type": "object"}, "streamstate": {"type": "object"}}
+
+
+def files() -> dict[str, str]:
+    """The text of each file, by its path in the folder of charts."""
+    made: dict[str, str] = {}
+    for name, values in CHARTS.items():
+        made[f"{name}/values.yaml"] = f"# {_MADE}\n" + "\n".join(_lines(values, "")) + "\n"
+        made[f"{name}/values.schema.json"] = json.dumps(schema(values), indent=2) + "\n"
+    return made
+
+
+def schema(values: Values) -> dict[str, object]:
+    """The JSON schema of a chart's values."""
+    found = type(values).model_json_schema(mode="serialization")
+    found["properties"] |= _HELMS
+    # A chart has all its values by default: what is given is only ever a part.
+    found.pop("required", None)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$comment": _MADE} | found
+
+
+def _lines(values: BaseModel, indent: str) -> Iterator[str]:
+    """The lines of `values.yaml`: a comment and a value for each key."""
+    for name, field in type(values).model_fields.items():
+        value = getattr(values, name)
+        yield f"{indent}# {field.description}"
+        if isinstance(value, BaseModel):
+            yield f"{indent}{field.serialization_alias}:"
+            yield from _lines(value, indent + "  ")
+        else:
+            yield f"{indent}{field.serialization_alias}: {json.dumps(value)}"

@@ -1,0 +1,43 @@
+"""The first process of an executor's pod: Spark's driver says by environment variables what the JVM is started with."""
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from streamstate.spark.jars import JarError, java
+
+_MAIN = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+_ARGUMENTS = {
+    "--driver-url": "SPARK_DRIVER_URL",
+    "--executor-id": "SPARK_EXECUTOR_ID",
+    "--cores": "SPARK_EXECUTOR_CORES",
+    "--app-id": "SPARK_APPLICATION_ID",
+    "--hostname": "SPARK_EXECUTOR_POD_IP",
+    "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
+    "--podName": "SPARK_EXECUTOR_POD_NAME",
+}
+
+
+def command(given: Mapping[str, str], classpath: str) -> list[str]:
+    """The JVM's command line after the program's name, from the environment that Spark gives to an executor."""
+    numbered = (name for name in given if name.startswith("SPARK_JAVA_OPT_"))
+    options = [given[name] for name in sorted(numbered, key=lambda name: int(name.rpartition("_")[2]))]
+    heap = given["SPARK_EXECUTOR_MEMORY"]
+    arguments = [part for option, name in _ARGUMENTS.items() for part in (option, given[name])]
+    return [*options, f"-Xms{heap}", f"-Xmx{heap}", "-cp", classpath, _MAIN, *arguments]
+
+
+def main() -> None:
+    """Become the JVM. Raises `JarError` where there is no Spark or no Java."""
+    pyspark = find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
+        msg = "PySpark is not installed here; use the image of the stream"
+        raise JarError(msg)
+    jars = Path(pyspark.origin).parent / "jars" / "*"
+    program = java()
+    os.execv(program, [program, *command(os.environ, str(jars))])  # noqa: S606, no shell is wanted
+
+
+if __name__ == "__main__":
+    main()

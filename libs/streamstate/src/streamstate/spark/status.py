@@ -1,0 +1,153 @@
+"""What a stream process says of itself over HTTP: that its loops turn, that it folds, and how far it is."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+import structlog
+from confluent_kafka import KafkaException
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import ThreadingWSGIServer
+from prometheus_client.registry import Collector
+
+from streamstate.metrics import Definition
+
+log = structlog.get_logger()
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+STILL_S = 60.0
+"""Seconds without a turn after which a loop is stuck: longer than all that one turn may wait for."""
+
+BATCHES = Definition("streamstate_stream_batches_total", ("service",), "micro-batches finished")
+COMMITTED = Definition("streamstate_stream_committed_total", ("service",), "offsets that the state has moved on")
+FAILURES = Definition(
+    "streamstate_stream_failures_total",
+    ("service",),
+    "queries that stopped and began again at the stored offsets; the log says why",
+)
+LAG = Definition(
+    "streamstate_stream_lag",
+    ("service", "topic", "partition"),
+    "records in Kafka that the state does not have yet; when it keeps rising, add instances or slots",
+)
+METRICS = (BATCHES, COMMITTED, FAILURES, LAG)
+
+
+@dataclass
+class Status:
+    """One hosted app, written by its loop and read by the endpoint.
+
+    ends: the end offsets of places, asked of Kafka at each scrape.
+    """
+
+    service: str
+    ends: Callable[[Iterable[Place]], Mapping[Place, int]]
+    folding: bool = False
+    batches: int = 0
+    committed: int = 0
+    failures: int = 0
+    positions: Mapping[Place, int] = field(default_factory=dict)
+    turned: float = field(default_factory=time.monotonic)
+    _earlier: int = 0
+
+    def turn(self) -> None:
+        """The loop has come round."""
+        self.turned = time.monotonic()
+
+    def moved(self, positions: Mapping[Place, int]) -> None:
+        """The state stands at `positions`, the next offsets of all that this instance holds."""
+        before = self.positions
+        self.committed += sum(max(0, at - before[place]) for place, at in positions.items() if place in before)
+        self.positions = positions
+
+    def started(self) -> None:
+        """A query begins, and numbers its batches from 0."""
+        self._earlier = self.batches
+
+    def finished(self, batch: int) -> None:
+        """The query is through with its batch of this number."""
+        self.batches = self._earlier + batch + 1
+
+    def failed(self) -> None:
+        """The query ended by itself: nothing is folded until the next one runs."""
+        self.folding = False
+        self.failures += 1
+
+    def stuck(self, now: float) -> bool:
+        """Whether the loop has not come round for too long; `now` is on the monotonic clock, in seconds."""
+        return now - self.turned > STILL_S
+
+
+class StatusCollector(Collector):
+    """The counts of all hosted apps."""
+
+    def __init__(self, statuses: Sequence[Status]) -> None:
+        self._statuses = statuses
+
+    def collect(self) -> Iterator[Metric]:
+        counters = {one: CounterMetricFamily(one.name, one.meaning, labels=one.labels) for one in METRICS[:-1]}
+        for status in self._statuses:
+            for one, value in ((BATCHES, status.batches), (COMMITTED, status.committed), (FAILURES, status.failures)):
+                counters[one].add_metric([status.service], value)
+        yield from counters.values()
+        lag = GaugeMetricFamily(LAG.name, LAG.meaning, labels=LAG.labels)
+        for status in self._statuses:
+            for (topic, partition), behind in _lag(status).items():
+                lag.add_metric([status.service, topic, str(partition)], behind)
+        yield lag
+
+
+def _lag(status: Status) -> dict[Place, int]:
+    positions = status.positions
+    try:
+        ends = status.ends(positions) if positions else {}
+    except KafkaException as error:
+        log.info("the lag cannot be told", service=status.service, reason=str(error))
+        return {}
+    return {place: max(0, end - positions[place]) for place, end in ends.items()}
+
+
+def application(statuses: Sequence[Status]) -> Callable[..., Iterable[bytes]]:
+    """The WSGI application: `/livez`, `/readyz` and `/metrics`."""
+    registry = CollectorRegistry()
+    registry.register(StatusCollector(statuses))
+    metrics = make_wsgi_app(registry)
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        now = time.monotonic()
+        match environ["PATH_INFO"]:
+            case "/metrics":
+                found: Iterable[bytes] = metrics(environ, start_response)
+                return found
+            case "/livez":
+                return _say(start_response, "stuck", [one.service for one in statuses if one.stuck(now)])
+            case "/readyz":
+                return _say(start_response, "not folding", [one.service for one in statuses if not one.folding])
+            case _:
+                start_response("404 Not Found", [])
+                return []
+
+    return answer
+
+
+def _say(start_response: Callable[..., Any], fault: str, services: Sequence[str]) -> Iterable[bytes]:
+    start_response("503 Service Unavailable" if services else "200 OK", [("Content-Type", "application/json")])
+    return [json.dumps({"status": fault, "services": services} if services else {"status": "ok"}).encode()]
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, named by the standard library
+        """A probe every few seconds is no news."""
+
+
+def serve(statuses: Sequence[Status], port: int) -> None:
+    """Answer at `port` of all addresses, in the background, for as long as the process lives."""
+    server = make_server("", port, application(statuses), ThreadingWSGIServer, _Quiet)
+    threading.Thread(target=server.serve_forever, name="status", daemon=True).start()

@@ -1,0 +1,123 @@
+"""What a chart's values change, and what they may not be."""
+
+import json
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from devkit.charts.charts import CHARTS
+from devkit.charts.files import FOLDER, files, schema
+from tests.charts.rendering import Object, environment, helm, of_kind, pods, render
+
+SECURED = Path("charts/metrics/ci/01-secured-values.yaml")
+EXECUTORS = Path("charts/metrics/ci/02-executors-values.yaml")
+
+
+def checksum(objects: list[Object]) -> str:
+    [stateful] = of_kind(objects, "StatefulSet")
+    return str(stateful["spec"]["template"]["metadata"]["annotations"]["checksum/config"])
+
+
+@pytest.mark.parametrize("path", files())
+def test_values_and_schema_are_what_the_source_says(path: str) -> None:
+    assert (FOLDER / path).read_text() == files()[path], "run make docs"
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_every_value_is_described_and_no_other_is_taken(chart: str) -> None:
+    found = schema(CHARTS[chart])
+    Draft202012Validator.check_schema(found)
+    for part in (found, *found.get("$defs", {}).values()):  # type: ignore[attr-defined]  # it is a dict
+        assert part["additionalProperties"] is False
+        for name, value in part["properties"].items():
+            assert "description" in value or name in ("global", "streamstate")
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ({"replcas": 3}, "replcas"),
+        ({"replicas": 0}, "replicas"),
+        ({"kafka.security": "TLS"}, "security"),
+        ({"kafka.security": "SASL_SSL"}, "kafka.username is needed for SASL"),
+        ({"redis.url": "redis.company:6379"}, "url"),
+        ({"autoscaling.enabled": True}, "autoscaling.topic is needed"),
+    ],
+    ids=str,
+)
+def test_a_wrong_value_is_refused_by_name(value: dict[str, object], reason: str) -> None:
+    [(name, given)] = value.items()
+    found = helm("template", "metrics", "charts/metrics", "--set-json", f"{name}={json.dumps(given)}")
+    assert found.returncode != 0
+    assert reason in found.stderr
+
+
+def test_a_setting_that_changes_rolls_the_pods() -> None:
+    assert checksum(render("metrics")) == checksum(render("metrics"))
+    assert checksum(render("metrics")) != checksum(render("metrics", given={"settings.DEADLINE_MS": 500}))
+
+
+def test_the_stream_and_the_api_of_a_pod_advertise_the_pods_own_name() -> None:
+    objects = render("metrics", release="eu")
+    for container in ("stream", "api"):
+        address = environment(objects, container)["STREAMSTATE_ADVERTISE"]
+        assert address == "$(STREAMSTATE_INSTANCE).eu-pods.default.svc:8080"
+
+
+def test_two_releases_share_nothing() -> None:
+    one = render("metrics", release="a")
+    other = render("metrics", given={"topics": {"listening-events": "b"}}, release="b")
+    names = [{(each["kind"], each["metadata"]["name"]) for each in objects} for objects in (one, other)]
+    assert names[0].isdisjoint(names[1])
+    selectors = [[each["spec"]["selector"] for each in of_kind(objects, "Service")] for objects in (one, other)]
+    for metadata, _ in pods(one):
+        assert not any(selector.items() <= metadata["labels"].items() for selector in selectors[1])
+    assert [environment(objects, "stream")["STREAMSTATE_NAME"] for objects in (one, other)] == ["a", "b"]
+
+
+def test_secrets_are_only_referred_to() -> None:
+    objects = render("metrics", SECURED)
+    for container in ("stream", "api"):
+        found = environment(objects, container)
+        assert found["STREAMSTATE_KAFKA_PASSWORD"] == {"secretKeyRef": {"name": "metrics", "key": "password"}}
+        assert found["STREAMSTATE_REDIS"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
+        assert found["STREAMSTATE_KAFKA_CA"] == "/etc/streamstate/kafka-ca/ca.crt"
+    assert of_kind(objects, "Secret") == []
+
+
+def test_an_autoscaler_and_replicas_do_not_fight() -> None:
+    [stateful] = of_kind(render("metrics", SECURED), "StatefulSet")
+    assert "replicas" not in stateful["spec"]
+    [scaled] = of_kind(render("metrics", SECURED), "ScaledObject")
+    assert scaled["spec"]["triggers"][0]["metadata"]["consumerGroup"] == "metrics"
+
+
+def test_executors_are_pods_of_the_same_image_and_the_driver_may_make_them() -> None:
+    objects = render("metrics", EXECUTORS)
+    found = environment(objects, "stream")
+    properties = json.loads(found["STREAMSTATE_SPARK"])
+    assert found["STREAMSTATE_MASTER"] == "k8s://https://kubernetes.default.svc"
+    assert properties["spark.executor.instances"] == "2"
+    assert properties["spark.kubernetes.container.image"] == "metrics-stream:0.1.0"
+    assert properties["spark.driver.host"] == "$(STREAMSTATE_INSTANCE).metrics-pods.default.svc"
+    [role] = of_kind(objects, "Role")
+    assert "create" in role["rules"][0]["verbs"]
+    assert environment(render("metrics"), "stream").get("STREAMSTATE_MASTER") is None
+
+
+def test_the_gateway_may_watch_endpoints_and_nothing_else() -> None:
+    objects = render("gateway")
+    [role] = of_kind(objects, "Role")
+    assert role["rules"] == [
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}
+    ]
+    found = environment(objects, "api")
+    assert json.loads(found["STREAMSTATE_SERVICES"]) == {"metrics": "metrics-pods", "names": "names-pods"}
+
+
+def test_recommendations_scale_their_answers_apart_from_their_stream() -> None:
+    objects = render("recommendations", given={"api.replicas": 5})
+    [stateful], [deployment] = of_kind(objects, "StatefulSet"), of_kind(objects, "Deployment")
+    assert (stateful["spec"]["replicas"], deployment["spec"]["replicas"]) == (1, 5)
+    assert environment(objects, "stream")["STREAMSTATE_ADVERTISE"] == "recommendations.default.svc:8080"

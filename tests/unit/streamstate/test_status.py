@@ -1,0 +1,82 @@
+"""What a stream says of itself: to Kubernetes, and to Prometheus."""
+
+import time
+from collections.abc import Iterable, Mapping
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from werkzeug.test import Client
+
+from streamstate.spark.status import STILL_S, Place, Status, application
+from tests.serving import sample
+
+ENDS = {("t", 0): 10, ("t", 1): 7}
+
+
+def ends(places: Iterable[Place]) -> Mapping[Place, int]:
+    return {place: ENDS[place] for place in places}
+
+
+def unknown(_places: Iterable[Place]) -> Mapping[Place, int]:
+    raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+
+
+@pytest.fixture
+def status() -> Status:
+    return Status("metrics", ends)
+
+
+def scrape(status: Status) -> str:
+    return Client(application([status])).get("/metrics").get_data(as_text=True)
+
+
+def test_ready_once_it_folds_and_not_after_a_failure(status: Status) -> None:
+    client = Client(application([status, Status("names", ends, folding=True)]))
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.get_json()) == (503, {"status": "not folding", "services": ["metrics"]})
+    status.folding = True
+    assert client.get("/readyz").status_code == 200
+    status.failed()
+    assert client.get("/readyz").status_code == 503
+    assert sample(scrape(status), "streamstate_stream_failures_total", service="metrics") == 1
+
+
+def test_live_for_as_long_as_the_loop_turns(status: Status) -> None:
+    client = Client(application([status]))
+    assert client.get("/livez").status_code == 200
+    status.turned = time.monotonic() - STILL_S - 1
+    assert client.get("/livez").get_json() == {"status": "stuck", "services": ["metrics"]}
+    assert client.get("/livez").status_code == 503
+    status.turn()
+    assert client.get("/livez").status_code == 200
+
+
+def test_batches_are_counted_over_queries(status: Status) -> None:
+    for batches in (3, 2):
+        status.started()
+        for number in range(batches):
+            status.finished(number)
+    assert sample(scrape(status), "streamstate_stream_batches_total", service="metrics") == 5
+
+
+def test_offsets_are_counted_while_they_are_held(status: Status) -> None:
+    status.moved({("t", 0): 4})
+    status.moved({("t", 0): 6, ("t", 1): 5})
+    status.moved({("t", 1): 7})
+    status.moved({("t", 0): 2, ("t", 1): 6})
+    found = scrape(status)
+    assert sample(found, "streamstate_stream_committed_total", service="metrics") == 4
+    assert sample(found, "streamstate_stream_lag", service="metrics", topic="t", partition="0") == 8
+    assert sample(found, "streamstate_stream_lag", service="metrics", topic="t", partition="1") == 1
+
+
+def test_without_kafka_there_is_no_lag_but_all_else(status: Status) -> None:
+    status.ends = unknown
+    status.moved({("t", 0): 4})
+    found = scrape(status)
+    assert sample(found, "streamstate_stream_lag") is None
+    assert sample(found, "streamstate_stream_batches_total") == 0
+
+
+def test_another_path(status: Status) -> None:
+    assert Client(application([status])).get("/").status_code == 404

@@ -24,10 +24,12 @@ class Rewound(StreamStateError):
 
 @dataclass
 class _Part:
-    """How far one partition was read: up to the entry `last`, which is `text`. `waiting` is read, but not given out."""
+    """How far one partition was read: up to the entry `last`, which is `text`.
+
+    `given` is the number of the last entry that was given out, `waiting` are those that are still to be.
+    """
 
     epoch: int = 0
-    given: int = 0
     last: int = 0
     text: bytes = b""
     stored: int = 0
@@ -35,12 +37,17 @@ class _Part:
     ready: bool = False
     more: bool = True
     many: int = FIRST
-    waiting: deque[Plays] = field(default_factory=deque)
+    given: int = 0
+    waiting: deque[tuple[int, Plays]] = field(default_factory=deque)
 
     @property
     def position(self) -> int:
-        """The offset up to which all was read."""
-        return self.last if self.more else self.stored
+        """The offset up to which all was given out."""
+        return self.given if self.more or self.waiting else self.stored
+
+    def give(self) -> Plays:
+        self.given, plays = self.waiting.popleft()
+        return plays
 
     def take(self, snapshot: Snapshot) -> None:
         entries: list[tuple[int, bytes]] = snapshot.values[0]
@@ -54,10 +61,10 @@ class _Part:
             self.many = min(MOST, max(FEWEST, ANSWER_BYTES // mean))
 
 
-def _readable(entries: list[tuple[int, bytes]]) -> Iterator[Plays]:
+def _readable(entries: list[tuple[int, bytes]]) -> Iterator[tuple[int, Plays]]:
     for number, text in entries:
         try:
-            yield unpack(text)
+            yield number, unpack(text)
         except ValueError as error:
             log.error("a log entry is left out; empty the state to build it again", entry=number, reason=str(error))
 
@@ -83,11 +90,7 @@ class Tail:
                 self._check(partition, part)
             else:
                 part.take(snapshot)
-        plays = list(_merged(list(self._parts.values())))
-        for part in self._parts.values():
-            if not part.waiting:
-                part.given = part.position
-        return plays
+        return list(_merged(list(self._parts.values())))
 
     @property
     def more(self) -> bool:
@@ -101,14 +104,14 @@ class Tail:
 
     @property
     def progress(self) -> float:
-        """How much of what is wanted at first was read, 0 to 1."""
+        """How much of what is wanted at first was given out, 0 to 1."""
         wanted = sum(max(part.stored, part.target) for part in self._parts.values())
         return sum(part.position for part in self._parts.values()) / wanted if wanted else 0.0
 
     @property
     def positions(self) -> dict[int, int]:
         """By partition, the offset up to which all was given out."""
-        return {partition: part.given for partition, part in self._parts.items()}
+        return {partition: part.position for partition, part in self._parts.items()}
 
     def _check(self, partition: int, part: _Part) -> None:
         """Go on under a new claim if the last entry is still there; its news are read by the next poll."""
@@ -125,4 +128,4 @@ def _merged(parts: list[_Part]) -> Iterator[Plays]:
         waiting = [part for part in parts if part.waiting]
         if not waiting:
             return
-        yield min(waiting, key=lambda part: part.waiting[0].time).waiting.popleft()
+        yield min(waiting, key=lambda part: part.waiting[0][1].time).give()

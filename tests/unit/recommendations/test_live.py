@@ -203,3 +203,16 @@ def test_an_entry_that_cannot_be_read_is_left_out_alone() -> None:
     following = live(store)
     follow(following)
     assert edges(following.graph()) == expected(PLAYS)
+
+
+def test_positions_tell_of_nothing_that_the_graph_has_not() -> None:
+    """Of a partition with many entries only some are read at a time, and those of others wait for them."""
+    store, topic = MemoryStore(), records([(0 if n % 20 else n % 7, 1, 1, n, 1_000) for n in range(400)])
+    fold(driver(store), topic, range(400))
+    following, seen = live(store), set()
+    while following.step():
+        reached = following.positions
+        told = sum(offset < reached[partition] for partition, log in topic.items() for offset, *_ in log)
+        assert told == len(following.held)
+        seen.add(told)
+    assert any(0 < told < 400 for told in seen)

@@ -4,15 +4,17 @@ from apiflask import APIFlask
 from flask import Response
 from msgspec.structs import asdict
 
-from services.events import KINDS, LISTENING_EVENTS
+from services.events import KINDS
 from services.recommendations.answers import VIAS, Parameters, Recommendations, Recommended, Via, path, view
 from services.recommendations.live import Live
 from services.recommendations.model import APP
 from services.recommendations.salsa import Recommendation, recommend
 from services.recommendations.settings import WindowSettings
 from services.recommendations.telemetry import GraphCollector
+from streamstate.app import App
 from streamstate.kafka import Topics
 from streamstate.keys import LONG
+from streamstate.naming import renamed
 from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import ApiSettings, load
 from streamstate.state import Store
@@ -30,21 +32,22 @@ WALKING = 0.8
 def create() -> APIFlask:
     """For gunicorn: `services.recommendations.api:create()`."""
     settings = load(ApiSettings)
-    store = RedisStore(connect(settings.redis, settings.redis_timeout_s), APP.name)
+    app = renamed(APP, settings.name, settings.topics)
+    store = RedisStore(connect(settings.redis, settings.redis_timeout_s), app.name)
     topics = Topics(settings.kafka, security=settings.security)
-    live = Live(store, topics, load(WindowSettings).window)
+    live = Live(store, topics, load(WindowSettings).window, *app.topics)
     live.start()
-    freshness = Freshness(topics, APP.topics)
+    freshness = Freshness(topics, app.topics)
     freshness.start()
-    return build(settings, store, topics, freshness, live)
+    return build(app, settings, store, topics, freshness, live)
 
 
-def build(settings: ApiSettings, store: Store, topics: Topics, freshness: Freshness, live: Live) -> APIFlask:
+def build(app: App, settings: ApiSettings, store: Store, topics: Topics, freshness: Freshness, live: Live) -> APIFlask:
     """The application over these parts."""
     paths = {kind: path(kind) for kind in KINDS}
-    views = [ViewEntry(view(kind), at, LISTENING_EVENTS, LONG.name, anywhere=True) for kind, at in paths.items()]
+    views = [ViewEntry(view(kind), at, live.topic, LONG.name, anywhere=True) for kind, at in paths.items()]
     flask, telemetry = skeleton(
-        APP, settings, store, topics, views=views, ready=lambda: _require(live), alive=live.require_alive
+        app, settings, store, topics, views=views, ready=lambda: _require(live), alive=live.require_alive
     )
     telemetry.registry.register(GraphCollector(live, store))
     for kind in KINDS:
@@ -61,7 +64,7 @@ def _require(live: Live) -> None:
 
 def _add_kind(flask: APIFlask, settings: ApiSettings, freshness: Freshness, live: Live, kind: str) -> None:
     def positions(_graph: object) -> Positions:
-        return {(LISTENING_EVENTS, partition): offset for partition, offset in live.positions.items()}
+        return {(live.topic, partition): offset for partition, offset in live.positions.items()}
 
     def answer(key: str) -> Response:
         deadline = Deadline.of_request(settings.deadline_ms)

@@ -26,12 +26,13 @@ PAUSE_S = 1.0
 class Live:
     """The newest `window` plays of each partition. `step` is for one thread, the rest for any."""
 
-    def __init__(self, store: Store, topics: Topics, window: int) -> None:
+    def __init__(self, store: Store, topics: Topics, window: int, topic: str = LISTENING_EVENTS) -> None:
+        self.topic = topic
         self._store = store
         self._topics = topics
         self._window = window
         self._graph = Graph(KINDS, 1)
-        self._tail = Tail(store, 0)
+        self._tail = Tail(store, 0, topic)
         self._positions: dict[int, int] = {}
         self._ready: Graph | None = None
         self._ended = False
@@ -66,7 +67,7 @@ class Live:
 
     def step(self) -> bool:
         """Take in what is new; tells whether there is likely more. Raises what the servers' clients raise."""
-        partitions = self._topics.partitions(LISTENING_EVENTS)
+        partitions = self._topics.partitions(self.topic)
         if partitions != self._tail.partitions:
             self._begin(partitions)
         try:
@@ -86,7 +87,7 @@ class Live:
     def _begin(self, partitions: int) -> None:
         self._ready = None
         self._graph = Graph(KINDS, min(partitions * self._window, MOST_EVENTS))
-        self._tail = Tail(self._store, partitions)
+        self._tail = Tail(self._store, partitions, self.topic)
         self._positions = self._tail.positions
 
     def _run(self) -> None:

@@ -49,10 +49,10 @@ class _Part:
         self.given, plays = self.waiting.popleft()
         return plays
 
-    def take(self, snapshot: Snapshot) -> None:
+    def take(self, snapshot: Snapshot, topic: str) -> None:
         entries: list[tuple[int, bytes]] = snapshot.values[0]
-        self.stored = snapshot.positions.get(LISTENING_EVENTS, 0)
-        self.target = snapshot.targets.get(LISTENING_EVENTS, 0)
+        self.stored = snapshot.positions.get(topic, 0)
+        self.target = snapshot.targets.get(topic, 0)
         self.ready, self.more = snapshot.ready, len(entries) == self.many
         if entries:
             self.last, self.text = entries[-1]
@@ -76,8 +76,9 @@ class Tail:
     was claimed, whether the last entry that was read is still there: then all before it is as it was.
     """
 
-    def __init__(self, store: Store, partitions: int) -> None:
+    def __init__(self, store: Store, partitions: int, topic: str = LISTENING_EVENTS) -> None:
         self.partitions = partitions
+        self._topic = topic
         self._store = store
         self._parts = {partition: _Part() for partition in range(partitions)}
 
@@ -86,10 +87,10 @@ class Tail:
         reads = {p: [Since(PLAYS, part.last, part.many)] for p, part in self._parts.items() if not part.waiting}
         for partition, snapshot in self._store.read(reads).items():
             part = self._parts[partition]
-            if snapshot.epoch != part.epoch or snapshot.positions.get(LISTENING_EVENTS, 0) < part.stored:
+            if snapshot.epoch != part.epoch or snapshot.positions.get(self._topic, 0) < part.stored:
                 self._check(partition, part)
             else:
-                part.take(snapshot)
+                part.take(snapshot, self._topic)
         return list(_merged(list(self._parts.values())))
 
     @property
@@ -119,7 +120,7 @@ class Tail:
         if part.last and snapshot.values[0] != [(part.last, part.text)]:
             msg = f"partition {partition} does not hold entry {part.last} any more; the graph is built again"
             raise Rewound(msg)
-        part.epoch, part.stored, part.more = snapshot.epoch, snapshot.positions.get(LISTENING_EVENTS, 0), True
+        part.epoch, part.stored, part.more = snapshot.epoch, snapshot.positions.get(self._topic, 0), True
 
 
 def _merged(parts: list[_Part]) -> Iterator[Plays]:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from services.events import LISTENING_EVENTS
 from services.recommendations.live import Live
 from streamstate.metrics import Definition
 from streamstate.state import Store
@@ -47,6 +46,6 @@ class GraphCollector(Collector):
         positions = self._live.positions
         for partition, snapshot in self._store.read({p: [] for p in positions}).items():
             offset.add_metric([str(partition)], positions[partition])
-            stored = snapshot.positions.get(LISTENING_EVENTS, 0)
+            stored = snapshot.positions.get(self._live.topic, 0)
             lag.add_metric([str(partition)], stored - positions[partition])
         yield from (nodes, edges, size, mean, offset, lag)

@@ -72,7 +72,7 @@ class Deployment:
         settings = _settings(advertise=f"127.0.0.1:{free_port()}")
         self.graphs.append(live)
         freshness = Freshness(self.topics, RECOMMENDATIONS.topics)
-        flask = build_recommendations(settings, store, self.topics, freshness, live)
+        flask = build_recommendations(RECOMMENDATIONS, settings, store, self.topics, freshness, live)
         served = self.serve(settings.advertise, flask)
         self.at["recommendations"].append(served)
         return served

@@ -10,6 +10,7 @@ from openapi_spec_validator import validate
 from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.api import build
 from services.recommendations.live import Live
+from services.recommendations.model import APP
 from streamstate.settings import ApiSettings, load
 from streamstate.testing import MemoryStore
 from streamstate.web.freshness import Freshness
@@ -45,7 +46,7 @@ def starting() -> Recommender:
     """Before anything was read."""
     store, topics = MemoryStore(), FixedTopics({LISTENING_EVENTS: PARTITIONS})
     live = Live(store, topics, WINDOW)
-    flask = build(load(ApiSettings), store, topics, Freshness(topics, [LISTENING_EVENTS]), live)
+    flask = build(APP, load(ApiSettings), store, topics, Freshness(topics, [LISTENING_EVENTS]), live)
     return Recommender(store, live, flask.test_client())
 
 

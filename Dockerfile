@@ -14,6 +14,8 @@ RUN mkdir -p /usr/share/man/man1 \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*
 COPY requirements-stream.txt .
 RUN pip install --no-cache-dir --require-hashes -r requirements-stream.txt
+# Jars that this machine has are taken from it: behind a proxy with a certificate of its own, Java could fetch none here.
+COPY libs/streamstate/src/streamstate/spark/jars.txt .cache/spar[k] /opt/streamstate/jars/
 COPY libs/streamstate/src/streamstate streamstate
 RUN python -m streamstate.spark.jars /opt/streamstate/jars
 

@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 SOURCES := libs services tests
+HELM := $(or $(shell command -v helm),.cache/go/bin/helm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test check docs fix bench bench-recommendations
+.PHONY: help demo demo-clean test charts cluster-test check docs fix bench bench-recommendations
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -19,6 +20,14 @@ demo-clean: ## remove the demo's state (not what was downloaded)
 
 test: $(INSTALLED) redis ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest
+
+charts: $(INSTALLED) $(HELM) ## the charts: lint, render, validate against the Kubernetes schemas
+	@HELM=$(HELM) $(BIN)/python -m pytest tests/charts
+
+# BUILD_IMAGE: a script that builds an image (NAME DIRECTORY [OPTION...]) and gives it to the cluster. STANDINS=1: there is
+# no registry, so Kafka and Redis are built too.
+cluster-test: $(INSTALLED) $(HELM) ## all of it on the cluster of the current kubeconfig (BUILD_IMAGE=tests/e2e/build/kind)
+	@HELM=$(HELM) BUILD_IMAGE=$(BUILD_IMAGE) STANDINS=$(STANDINS) $(BIN)/python -m pytest -s -v -x tests/e2e
 
 check: $(INSTALLED) ## ruff and mypy strict; changes nothing
 	@$(BIN)/ruff check $(SOURCES)
@@ -47,6 +56,11 @@ $(INSTALLED): requirements.txt libs/streamstate/pyproject.toml libs/devkit/pypro
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/streamstate -e libs/devkit
 	@touch $@
+
+.cache/go/bin/helm:
+	@command -v go >/dev/null || { echo "install helm 3 or 4 (or Go, and it is compiled here)"; exit 1; }
+	@echo "compiling helm (a minute or two, once)"
+	@GOBIN=$(CURDIR)/.cache/go/bin go install helm.sh/helm/v3/cmd/helm@v3.18.6
 
 # The versions of the images are those of development. uv, which finds them, is not needed otherwise.
 PIN = .cache/uv/bin/uv pip compile --quiet --generate-hashes --custom-compile-command 'make requirements' --python-version 3.11

@@ -69,11 +69,15 @@ def fetch(directory: Path) -> None:
 class Kafka(Child):
     """One broker on 127.0.0.1. A restart on the same folder keeps topics, records and groups."""
 
-    def __init__(self, directory: Path, port: int, jars: Path) -> None:
-        """Keep everything in `directory` but the jars: they are in `jars`. Raises `JarError` without Java."""
+    def __init__(self, directory: Path, port: int, jars: Path, properties: str = "") -> None:
+        """Keep everything in `directory` but the jars: they are in `jars`. Raises `JarError` without Java.
+
+        `properties` are lines of `server.properties` that come last, with the placeholders of the others.
+        """
         self._directory = directory.absolute()
         self._port = port
         self._jars = jars.absolute()
+        self._template = _PROPERTIES + properties
         self._properties = self._directory / "server.properties"
         self._java = (java(), *_JVM, "-cp", f"{self._jars}/*")
         argv = (*self._java[:1], *_HEAP, *self._java[1:], "kafka.Kafka", str(self._properties))
@@ -100,7 +104,7 @@ class Kafka(Child):
     def _configure(self) -> None:
         data = self._directory / "data"
         self._directory.mkdir(parents=True, exist_ok=True)
-        settings = _PROPERTIES.format(host=LOCALHOST, port=self._port, controller=free_port(), data=data)
+        settings = self._template.format(host=LOCALHOST, port=self._port, controller=free_port(), data=data)
         self._properties.write_text(settings)
         if not (data / "meta.properties").exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -1,0 +1,137 @@
+"""kubectl and helm against the cluster of the current kubeconfig, and reads through a port-forward."""
+
+import json
+import os
+import random
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from tests.e2e import feed
+
+NAMESPACE = "streamstate-test"
+FEED = Path(feed.__file__)
+
+
+def run(*command: str, stdin: str | None = None) -> str:
+    """What the command prints; fails with what it says."""
+    found = subprocess.run(command, check=False, capture_output=True, text=True, input=stdin)
+    assert found.returncode == 0, f"{' '.join(command)}: {found.stdout}{found.stderr}"
+    return found.stdout
+
+
+def kubectl(*arguments: str, stdin: str | None = None) -> str:
+    return run("kubectl", "--namespace", NAMESPACE, *arguments, stdin=stdin)
+
+
+def helm(*arguments: str) -> str:
+    return run(os.environ.get("HELM", "helm"), "--namespace", NAMESPACE, *arguments)
+
+
+def upgrade(release: str, chart: str, values: dict[str, Any], *more: str) -> None:
+    """Install or upgrade, and wait until all of it is ready."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(values, file)
+        file.flush()
+        arguments = ("--install", release, f"charts/{chart}", "--values", file.name, "--timeout", "5m", "--wait", *more)
+        helm("upgrade", *arguments)
+
+
+def send(image: str, topic: str, first: int, count: int) -> None:
+    """Let a Job send events `first` to `first + count`, and wait until Kafka has them."""
+    job = f"feed-{topic}-{first}"
+    container = {
+        "name": "feed",
+        "image": image,
+        "command": ["python", "/feed/feed.py", "kafka:9092", topic, str(first), str(count)],
+        "volumeMounts": [{"name": "feed", "mountPath": "/feed"}],
+    }
+    spec = {
+        "restartPolicy": "Never",
+        "enableServiceLinks": False,
+        "containers": [container],
+        "volumes": [{"name": "feed", "configMap": {"name": "feed"}}],
+    }
+    whole = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": job},
+        "spec": {"backoffLimit": 0, "template": {"metadata": {"labels": {"job": job}}, "spec": spec}},
+    }
+    kubectl("apply", "--filename", "-", stdin=json.dumps(whole))
+    kubectl("wait", "--for=condition=complete", f"job/{job}", "--timeout=120s")
+
+
+@contextmanager
+def forwarded(service: str) -> Iterator[str]:
+    """The URL at which `service` is reached from here."""
+    command = ["kubectl", "--namespace", NAMESPACE, "port-forward", f"service/{service}", ":8080"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith("Forwarding from 127.0.0.1:"), line
+            yield f"http://127.0.0.1:{line.split(':')[1].split()[0]}"
+        finally:
+            process.terminate()
+
+
+def get(url: str) -> tuple[int, Any]:
+    """Status and JSON."""
+    answer = urllib3.request("GET", url, timeout=10, retries=False)
+    return answer.status, answer.json()
+
+
+def eventually(holds: Callable[[], bool], what: str, seconds: float = 120) -> float:
+    """Wait until `holds`, and return for how many seconds; fails after `seconds`, naming `what` was waited for."""
+    start = time.monotonic()
+    while not holds():
+        assert time.monotonic() - start < seconds, f"waited {seconds} s for {what}"
+        time.sleep(0.2)
+    return time.monotonic() - start
+
+
+@dataclass
+class Reads:
+    """Profiles read again and again while something else happens; `failed` tells what was not as it must be."""
+
+    url: str
+    least: int
+    count: int = 0
+    failed: list[str] = field(default_factory=list)
+    slowest_s: float = 0.0
+
+    @contextmanager
+    def going_on(self) -> Iterator["Reads"]:
+        stopping = threading.Event()
+        thread = threading.Thread(target=self._read, args=(stopping,))
+        thread.start()
+        try:
+            yield self
+        finally:
+            stopping.set()
+            thread.join()
+
+    def _read(self, stopping: threading.Event) -> None:
+        draw, pool = random.Random(1), urllib3.PoolManager(maxsize=1, retries=False)
+        while not stopping.wait(0.02):
+            start = time.monotonic()
+            user = draw.randint(1, feed.USERS)
+            try:
+                answer = pool.request("GET", f"{self.url}/v1/users/{user}", timeout=10)
+                found = answer.json()
+                if answer.status != 200 or found["warnings"] or found["eventCount"] < self.least // feed.USERS:
+                    self.failed.append(f"{answer.status} {found}")
+            except HTTPError as error:
+                self.failed.append(str(error))
+            self.count += 1
+            self.slowest_s = max(self.slowest_s, time.monotonic() - start)

@@ -1,0 +1,95 @@
+"""One deployment for all of it: infra, every service that there is, and the gateway, in a namespace of its own."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.e2e.cluster import FEED, NAMESPACE, eventually, forwarded, get, helm, kubectl, run, send, upgrade
+from tests.e2e.images import GATEWAY, INFRA, SERVICES, build_infra, build_services, image
+
+# So that much fits on a small machine.
+SMALL: dict[str, Any] = {"resources": {"requests": {"cpu": "20m", "memory": "64Mi"}}}
+
+
+def values_of(service: str, **more: Any) -> dict[str, Any]:
+    stream = {"image": image(f"{service}-stream"), "slots": 1, "driverMemory": "400m", **SMALL}
+    return {"stream": stream, "api": {"image": image(f"{service}-api"), **SMALL}, **more}
+
+
+@dataclass
+class Deployment:
+    """What runs, the gateway's URL, and how many events were sent."""
+
+    url: str
+    infra: dict[str, Any]
+    sent: int = 0
+
+    def feed(self, count: int, topic: str = "listening-events") -> None:
+        """Send the next `count` events, or the first ones to another topic."""
+        first = self.sent if topic == "listening-events" else 0
+        send(image("metrics-api"), topic, first, count)
+        if topic == "listening-events":
+            self.sent += count
+
+    def settle(self, url: str = "") -> float:
+        """Wait until all that was sent is counted; seconds."""
+        return eventually(lambda: plays(url or self.url) == self.sent, f"{self.sent} events to be counted")
+
+
+def plays(url: str) -> int:
+    """How many events are counted, over all users."""
+    total = 0
+    for user in range(1, 41):
+        status, found = get(f"{url}/v1/users/{user}/metrics")
+        total += found["eventCount"] if status == 200 else 0
+    return total
+
+
+@pytest.fixture(scope="session")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    subprocess.run(["kubectl", "delete", "namespace", NAMESPACE, "--ignore-not-found"], check=True)
+    run("kubectl", "create", "namespace", NAMESPACE)
+    run("kubectl", "label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
+    clock = Clock()
+    infra = build_infra(tmp_path_factory.mktemp("standins"))
+    build_services()
+    clock.say("images built and loaded")
+    upgrade(INFRA, INFRA, infra, "--wait-for-jobs")
+    clock.say("Kafka, Redis and topics")
+    kubectl("create", "configmap", "feed", f"--from-file={FEED}")
+    for service in SERVICES:
+        upgrade(service, service, values_of(service, replicas=2 if service == "metrics" else 1))
+        clock.say(service)
+    gateway = {"api": {"image": image("gateway-api"), **SMALL}, "services": {name: name for name in SERVICES}}
+    upgrade(GATEWAY, GATEWAY, gateway)
+    clock.say("the gateway")
+    with forwarded(GATEWAY) as url:
+        yield Deployment(url, infra)
+    for release in helm("list", "--short").split():
+        helm("uninstall", release, "--wait")
+    left = kubectl(
+        "get",
+        "all,configmap,role,rolebinding,networkpolicy,pdb",
+        "--output",
+        "name",
+        "--selector",
+        "app.kubernetes.io/part-of=streamstate",
+    )
+    run("kubectl", "delete", "namespace", NAMESPACE)
+    assert left.split() == []
+
+
+class Clock:
+    """What took how long: the closing note wants to know."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def say(self, what: str) -> None:
+        now = time.monotonic()
+        print(f"\n{now - self._last:6.1f} s  {what}", end="")
+        self._last = now

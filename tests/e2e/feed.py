@@ -1,0 +1,66 @@
+"""Known events and names: sent by a Job in the cluster, and counted here. Runs in an image of this project.
+
+python feed.py BOOTSTRAP TOPIC FIRST COUNT
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from services.events import KINDS, LISTENING_EVENTS
+from streamstate.kafka import producer, send_all
+from streamstate.keys import LONG
+
+USERS = 40
+START_MS = 1_700_000_000_000
+FIELDS = ("artistId", "albumId", "trackId")
+
+
+def event(number: int) -> dict[str, int]:
+    ids = {field: number * number % (11 + 2 * at) + 1 for at, field in enumerate(FIELDS)}
+    return {"userId": number % USERS + 1, **ids, "timestamp": START_MS + number * 1000}
+
+
+def name(kind: str, key: int) -> str:
+    return f"{kind} {key} ✓"
+
+
+def profile(user: int, count: int) -> dict[str, Any]:
+    """What is known of `user` after the first `count` events."""
+    events = [one for one in map(event, range(count)) if one["userId"] == user]
+    charts = {}
+    for kind, field in zip(KINDS, FIELDS, strict=True):
+        plays = Counter(one[field] for one in events)
+        top = sorted(plays.items(), key=lambda item: (-item[1], item[0]))[:10]
+        charts[f"topTen{kind.capitalize()}"] = [{"id": i, "name": name(kind, i), "countPlays": n} for i, n in top]
+    first, last = events[0]["timestamp"], events[-1]["timestamp"]
+    return {
+        "userId": user,
+        "eventCount": len(events),
+        "firstListeningEvent": _instant(first),
+        "lastListeningEvent": _instant(last),
+        **charts,
+    }
+
+
+def _instant(ms: int) -> str:
+    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _records(topic: str, numbers: range) -> Iterator[tuple[str, bytes, bytes, list[Any]]]:
+    if topic == LISTENING_EVENTS:
+        for kind in KINDS:
+            for key in range(1, 20):
+                yield kind, LONG.encode(key), json.dumps({"id": key, "name": name(kind, key)}).encode(), []
+    for number in numbers:
+        one = event(number)
+        yield topic, LONG.encode(one["userId"]), json.dumps(one).encode(), []
+
+
+if __name__ == "__main__":
+    bootstrap, topic, first, count = sys.argv[1:]
+    numbers = range(int(first), int(first) + int(count))
+    print(send_all(producer(bootstrap), _records(topic, numbers)), "records sent")

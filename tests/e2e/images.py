@@ -1,0 +1,48 @@
+"""The images that the charts name, built and given to the cluster by the script that BUILD_IMAGE names."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from devkit.charts.charts import CHARTS
+from devkit.demo import CACHE
+from devkit.kafka import VERSION, fetch
+from streamstate.spark import jars
+from tests.e2e.cluster import run
+
+TAG = "e2e"
+GATEWAY, INFRA = "gateway", "infra"
+SERVICES = [name for name in CHARTS if Path(f"services/{name}/stream.py").exists()]
+STANDINS = Path("tests/e2e/standins")
+
+
+def image(name: str) -> str:
+    return f"{name}:{TAG}"
+
+
+def build_services() -> None:
+    jars.fetch(CACHE / "spark")
+    for service in (*SERVICES, GATEWAY):
+        for target in ("api",) if service == GATEWAY else ("api", "stream"):
+            _build(image(f"{service}-{target}"), ".", "--target", target, "--build-arg", f"SERVICE={service}")
+
+
+def build_infra(scratch: Path) -> dict[str, Any]:
+    """Values by which the chart of Kafka and Redis takes stand-ins; nothing when STANDINS does not ask for them."""
+    if not os.environ.get("STANDINS"):
+        return {}
+    shutil.copytree(STANDINS / "kafka", scratch / "kafka")
+    fetch(CACHE / "kafka")
+    shutil.copytree(CACHE / "kafka", scratch / "kafka" / "libs")
+    for jar in jars.retrieve([f"org.apache.kafka:kafka-tools:{VERSION}"], scratch, transitive=False).iterdir():
+        shutil.copy(jar, scratch / "kafka" / "libs")
+    _build(image("kafka-standin"), str(scratch / "kafka"))
+    _build(image("redis-standin"), str(STANDINS / "redis"))
+    return {"kafka": {"image": image("kafka-standin")}, "redis": {"image": image("redis-standin")}}
+
+
+def _build(name: str, directory: str, *options: str) -> None:
+    script = os.environ.get("BUILD_IMAGE", "")
+    assert script, "name the script that builds an image: BUILD_IMAGE=tests/e2e/build/kind (or docker)"
+    run(script, name, directory, *options)

@@ -1,0 +1,2 @@
+#!/bin/bash
+exec "$(dirname "$0")/run" org.apache.kafka.tools.TopicCommand "$@"

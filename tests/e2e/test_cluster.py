@@ -1,0 +1,121 @@
+"""A deployment lives through what a cluster does to it. The tests build on one another, in this order."""
+
+import json
+import time
+
+from tests.e2e import feed
+from tests.e2e.cluster import Reads, eventually, forwarded, get, helm, kubectl, upgrade
+from tests.e2e.conftest import Clock, Deployment, plays, values_of
+from tests.e2e.images import SERVICES
+
+EVENTS = 4_000
+
+
+def assert_profiles(deployment: Deployment) -> None:
+    for user in range(1, feed.USERS + 1):
+        status, found = get(f"{deployment.url}/v1/users/{user}")
+        assert status == 200
+        expected = feed.profile(user, deployment.sent)
+        assert {name: found[name] for name in expected} == expected
+        assert found["warnings"] == []
+
+
+def owners(url: str) -> dict[str, int]:
+    """How many partitions each instance has."""
+    _, found = get(f"{url}/processors")
+    return {one["host"].split(".")[0]: len(one["partitions"]) for one in found["instances"]}
+
+
+def test_profiles_are_what_the_events_say(deployment: Deployment) -> None:
+    deployment.feed(EVENTS)
+    deployment.settle()
+    assert_profiles(deployment)
+
+
+def test_each_instance_owns_its_share_and_is_asked_through_its_port_forward(deployment: Deployment) -> None:
+    with forwarded("metrics") as url:
+        eventually(lambda: owners(url) == {"metrics-0": 4, "metrics-1": 4}, "the partitions to be shared out")
+    for user in range(1, feed.USERS + 1):
+        assert get(f"{deployment.url}/v1/users/{user}/metrics")[0] == 200
+
+
+def test_no_read_fails_when_a_pod_is_killed(deployment: Deployment) -> None:
+    clock = Clock()
+    with Reads(deployment.url, deployment.sent).going_on() as reads:
+        kubectl("delete", "pod", "metrics-0", "--grace-period=0", "--force")
+        deployment.feed(EVENTS)
+        took = deployment.settle()
+        kubectl("rollout", "status", "statefulset/metrics", "--timeout=180s")
+    clock.say(
+        f"pod killed: {reads.count} reads, {len(reads.failed)} failed, slowest {reads.slowest_s:.2f} s; "
+        f"new events counted {took:.1f} s after they were sent"
+    )
+    assert reads.failed == []
+    assert reads.count > 100
+    assert_profiles(deployment)
+
+
+def test_no_read_fails_when_it_grows(deployment: Deployment) -> None:
+    clock = Clock()
+    with Reads(deployment.url, deployment.sent).going_on() as reads:
+        upgrade("metrics", "metrics", values_of("metrics", replicas=3))
+        deployment.feed(EVENTS)
+        deployment.settle()
+    clock.say(f"2 to 3 instances: {reads.count} reads, {len(reads.failed)} failed, slowest {reads.slowest_s:.2f} s")
+    assert reads.failed == []
+    with forwarded("metrics") as url:
+        eventually(lambda: sorted(owners(url).values()) == [2, 3, 3], "each of three to have its share")
+    assert_profiles(deployment)
+
+
+def test_no_read_fails_when_a_setting_changes(deployment: Deployment) -> None:
+    """Every pod is replaced, one after the other, while events come and profiles are read."""
+    clock = Clock()
+    before = kubectl("get", "pods", "--selector", "app.kubernetes.io/name=metrics", "--output", "name,uid")
+    with Reads(deployment.url, deployment.sent).going_on() as reads:
+        upgrade("metrics", "metrics", values_of("metrics", replicas=3, settings={"COMMIT_RECORDS": 1_000}))
+        deployment.feed(EVENTS)
+        deployment.settle()
+    clock.say(f"rollout of 3: {reads.count} reads, {len(reads.failed)} failed, slowest {reads.slowest_s:.2f} s")
+    assert reads.failed == []
+    assert before != kubectl("get", "pods", "--selector", "app.kubernetes.io/name=metrics", "--output", "name,uid")
+    assert_profiles(deployment)
+
+
+def test_an_instance_that_goes_hands_over_at_once(deployment: Deployment) -> None:
+    clock = Clock()
+    with Reads(deployment.url, deployment.sent).going_on() as reads:
+        kubectl("scale", "statefulset/metrics", "--replicas=1")
+        start = time.monotonic()
+        with forwarded("names"), forwarded("metrics") as url:
+            eventually(lambda: sum(owners(url).values()) == owners(url).get("metrics-0", 0), "one to own all")
+        took = time.monotonic() - start
+        deployment.feed(EVENTS)
+        deployment.settle()
+    clock.say(f"3 to 1 instances: {reads.count} reads, {len(reads.failed)} failed; handed over in {took:.1f} s")
+    assert reads.failed == []
+    assert_profiles(deployment)
+
+
+def test_helm_test_gets_the_known_answer(deployment: Deployment) -> None:
+    known = json.dumps(feed.profile(7, deployment.sent)["eventCount"])
+    test = {"path": "/v1/users/7/metrics", "contains": f'"eventCount":{known}'}
+    upgrade("metrics", "metrics", values_of("metrics", test=test))
+    for release in (*SERVICES, "gateway"):
+        helm("test", release)
+
+
+def test_two_releases_do_not_touch_each_other(deployment: Deployment) -> None:
+    topics: dict[str, dict[str, str]] = {"listening-events-eu": {}, "metrics-eu-dlq": {}}
+    upgrade(
+        "infra",
+        "infra",
+        {**deployment.infra, "kafka": {**deployment.infra.get("kafka", {}), "topics": topics}},
+        "--wait-for-jobs",
+    )
+    upgrade("metrics-eu", "metrics", values_of("metrics", topics={"listening-events": "listening-events-eu"}))
+    deployment.feed(800, "listening-events-eu")
+    with forwarded("metrics-eu") as url:
+        eventually(lambda: plays(url) == 800, "the other release to count its events")
+        assert get(f"{url}/processors")[1]["service"] == "metrics-eu"
+    assert_profiles(deployment)

@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 SOURCES := libs services tests
+SKAFFOLD_SCHEMA := .cache/skaffold/v4beta13.json
 HELM := $(or $(shell command -v helm),.cache/go/bin/helm)
 
 .DEFAULT_GOAL := help
@@ -21,8 +22,8 @@ demo-clean: ## remove the demo's state (not what was downloaded)
 test: $(INSTALLED) redis ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest
 
-charts: $(INSTALLED) $(HELM) ## the charts: lint, render, validate against the Kubernetes schemas
-	@HELM=$(HELM) $(BIN)/python -m pytest tests/charts
+charts: $(INSTALLED) $(HELM) $(SKAFFOLD_SCHEMA) ## the charts: lint, render, validate against the Kubernetes schemas
+	@HELM=$(HELM) SKAFFOLD_SCHEMA=$(SKAFFOLD_SCHEMA) $(BIN)/python -m pytest tests/charts
 
 # BUILD_IMAGE: a script that builds an image (NAME DIRECTORY [OPTION...]) and gives it to the cluster. STANDINS=1: there is
 # no registry, so Kafka and Redis are built too.
@@ -56,6 +57,13 @@ $(INSTALLED): requirements.txt libs/streamstate/pyproject.toml libs/devkit/pypro
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/streamstate -e libs/devkit
 	@touch $@
+
+# Skaffold's own, from its Go module.
+$(SKAFFOLD_SCHEMA):
+	@command -v go >/dev/null || { echo "install Go: skaffold's schema comes by its module"; exit 1; }
+	@mkdir -p $(@D)
+	@cp "$$(GOFLAGS=-mod=mod go mod download -json github.com/GoogleContainerTools/skaffold/v2@v2.16.1 \
+	  | sed -n 's/.*"Dir": "\(.*\)",/\1/p')/docs-v2/content/en/schemas/$(@F)" $@
 
 .cache/go/bin/helm:
 	@command -v go >/dev/null || { echo "install helm 3 or 4 (or Go, and it is compiled here)"; exit 1; }

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from devkit.charts.charts import CHARTS
+from devkit.charts.skaffold import services
 from devkit.demo import CACHE
 from devkit.kafka import VERSION, fetch
 from streamstate.spark import jars
@@ -13,7 +13,7 @@ from tests.e2e.cluster import run
 
 TAG = "e2e"
 GATEWAY, INFRA = "gateway", "infra"
-SERVICES = [name for name in CHARTS if Path(f"services/{name}/stream.py").exists()]
+SERVICES = services()
 STANDINS = Path("tests/e2e/standins")
 
 

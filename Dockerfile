@@ -1,7 +1,7 @@
 # The images of all services: `--target stream` or `--target api`, `--build-arg SERVICE=<folder in services>`.
 # What services share comes first, so that their images share it too.
 FROM python:3.11-slim-bookworm AS base
-ENV PYTHONPATH=/app PYTHONUNBUFFERED=1
+ENV PYTHONPATH=/app PYTHONUNBUFFERED=1 NUMBA_CACHE_DIR=/tmp/numba
 WORKDIR /app
 # Java wants a name for the user that it runs as.
 RUN useradd --uid 10001 --no-create-home --home-dir /tmp streamstate

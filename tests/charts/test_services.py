@@ -113,7 +113,9 @@ def test_the_gateway_may_watch_endpoints_and_nothing_else() -> None:
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}
     ]
     found = environment(objects, "api")
-    assert json.loads(found["STREAMSTATE_SERVICES"]) == {"metrics": "metrics-pods", "names": "names-pods"}
+    assert json.loads(found["STREAMSTATE_SERVICES"]) == {
+        name: f"{name}-pods" for name in ("metrics", "names", "recommendations")
+    }
 
 
 def test_recommendations_scale_their_answers_apart_from_their_stream() -> None:

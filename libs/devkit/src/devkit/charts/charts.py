@@ -71,6 +71,10 @@ class ReplicatedApi(Api):
     """The API of a service of which any instance answers."""
 
     replicas: Count = Field(default=2, description="instances; each holds everything in memory")
+    resources: Resources = Field(
+        default=Resources(requests={"cpu": "500m", "memory": "512Mi"}, limits={"memory": "2Gi"}),
+        description="of the container: about 50 bytes for each play of the window",
+    )
 
 
 class Replicated(Service):
@@ -150,7 +154,7 @@ CHARTS: dict[str, Values] = {
     ),
     "gateway": Gateway(
         api=Api(image=f"gateway-api:{VERSION}"),
-        services={name: name for name in ("metrics", "names")},
+        services={name: name for name in ("metrics", "names", RECOMMENDATIONS)},
     ),
     "infra": Infra(),
 }

@@ -106,6 +106,7 @@ def test_helm_test_gets_the_known_answer(deployment: Deployment) -> None:
 
 
 def test_two_releases_do_not_touch_each_other(deployment: Deployment) -> None:
+    """The second one folds in an executor: a pod that its stream asked the API server for."""
     topics: dict[str, dict[str, str]] = {"listening-events-eu": {}, "metrics-eu-dlq": {}}
     upgrade(
         "infra",
@@ -113,7 +114,10 @@ def test_two_releases_do_not_touch_each_other(deployment: Deployment) -> None:
         {**deployment.infra, "kafka": {**deployment.infra.get("kafka", {}), "topics": topics}},
         "--wait-for-jobs",
     )
-    upgrade("metrics-eu", "metrics", values_of("metrics", topics={"listening-events": "listening-events-eu"}))
+    values = values_of("metrics", topics={"listening-events": "listening-events-eu"})
+    values["stream"]["executors"] = {"count": 1, "memory": "400m"}
+    upgrade("metrics-eu", "metrics", values)
+    assert "metrics-eu-0-exec-1" in kubectl("get", "pods", "--output", "name")
     deployment.feed(800, "listening-events-eu")
     with forwarded("metrics-eu") as url:
         eventually(lambda: plays(url) == 800, "the other release to count its events")

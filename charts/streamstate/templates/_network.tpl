@@ -28,5 +28,10 @@ spec:
         {{- range .Values.networkPolicy.egressPorts }}
         - {port: {{ . }}, protocol: TCP}
         {{- end }}
+        {{- if and (hasKey .Values "stream") (.Values.stream).executors.count }}
+        {{- /* The API server, which makes the executors. */}}
+        - {port: 443, protocol: TCP}
+        - {port: 6443, protocol: TCP}
+        {{- end }}
 {{- end }}
 {{- end }}

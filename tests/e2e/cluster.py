@@ -54,10 +54,12 @@ def send(image: str, topic: str, first: int, count: int) -> None:
         "image": image,
         "command": ["python", "/feed/feed.py", "kafka:9092", topic, str(first), str(count)],
         "volumeMounts": [{"name": "feed", "mountPath": "/feed"}],
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
     spec = {
         "restartPolicy": "Never",
         "enableServiceLinks": False,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
         "volumes": [{"name": "feed", "configMap": {"name": "feed"}}],
     }
@@ -72,9 +74,9 @@ def send(image: str, topic: str, first: int, count: int) -> None:
 
 
 @contextmanager
-def forwarded(service: str) -> Iterator[str]:
-    """The URL at which `service` is reached from here."""
-    command = ["kubectl", "--namespace", NAMESPACE, "port-forward", f"service/{service}", ":8080"]
+def forwarded(target: str) -> Iterator[str]:
+    """The URL at which `target` (service/name or pod/name) is reached from here."""
+    command = ["kubectl", "--namespace", NAMESPACE, "port-forward", target, ":8080"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None

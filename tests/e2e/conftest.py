@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from services.events import KINDS
+from tests.e2e import feed
 from tests.e2e.cluster import FEED, NAMESPACE, eventually, forwarded, get, helm, kubectl, run, send, upgrade
 from tests.e2e.images import GATEWAY, INFRA, SERVICES, build_infra, build_services, image
 
@@ -35,9 +37,12 @@ class Deployment:
         if topic == "listening-events":
             self.sent += count
 
-    def settle(self, url: str = "") -> float:
-        """Wait until all that was sent is counted; seconds."""
-        return eventually(lambda: plays(url or self.url) == self.sent, f"{self.sent} events to be counted")
+    def settle(self) -> float:
+        """Wait until all that was sent is counted, and has names; seconds."""
+        took = eventually(lambda: plays(self.url) == self.sent, f"{self.sent} events to be counted")
+        named = [f"{self.url}/v1/{kind}/{key}" for kind in KINDS for key in feed.KEYS]
+        eventually(lambda: all(get(url)[0] == 200 for url in named), "the names")
+        return took
 
 
 def plays(url: str) -> int:
@@ -67,7 +72,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     gateway = {"api": {"image": image("gateway-api"), **SMALL}, "services": {name: name for name in SERVICES}}
     upgrade(GATEWAY, GATEWAY, gateway)
     clock.say("the gateway")
-    with forwarded(GATEWAY) as url:
+    with forwarded(f"service/{GATEWAY}") as url:
         yield Deployment(url, infra)
     for release in helm("list", "--short").split():
         helm("uninstall", release, "--wait")

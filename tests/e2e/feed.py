@@ -15,6 +15,8 @@ from streamstate.kafka import producer, send_all
 from streamstate.keys import LONG
 
 USERS = 40
+KEYS = range(1, 16)
+"""Of artists, albums and tracks alike."""
 START_MS = 1_700_000_000_000
 FIELDS = ("artistId", "albumId", "trackId")
 
@@ -53,7 +55,7 @@ def _instant(ms: int) -> str:
 def _records(topic: str, numbers: range) -> Iterator[tuple[str, bytes, bytes, list[Any]]]:
     if topic == LISTENING_EVENTS:
         for kind in KINDS:
-            for key in range(1, 20):
+            for key in KEYS:
                 yield kind, LONG.encode(key), json.dumps({"id": key, "name": name(kind, key)}).encode(), []
     for number in numbers:
         one = event(number)

@@ -26,6 +26,12 @@ def owners(url: str) -> dict[str, int]:
     return {one["host"].split(".")[0]: len(one["partitions"]) for one in found["instances"]}
 
 
+def pods_of(release: str) -> set[str]:
+    """Their uids."""
+    selector = f"app.kubernetes.io/instance={release}"
+    return set(kubectl("get", "pods", "--selector", selector, "--output", "jsonpath={.items[*].metadata.uid}").split())
+
+
 def test_profiles_are_what_the_events_say(deployment: Deployment) -> None:
     deployment.feed(EVENTS)
     deployment.settle()
@@ -33,7 +39,7 @@ def test_profiles_are_what_the_events_say(deployment: Deployment) -> None:
 
 
 def test_each_instance_owns_its_share_and_is_asked_through_its_port_forward(deployment: Deployment) -> None:
-    with forwarded("metrics") as url:
+    with forwarded("pod/metrics-0") as url:
         eventually(lambda: owners(url) == {"metrics-0": 4, "metrics-1": 4}, "the partitions to be shared out")
     for user in range(1, feed.USERS + 1):
         assert get(f"{deployment.url}/v1/users/{user}/metrics")[0] == 200
@@ -63,7 +69,7 @@ def test_no_read_fails_when_it_grows(deployment: Deployment) -> None:
         deployment.settle()
     clock.say(f"2 to 3 instances: {reads.count} reads, {len(reads.failed)} failed, slowest {reads.slowest_s:.2f} s")
     assert reads.failed == []
-    with forwarded("metrics") as url:
+    with forwarded("pod/metrics-0") as url:
         eventually(lambda: sorted(owners(url).values()) == [2, 3, 3], "each of three to have its share")
     assert_profiles(deployment)
 
@@ -71,14 +77,14 @@ def test_no_read_fails_when_it_grows(deployment: Deployment) -> None:
 def test_no_read_fails_when_a_setting_changes(deployment: Deployment) -> None:
     """Every pod is replaced, one after the other, while events come and profiles are read."""
     clock = Clock()
-    before = kubectl("get", "pods", "--selector", "app.kubernetes.io/name=metrics", "--output", "name,uid")
+    before = pods_of("metrics")
     with Reads(deployment.url, deployment.sent).going_on() as reads:
         upgrade("metrics", "metrics", values_of("metrics", replicas=3, settings={"COMMIT_RECORDS": 1_000}))
         deployment.feed(EVENTS)
         deployment.settle()
     clock.say(f"rollout of 3: {reads.count} reads, {len(reads.failed)} failed, slowest {reads.slowest_s:.2f} s")
     assert reads.failed == []
-    assert before != kubectl("get", "pods", "--selector", "app.kubernetes.io/name=metrics", "--output", "name,uid")
+    assert before.isdisjoint(pods_of("metrics"))
     assert_profiles(deployment)
 
 
@@ -87,7 +93,7 @@ def test_an_instance_that_goes_hands_over_at_once(deployment: Deployment) -> Non
     with Reads(deployment.url, deployment.sent).going_on() as reads:
         kubectl("scale", "statefulset/metrics", "--replicas=1")
         start = time.monotonic()
-        with forwarded("names"), forwarded("metrics") as url:
+        with forwarded("pod/metrics-0") as url:
             eventually(lambda: sum(owners(url).values()) == owners(url).get("metrics-0", 0), "one to own all")
         took = time.monotonic() - start
         deployment.feed(EVENTS)
@@ -119,7 +125,7 @@ def test_two_releases_do_not_touch_each_other(deployment: Deployment) -> None:
     upgrade("metrics-eu", "metrics", values)
     assert "metrics-eu-0-exec-1" in kubectl("get", "pods", "--output", "name")
     deployment.feed(800, "listening-events-eu")
-    with forwarded("metrics-eu") as url:
+    with forwarded("service/metrics-eu") as url:
         eventually(lambda: plays(url) == 800, "the other release to count its events")
         assert get(f"{url}/processors")[1]["service"] == "metrics-eu"
     assert_profiles(deployment)

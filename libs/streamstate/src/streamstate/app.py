@@ -62,10 +62,12 @@ class Found:
 
     rows: of tables, wherever their partitions are; a key that is not in the table is not in the mapping.
     values: by read, from the state of the records' own partition as it is before them.
+    time: the greatest Kafka timestamp (milliseconds) of the fold's topics in the partition before the records, from 0.
     """
 
     rows: Rows = field(default_factory=dict)
     values: Mapping[Read, Any] = field(default_factory=dict)
+    time: int = 0
 
 
 def no_lookups(_records: Sequence[Any]) -> Wanted:

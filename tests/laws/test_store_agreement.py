@@ -65,7 +65,7 @@ READS: list[Read] = [
     *(Top(f"t{key}", n) for key in KEYS for n in (1, 3, 100)),
     *(Newest(f"n{key}", n) for key in KEYS for n in (1, 3, 100)),
     *(Since(f"l{key}", after, n) for key in KEYS for after in (0, 7, EXACT - 1) for n in (1, 100)),
-    *(Between(f"{family}:{key}", 0, EXACT + 1, 100) for family in ("x", "x:y", "é") for key in KEYS),
+    *(Between(f"{family}:{key}", 0, EXACT + 2, 100) for family in ("x", "x:y", "é") for key in KEYS),
     *(Between(f"x:{key}", start, end, 2, skip) for key in KEYS for start, end in ((0, 4), (2, 3)) for skip in (0, 1)),
 ]
 

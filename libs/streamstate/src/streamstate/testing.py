@@ -9,7 +9,6 @@ import msgspec
 
 from streamstate.app import App, Emit, Fold, Found, Source
 from streamstate.errors import Fenced
-from streamstate.keys import partition_of
 from streamstate.processing import DeadLetter, RawRecord, apply, merge, sift
 from streamstate.state import (
     Append,
@@ -219,8 +218,9 @@ class Driver:
         self.emitted += folded.emits
         self.dead += [letter for some in sifted for letter in some.dead]
 
-    def view(self, name: str, key: Any) -> msgspec.Struct | None:
+    def view(self, name: str, key: Any = "", query: msgspec.Struct | None = None) -> msgspec.Struct | None:
         """The answer of the view `name` for `key`."""
-        view = self.app.view(name)
-        partition = partition_of(view.key.encode(key), self.partitions)
-        return view.answer(key, self.store.read({partition: view.reads(key)})[partition].values)
+        question = self.app.view(name).ask(str(key), query)
+        partitions = question.partitions(dict.fromkeys(self.app.topics, self.partitions))
+        values = [one.values for one in self.store.read(dict.fromkeys(partitions, question.reads)).values()]
+        return question.answer(values if question.view.topic is None else values[0])

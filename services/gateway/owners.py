@@ -39,8 +39,8 @@ class ServiceMap:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    before, _, after = path.partition("<key>")
-    return re.compile(f"{re.escape(before)}([^/]+){re.escape(after)}", re.DOTALL)
+    before, found, after = path.partition("<key>")
+    return re.compile(f"{re.escape(before)}({'[^/]+' if found else ''}){re.escape(after)}", re.DOTALL)
 
 
 @dataclass

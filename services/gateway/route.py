@@ -53,7 +53,7 @@ def route(owners: Owners, topics: Topics, service: str, text: str) -> Route:
     known = owners.service(service).processors
     partitions = {one.partition: one for one in known.partitions}
     steps, refused = [], BadKey(f"{service} answers for no key")
-    for view in known.views:
+    for view in (one for one in known.views if one.topic):
         try:
             steps.append(_step(view, text, topics, partitions))
         except BadKey as error:

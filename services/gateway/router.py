@@ -34,10 +34,14 @@ class Router:
         self._balance = Balance(client)
 
     def one(self, service: str, view: ViewEntry, text: str, query: Query, deadline: Deadline) -> Answer:
-        """The answer of `view` for the key that `text` names. Raises `BadKey` for text that is no key of the view."""
+        """The answer of `view` for the key that `text` names (any text when the view is not about a key).
+
+        Raises `BadKey` for text that is no key of the view.
+        """
         path = view.path.replace("<key>", quote(text, safe=""))
         if view.anywhere:
-            CODECS[view.key].parse(text)
+            if view.key:
+                CODECS[view.key].parse(text)
             return self._balance.get(self._owners.others(service, None), path, query, deadline)
         owner = self._owners.service(service).owners.get(self._partition(view, text))
         return self._ask(service, owner, path, query, deadline)

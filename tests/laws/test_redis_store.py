@@ -9,7 +9,7 @@ from devkit.process import free_port
 from devkit.redis import Redis
 from streamstate.errors import Fenced
 from streamstate.redis_store import Client, RedisStore, connect
-from streamstate.state import Append, Commit, Merge, Operation, Put, Rank, Step, Value
+from streamstate.state import Append, Commit, Forget, Insert, Merge, Operation, Put, Rank, Step, Value
 
 
 def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:
@@ -20,6 +20,7 @@ def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:
         Merge("user:1", add={"count": 2}),
         Rank("user:1:artists", {"a3": 2}),
         Append("plays", 4, "text", keep=10),
+        Insert("range", "7", {"text": 5}),
     ]
     store.commit(Commit(claim, [Step("topic", None, 4)], step, {"dead_letters": 1}))
     assert set(redis_client.scan_iter("{documented:*")) == {
@@ -28,6 +29,8 @@ def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:
         b"{documented:7}:user:1",
         b"{documented:7}:user:1:artists",
         b"{documented:7}:plays",
+        b"{documented:7}:range",
+        b"{documented:7}:range:7",
     }
     assert redis_client.hgetall("{documented:7}") == {
         b"owner": b"a:1",
@@ -40,7 +43,12 @@ def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:
     assert redis_client.get("{documented:7}:artists:3") == "Ä".encode()
     assert redis_client.hgetall("{documented:7}:user:1") == {b"count": b"2"}
     assert redis_client.zrange("{documented:7}:user:1:artists", 0, -1, withscores=True) == [(b"a3", -2.0)]
+    assert redis_client.zrange("{documented:7}:range", 0, -1, withscores=True) == [(b"7", 5.0)]
+    assert redis_client.zrange("{documented:7}:range:7", 0, -1, withscores=True) == [(b"text", 5.0)]
     assert redis_client.xrange("{documented:7}:plays") == [(b"4-0", {b"text": b"text"})]
+
+    store.commit(Commit(claim, [Step("topic", 4, 5)], [Forget("range", 6)]))
+    assert not redis_client.exists("{documented:7}:range", "{documented:7}:range:7")
 
 
 def test_apps_keep_apart(redis_store: Callable[[], RedisStore]) -> None:

@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 from streamstate.redis_store import RedisStore
 from streamstate.state import (
     Append,
+    Between,
     Commit,
     Delete,
     Fields,
+    Forget,
+    Insert,
     Merge,
     Newest,
     Operation,
@@ -49,8 +52,12 @@ pushes = st.builds(Push, keys.map("n{}".format), st.dictionaries(names, times, m
 appends = st.builds(
     Append, keys.map("l{}".format), st.integers(1, 30) | st.just(EXACT), names, st.integers(1, 9) | st.just(EXACT)
 )
-deletes = st.builds(Delete, st.tuples(st.sampled_from("vftnl"), keys).map("".join))
-operations = st.lists(puts | merges | ranks | pushes | appends | deletes, max_size=12)
+families = st.sampled_from(["x", "x:y", "é"])
+inserts = st.builds(Insert, families, keys, st.dictionaries(names, times, max_size=6), st.booleans())
+forgets = st.builds(Forget, families, times)
+timelines = st.tuples(families, keys).map(":".join)
+deletes = st.builds(Delete, st.tuples(st.sampled_from("vftnl"), keys).map("".join) | timelines)
+operations = st.lists(puts | merges | ranks | pushes | appends | inserts | forgets | deletes, max_size=12)
 
 READS: list[Read] = [
     *(Value(f"v{key}") for key in KEYS),
@@ -58,6 +65,8 @@ READS: list[Read] = [
     *(Top(f"t{key}", n) for key in KEYS for n in (1, 3, 100)),
     *(Newest(f"n{key}", n) for key in KEYS for n in (1, 3, 100)),
     *(Since(f"l{key}", after, n) for key in KEYS for after in (0, 7, EXACT - 1) for n in (1, 100)),
+    *(Between(f"{family}:{key}", 0, EXACT + 2, 100) for family in ("x", "x:y", "é") for key in KEYS),
+    *(Between(f"x:{key}", start, end, 2, skip) for key in KEYS for start, end in ((0, 4), (2, 3)) for skip in (0, 1)),
 ]
 
 

@@ -9,10 +9,13 @@ import pytest
 from streamstate.errors import Fenced
 from streamstate.state import (
     Append,
+    Between,
     Claim,
     Commit,
     Delete,
     Fields,
+    Forget,
+    Insert,
     Merge,
     Newest,
     Operation,
@@ -31,13 +34,21 @@ from tests.laws.conftest import Subject
 
 A, B = "10.0.0.1:8101", "10.0.0.2:8101"
 T = "topic"
-READS: list[Read] = [Value("v"), Fields("f"), Top("t", 10), Newest("n", 10), Since("l", 0, 10)]
+READS: list[Read] = [
+    Value("v"),
+    Fields("f"),
+    Top("t", 10),
+    Newest("n", 10),
+    Since("l", 0, 10),
+    Between("i:k", 0, 10, 10),
+]
 STEP: list[Operation] = [
     Put("v", "one"),
     Merge("f", add={"count": 2}, least={"first": 5}, most={"last": 9}),
     Rank("t", {"a": 1, "b": 3}),
     Push("n", {"x": 1, "y": 2}, keep=2),
     Append("l", 4, "Ä", keep=10),
+    Insert("i", "k", {"later": 7, "earlier": 5}),
 ]
 AFTER_STEP = [
     b"one",
@@ -45,8 +56,9 @@ AFTER_STEP = [
     [("b", 3), ("a", 1)],
     [("y", 2), ("x", 1)],
     [(4, "Ä".encode())],
+    [("earlier", 5), ("later", 7)],
 ]
-EMPTY: list[Any] = [None, {}, [], [], []]
+EMPTY: list[Any] = [None, {}, [], [], [], []]
 
 
 def look(store: Store, partition: int = 0, reads: Sequence[Read] = READS) -> Snapshot:
@@ -260,7 +272,7 @@ class TestEveryStore:
         store.commit(step(claim, [Merge("f", add=fields)]))
         assert look(store).values[1] == fields
 
-    @pytest.mark.parametrize("read", [Top("t", 0), Newest("n", 0), Since("l", 0, 0)])
+    @pytest.mark.parametrize("read", [Top("t", 0), Newest("n", 0), Since("l", 0, 0), Between("i:k", 0, 10, 0)])
     def test_the_first_0_are_none(self, store: Store, read: Read) -> None:
         store.commit(step(store.claim(0, A, {T: 10}), STEP))
         assert look(store, reads=[read]).values == [[]]
@@ -305,3 +317,27 @@ class TestEveryStore:
         reads = [Since("l", 2, 2), Since("l", 3, 1), Since("l", 10, 5), Since("l", 2**53, 5), Since("none", 0, 5)]
         found = [[number for number, _ in entries] for entries in look(store, reads=reads).values]
         assert found == [[9, 10], [9], [2**53], [], []]
+
+    def test_a_timeline_is_read_in_order_of_time_page_by_page(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, [Insert("i", "k", {"d": 3, "b": 1, "a": 2, "c": 2}), Insert("i", "other", {"x": 2})]))
+        reads = [Between("i:k", 1, 3, 2, skip) for skip in (0, 2, 4)]
+        pages = look(store, reads=[*reads, Between("i:k", 2, 2, 9), Between("i:k", 3, 9, 9)]).values
+        assert pages == [[("b", 1), ("a", 2)], [("c", 2)], [], [], [("d", 3)]]
+
+    def test_an_entry_may_stand_instead_of_those_of_the_same_time(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, [Insert("i", "k", {"a": 1, "b": 1, "c": 2})], None, 1))
+        store.commit(step(claim, [Insert("i", "k", {"a": 1, "d": 1}, instead=True)], 1, 2))
+        assert look(store, reads=[Between("i:k", 0, 9, 9)]).values == [[("a", 1), ("d", 1), ("c", 2)]]
+
+    def test_timelines_of_a_family_let_go_of_what_is_before_a_time(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        inserts = [Insert("i", "k", {"a": 1, "b": 5}), Insert("i", "gone", {"a": 4}), Insert("j", "k", {"a": 1})]
+        store.commit(step(claim, [*inserts, Forget("i", 5)], None, 1))
+        reads = [Between(key, 0, 9, 9) for key in ("i:k", "i:gone", "j:k")]
+        assert look(store, reads=reads).values == [[("b", 5)], [], [("a", 1)]]
+        store.commit(step(claim, [Insert("i", "gone", {"again": 2}), Forget("i", 2), Forget("none", 9)], 1, 2))
+        assert look(store, reads=reads).values == [[("b", 5)], [("again", 2)], [("a", 1)]]
+        store.commit(step(claim, [Forget("i", 6)], 2, 3))
+        assert look(store, reads=reads).values == [[], [], [("a", 1)]]

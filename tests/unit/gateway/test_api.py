@@ -255,12 +255,19 @@ def test_the_merged_document_is_valid_and_has_the_paths_of_all(deployment: Deplo
     document = deployment.gateway().get("/openapi.json").get_json()
     validate(document)
     recommendations = {path_of(kind).replace("<key>", "{key}") for kind in KINDS}
-    assert recommendations | {
+    maps = {f"/v1/{service}/processors" for service in deployment.at}
+    assert recommendations | maps | {
         "/v1/users/{key}", "/v1/users/{key}/metrics", "/v1/users/{key}/recent", "/v1/artists/{key}", "/v1/albums/{key}",
         "/v1/tracks/{key}", "/v1/many", "/v1/route/{service}/{key}", "/livez", "/readyz",
     } == set(document["paths"])  # fmt: skip
     answer = document["paths"]["/v1/users/{key}/metrics"]["get"]["responses"]["200"]
     assert answer["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/UserMetrics"}
+
+
+def test_the_map_of_a_service_is_answered_by_any_of_its_instances(deployment: Deployment) -> None:
+    found = deployment.gateway().get("/v1/metrics/processors").get_json()
+    owned = {f"{one['host']}:{one['port']}": one["partitions"] for one in found["instances"]}
+    assert owned == {one.address: [number, number + 2] for number, one in enumerate(deployment.at["metrics"])}
 
 
 def test_the_merged_document_names_the_views_of_all_services_for_many(deployment: Deployment) -> None:

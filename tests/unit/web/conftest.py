@@ -1,8 +1,9 @@
 """A tiny app with a key of each type, and its API over a store in memory."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pytest
@@ -50,10 +51,57 @@ def _view(name: str, codec: KeyCodec[Any]) -> View[Any]:
     return View(name, f"/v1/{name}/<key>", f"How often one of the {name} came", name, codec, _reads, _answer, Tally)
 
 
+class Least(msgspec.Struct, frozen=True):
+    """The parameters of a question about everything."""
+
+    least: Annotated[int, msgspec.Meta(ge=0, le=9, description="leave smaller counts out")] = 0
+
+
+class Counts(msgspec.Struct):
+    """How often each word came."""
+
+    counts: dict[str, int]
+
+
+def _all_reads(_query: Least) -> Sequence[Read]:
+    return [Fields("all")]
+
+
+def _all_counts(partitions: Sequence[Sequence[Any]], query: Least) -> Counts:
+    counts: Counter[str] = Counter()
+    for (fields,) in partitions:
+        counts.update(fields)
+    return Counts({word: count for word, count in counts.items() if count >= query.least})
+
+
+def _sum_reads(_key: str) -> Sequence[Read]:
+    return [Fields("all")]
+
+
+def _sum(key: str, partitions: Sequence[Sequence[Any]]) -> Tally | None:
+    count = sum(fields.get(key, 0) for (fields,) in partitions)
+    return Tally(key, count) if count else None
+
+
+def _above_reads(key: int, _query: Least) -> Sequence[Read]:
+    return _reads(key)
+
+
+def _above(key: int, values: Sequence[Any], query: Least) -> Tally | None:
+    found = _answer(key, values)
+    return found if found and found.count >= query.least else None
+
+
+ALL = View("all", "/v1/all", "Everything", None, None, _all_reads, _all_counts, Counts, Least)
+SUM = View("sum", "/v1/sum/<key>", "A word wherever it is counted", None, TEXT, _sum_reads, _sum, Tally)
+ABOVE = View(
+    "above", "/v1/above/<key>", "A number that came often", "numbers", LONG, _above_reads, _above, Tally, Least
+)
+
 APP = App(
     "tally",
     (Fold((Source("numbers", LONG, _decode),), _fold), Fold((Source("words", TEXT, _decode),), _fold)),
-    (_view("numbers", LONG), _view("words", TEXT)),
+    (_view("numbers", LONG), _view("words", TEXT), ALL, SUM, ABOVE),
 )
 
 
@@ -96,7 +144,7 @@ class Service:
         owner = self.store.read({partition: []})[partition].owner or owner
         claim = self.store.claim(partition, owner, {})
         position = claim.positions.get(topic)
-        step = [Merge(f"tally:{key}", add={"count": times})]
+        step = [Merge(f"tally:{key}", add={"count": times}), Merge("all", add={str(key): times})]
         self.store.commit(Commit(claim, [Step(topic, position, (position or 0) + 1)], step))
         return partition
 

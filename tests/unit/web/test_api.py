@@ -167,8 +167,12 @@ def test_processors_is_the_map_of_the_service(service: Service, api: Instance) -
     assert here["ready"] is True
     assert here["epoch"] > 0
     assert found["views"] == [
+        {"name": "tally-processors", "path": "/v1/tally/processors", "topic": "", "key": "", "anywhere": True},
         {"name": "numbers", "path": "/v1/numbers/<key>", "topic": "numbers", "key": "long", "anywhere": False},
         {"name": "words", "path": "/v1/words/<key>", "topic": "words", "key": "text", "anywhere": False},
+        {"name": "all", "path": "/v1/all", "topic": "", "key": "", "anywhere": True},
+        {"name": "sum", "path": "/v1/sum/<key>", "topic": "", "key": "text", "anywhere": True},
+        {"name": "above", "path": "/v1/above/<key>", "topic": "numbers", "key": "long", "anywhere": False},
     ]
 
 
@@ -244,4 +248,42 @@ def test_the_openapi_document_is_valid_and_whole(api: Instance) -> None:
     assert [one["name"] for one in document["paths"]["/v1/many"]["get"]["parameters"] if one["in"] == "query"] == [
         "numbers",
         "words",
+        "above",
     ]
+    (least,) = [one for one in document["paths"]["/v1/all"]["get"]["parameters"] if one["in"] == "query"]
+    assert least["schema"] == {"type": "integer", "minimum": 0, "maximum": 9, "default": 0}
+
+
+def test_a_view_of_all_partitions_is_answered_by_any_instance(service: Service) -> None:
+    one, other = service.instance(), service.instance()
+    service.own(one.address)
+    for key, times in ((1, 2), (2, 3), (3, 4), (1, 1)):
+        service.count("numbers", key, times)
+    for instance in (one, other):
+        assert instance.client.get("/v1/all").get_json() == {"counts": {"1": 3, "2": 3, "3": 4}}
+        response = instance.client.get("/v1/sum/1", headers={"X-Direct": "1"})
+        assert response.get_json() == {"key": "1", "count": 3}
+        assert response.headers["Served-By"] == instance.address
+        problem(instance.client.get("/v1/sum/none"), 404, "unknown-key")
+
+
+def test_a_view_of_all_partitions_waits_for_all_of_them(service: Service) -> None:
+    api = service.instance()
+    service.own(api.address, 0, 1, 3)
+    assert problem(api.client.get("/v1/all"), 503, "not-ready")["partition"] == 2
+
+
+def test_a_view_gets_the_parameters_of_the_request(service: Service, api: Instance) -> None:
+    service.count("numbers", 1, 3)
+    service.count("numbers", 2, 5)
+    assert api.client.get("/v1/all?least=4").get_json() == {"counts": {"2": 5}}
+    assert api.client.get("/v1/above/1?least=3").status_code == 200
+    problem(api.client.get("/v1/above/1?least=4"), 404, "unknown-key")
+    assert api.client.get("/v1/many?above=1").get_json() == {"above": {"1": {"key": "1", "count": 3}}}
+    problem(api.client.get("/v1/many?sum=1"), 400, "bad-query")
+
+
+@pytest.mark.parametrize("text", ["", "-1", "10", "many", "1.5", "1&least=1"])
+def test_a_parameter_beyond_its_limits_is_400_and_named(api: Instance, text: str) -> None:
+    for path in ("/v1/all", "/v1/above/1"):
+        assert "least" in problem(api.client.get(f"{path}?least={text}"), 400, "bad-parameter")["detail"]

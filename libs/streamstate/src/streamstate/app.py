@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from streamstate.errors import BadRecord, Misconfigured
-from streamstate.keys import KeyCodec
+from streamstate.keys import KeyCodec, partition_of
 from streamstate.state import Operation, Read
 
 K = TypeVar("K")
@@ -62,10 +62,12 @@ class Found:
 
     rows: of tables, wherever their partitions are; a key that is not in the table is not in the mapping.
     values: by read, from the state of the records' own partition as it is before them.
+    time: the greatest Kafka timestamp (milliseconds) of the fold's topics in the partition before the records, from 0.
     """
 
     rows: Rows = field(default_factory=dict)
     values: Mapping[Read, Any] = field(default_factory=dict)
+    time: int = 0
 
 
 def no_lookups(_records: Sequence[Any]) -> Wanted:
@@ -119,20 +121,58 @@ class Fold:
 
 @dataclass(frozen=True)
 class View(Generic[K]):
-    """One question about one key, answered at `path` (with `<key>` in it) and, for many keys at once, at `/v1/many`.
+    """One question, answered at `path` and, for many keys at once, at `/v1/many`.
 
-    `topic` is the source whose partitioning tells where the key lives. `answer` gets the values of `reads` in their
-    order and gives an `answers` object, or None for a key that is unknown.
+    About one key, which is in the path as `<key>`: `topic` is the source whose partitioning tells where it lives;
+    `reads` gets the key, `answer` the key and the values that were read, in the order of `reads`.
+    About all partitions together, when `topic` is None: `answer` gets such values of every partition instead. It may
+    be about a key or, when `key` is None, about everything.
+
+    query: the parameters of the request, all with defaults; `reads` and `answer` get them as a further argument.
+    answers: the type that `answer` gives, or None for what is unknown.
     """
 
     name: str
     path: str
     summary: str
-    topic: str
-    key: KeyCodec[K]
-    reads: Callable[[K], Sequence[Read]]
-    answer: Callable[[K, Sequence[Any]], msgspec.Struct | None]
+    topic: str | None
+    key: KeyCodec[K] | None
+    reads: Callable[..., Sequence[Read]]
+    answer: Callable[..., msgspec.Struct | None]
     answers: type[msgspec.Struct]
+    query: type[msgspec.Struct] | None = None
+
+    def ask(self, text: str, query: msgspec.Struct | None = None) -> "Question":
+        """The view for the key that `text` names, by default with the defaults of its parameters.
+
+        Raises `BadKey` when it names none.
+        """
+        key = () if self.key is None else (self.key.parse(text),)
+        given = () if self.query is None else (query or self.query(),)
+        return Question(self, key, given)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A view with the key and the parameters (each a tuple of one or none) that are asked for."""
+
+    view: View[Any]
+    key: tuple[Any, ...]
+    query: tuple[msgspec.Struct, ...]
+
+    @property
+    def reads(self) -> Sequence[Read]:
+        return self.view.reads(*self.key, *self.query)
+
+    def answer(self, values: Sequence[Any]) -> msgspec.Struct | None:
+        """What `view.answer` makes of `values`."""
+        return self.view.answer(*self.key, values, *self.query)
+
+    def partitions(self, counts: Mapping[str, int]) -> Iterable[int]:
+        """Where the answer is, given the partition counts by topic."""
+        if self.view.topic is None or self.view.key is None:
+            return range(max(counts.values()))
+        return (partition_of(self.view.key.encode(*self.key), counts[self.view.topic]),)
 
 
 @dataclass(frozen=True)

@@ -32,4 +32,4 @@ def renamed(app: App, name: str, topics: Mapping[str, str]) -> App:
 
 
 def _over(one: T, topics: Mapping[str, str]) -> T:
-    return replace(one, topic=topics.get(one.topic, one.topic))
+    return replace(one, topic=topics.get(one.topic or "", one.topic))

@@ -3,7 +3,7 @@
 A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that they share a slot of a Redis Cluster:
 
     {metrics:7}                      hash: owner, epoch, offset:<topic>, time:<topic>, target:<topic>, count:<name>
-    {metrics:7}:<key>                string (Put), hash (Merge), sorted set (Rank, with negated scores; Push),
+    {metrics:7}:<key>                string (Put), hash (Merge), sorted set (Rank, with negated scores; Push; Insert),
                                      stream (Append, the number as id)
 """
 
@@ -20,7 +20,7 @@ from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
 from streamstate.errors import Fenced
-from streamstate.state import Claim, Commit, Fields, Newest, Read, Since, Snapshot, Top, Value
+from streamstate.state import Between, Claim, Commit, Fields, Newest, Read, Since, Snapshot, Top, Value
 
 _pack = msgspec.msgpack.encode
 
@@ -166,7 +166,7 @@ def _value(read: Read, found: Any) -> Any:
             return dict(_pairs(found))
         case Top():
             return [(member, -score) for member, score in _pairs(found)]
-        case Newest():
+        case Newest() | Between():
             return _pairs(found)
         case Since():
             return [(int(number.partition(b"-")[0]), text) for number, (_name, text) in found]

@@ -62,7 +62,26 @@ class Append(msgspec.Struct, frozen=True, array_like=True, tag="append"):
     keep: int
 
 
-Operation = Put | Delete | Merge | Rank | Push | Append
+class Insert(msgspec.Struct, frozen=True, array_like=True, tag="insert"):
+    """Add texts with their time (milliseconds) to the timeline `family`:`key`.
+
+    With `instead`, entries that are there at the same times go first.
+    """
+
+    family: str
+    key: str
+    entries: dict[str, int]
+    instead: bool = False
+
+
+class Forget(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
+    """Let go of what all timelines of `family` hold before the time `before` (milliseconds)."""
+
+    family: str
+    before: int
+
+
+Operation = Put | Delete | Merge | Rank | Push | Append | Insert | Forget
 
 
 class Value(msgspec.Struct, frozen=True, array_like=True, tag="value"):
@@ -99,7 +118,20 @@ class Since(msgspec.Struct, frozen=True, array_like=True, tag="since"):
     n: int
 
 
-Read = Value | Fields | Top | Newest | Since
+class Between(msgspec.Struct, frozen=True, array_like=True, tag="between"):
+    """The entries of a timeline from the time `start` to before `end`: [(text, milliseconds)].
+
+    In order of time, ties by text in byte order; at most `n`, without the first `skip`.
+    """
+
+    key: str
+    start: int
+    end: int
+    n: int
+    skip: int = 0
+
+
+Read = Value | Fields | Top | Newest | Since | Between
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,18 +15,31 @@ def row(table: str, key: Any) -> str:
     return f"{table}:{key}"
 
 
-def table(topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str]) -> Fold:
-    """The fold that keeps `topic` as a table of the texts that `decode` takes from its values."""
+def changelog(
+    topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str], *, table: bool = False
+) -> Source[K, Any]:
+    """A source of the texts that `decode` takes from the values of `topic`; a null value stays None."""
 
     def decode_or_tombstone(key: K, value: bytes | None) -> str | None:
         return None if value is None else decode(key, value)
 
-    def apply(records: Sequence[Record[K, str | None]], _found: Found) -> Iterable[Operation]:
-        last = {record.key: record.value for record in records}
-        for key, value in last.items():
-            yield Delete(row(topic, key)) if value is None else Put(row(topic, key), value)
+    return Source(topic, key, decode_or_tombstone, table=table)
 
-    return Fold((Source(topic, key, decode_or_tombstone, table=True),), apply)
+
+def changes(records: Iterable[Record[Any, str | None]]) -> Iterable[Operation]:
+    """What the records of a changelog make of its rows."""
+    last = {(record.topic, record.key): record.value for record in records}
+    for place, value in last.items():
+        yield Delete(row(*place)) if value is None else Put(row(*place), value)
+
+
+def table(topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str]) -> Fold:
+    """The fold that keeps `topic` as a table of the texts that `decode` takes from its values."""
+
+    def apply(records: Sequence[Record[K, str | None]], _found: Found) -> Iterable[Operation]:
+        return changes(records)
+
+    return Fold((changelog(topic, key, decode, table=True),), apply)
 
 
 def look_up(app: App, store: Store, counts: Mapping[str, int], wanted: Wanted) -> Rows:

@@ -9,14 +9,16 @@ import msgspec
 
 from streamstate.app import App, Emit, Fold, Found, Source
 from streamstate.errors import Fenced
-from streamstate.keys import partition_of
 from streamstate.processing import DeadLetter, RawRecord, apply, merge, sift
 from streamstate.state import (
     Append,
+    Between,
     Claim,
     Commit,
     Delete,
     Fields,
+    Forget,
+    Insert,
     Merge,
     Newest,
     Operation,
@@ -131,8 +133,23 @@ def _apply(keys: dict[str, Any], operation: Operation) -> None:
             keys[key] = dict(kept[:keep])
         case Append(key, number, text, keep):
             keys.setdefault(key, _Log()).append(number, text.encode(), keep)
+        case Insert() | Forget():
+            _apply_to_timelines(keys, operation)
         case _:
             assert_never(operation)
+
+
+def _apply_to_timelines(keys: dict[str, Any], operation: Insert | Forget) -> None:
+    timelines = keys.setdefault(operation.family, set())
+    match operation:
+        case Insert(family, name, entries, instead):
+            key = f"{family}:{name}"
+            timelines.add(key)
+            gone = set(entries.values()) if instead else set()
+            keys[key] = {text: at for text, at in keys.get(key, {}).items() if at not in gone} | entries
+        case Forget(_, before):
+            for key in timelines:
+                keys[key] = {text: at for text, at in keys.get(key, {}).items() if at >= before}
 
 
 def _merge(fields: dict[str, int], add: dict[str, int], least: dict[str, int], most: dict[str, int]) -> None:
@@ -157,6 +174,9 @@ def _answer(keys: dict[str, Any], read: Read) -> Any:
         case Since(key, after, n):
             entries = keys.get(key, _Log()).entries
             return [(number, text) for number, text in entries.items() if number > after][:n]
+        case Between(key, start, end, n, skip):
+            found = sorted(keys.get(key, {}).items(), key=_newest_first)
+            return [entry for entry in found if start <= entry[1] < end][skip : skip + n]
         case _:
             assert_never(read)
 
@@ -191,14 +211,16 @@ class Driver:
         reads = list(fold.reads(records))
         values = self.store.read({partition: reads})[partition].values
         rows = look_up(self.app, self.store, counts, fold.lookups(records))
-        folded = apply(fold, records, sifted, Found(rows, dict(zip(reads, values, strict=True))))
+        time = max(held.at(topic)[1] for topic in fold.topics)
+        folded = apply(fold, records, sifted, Found(rows, dict(zip(reads, values, strict=True)), time))
         steps = [some.step for some in sifted]
         self.store.commit(Commit(self._claims[partition], steps, folded.operations, folded.counters))
         self.emitted += folded.emits
         self.dead += [letter for some in sifted for letter in some.dead]
 
-    def view(self, name: str, key: Any) -> msgspec.Struct | None:
+    def view(self, name: str, key: Any = "", query: msgspec.Struct | None = None) -> msgspec.Struct | None:
         """The answer of the view `name` for `key`."""
-        view = self.app.view(name)
-        partition = partition_of(view.key.encode(key), self.partitions)
-        return view.answer(key, self.store.read({partition: view.reads(key)})[partition].values)
+        question = self.app.view(name).ask(str(key), query)
+        partitions = question.partitions(dict.fromkeys(self.app.topics, self.partitions))
+        values = [one.values for one in self.store.read(dict.fromkeys(partitions, question.reads)).values()]
+        return question.answer(values if question.view.topic is None else values[0])

@@ -71,6 +71,24 @@ local apply = {
     local added = redis.pcall('XADD', key, 'MINID', '=', oldest, number, 'text', op[4])
     if type(added) == 'table' and added.err and not string.find(added.err, 'equal or smaller') then error(added) end
   end,
+  -- The family is a sorted set itself, of its timelines with a time that none of their entries is before.
+  insert = function(family, op)
+    local key, oldest = family .. ':' .. op[3], math.huge
+    for _, time in pairs(op[4]) do
+      oldest = math.min(oldest, time)
+      if op[5] then call('ZREMRANGEBYSCORE', key, time, time) end
+    end
+    for text, time in pairs(op[4]) do call('ZADD', key, time, text) end
+    if oldest < math.huge then call('ZADD', family, 'LT', oldest, op[3]) end
+  end,
+  forget = function(family, op)
+    local before = string.format('(%.0f', op[3])
+    for _, name in ipairs(call('ZRANGEBYSCORE', family, '-inf', before)) do
+      call('ZREMRANGEBYSCORE', family .. ':' .. name, '-inf', before)
+      local first = call('ZRANGE', family .. ':' .. name, 0, 0, 'WITHSCORES')
+      if first[1] then call('ZADD', family, first[2], name) else call('ZREM', family, name) end
+    end
+  end,
 }
 
 for _, op in ipairs(cmsgpack.unpack(ARGV[4])) do

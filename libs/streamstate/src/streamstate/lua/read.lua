@@ -8,9 +8,13 @@ local read = {
   since = function(key, after, n)
     return n < 1 and {} or call('XRANGE', key, string.format('(%.0f', after), '+', 'COUNT', n)
   end,
+  between = function(key, first, last, n, skip)
+    local from, to = string.format('%.0f', first), string.format('(%.0f', last)
+    return n < 1 and {} or call('ZRANGE', key, from, to, 'BYSCORE', 'LIMIT', skip, n, 'WITHSCORES')
+  end,
 }
 local answers = {call('HGETALL', tag)}
 for i, wanted in ipairs(cmsgpack.unpack(ARGV[1])) do
-  answers[i + 1] = read[wanted[1]](tag .. ':' .. wanted[2], wanted[3], wanted[4])
+  answers[i + 1] = read[wanted[1]](tag .. ':' .. wanted[2], unpack(wanted, 3))
 end
 return answers

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Producer
 
-from streamstate.app import App, Fold, Found, Record, Wanted
+from streamstate.app import App, Fold, Found, Record, Rows, Wanted
 from streamstate.kafka import Outgoing, dead_letters, derived, original_headers, producer, send_all
 from streamstate.processing import RawRecord, Sifted, apply, merge, sift
 from streamstate.redis_store import RedisStore, connect
@@ -88,7 +88,7 @@ class _Advance:
         commits: list[Commit] = []
         outgoing: list[Outgoing] = []
         for part in parts:
-            folded = apply(part.fold, part.records, part.sifted, Found(lookups, values[part.partition]))
+            folded = apply(part.fold, part.records, part.sifted, self._found(part, lookups, values))
             outgoing += derived(folded.emits, part.partition)
             outgoing += self._dead(part)
             steps = [some.step for some in part.sifted]
@@ -97,6 +97,10 @@ class _Advance:
             send_all(_producer(self._job.kafka, self._job.security), outgoing)
         self._store.commit(*commits)
         self._reached |= {(s.topic, one.claim.partition): (s.next, s.time) for one in commits for s in one.steps}
+
+    def _found(self, part: _Part, lookups: Rows, values: Mapping[int, Mapping[Read, Any]]) -> Found:
+        times = [self._reached[topic, part.partition][1] for topic in part.fold.topics]
+        return Found(lookups, values[part.partition], max(times))
 
     def _parts(self, fold: Fold, rows: Mapping[Place, list[RawRecord]]) -> Iterator[_Part]:
         for partition in sorted({partition for topic, partition in rows if topic in fold.topics}):
@@ -126,11 +130,11 @@ class _Advance:
                 yield from dead_letters(self._job.app, some.dead, place, headers)
 
     def _learn(self, places: Iterable[Place]) -> None:
-        """Where the state stands, for places that this task sees for the first time."""
-        new = [place for place in places if place not in self._reached]
+        """Where the state stands, for partitions that this task sees for the first time."""
+        new = {partition for _, partition in places} - {partition for _, partition in self._reached}
         if new:
-            snapshots = self._store.read({partition: [] for _, partition in new})
-            self._reached |= {(topic, p): snapshots[p].at(topic) for topic, p in new}
+            snapshots = self._store.read({partition: [] for partition in new})
+            self._reached |= {(topic, p): snapshots[p].at(topic) for p in new for topic in self._job.app.topics}
 
 
 def _wanted(parts: Iterable[_Part]) -> Wanted:

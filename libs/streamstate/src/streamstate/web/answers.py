@@ -8,11 +8,11 @@ from urllib.parse import quote
 import msgspec
 from flask import Response, request
 
-from streamstate.app import App, View
+from streamstate.app import App, Question, View
 from streamstate.kafka import Topics
-from streamstate.keys import partition_of
 from streamstate.settings import ApiSettings
 from streamstate.state import Read, Snapshot, Store
+from streamstate.web import query
 from streamstate.web.client import DIRECT, SERVED_BY, Answer, Instances, Unreachable
 from streamstate.web.deadline import Deadline
 from streamstate.web.freshness import Freshness, Positions
@@ -52,15 +52,27 @@ class Answers:
     def one(self, view: View[Any], text: str) -> Response:
         """The answer of `view` for the key that `text` names."""
         deadline = Deadline.of_request(self._deadline_ms)
-        key = view.key.parse(text)
-        partition = self._partition(view, key)
-        snapshots = self._read({partition: view.reads(key)}, deadline)
+        question = _question(view, text)
+        (partition,) = question.partitions(self._counts())
+        snapshots = self._read({partition: question.reads}, deadline)
         snapshot = snapshots[partition]
         served_by = self._served_by(partition, snapshot)
         if served_by == STANDBY and (passed_on := self._pass_on(str(snapshot.owner), deadline)):
             return relay(passed_on)
         require_ready(partition, snapshot)
-        found = view.answer(key, snapshot.values)
+        return self._told(view, question.answer(snapshot.values), served_by, snapshots)
+
+    def all(self, view: View[Any], text: str) -> Response:
+        """The answer of a `view` over all partitions, whoever owns them."""
+        deadline = Deadline.of_request(self._deadline_ms)
+        question = _question(view, text)
+        snapshots = self._read(dict.fromkeys(question.partitions(self._counts()), question.reads), deadline)
+        for partition, snapshot in snapshots.items():
+            require_ready(partition, snapshot)
+        found = question.answer([snapshot.values for snapshot in snapshots.values()])
+        return self._told(view, found, self._address, snapshots)
+
+    def _told(self, view: View[Any], found: Any, served_by: str, snapshots: Mapping[int, Snapshot]) -> Response:
         if found is None:
             raise unknown_key(view.name)
         return json(found, served_by, self._freshness.headers(self._positions(snapshots)))
@@ -68,12 +80,13 @@ class Answers:
     def many(self) -> Response:
         """The answers for many keys of one or several views: `{view: {key: answer or null}}`."""
         deadline = Deadline.of_request(self._deadline_ms)
-        places: dict[int, list[tuple[View[Any], str, Any]]] = defaultdict(list)
-        for view, text, key in self._asked():
-            places[self._partition(view, key)].append((view, text, key))
+        places: dict[int, list[tuple[str, Question]]] = defaultdict(list)
+        counts = self._counts()
+        for text, question in self._asked():
+            (partition,) = question.partitions(counts)
+            places[partition].append((text, question))
         reads: dict[int, list[Read]] = {
-            partition: [read for view, _, key in asked for read in view.reads(key)]
-            for partition, asked in places.items()
+            partition: [read for _, question in asked for read in question.reads] for partition, asked in places.items()
         }
         answers: dict[str, dict[str, Any]] = {name: {} for name in request.args}
         snapshots = self._read(reads, deadline)
@@ -81,8 +94,8 @@ class Answers:
             self._served_by(partition, snapshot)
             require_ready(partition, snapshot)
             values = iter(snapshot.values)
-            for view, text, key in places[partition]:
-                answers[view.name][text] = view.answer(key, [next(values) for _ in view.reads(key)])
+            for text, question in places[partition]:
+                answers[question.view.name][text] = question.answer([next(values) for _ in question.reads])
         return json(answers, self._address, self._freshness.headers(self._positions(snapshots)))
 
     def _read(self, reads: Mapping[int, Sequence[Read]], deadline: Deadline) -> Mapping[int, Snapshot]:
@@ -96,15 +109,15 @@ class Answers:
             if partition < self._topics.partitions(topic)
         }
 
-    def _asked(self) -> list[tuple[View[Any], str, Any]]:
-        views = {view.name: view for view in self._app.views}
+    def _asked(self) -> list[tuple[str, Question]]:
+        views = {view.name: view for view in self._app.views if view.topic is not None}
         asked = asked_for_many(views)
         if any(name not in views for name, _ in asked):
             raise bad_query(views)
-        return [(views[name], text, views[name].key.parse(text)) for name, text in asked]
+        return [(text, views[name].ask(text)) for name, text in asked]
 
-    def _partition(self, view: View[Any], key: Any) -> int:
-        return partition_of(view.key.encode(key), self._topics.partitions(view.topic))
+    def _counts(self) -> Mapping[str, int]:
+        return {topic: self._topics.partitions(topic) for topic in self._app.topics}
 
     def _served_by(self, partition: int, snapshot: Snapshot) -> str:
         """Who answers for `snapshot`. Raises a 421 `Problem` when the caller wrongly believes to ask the owner."""
@@ -121,6 +134,11 @@ class Answers:
             return self._instances.get(owner, quote(request.path), deadline, list(request.args.items(multi=True)))
         except Unreachable:
             return None
+
+
+def _question(view: View[Any], text: str) -> Question:
+    """The question of this request; raises a 400 `Problem` for parameters that are not as the view has them."""
+    return view.ask(text, None if view.query is None else query.parse(view.query))
 
 
 def asked_for_many(views: Iterable[str]) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from streamstate.web import openapi, problems
 from streamstate.web.answers import Answers, json, require_ready
 from streamstate.web.client import Instances
 from streamstate.web.freshness import Freshness
-from streamstate.web.processors import ViewEntry, entries, processors
+from streamstate.web.processors import PATH, ViewEntry, entries, entry, processors
 from streamstate.web.telemetry import PartitionCollector, Telemetry
 
 THREADS = 16
@@ -45,7 +45,7 @@ def build(app: App, settings: ApiSettings, store: Store, topics: Topics, freshne
     for view in app.views:
         _add_view(flask, answers, view)
     flask.add_url_rule(openapi.MANY, view_func=flask.doc(**openapi.of_many())(answers.many))
-    parameters = {view.path: [openapi.key_parameter(view.key)] for view in app.views}
+    parameters = {view.path: openapi.view_parameters(view) for view in app.views}
     parameters[openapi.MANY] = openapi.many_parameters(app.views)
     openapi.describe(flask, [view.answers for view in app.views], parameters)
     return flask
@@ -71,10 +71,12 @@ def skeleton(
     problems.install(flask)
     telemetry.install(flask)
 
-    @flask.get("/processors")
-    @flask.doc(summary="Who owns which partition, and which views are answered")
     def owners() -> Response:
         return json(processors(app, store, topics, views), settings.advertise)
+
+    for path in (PATH, entry(app).path):
+        document = flask.doc(summary="Who owns which partition, and which views are answered")
+        flask.add_url_rule(path, path, document(owners))
 
     @flask.get("/livez")
     @flask.doc(summary="The process runs")
@@ -92,8 +94,8 @@ def skeleton(
 
 
 def _add_view(flask: APIFlask, answers: Answers, view: View[Any]) -> None:
-    def answer(key: str) -> Response:
-        return answers.one(view, key)
+    def answer(key: str = "") -> Response:
+        return answers.all(view, key) if view.topic is None else answers.one(view, key)
 
     document = openapi.of_route(view.name, view.summary, view.answers)
     flask.add_url_rule(view.path, view.name, flask.doc(**document)(answer))

@@ -89,6 +89,12 @@ def key_parameter(codec: KeyCodec[Any]) -> dict[str, Any]:
     return {"in": "path", "name": "key", "required": True, "schema": _schema(codec)}
 
 
+def view_parameters(view: View[Any]) -> list[dict[str, Any]]:
+    """What the path and the query of `view` take."""
+    key = [] if view.key is None else [key_parameter(view.key)]
+    return key if view.query is None else [*key, *query_parameters(view.query)]
+
+
 def many_parameters(views: Sequence[View[Any]]) -> list[dict[str, Any]]:
     """The keys in a query, by view."""
     return [
@@ -99,6 +105,7 @@ def many_parameters(views: Sequence[View[Any]]) -> list[dict[str, Any]]:
             "schema": {"type": "array", "items": _schema(view.key), "maxItems": MOST_KEYS},
         }
         for view in views
+        if view.key is not None and view.topic is not None
     ]
 
 

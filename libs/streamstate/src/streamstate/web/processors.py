@@ -1,10 +1,11 @@
 """The map of a service: who owns which partition, and what can be asked. The gateway lives on it."""
 
 from collections import defaultdict
+from typing import Any
 
 import msgspec
 
-from streamstate.app import App
+from streamstate.app import App, View
 from streamstate.kafka import Topics
 from streamstate.state import Store
 
@@ -32,7 +33,8 @@ class Processor(msgspec.Struct):
 class ViewEntry(msgspec.Struct):
     """One view: its path with `<key>` in it, the topic whose partitioning locates a key, and the key's type.
 
-    `anywhere` says that any ready instance answers for any key, and that `/v1/many` does not.
+    `anywhere` says that any ready instance answers for any key, and that `/v1/many` does not. A view of all partitions
+    together has no topic, and one that is not about a key has no key: these are empty.
     """
 
     name: str
@@ -53,8 +55,18 @@ class Processors(msgspec.Struct):
 
 
 def entries(app: App) -> list[ViewEntry]:
-    """The views that are answered from the state of `app`, by the owner of the key's partition."""
-    return [ViewEntry(view.name, view.path, view.topic, view.key.name) for view in app.views]
+    """The views that are answered from the state of `app`: by the owner of the key's partition, if they are of one."""
+    return [_entry(view) for view in app.views]
+
+
+def _entry(view: View[Any]) -> ViewEntry:
+    key = "" if view.key is None else view.key.name
+    return ViewEntry(view.name, view.path, view.topic or "", key, anywhere=view.topic is None)
+
+
+def entry(app: App) -> ViewEntry:
+    """The map itself, as one of the views: it has a path of its own at the gateway."""
+    return ViewEntry(f"{app.name}-processors", f"/v1/{app.name}{PATH}", "", "", anywhere=True)
 
 
 def processors(app: App, store: Store, topics: Topics, views: list[ViewEntry]) -> Processors:
@@ -70,7 +82,7 @@ def processors(app: App, store: Store, topics: Topics, views: list[ViewEntry]) -
         counts,
         [Processor(*_split(address), partitions) for address, partitions in sorted(owned.items())],
         [Partition(p, one.owner, one.epoch, one.ready, dict(one.positions)) for p, one in snapshots.items()],
-        views,
+        [entry(app), *views],
     )
 
 

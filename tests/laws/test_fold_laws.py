@@ -1,0 +1,190 @@
+"""What joins and windows keep to, whatever is folded by them: against plain recounts, and however batches are cut."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamstate.app import App, Effect, Emit, Fold, Found, Record, Source
+from streamstate.joins import Joined, left_join
+from streamstate.keys import TEXT
+from streamstate.pairs import Pair, paired
+from streamstate.processing import RawRecord
+from streamstate.state import Between
+from streamstate.tables import changelog
+from streamstate.testing import Driver, MemoryStore
+from streamstate.windows import LATE, Windowed, Windows, summaries
+
+Event = tuple[str, str, int, str | None]
+"""Topic, key, timestamp, value."""
+
+times = st.integers(0, 60)
+keys = st.sampled_from(["a", "b"])
+cuts = st.lists(st.integers(1, 29))
+
+
+def events(left: st.SearchStrategy[str | None], right: st.SearchStrategy[str | None]) -> st.SearchStrategy[list[Event]]:
+    return st.lists(
+        st.tuples(st.just("left"), keys, times, left) | st.tuples(st.just("right"), keys, times, right), max_size=30
+    )
+
+
+def merged(some: Sequence[Event], ranks: Sequence[str] = ("left", "right")) -> list[Event]:
+    """By the greatest timestamp so far of each topic, in the order of `ranks` at a tie."""
+    greatest: dict[str, int] = {}
+    placed = []
+    for event in some:
+        topic = event[0]
+        greatest[topic] = max(greatest.get(topic, 0), event[2])
+        placed.append((greatest[topic], ranks.index(topic), event))
+    return [event for *_, event in sorted(placed, key=lambda one: one[:2])]
+
+
+def folded(app: App, some: Sequence[Event], edges: Iterable[int] = ()) -> Driver:
+    """`app` after the merged order of `some`, cut into batches before the `edges`."""
+    driver = Driver(app, MemoryStore())
+    offsets: Counter[str] = Counter()
+    raw: list[tuple[str, RawRecord]] = []
+    for topic, key, timestamp, value in merged(some):
+        raw.append((topic, (offsets[topic], timestamp, key.encode(), None if value is None else value.encode())))
+        offsets[topic] += 1
+    bounds = [0, *sorted(edge for edge in set(edges) if 0 < edge < len(raw)), len(raw)]
+    for start, end in pairwise(bounds):
+        driver.feed(0, {name: [one for topic, one in raw[start:end] if topic == name] for name in ("left", "right")})
+    return driver
+
+
+def emitted(driver: Driver) -> list[tuple[bytes, bytes]]:
+    return [(emit.key, emit.value) for emit in driver.emitted]
+
+
+def counted(driver: Driver, what: str = LATE) -> int:
+    return driver.store.read({0: []})[0].counters.get(what, 0)
+
+
+def text(_key: str, value: bytes | None) -> str:
+    return (value or b"").decode()
+
+
+STREAM = Source("right", TEXT, text)
+
+
+def rows(records: Sequence[Joined[str]], _found: Found) -> Iterable[Effect]:
+    for joined in records:
+        if joined.record.topic == "right":
+            value = f"{joined.record.value} with {joined.row}".encode()
+            yield Emit("out", joined.record.key.encode(), value, joined.record)
+
+
+TABLE = App("table", (left_join(changelog("left", TEXT, lambda _key, value: value.decode()), STREAM, rows),))
+
+
+class TestLeftJoin:
+    @settings(deadline=None)
+    @given(events(st.none() | st.sampled_from("xy"), st.sampled_from("12")), cuts)
+    def test_a_record_gets_the_row_of_its_moment(self, some: list[Event], edges: list[int]) -> None:
+        now: dict[str, str | None] = {}
+        expected = []
+        for topic, key, _time, value in merged(some):
+            if topic == "left":
+                now[key] = value
+            else:
+                expected.append((key.encode(), f"{value} with {now.get(key)}".encode()))
+        assert emitted(folded(TABLE, some, edges)) == expected
+
+    def test_the_table_comes_first_at_a_tie(self) -> None:
+        some: list[Event] = [
+            ("right", "a", 5, "1"),
+            ("left", "a", 5, "x"),
+            ("right", "a", 6, "2"),
+            ("left", "a", 6, None),
+        ]
+        assert [value for _, value in emitted(folded(TABLE, some))] == [b"1 with x", b"2 with None"]
+
+
+WINDOWED = Windowed("windows", Windows(size=10, advance=5, retention=30, grace=3))
+
+
+def sums(records: Sequence[Record[str, str]], found: Found) -> Iterable[Effect]:
+    samples = [(record, int(record.value) if record.value else None) for record in records]
+    updates, operations = WINDOWED.sum_up(samples, found)
+    for update in updates:
+        value = f"{update.summary.start}-{update.end}: {update.summary.count}".encode()
+        yield Emit("out", update.record.key.encode(), value, update.record)
+    yield from operations
+
+
+SUMS = App("sums", (Fold((Source("left", TEXT, text), STREAM), sums, reads=WINDOWED.reads),))
+numbers = st.sampled_from(["", "1", "7", "-3"])
+
+
+class TestWindows:
+    @settings(deadline=None)
+    @given(events(numbers, numbers), cuts)
+    def test_windows_are_a_recount_without_late_records(self, some: list[Event], edges: list[int]) -> None:
+        driver = folded(SUMS, some, edges)
+        windows: dict[tuple[str, int], list[int]] = {}
+        updates, late, now = [], 0, 0
+        for _topic, key, time, value in merged(some):
+            now = max(now, time)
+            if value:
+                all_of = [start for start in range(0, 61, 5) if start <= time < start + 10]
+                open_ones = [start for start in all_of if start + 13 > now]
+                late += open_ones != all_of
+                for start in open_ones:
+                    windows.setdefault((key, start), []).append(int(value))
+                    updates.append((key.encode(), f"{start}-{start + 10}: {len(windows[key, start])}".encode()))
+        for key in ("a", "b"):
+            found = driver.store.read({0: [Between(f"windows:{key}", 0, 100, 100)]})[0].values[0]
+            expected = [
+                (start, len(some), min(some), max(some), sum(some))
+                for (of, start), some in sorted(windows.items())
+                if of == key and start >= now - 30
+            ]
+            assert [(one.start, one.count, one.least, one.most, one.total) for one in summaries(found)] == expected
+        assert emitted(driver) == updates
+        assert counted(driver) == late
+
+
+def pairs(some: Sequence[Pair]) -> Iterable[Effect]:
+    for pair in some:
+        yield Emit("out", pair.key.encode(), f"{pair.left.value} {pair.right.value}".encode(), pair.cause)
+
+
+PAIRS = App("pairs", (paired(Source("left", TEXT, text), STREAM, 5, 2, pairs),))
+
+
+class TestPaired:
+    @settings(deadline=None)
+    @given(events(st.none(), st.none()), cuts)
+    def test_each_pair_is_there_once_and_late_records_are_not(self, some: list[Event], edges: list[int]) -> None:
+        named = [(topic, key, time, str(number)) for number, (topic, key, time, _) in enumerate(some)]
+        taken: list[Event] = []
+        expected, late, now = [], 0, 0
+        for event in merged(named):
+            topic, key, time, value = event
+            now = max(now, time)
+            if time + 7 < now:
+                late += 1
+                continue
+            near = [one for one in taken if one[0] != topic and one[1] == key and abs(one[2] - time) <= 5]
+            for one in near:
+                texts = (value, one[3]) if topic == "left" else (one[3], value)
+                expected.append((key.encode(), " ".join(map(str, texts)).encode()))
+            taken.append(event)
+        driver = folded(PAIRS, named, edges)
+        assert sorted(emitted(driver)) == sorted(expected)
+        assert counted(driver) == late
+
+    @settings(deadline=None)
+    @given(events(st.none(), st.none()), cuts)
+    def test_what_can_find_no_partner_any_more_is_forgotten(self, some: list[Event], edges: list[int]) -> None:
+        named = [(topic, key, time, "x") for topic, key, time, _ in some]
+        driver = folded(PAIRS, named, edges)
+        now = max((time for _, _, time, _ in some), default=0)
+        for topic in ("left", "right"):
+            for key in ("a", "b"):
+                held = driver.store.read({0: [Between(f"{topic}:{key}", 0, 100, 100)]})[0].values[0]
+                assert all(time >= now - 12 for _, time in held)

@@ -1,0 +1,48 @@
+"""Pages of a timeline: together they are the whole, in order, each entry once."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamstate.paging import Page
+from streamstate.state import Commit, Insert, Step
+from streamstate.testing import MemoryStore
+
+
+def parse(**given: str) -> Page:
+    return msgspec.convert(given, Page, strict=False)
+
+
+@given(st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(0, 5)), st.integers(1, 4), st.integers(0, 4))
+def test_pages_follow_each_other(entries: dict[str, int], limit: int, first: int) -> None:
+    store = MemoryStore()
+    store.commit(Commit(store.claim(0, "a:1", {}), [Step("t", None, 1)], [Insert("i", "k", entries)]))
+    page, found = parse(**{"from": str(first), "to": "5", "limit": str(limit)}), []
+    while True:
+        some, cursor = page.cut(store.read({0: [page.read("i:k")]})[0].values[0])
+        assert len(some) <= limit
+        found += some
+        if cursor is None:
+            break
+        assert some
+        page = parse(**{"from": str(first), "to": "5", "limit": str(limit), "cursor": cursor})
+    wanted = [(text, time) for text, time in entries.items() if first <= time < 5]
+    assert found == sorted(wanted, key=lambda one: (one[1], one[0]))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"from": "-1"},
+        {"to": "x"},
+        {"limit": "0"},
+        {"limit": "1001"},
+        {"cursor": "1"},
+        {"cursor": "-1.0"},
+        {"cursor": ""},
+    ],
+)
+def test_parameters_beyond_their_limits_are_refused(given: dict[str, str]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        parse(**given)

@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/installed
 SOURCES := libs services tests
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test check docs fix bench bench-recommendations
+.PHONY: help demo demo-clean test nightly check docs fix bench bench-recommendations
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -19,6 +19,9 @@ demo-clean: ## remove the demo's state (not what was downloaded)
 
 test: $(INSTALLED) redis ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest
+
+nightly: $(INSTALLED) ## the model of the commit protocol, 20,000 histories (about 7 minutes)
+	@$(BIN)/python -m pytest tests/laws/test_commit_model.py --hypothesis-profile=nightly
 
 check: $(INSTALLED) ## ruff and mypy strict; changes nothing
 	@$(BIN)/ruff check $(SOURCES)

@@ -3,9 +3,15 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from devkit.process import free_port
 from devkit.redis import Redis
+
+# How many histories the model of the commit protocol goes through.
+settings.register_profile("test", max_examples=150)
+settings.register_profile("nightly", max_examples=10_000)
+settings.load_profile("test")
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
 """The testing kit: a store in memory and a driver that feeds an app without Kafka, Spark or Redis."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -57,6 +58,13 @@ class _Log:
             self.entries = {n: kept for n, kept in self.entries.items() if n > number - keep} | {number: text}
 
 
+@dataclass(frozen=True)
+class Saved:
+    """What a `MemoryStore` held at one moment."""
+
+    partitions: Mapping[int, _Partition]
+
+
 class MemoryStore:
     """A `Store` in a dictionary, with the same fencing as the real one. Not for several threads."""
 
@@ -95,9 +103,15 @@ class MemoryStore:
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         return {partition: self._snapshot(partition, reads) for partition, reads in wanted.items()}
 
-    def restart(self) -> None:
-        """What a crash and restart of the server looks like from outside, without loss."""
+    def save(self) -> Saved:
+        """What the server's file, or a replica that lags from here on, would hold."""
+        return Saved(deepcopy(self._partitions))
+
+    def restart(self, saved: Saved | None = None) -> None:
+        """What a crash and restart of the server looks like from outside: nothing is lost, or all since `saved`."""
         self._server = f"run {next(self._runs)}"
+        if saved is not None:
+            self._partitions = deepcopy(dict(saved.partitions))
 
     def empty(self) -> None:
         """What FLUSHALL does: the same server, nothing in it."""
@@ -186,15 +200,19 @@ def _newest_first(item: tuple[str, int]) -> tuple[int, bytes]:
 
 
 class Driver:
-    """Runs an app over records in memory, one partition number for each topic: `feed`, then ask `view`."""
+    """Runs an app over records in memory: `feed`, then ask `view`.
 
-    def __init__(self, app: App, store: Store, partitions: int = 1) -> None:
+    Every topic has `partitions` partitions; the driver claims those in `held`, all when it is not given.
+    """
+
+    def __init__(self, app: App, store: Store, partitions: int = 1, held: Iterable[int] | None = None) -> None:
         self.app = app
         self.store = store
         self.partitions = partitions
         self.emitted: list[Emit] = []
         self.dead: list[DeadLetter] = []
-        self._claims = {p: store.claim(p, "driver:1", {}) for p in range(partitions)}
+        held = range(partitions) if held is None else held
+        self.claims = {p: store.claim(p, "driver:1", {}) for p in held}
 
     def feed(self, partition: int, raw: Mapping[str, Sequence[RawRecord]]) -> None:
         """Process `raw` (by topic) as one batch; records that are in the state already are skipped."""
@@ -214,9 +232,9 @@ class Driver:
         time = max(held.at(topic)[1] for topic in fold.topics)
         folded = apply(fold, records, sifted, Found(rows, dict(zip(reads, values, strict=True)), time))
         steps = [some.step for some in sifted]
-        self.store.commit(Commit(self._claims[partition], steps, folded.operations, folded.counters))
         self.emitted += folded.emits
         self.dead += [letter for some in sifted for letter in some.dead]
+        self.store.commit(Commit(self.claims[partition], steps, folded.operations, folded.counters))
 
     def view(self, name: str, key: Any = "", query: msgspec.Struct | None = None) -> msgspec.Struct | None:
         """The answer of the view `name` for `key`."""

@@ -1,0 +1,121 @@
+"""Two apps for the model of the commit protocol, and the state that each must have, counted the plainest way."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamstate.app import App, Effect, Emit, Fold, Found, Record, Source
+from streamstate.errors import BadRecord
+from streamstate.keys import TEXT
+from streamstate.processing import RawRecord
+from streamstate.state import Fields, Merge, Newest, Push, Put, Rank, Read, Top, Value
+
+KEYS = ("a", "b", "c")
+REGIONS = ("north", "south")
+KEEP = 3
+
+Tagged = tuple[str, RawRecord]
+"""A topic and a record of it."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """An app with what to read of its state, and what these reads must give after `records`, in their order."""
+
+    app: App
+    reads: Sequence[Read]
+    recount: Callable[[Sequence[Tagged]], list[Any]]
+
+
+def decode_number(_key: str, value: bytes | None) -> int:
+    if value is None or not value.isdigit():
+        msg = "no number"
+        raise BadRecord(msg)
+    return int(value)
+
+
+def decode_region(_key: str, value: bytes | None) -> str:
+    if value is None or value.decode() not in REGIONS:
+        msg = "no region"
+        raise BadRecord(msg)
+    return value.decode()
+
+
+def usable(topic: str, key: bytes | None, value: bytes | None) -> bool:
+    if not key or not value:
+        return False
+    return value in (b"north", b"south") if topic == "regions" else value.isdigit()
+
+
+def tally(records: Sequence[Record[str, int]], _found: Found) -> Iterable[Effect]:
+    """One of each operation, none of which may happen twice."""
+    for record in records:
+        yield Merge(record.key, add={"count": 1, "sum": record.value}, least={"least": record.value})
+        yield Rank("ranking", {record.key: record.value})
+        yield Push("newest", {str(record.offset): record.timestamp}, KEEP)
+        yield Put("last", f"{record.key} {record.value}")
+        yield Emit("out", record.key.encode(), b"", record)
+
+
+def recount_tally(records: Sequence[Tagged]) -> list[Any]:
+    good = [(o, t, k.decode(), int(v)) for topic, (o, t, k, v) in records if k and v and usable(topic, k, v)]
+    fields = []
+    for key in KEYS:
+        values = [value for *_, k, value in good if k == key]
+        fields.append({"count": len(values), "sum": sum(values), "least": min(values)} if values else {})
+    sums = {key: one["sum"] for key, one in zip(KEYS, fields, strict=True) if one}
+    newest = sorted(((t, str(o)) for o, t, *_ in good), key=lambda pair: (pair[0], pair[1].encode()), reverse=True)
+    return [
+        *fields,
+        sorted(sums.items(), key=lambda item: (-item[1], item[0])),
+        [(member, time) for time, member in newest[:KEEP]],
+        " ".join(map(str, good[-1][2:])).encode() if good else None,
+    ]
+
+
+def join(records: Sequence[Record[str, Any]], found: Found) -> Iterable[Effect]:
+    """Clicks by the region that the user is in when they come."""
+    regions = {read.key: value.decode() for read, value in found.values.items() if value is not None}
+    for record in records:
+        if record.topic == "regions":
+            regions[record.key] = record.value
+            yield Put(record.key, record.value)
+        else:
+            yield Rank("clicks", {regions.get(record.key, "nowhere"): record.value})
+            yield Emit("out", record.key.encode(), b"", record)
+
+
+def recount_join(records: Sequence[Tagged]) -> list[Any]:
+    regions: dict[str, str] = {}
+    clicks: dict[str, int] = {}
+    for topic, (_, _, key, value) in records:
+        if key is None or value is None or not usable(topic, key, value):
+            continue
+        if topic == "regions":
+            regions[key.decode()] = value.decode()
+        else:
+            region = regions.get(key.decode(), "nowhere")
+            clicks[region] = clicks.get(region, 0) + int(value)
+    ranked = sorted(clicks.items(), key=lambda item: (-item[1], item[0]))
+    return [ranked, *(regions[key].encode() if key in regions else None for key in KEYS)]
+
+
+TALLY = Case(
+    App("tally", (Fold((Source("numbers", TEXT, decode_number),), tally),)),
+    [*map(Fields, KEYS), Top("ranking", 9), Newest("newest", 9), Value("last")],
+    recount_tally,
+)
+JOIN = Case(
+    App(
+        "join",
+        (
+            Fold(
+                (Source("regions", TEXT, decode_region), Source("clicks", TEXT, decode_number)),
+                join,
+                reads=lambda records: {Value(record.key): None for record in records},
+            ),
+        ),
+    ),
+    [Top("clicks", 9), *map(Value, KEYS)],
+    recount_join,
+)

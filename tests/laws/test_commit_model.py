@@ -1,0 +1,238 @@
+"""The commit protocol as a model: whatever is lost, repeated, late or rewound, the state is a recount of the topics.
+
+Hypothesis invents histories: 150 of each app here, 10,000 of each by `make nightly`.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from enum import Enum
+from typing import ClassVar
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from streamstate.errors import Fenced
+from streamstate.keys import partition_of
+from streamstate.processing import DEAD, MISPLACED, RawRecord
+from streamstate.state import Commit, Snapshot
+from streamstate.testing import Driver, MemoryStore, Saved
+from tests.laws.protocol import JOIN, TALLY, Case, Tagged, usable
+
+PARTITIONS = 2
+
+partitions = st.integers(0, PARTITIONS - 1)
+indices = st.integers(0, 20)
+keys = st.sampled_from([b"a", b"b", b"c", b""])
+contents = st.sampled_from([b"1", b"20", b"300", b"north", b"south", b"broken"])
+NewRecord = tuple[int, bytes, bytes, int, int]
+records = st.tuples(indices, keys, contents, st.integers(0, 9), st.integers(0, 2))
+"""The number of a topic, key, value, timestamp, and the gap in the offsets before it."""
+
+Positions = Mapping[str, int]
+History = dict[int, tuple[Positions, ...]]
+"""By partition: where it stood after each commit that the store took."""
+
+
+class Fate(Enum):
+    """What becomes of a commit on its way: `HELD` may arrive later, whoever writes then."""
+
+    APPLIED = "applied"
+    LOST = "lost"
+    REPLY_LOST = "applied, and the reply lost"
+    TWICE = "sent again after a lost reply"
+    HELD = "held"
+
+
+fates = st.sampled_from(Fate)
+sizes = st.integers(1, 6)
+copies = st.integers(0, 3)
+
+
+class Unanswered(Exception):
+    """The writer cannot know what became of its commit."""
+
+
+class Network(MemoryStore):
+    """The store behind a network, which remembers what was committed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fate = Fate.APPLIED
+        self.held: list[Commit] = []
+        self.history: History = dict.fromkeys(range(PARTITIONS), ())
+
+    def commit(self, *commits: Commit) -> None:
+        (commit,) = commits
+        match self.fate:
+            case Fate.LOST:
+                raise Unanswered
+            case Fate.HELD:
+                self.held.append(commit)
+                raise Unanswered
+        self.arrive(commit)
+        match self.fate:
+            case Fate.REPLY_LOST:
+                raise Unanswered
+            case Fate.TWICE:
+                self.arrive(commit)
+
+    def arrive(self, commit: Commit) -> None:
+        super().commit(commit)
+        partition = commit.claim.partition
+        self.history[partition] += (self.read({partition: []})[partition].positions,)
+
+
+class Query:
+    """A Spark query of one instance: it goes on from where it has read, whatever the store holds by now."""
+
+    def __init__(self, case: Case, store: MemoryStore, held: set[int]) -> None:
+        self.driver = Driver(case.app, store, PARTITIONS, held)
+        self.position = {
+            (topic, p): claim.positions.get(topic, 0)
+            for p, claim in self.driver.claims.items()
+            for topic in case.app.topics
+        }
+
+
+class CommitProtocol(RuleBasedStateMachine):
+    case: ClassVar[Case]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log: dict[tuple[str, int], list[RawRecord]] = {
+            (topic, p): [] for topic in self.case.app.topics for p in range(PARTITIONS)
+        }
+        self.store = Network()
+        self.queries: list[Query] = []
+        self.saved: tuple[Saved, History] = (self.store.save(), dict(self.store.history))
+        self.emitted: set[tuple[str, int, int]] = set()
+
+    @rule(held=st.sampled_from([{0, 1}, {0, 1}, {0}, {1}]))
+    def start(self, held: set[int]) -> None:
+        """An instance starts, comes back without its checkpoint, or gets partitions that another one still writes."""
+        self._start(held)
+
+    def _start(self, held: set[int]) -> Query:
+        self.queries.append(Query(self.case, self.store, held))
+        return self.queries[-1]
+
+    @rule(partition=partitions, records=st.lists(records, max_size=6), number=indices, most=sizes)
+    def fold(self, partition: int, records: list[NewRecord], number: int, most: int) -> None:
+        """Records come, and one of the instances that believe to own the partition runs a task."""
+        self._produce(partition, records)
+        self._task(partition, number, most, Fate.APPLIED)
+
+    @rule(
+        partition=partitions, records=st.lists(records, max_size=6), number=indices, most=sizes, fate=fates, copy=copies
+    )
+    def fold_under_fire(
+        self, partition: int, records: list[NewRecord], number: int, most: int, fate: Fate, copy: int
+    ) -> None:
+        """The same, and the commit may not arrive as it should; or a task comes twice: with `copy` it reads again."""
+        self._produce(partition, records)
+        self._task(partition, number, most, fate, copy)
+
+    def _produce(self, partition: int, records: list[NewRecord]) -> None:
+        topics = self.case.app.topics
+        for number, key, value, time, gap in records:
+            log = self.log[topics[number % len(topics)], partition]
+            log.append(((log[-1][0] + 1 if log else 0) + gap, time, key, value))
+
+    def _task(self, partition: int, number: int, most: int, fate: Fate, copy: int = 0) -> None:
+        writers = [query for query in self.queries if partition in query.driver.claims]
+        query = writers[number % len(writers)] if writers else self._start({partition})
+        raw = {topic: self._unread(query, topic, partition, most, copy) for topic in self.case.app.topics}
+        self.store.fate = fate
+        try:
+            query.driver.feed(partition, raw)
+        except (Fenced, Unanswered):
+            self.queries.remove(query)
+        else:
+            for topic, some in raw.items():
+                if some:
+                    query.position[topic, partition] = max(query.position[topic, partition], some[-1][0] + 1)
+        self.emitted |= {(emit.cause.topic, partition, emit.cause.offset) for emit in query.driver.emitted}
+        query.driver.emitted.clear()
+
+    def _unread(self, query: Query, topic: str, partition: int, most: int, copy: int) -> list[RawRecord]:
+        start = query.position[topic, partition] - copy
+        return [record for record in self.log[topic, partition] if record[0] >= start][:most]
+
+    @precondition(lambda self: self.store.held)
+    @rule(number=indices)
+    def a_held_commit_arrives(self, number: int) -> None:
+        with suppress(Fenced):
+            self.store.arrive(self.store.held[number % len(self.store.held)])
+
+    @rule()
+    def save(self) -> None:
+        self.saved = self.store.save(), dict(self.store.history)
+
+    @rule()
+    def rewind(self) -> None:
+        """The server comes back, or a replica takes over, without what came after the last `save`."""
+        self.store.restart(self.saved[0])
+        self.store.history = dict(self.saved[1])
+
+    @rule()
+    def empty(self) -> None:
+        self.store.empty()
+        self.store.history = dict.fromkeys(range(PARTITIONS), ())
+
+    @invariant()
+    def the_state_is_a_recount(self) -> None:
+        for partition, snapshot in self.store.read(dict.fromkeys(range(PARTITIONS), self.case.reads)).items():
+            records = self._committed(partition)
+            assert snapshot.values == self.case.recount(records)
+            self._counters_agree(partition, snapshot, records)
+            self._positions_agree(partition, snapshot)
+
+    @invariant()
+    def what_is_committed_was_sent_out(self) -> None:
+        for partition in range(PARTITIONS):
+            for topic, (offset, _, key, value) in self._committed(partition):
+                if topic != "regions" and usable(topic, key, value):
+                    assert (topic, partition, offset) in self.emitted
+
+    def _committed(self, partition: int) -> list[Tagged]:
+        """The records below the stored offsets, commit by commit, each commit's topics merged by stream time."""
+        committed: list[Tagged] = []
+        reached = dict.fromkeys(self.case.app.topics, 0)
+        for positions in self.store.history[partition]:
+            some: list[tuple[int, int, int, Tagged]] = []
+            for rank, topic in enumerate(self.case.app.topics):
+                time = 0
+                for record in self.log[topic, partition]:
+                    time = max(time, record[1])
+                    if reached[topic] <= record[0] < positions.get(topic, 0):
+                        some.append((time, rank, record[0], (topic, record)))
+            committed += [tagged for *_, tagged in sorted(some, key=lambda one: one[:3])]
+            reached |= positions
+        return committed
+
+    def _counters_agree(self, partition: int, snapshot: Snapshot, records: list[Tagged]) -> None:
+        keys = [key or b"" for topic, (_, _, key, value) in records if usable(topic, key, value)]
+        misplaced = sum(partition_of(key, PARTITIONS) != partition for key in keys)
+        expected = {DEAD: len(records) - len(keys), MISPLACED: misplaced}
+        assert snapshot.counters == {name: count for name, count in expected.items() if count}
+
+    def _positions_agree(self, partition: int, snapshot: Snapshot) -> None:
+        history = self.store.history[partition]
+        assert snapshot.positions == (history[-1] if history else {})
+        for topic, position in snapshot.positions.items():
+            before = [time for offset, time, *_ in self.log[topic, partition] if offset < position]
+            assert snapshot.times[topic] == max(before)
+
+
+class Tally(CommitProtocol):
+    case = TALLY
+
+
+class Join(CommitProtocol):
+    case = JOIN
+
+
+TestTally = Tally.TestCase
+TestJoin = Join.TestCase
+TestTally.settings = TestJoin.settings = settings(stateful_step_count=40, deadline=None)

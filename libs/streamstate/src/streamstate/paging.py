@@ -46,3 +46,7 @@ class Page(msgspec.Struct, frozen=True, rename={"from_": "from"}):
         """The cursor's time, and how many entries of that time came before."""
         time, _, skip = (self.cursor or "0.0").partition(".")
         return int(time), int(skip)
+
+
+EVER = Page(limit=1)
+"""Reads whether there is anything at all."""

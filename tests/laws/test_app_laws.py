@@ -42,6 +42,8 @@ RECORDS: dict[str, st.SearchStrategy[Pair]] = {
     },
     "user-clicks": st.tuples(users, st.integers(0, 3).map(lambda number: b"%d" % number)),
     "user-regions": st.tuples(users, st.none() | st.sampled_from([b"asia", b"europe"])),
+    "open": st.tuples(users, st.none() | st.sampled_from([b"Open", b"Closed"])),
+    "tick": st.tuples(users, st.just(b"")),
 }
 """A strategy of the records of each topic that an app reads; a new topic needs one here."""
 
@@ -130,7 +132,7 @@ class TestEveryApp:
     @given(data=st.data())
     def test_any_cutting_into_batches_gives_the_same_state(self, name: str, data: st.DataObject) -> None:
         app = APPS[name]
-        records = numbered(data.draw(pairs_of(app)))
+        records = numbered(data.draw(pairs_of(app)), lambda: data.draw(st.integers(0, 20)))
         one, cut = folded(app, records), folded(app, records, data.draw(st.lists(st.integers(1, 11))))
         assert answers(cut) == answers(one)
         assert counts(cut) == counts(one)

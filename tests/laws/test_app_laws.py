@@ -12,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import services
+from services.topics import model as kept
+from services.topics.settings import KeptTopic, RangeIndex, WindowIndex
 from streamstate.app import App
 from streamstate.errors import Fenced
 from streamstate.keys import LONG, LONG_MAX, partition_of
+from streamstate.naming import renamed
 from streamstate.processing import RawRecord
 from streamstate.testing import Driver, MemoryStore
 from tests.raw import name_json, plain, play_json
@@ -30,6 +33,7 @@ plays = st.tuples(ids, ids, ids, ids, st.integers(0, 3) | st.integers(0, 2 * 10*
 labels = st.text(max_size=5, alphabet=st.characters(exclude_categories=["Cs"]))
 broken = st.sampled_from([b"", b"{", b"null", b"[]", b'{"userId": "1"}', b"\xff", b'{"id": 0}'])
 
+amounts = st.integers(-5, 5) | st.sampled_from([2**53, -(2**53)])
 users = st.sampled_from([b"amy", b"bob", b"cat"])
 
 RECORDS: dict[str, st.SearchStrategy[Pair]] = {
@@ -44,6 +48,9 @@ RECORDS: dict[str, st.SearchStrategy[Pair]] = {
     "user-regions": st.tuples(users, st.none() | st.sampled_from([b"asia", b"europe"])),
     "open": st.tuples(users, st.none() | st.sampled_from([b"Open", b"Closed"])),
     "tick": st.tuples(users, st.just(b"")),
+    "bookings": st.tuples(ids.map(LONG.encode), st.none() | amounts.map(b'{"amount": %d}'.__mod__)),
+    "words": st.tuples(users, st.none() | labels.map(str.encode)),
+    "blobs": st.tuples(users, st.none() | st.binary(max_size=5)),
 }
 """A strategy of the records of each topic that an app reads; a new topic needs one here."""
 
@@ -54,6 +61,18 @@ KEYS: dict[str, list[str]] = {
 """Keys that the records may name, and some that they do not, by the type of a view's key."""
 
 BAD: st.SearchStrategy[Pair] = st.tuples(ids.map(LONG.encode) | st.just(b"key"), broken)
+
+KEPT = (
+    KeptTopic(topic="words", key="text", value="text", range=RangeIndex(retention_ms=5)),
+    KeptTopic(topic="blobs", key="text", value="bytes", latest=False, range=RangeIndex(retention_ms=7)),
+    KeptTopic(
+        topic="bookings",
+        key="long",
+        value="json",
+        windows=WindowIndex(field="amount", size_ms=4, advance_ms=2, grace_ms=1, retention_ms=6),
+    ),
+)
+"""Every kind of index, with retentions as short as the histories of these tests."""
 
 Records = dict[str, dict[int, list[RawRecord]]]
 """By topic and partition, in offset order."""
@@ -66,7 +85,7 @@ def apps() -> list[App]:
         for found in pkgutil.iter_modules(services.__path__)
         if found.ispkg and importlib.util.find_spec(f"services.{found.name}.model")
     ]
-    return [model.APP for model in models if hasattr(model, "APP")]
+    return [*(model.APP for model in models if hasattr(model, "APP")), renamed(kept.app(KEPT), "kept", {})]
 
 
 APPS = {app.name: app for app in apps()}

@@ -45,4 +45,4 @@ def feed_name(driver: Driver, kind: str, key: int, name: str | None) -> None:
 
 def plain(answer: Any) -> Any:
     """An answer of a view as JSON has it."""
-    return msgspec.to_builtins(answer)
+    return msgspec.json.decode(msgspec.json.encode(answer))

@@ -3,8 +3,8 @@
 import importlib
 import importlib.util
 import pkgutil
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from itertools import count, pairwise
 from typing import Any
 
 import pytest
@@ -12,9 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import services
+from services.topics import model as kept
+from services.topics.settings import KeptTopic, RangeIndex, WindowIndex
 from streamstate.app import App
 from streamstate.errors import Fenced
 from streamstate.keys import LONG, LONG_MAX, partition_of
+from streamstate.naming import renamed
 from streamstate.processing import RawRecord
 from streamstate.testing import Driver, MemoryStore
 from tests.raw import name_json, plain, play_json
@@ -30,6 +33,9 @@ plays = st.tuples(ids, ids, ids, ids, st.integers(0, 3) | st.integers(0, 2 * 10*
 labels = st.text(max_size=5, alphabet=st.characters(exclude_categories=["Cs"]))
 broken = st.sampled_from([b"", b"{", b"null", b"[]", b'{"userId": "1"}', b"\xff", b'{"id": 0}'])
 
+amounts = st.integers(-5, 5) | st.sampled_from([2**53, -(2**53)])
+users = st.sampled_from([b"amy", b"bob", b"cat"])
+
 RECORDS: dict[str, st.SearchStrategy[Pair]] = {
     "listening-events": plays.map(lambda play: (LONG.encode(play[0]), play_json(play))),
     **{
@@ -38,10 +44,35 @@ RECORDS: dict[str, st.SearchStrategy[Pair]] = {
         )
         for topic in ("artists", "albums", "tracks")
     },
+    "user-clicks": st.tuples(users, st.integers(0, 3).map(lambda number: b"%d" % number)),
+    "user-regions": st.tuples(users, st.none() | st.sampled_from([b"asia", b"europe"])),
+    "open": st.tuples(users, st.none() | st.sampled_from([b"Open", b"Closed"])),
+    "tick": st.tuples(users, st.just(b"")),
+    "bookings": st.tuples(ids.map(LONG.encode), st.none() | amounts.map(b'{"amount": %d}'.__mod__)),
+    "words": st.tuples(users, st.none() | labels.map(str.encode)),
+    "blobs": st.tuples(users, st.none() | st.binary(max_size=5)),
 }
 """A strategy of the records of each topic that an app reads; a new topic needs one here."""
 
+KEYS: dict[str, list[str]] = {
+    "long": [*map(str, range(6)), str(LONG_MAX)],
+    "text": ["amy", "bob", "cat", "dan", "asia", "europe", "UNKNOWN"],
+}
+"""Keys that the records may name, and some that they do not, by the type of a view's key."""
+
 BAD: st.SearchStrategy[Pair] = st.tuples(ids.map(LONG.encode) | st.just(b"key"), broken)
+
+KEPT = (
+    KeptTopic(topic="words", key="text", value="text", range=RangeIndex(retention_ms=5)),
+    KeptTopic(topic="blobs", key="text", value="bytes", latest=False, range=RangeIndex(retention_ms=7)),
+    KeptTopic(
+        topic="bookings",
+        key="long",
+        value="json",
+        windows=WindowIndex(field="amount", size_ms=4, advance_ms=2, grace_ms=1, retention_ms=6),
+    ),
+)
+"""Every kind of index, with retentions as short as the histories of these tests."""
 
 Records = dict[str, dict[int, list[RawRecord]]]
 """By topic and partition, in offset order."""
@@ -54,20 +85,24 @@ def apps() -> list[App]:
         for found in pkgutil.iter_modules(services.__path__)
         if found.ispkg and importlib.util.find_spec(f"services.{found.name}.model")
     ]
-    return [model.APP for model in models if hasattr(model, "APP")]
+    return [*(model.APP for model in models if hasattr(model, "APP")), renamed(kept.app(KEPT), "kept", {})]
 
 
 APPS = {app.name: app for app in apps()}
+MERGING = [name for name, app in APPS.items() if app.merges]
 
 
-def numbered(pairs: dict[str, list[Pair]]) -> Records:
-    """Records with partitions and offsets, with gaps as aborted transactions leave them."""
+later = count(1_000).__next__
+
+
+def numbered(pairs: dict[str, list[Pair]], time: Callable[[], int] = later) -> Records:
+    """Records with partitions and offsets, with gaps as aborted transactions leave them, and with times."""
     records: Records = {}
     for topic, some in pairs.items():
         places = records.setdefault(topic, {p: [] for p in range(PARTITIONS)})
         for number, (key, value) in enumerate(some):
             place = places[partition_of(key or b"", PARTITIONS)]
-            place.append((number * 2, 1_000 + number, key, value))
+            place.append((number * 2, time(), key, value))
     return records
 
 
@@ -87,9 +122,12 @@ def folded(app: App, records: Records, cuts: Sequence[int] = ()) -> Driver:
 
 
 def answers(driver: Driver) -> dict[str, Any]:
-    """All views of all keys that the records may name, and one that they do not."""
-    keys = [*range(6), LONG_MAX]
-    return {f"{view.name} {key}": plain(driver.view(view.name, key)) for view in driver.app.views for key in keys}
+    """All views of all keys."""
+    return {
+        f"{view.name} {key}": plain(driver.view(view.name, key))
+        for view in driver.app.views
+        for key in (KEYS[view.key.name] if view.key else [""])
+    }
 
 
 def counts(driver: Driver) -> list[Any]:
@@ -113,7 +151,7 @@ class TestEveryApp:
     @given(data=st.data())
     def test_any_cutting_into_batches_gives_the_same_state(self, name: str, data: st.DataObject) -> None:
         app = APPS[name]
-        records = numbered(data.draw(pairs_of(app)))
+        records = numbered(data.draw(pairs_of(app)), lambda: data.draw(st.integers(0, 20)))
         one, cut = folded(app, records), folded(app, records, data.draw(st.lists(st.integers(1, 11))))
         assert answers(cut) == answers(one)
         assert counts(cut) == counts(one)
@@ -145,6 +183,36 @@ class TestEveryApp:
                     with pytest.raises(Fenced):
                         replaced.feed(partition, {topic: some})
         assert answers(successor) == before
+
+
+def in_order(app: App, records: Records, partition: int) -> list[tuple[str, RawRecord]]:
+    """All records of a partition by the greatest timestamp so far of their topic; ties in the order of the topics."""
+    placed = []
+    for rank, topic in enumerate(app.topics):
+        greatest = 0
+        for raw in records[topic][partition]:
+            greatest = max(greatest, raw[1])
+            placed.append((greatest, rank, topic, raw))
+    return [(topic, raw) for *_, topic, raw in sorted(placed, key=lambda one: one[:2])]
+
+
+@pytest.mark.parametrize("name", MERGING)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_cutting_of_merged_topics_gives_the_same_state(name: str, data: st.DataObject) -> None:
+    app = APPS[name]
+    records = numbered(data.draw(pairs_of(app)), lambda: data.draw(st.integers(0, 9)))
+    whole, cut = Driver(app, MemoryStore(), PARTITIONS), Driver(app, MemoryStore(), PARTITIONS)
+    for partition in range(PARTITIONS):
+        whole.feed(partition, {topic: places[partition] for topic, places in records.items()})
+        ordered = in_order(app, records, partition)
+        edges = data.draw(st.lists(st.integers(1, 23)))
+        for start, end in pairwise([0, *sorted({edge for edge in edges if edge < len(ordered)}), len(ordered)]):
+            some = ordered[start:end]
+            cut.feed(partition, {topic: [raw for of, raw in some if of == topic] for topic in records})
+    assert answers(cut) == answers(whole)
+    assert counts(cut) == counts(whole)
+    assert effects(cut) == effects(whole)
 
 
 @pytest.mark.parametrize("name", COMMUTATIVE)

@@ -18,7 +18,8 @@ def parse(**given: str) -> Page:
 def test_pages_follow_each_other(entries: dict[str, int], limit: int, first: int) -> None:
     store = MemoryStore()
     store.commit(Commit(store.claim(0, "a:1", {}), [Step("t", None, 1)], [Insert("i", "k", entries)]))
-    page, found = parse(**{"from": str(first), "to": "5", "limit": str(limit)}), []
+    page = parse(**{"from": str(first), "to": "5", "limit": str(limit)})
+    found: list[tuple[str, int]] = []
     while True:
         some, cursor = page.cut(store.read({0: [page.read("i:k")]})[0].values[0])
         assert len(some) <= limit

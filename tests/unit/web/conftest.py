@@ -92,7 +92,7 @@ def _above(key: int, values: Sequence[Any], query: Least) -> Tally | None:
     return found if found and found.count >= query.least else None
 
 
-ALL = View("all", "/v1/all", "Everything", None, None, _all_reads, _all_counts, Counts, Least)
+ALL: View[Any] = View("all", "/v1/all", "Everything", None, None, _all_reads, _all_counts, Counts, Least)
 SUM = View("sum", "/v1/sum/<key>", "A word wherever it is counted", None, TEXT, _sum_reads, _sum, Tally)
 ABOVE = View(
     "above", "/v1/above/<key>", "A number that came often", "numbers", LONG, _above_reads, _above, Tally, Least

@@ -176,6 +176,18 @@ class Question:
 
 
 @dataclass(frozen=True)
+class Totals:
+    """A topic of totals, for numbers that only rise: the fields of the state key `key`, summed over all partitions.
+
+    A record's key is the field, its value the total in digits. The last record of a field has its exact total, and none
+    is below one before it, whoever publishes them and whatever was lost: let the topic be compacted.
+    """
+
+    topic: str
+    key: str
+
+
+@dataclass(frozen=True)
 class App:
     """A use case. `name` is its folder, group, Redis prefix and metric label.
 
@@ -186,6 +198,7 @@ class App:
     name: str
     folds: tuple[Fold, ...]
     views: tuple[View[Any], ...] = ()
+    totals: tuple[Totals, ...] = ()
 
     @property
     def sources(self) -> tuple[Source[Any, Any], ...]:

@@ -19,14 +19,14 @@ log = structlog.get_logger()
 SOURCE_HEADER = "streamstate.source"
 TIMEOUT_S = 10.0
 _LEAVE_S = 3.0
-_QUIET = {"log_level": 3}
+QUIET = {"log_level": 3}
 
 
 class Topics:
     """Partition counts from Kafka's metadata, remembered for `ttl` seconds. Safe for threads."""
 
     def __init__(self, bootstrap: str, ttl: float = 60.0, security: Security = OPEN) -> None:
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, **security.client(), **_QUIET})
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, **security.client(), **QUIET})
         self._ttl = ttl
         self._known: dict[str, tuple[float, int]] = {}
 
@@ -76,7 +76,7 @@ def producer(bootstrap: str, security: Security = OPEN) -> Producer:
             # A callback for each record would cost more than producing it.
             "delivery.report.only.error": True,
             **security.client(),
-            **_QUIET,
+            **QUIET,
         }
     )
 
@@ -158,7 +158,7 @@ def original_headers(
             "group.id": "streamstate-dead-letters",
             "enable.auto.commit": False,
             **security.client(),
-            **_QUIET,
+            **QUIET,
         }
     )
     try:
@@ -212,7 +212,7 @@ class Membership:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 **security.client(),
-                **_QUIET,
+                **QUIET,
             }
         )
         self._changed = changed

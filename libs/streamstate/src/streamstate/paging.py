@@ -33,7 +33,7 @@ class Page(msgspec.Struct, frozen=True, rename={"from_": "from"}):
         return Between(key, max(time, self.from_), self.to, self.limit + 1, skip)
 
     def cut(self, entries: Sequence[TimeEntry]) -> tuple[Sequence[TimeEntry], str | None]:
-        """The entries of this page, of those that `read` gave, and the cursor of the next page (None: there is none)."""
+        """The entries of this page, of those that `read` gave, and the next page's cursor (None: there is none)."""
         page = entries[: self.limit]
         if len(entries) == len(page):
             return page, None
@@ -46,3 +46,7 @@ class Page(msgspec.Struct, frozen=True, rename={"from_": "from"}):
         """The cursor's time, and how many entries of that time came before."""
         time, _, skip = (self.cursor or "0.0").partition(".")
         return int(time), int(skip)
+
+
+EVER = Page(limit=1)
+"""Reads whether there is anything at all."""

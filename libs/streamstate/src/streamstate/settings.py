@@ -156,7 +156,7 @@ def load(kind: type[S], prefix: str = PREFIX) -> S:
     try:
         return kind()
     except ValidationError as error:
-        wrong = [f"{prefix}{str(e['loc'][0] if e['loc'] else '*').upper()} ({e['msg']})" for e in error.errors()]
+        wrong = [f"{prefix}{_place(*e['loc'])} ({e['msg']})" for e in error.errors()]
         msg = f"change the environment: {'; '.join(wrong)}"
         raise Misconfigured(msg) from error
     except SettingsError as error:
@@ -164,3 +164,8 @@ def load(kind: type[S], prefix: str = PREFIX) -> S:
         name = f"{prefix}{found[1].upper()}" if found else str(error)
         msg = f"change the environment: {name} (not the JSON that is expected)"
         raise Misconfigured(msg) from error
+
+
+def _place(variable: str | int = "*", *within: str | int) -> str:
+    """A variable, and the place in its JSON."""
+    return ".".join(map(str, (str(variable).upper(), *within)))

@@ -27,6 +27,7 @@ from streamstate.spark.session import session
 from streamstate.spark.status import Status
 from streamstate.spark.task import COLUMNS, Job
 from streamstate.state import Claim, Snapshot
+from streamstate.totals import Publisher
 
 log = structlog.get_logger()
 
@@ -116,6 +117,8 @@ class Stream:
         topics = building or self._app.topics
         checkpoint = self._checkpoint()
         query = self._start(claims, {topic: counts[topic] for topic in topics}, checkpoint)
+        # Whoever holds the first partition publishes for all.
+        publisher = self._publisher() if self._app.totals and 0 in held else None
         self.status.started()
         self._log.info("folding", partitions=sorted(held), topics=topics)
         try:
@@ -127,6 +130,8 @@ class Stream:
                     self._log.warning("the state was emptied; it is built again from Kafka")
                     return
                 self._show(query, snapshots)
+                if publisher:
+                    publisher.publish(max(counts.values()))
                 if building and not self._incomplete_tables(counts):
                     return
         finally:
@@ -190,6 +195,9 @@ class Stream:
         times = {(topic, p): one.at(topic)[1] for p, one in snapshots.items() for topic in topics}
         rows = in_order(batch, topics, times, self._settings.slots)
         rows.mapInArrow(job, "nothing long").write.format("noop").mode("overwrite").save()
+
+    def _publisher(self) -> Publisher:
+        return Publisher(self._app, self._store, self._topics, self._settings.kafka, self._settings.security)
 
     def _counts(self) -> dict[str, int]:
         return {topic: self._topics.partitions(topic) for topic in self._app.topics}

@@ -1,0 +1,1 @@
+"""Clicks per region: a stream of clicks, joined with the table of the users' regions."""

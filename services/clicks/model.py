@@ -1,0 +1,113 @@
+"""Clicks per region: every click counts where its user was at that time."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from streamstate.app import App, Found, Source, Totals, View
+from streamstate.errors import BadRecord
+from streamstate.joins import Joined, left_join
+from streamstate.keys import TEXT
+from streamstate.state import Fields, Merge, Operation, Read
+from streamstate.tables import changelog
+
+USER_CLICKS, USER_REGIONS, CLICKS_PER_REGION = "user-clicks", "user-regions", "clicks-per-region"
+UNKNOWN = "UNKNOWN"
+"""The region of a user of whom none is known."""
+
+REGIONS = "regions"
+"""The state key: the clicks of a partition's users, by region."""
+
+MOST = 2**53
+"""Up to here, numbers are exact in the state."""
+
+
+class Region(msgspec.Struct):
+    """The clicks of a region, of all users who were there."""
+
+    region: str
+    clicks: int
+
+
+class Regions(msgspec.Struct):
+    """All regions by name."""
+
+    regions: list[Region]
+
+
+def decode_clicks(_user: str, value: bytes | None) -> int:
+    """Digits, as Kafka's tools write them; a total that never goes down needs numbers from 0."""
+    if not (value and len(value) <= 16 and value.isdigit() and int(value) <= MOST):
+        msg = f"the value must be a whole number from 0 to 2^53 in digits; found {(value or b'')[:20]!r}"
+        raise BadRecord(msg)
+    return int(value)
+
+
+def decode_region(_user: str, value: bytes) -> str:
+    try:
+        return TEXT.decode(value)
+    except BadRecord as error:
+        msg = f"the region is not the key of a total: {error}"
+        raise BadRecord(msg) from error
+
+
+def fold(records: Sequence[Joined[str]], _found: Found) -> Iterable[Operation]:
+    """Clicks by the region of their user at that time."""
+    clicks: Counter[str] = Counter()
+    for joined in records:
+        if joined.record.topic == USER_CLICKS:
+            clicks[joined.row or UNKNOWN] += joined.record.value
+    if clicks:
+        yield Merge(REGIONS, add=dict(clicks))
+
+
+def reads(_region: str = "") -> Sequence[Read]:
+    """Of every partition: its part of the clicks."""
+    return [Fields(REGIONS)]
+
+
+def regions(partitions: Sequence[Sequence[Any]]) -> Regions:
+    return Regions([Region(*one) for one in sorted(_sum(partitions).items())])
+
+
+def region(name: str, partitions: Sequence[Sequence[Any]]) -> Region | None:
+    clicks = _sum(partitions)
+    return Region(name, clicks[name]) if name in clicks else None
+
+
+def _sum(partitions: Sequence[Sequence[Any]]) -> Counter[str]:
+    clicks: Counter[str] = Counter()
+    for (fields,) in partitions:
+        clicks.update(fields)
+    return clicks
+
+
+APP = App(
+    name="clicks",
+    folds=(left_join(changelog(USER_REGIONS, TEXT, decode_region), Source(USER_CLICKS, TEXT, decode_clicks), fold),),
+    views=(
+        View(
+            name="regions",
+            path="/v1/regions",
+            summary="The clicks of every region",
+            topic=None,
+            key=None,
+            reads=reads,
+            answer=regions,
+            answers=Regions,
+        ),
+        View(
+            name="region",
+            path="/v1/regions/<key>",
+            summary="The clicks of one region",
+            topic=None,
+            key=TEXT,
+            reads=reads,
+            answer=region,
+            answers=Region,
+        ),
+    ),
+    totals=(Totals(CLICKS_PER_REGION, REGIONS),),
+)

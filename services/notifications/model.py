@@ -1,0 +1,130 @@
+"""Who is told what, and how often: a filter, a stream-table join, and hopping windows."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from services.notifications.settings import DAY_MS, GraceSettings
+from streamstate.app import App, Effect, Emit, Found, Source, View
+from streamstate.errors import BadRecord
+from streamstate.joins import Joined, left_join
+from streamstate.keys import TEXT
+from streamstate.paging import EVER, Page
+from streamstate.settings import load
+from streamstate.state import Read
+from streamstate.tables import changelog
+from streamstate.windows import Sample, Update, Windowed, Windows, summaries, timeline
+
+OPEN, TICK = "open", "tick"
+NOTIFICATIONS, NOTIFICATION_WINDOWS = "notifications", "notification-windows"
+STATES = ("Open", CLOSED := "Closed")
+MINUTE_MS = 60_000
+SIZE_MS = 10 * MINUTE_MS
+FAMILY = "windows"
+
+
+class Message(msgspec.Struct, rename="camel"):
+    """What a user is told. `cause` is topic:offset of the record that it is about: with the user, it tells a repeat."""
+
+    user: str
+    about: str
+    timestamp: int
+    cause: str
+
+
+class WindowUpdate(msgspec.Struct, rename="camel"):
+    """How many messages a user got in a window, after one more."""
+
+    user: str
+    window_start: int
+    window_end: int
+    count: int
+
+
+class Window(msgspec.Struct):
+    """The messages from `start` to before `end` (milliseconds since 1970)."""
+
+    start: int
+    end: int
+    count: int
+
+
+class Notified(msgspec.Struct):
+    """Windows in order of time; `next` is the cursor of the next page, null on the last one."""
+
+    user: str
+    windows: list[Window]
+    next: str | None
+
+
+def decode_state(_user: str, value: bytes) -> str:
+    if (state := value.decode()) not in STATES:
+        msg = f"the value must be one of {', '.join(STATES)}; found {state[:20]!r}"
+        raise BadRecord(msg)
+    return state
+
+
+def decode_tick(_user: str, _value: bytes | None) -> None:
+    """A tick says nothing but that it is there."""
+
+
+def fold(records: Sequence[Joined[str]], found: Found, *, windowed: Windowed) -> Iterable[Effect]:
+    """Each record of a user who is closed by then is a message: the closing itself, and every tick after it."""
+    samples: list[Sample] = []
+    for joined in records:
+        record, told = joined.record, joined.row == CLOSED
+        samples.append((record, 1 if told else None))
+        if told:
+            message = Message(record.key, record.topic, record.timestamp, f"{record.topic}:{record.offset}")
+            yield Emit(NOTIFICATIONS, TEXT.encode(record.key), msgspec.json.encode(message), record)
+    updates, operations = windowed.sum_up(samples, found)
+    yield from map(_published, updates)
+    yield from operations
+
+
+def _published(update: Update) -> Emit:
+    key = update.record.key
+    value = WindowUpdate(key, update.summary.start, update.end, update.summary.count)
+    return Emit(NOTIFICATION_WINDOWS, TEXT.encode(key), msgspec.json.encode(value), update.record)
+
+
+def reads(user: str, page: Page) -> Sequence[Read]:
+    return [page.read(timeline(FAMILY, user)), EVER.read(timeline(FAMILY, user))]
+
+
+def notified(user: str, values: Sequence[Any], page: Page) -> Notified | None:
+    """The windows of the page, None for a user who got nothing for as long as windows are kept."""
+    entries, ever = values
+    some, following = page.cut(entries)
+    windows = [Window(one.start, one.start + SIZE_MS, one.count) for one in summaries(some)]
+    return Notified(user, windows, following) if ever else None
+
+
+def app(grace_ms: int) -> App:
+    """The use case with windows that take records for `grace_ms` after their end."""
+    windowed = Windowed(FAMILY, Windows(SIZE_MS, MINUTE_MS, retention=2 * DAY_MS, grace=grace_ms))
+
+    def apply(records: Sequence[Joined[str]], found: Found) -> Iterable[Effect]:
+        return fold(records, found, windowed=windowed)
+
+    return App(
+        name="notifications",
+        folds=(left_join(changelog(OPEN, TEXT, decode_state), Source(TICK, TEXT, decode_tick), apply, windowed.reads),),
+        views=(
+            View(
+                name="notifications",
+                path="/v1/notifications/<key>",
+                summary="How many messages a user got, in windows of ten minutes that start every minute",
+                topic=OPEN,
+                key=TEXT,
+                reads=reads,
+                answer=notified,
+                answers=Notified,
+                query=Page,
+            ),
+        ),
+    )
+
+
+APP = app(load(GraceSettings).grace_ms)

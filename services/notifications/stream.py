@@ -1,0 +1,7 @@
+"""The stream deployment of notifications."""
+
+from services.notifications.model import APP
+from streamstate.spark.main import main
+
+if __name__ == "__main__":
+    main(APP)

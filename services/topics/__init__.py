@@ -1,0 +1,1 @@
+"""Any Kafka topic as a read-only key-value store, by configuration."""

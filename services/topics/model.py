@@ -1,0 +1,139 @@
+"""What is kept of each topic: the last values, histories, windows; and how it is asked for."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from services.topics.answers import History, Latest, NumberWindows, history, windows
+from services.topics.decoding import Kept, decoder
+from services.topics.settings import KeptSettings, KeptTopic
+from streamstate.app import App, Effect, Fold, Found, Record, Source, View
+from streamstate.keys import CODECS, sortable
+from streamstate.paging import EVER, Page
+from streamstate.settings import load
+from streamstate.state import Delete, Forget, Insert, Operation, Put, Read, Value
+from streamstate.windows import Windowed, Windows, clock, timeline
+
+Records = Sequence[Record[Any, Kept]]
+
+
+@dataclass(frozen=True)
+class _Topic:
+    kept: KeptTopic
+
+    @property
+    def windowed(self) -> Windowed | None:
+        index = self.kept.windows
+        if index is None:
+            return None
+        advance = index.advance_ms or index.size_ms
+        return Windowed(self.family("windows"), Windows(index.size_ms, advance, index.retention_ms, index.grace_ms))
+
+    def family(self, index: str) -> str:
+        return f"{self.kept.topic}:{index}"
+
+    def key(self, index: str, key: Any) -> str:
+        return timeline(self.family(index), key)
+
+    def reads(self, records: Records) -> Iterable[Read]:
+        return self.windowed.reads(records) if self.windowed else ()
+
+    def apply(self, records: Records, found: Found) -> Iterator[Effect]:
+        if self.kept.latest:
+            yield from self._latest(records)
+        if self.kept.range and records:
+            yield from self._range(records, found, self.kept.range.retention_ms)
+        if self.windowed and records:
+            samples = [(record, record.value.number) for record in records]
+            yield from self.windowed.sum_up(samples, found)[1]
+
+    def _latest(self, records: Records) -> Iterator[Operation]:
+        for key, last in {record.key: record for record in records}.items():
+            place = self.key("latest", key)
+            if last.value.text is None:
+                yield Delete(place)
+            else:
+                yield Put(place, f"[{last.offset},{last.timestamp},{last.value.text}]")
+
+    def _range(self, records: Records, found: Found, retention: int) -> Iterator[Operation]:
+        histories: defaultdict[Any, dict[str, int]] = defaultdict(dict)
+        for record in records:
+            # The offset keeps equal values apart and orders those of one moment.
+            histories[record.key][f"{sortable(record.offset)} {record.value.text or 'null'}"] = record.timestamp
+        for key, entries in histories.items():
+            yield Insert(self.family("range"), str(key), entries)
+        yield Forget(self.family("range"), max(clock(records, found)) - retention)
+
+    def latest_reads(self, key: Any) -> Sequence[Read]:
+        return [Value(self.key("latest", key))]
+
+    def timeline_reads(self, key: Any, page: Page, *, index: str) -> Sequence[Read]:
+        place = self.key(index, key)
+        return [page.read(place), EVER.read(place)]
+
+
+class _Stored(msgspec.Struct, array_like=True):
+    offset: int
+    timestamp: int
+    value: msgspec.Raw
+
+
+_decode_stored = msgspec.json.Decoder(_Stored).decode
+
+
+def latest(key: Any, values: Sequence[Any]) -> Latest | None:
+    """The last value, None for a key that is unknown or deleted."""
+    (text,) = values
+    if text is None:
+        return None
+    found = _decode_stored(text)
+    return Latest(key, found.value, found.offset, found.timestamp)
+
+
+def ranged(key: Any, values: Sequence[Any], page: Page) -> History | None:
+    """A page of the history, None for a key that has none."""
+    entries, ever = values
+    return history(key, entries, page) if ever else None
+
+
+def summed(key: Any, values: Sequence[Any], page: Page, *, size: int) -> NumberWindows | None:
+    """A page of the windows, None for a key that has none."""
+    entries, ever = values
+    return windows(key, entries, page, size) if ever else None
+
+
+def views(kept: KeptTopic) -> Iterator[View[Any]]:
+    """A view for each index that is kept."""
+    topic, name, path = _Topic(kept), f"topic-{kept.topic}", f"/v1/topics/{kept.topic}/<key>"
+    view = partial(View[Any], topic=kept.topic, key=CODECS[kept.key])
+    if kept.latest:
+        summary = f"The last value of a key of {kept.topic}"
+        yield view(name, path, summary, reads=topic.latest_reads, answer=latest, answers=Latest)
+    if kept.range:
+        summary = f"The history of a key of {kept.topic}, by time"
+        reads = partial(topic.timeline_reads, index="range")
+        name_, path_ = f"{name}-range", f"{path}/range"
+        yield view(name_, path_, summary, reads=reads, answer=ranged, answers=History, query=Page)
+    if kept.windows:
+        summary = f"Count, min, max and sum of {kept.windows.field} of a key of {kept.topic}, in windows"
+        reads, answer = partial(topic.timeline_reads, index="windows"), partial(summed, size=kept.windows.size_ms)
+        name_, path_ = f"{name}-windows", f"{path}/windows"
+        yield view(name_, path_, summary, reads=reads, answer=answer, answers=NumberWindows, query=Page)
+
+
+def fold(kept: KeptTopic) -> Fold:
+    """The fold that keeps one topic."""
+    topic = _Topic(kept)
+    return Fold((Source(kept.topic, CODECS[kept.key], decoder(kept)),), topic.apply, reads=topic.reads)
+
+
+def app(kept: Sequence[KeptTopic]) -> App:
+    """The use case over these topics."""
+    return App("topics", tuple(map(fold, kept)), tuple(view for one in kept for view in views(one)))
+
+
+APP = app(load(KeptSettings).kept)

@@ -1,0 +1,95 @@
+"""Settings of topics: what is kept of which topic."""
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from streamstate.settings import PREFIX
+
+_STRICT = ConfigDict(extra="forbid", frozen=True)
+_YEARS_MS = 10 * 366 * 24 * 3_600_000
+
+
+class RangeIndex(BaseModel):
+    """The records of a key by time."""
+
+    model_config = _STRICT
+
+    retention_ms: int = Field(gt=0, le=_YEARS_MS, description="how long a record is kept, by stream time")
+
+
+class WindowIndex(BaseModel):
+    """Count, least, most and sum of a number, in windows: tumbling, or hopping when `advance_ms` is given."""
+
+    model_config = _STRICT
+
+    field: str = Field(min_length=1, description="member of the JSON value that holds the number")
+    size_ms: int = Field(gt=0, le=_YEARS_MS, description="how long a window is")
+    advance_ms: int = Field(default=0, ge=0, description="from one start to the next, `size_ms` when 0")
+    grace_ms: int = Field(default=0, ge=0, le=_YEARS_MS, description="how long after its end a window takes records")
+    retention_ms: int = Field(
+        gt=0, le=_YEARS_MS, description="how long a window is kept, from its start by stream time"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.advance_ms > self.size_ms or self.size_ms > 1_000 * (self.advance_ms or self.size_ms):
+            msg = "advance_ms must be from a thousandth of size_ms to size_ms"
+            raise ValueError(msg)
+        if self.retention_ms < self.size_ms + self.grace_ms:
+            msg = "retention_ms must be at least size_ms + grace_ms"
+            raise ValueError(msg)
+        return self
+
+
+class KeptTopic(BaseModel):
+    """One topic."""
+
+    model_config = _STRICT
+
+    topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$", description="its name in Kafka")
+    key: Literal["long", "text"] = Field(description="type of its keys")
+    value: Literal["json", "text", "bytes"] = Field(description="type of its values; bytes are answered in base64")
+    latest: bool = Field(default=True, description="whether the last value of each key is kept")
+    range: RangeIndex | None = Field(default=None, description="whether and how long the history of each key is kept")
+    windows: WindowIndex | None = Field(default=None, description="whether and how numbers are summed up in windows")
+
+    @model_validator(mode="after")
+    def _keeps_something(self) -> Self:
+        if not (self.latest or self.range or self.windows):
+            msg = "nothing is kept: set latest, range or windows"
+            raise ValueError(msg)
+        if self.windows and self.value != "json":
+            msg = "windows need values of the type json"
+            raise ValueError(msg)
+        return self
+
+
+EXAMPLE = KeptTopic(
+    topic="bookings",
+    key="long",
+    value="json",
+    range=RangeIndex(retention_ms=7 * 24 * 3_600_000),
+    windows=WindowIndex(field="amount", size_ms=3_600_000, retention_ms=7 * 24 * 3_600_000),
+)
+
+
+class KeptSettings(BaseSettings):
+    """The stream and the API alike: give both the same."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+
+    kept: tuple[KeptTopic, ...] = Field(
+        (EXAMPLE,),
+        min_length=1,
+        description="what is kept of which topics, as JSON (see services/topics); the same for stream and API",
+    )
+
+    @model_validator(mode="after")
+    def _once(self) -> Self:
+        names = [one.topic for one in self.kept]
+        if len(set(names)) < len(names):
+            msg = "a topic is there more than once"
+            raise ValueError(msg)
+        return self

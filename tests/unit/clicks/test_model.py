@@ -1,0 +1,87 @@
+"""Clicks per region, against totals that were counted by hand."""
+
+from typing import Any
+
+import pytest
+
+from services.clicks.model import APP, UNKNOWN, USER_CLICKS, USER_REGIONS
+from streamstate.errors import Misconfigured
+from streamstate.keys import partition_of
+from streamstate.processing import RawRecord
+from streamstate.testing import Driver, MemoryStore
+from tests.raw import plain
+from tests.worked import CLICKS, TOTALS, Line
+
+PARTITIONS = 3
+
+
+def batch(lines: list[Line], partition: int, first: int = 0) -> dict[str, list[RawRecord]]:
+    """The lines of `partition`; offsets from `first`."""
+    found: dict[str, list[RawRecord]] = {USER_REGIONS: [], USER_CLICKS: []}
+    for offset, (time, topic, user, value) in enumerate(lines, first):
+        if partition_of(user.encode(), PARTITIONS) == partition:
+            found[topic].append((offset, time, user.encode(), None if value is None else value.encode()))
+    return found
+
+
+def counted(*batches: list[Line]) -> Driver:
+    driver, first = Driver(APP, MemoryStore(), PARTITIONS), 0
+    for lines in batches:
+        for partition in range(PARTITIONS):
+            driver.feed(partition, batch(lines, partition, first))
+        first += len(lines)
+    return driver
+
+
+def totals(driver: Driver) -> dict[str, int]:
+    return {one["region"]: one["clicks"] for one in plain(driver.view("regions"))["regions"]}
+
+
+def test_the_worked_example_has_the_totals_counted_by_hand() -> None:
+    driver = counted(CLICKS)
+    assert totals(driver) == TOTALS
+    assert list(totals(driver)) == sorted(TOTALS)
+    assert plain(driver.view("region", "europe")) == {"region": "europe", "clicks": 33}
+    assert driver.view("region", "atlantis") is None
+
+
+@pytest.mark.parametrize("cut", range(len(CLICKS)))
+def test_the_totals_are_the_same_wherever_batches_are_cut(cut: int) -> None:
+    assert totals(counted(CLICKS[:cut], CLICKS[cut:])) == TOTALS
+
+
+def test_records_of_a_batch_count_in_order_of_time_however_they_lie() -> None:
+    topics = (USER_CLICKS, USER_REGIONS)
+    assert totals(counted([line for topic in topics for line in CLICKS if line[1] == topic])) == TOTALS
+
+
+def test_a_region_that_comes_late_holds_from_then_on() -> None:
+    clicks: list[Line] = [(5, USER_CLICKS, "amy", "1"), (8, USER_CLICKS, "amy", "2")]
+    late: list[Line] = [(2, USER_REGIONS, "amy", "asia"), (9, USER_CLICKS, "amy", "4")]
+    assert totals(counted(clicks, late)) == {UNKNOWN: 3, "asia": 4}
+    assert totals(counted(clicks + late)) == {"asia": 7}
+
+
+BAD: list[Any] = [None, b"", b"-1", b"+1", b"1.5", b" 1", b"1e3", "\u0661".encode(), b"9007199254740993", b"0" * 17]
+
+
+@pytest.mark.parametrize("value", BAD)
+def test_clicks_that_are_no_number_from_0_are_dead_letters(value: bytes | None) -> None:
+    driver = counted()
+    partition = partition_of(b"amy", PARTITIONS)
+    driver.feed(partition, {USER_CLICKS: [(0, 1, b"amy", value), (1, 1, b"amy", b"2")]})
+    assert totals(driver) == {UNKNOWN: 2}
+    assert [letter.value for letter in driver.dead] == [value]
+
+
+@pytest.mark.parametrize("value", [b"", b"\xff", b"x" * 1025])
+def test_a_region_that_can_be_no_key_is_a_dead_letter(value: bytes) -> None:
+    driver = counted()
+    driver.feed(partition_of(b"amy", PARTITIONS), {USER_REGIONS: [(0, 1, b"amy", value)]})
+    assert [letter.value for letter in driver.dead] == [value]
+
+
+def test_topics_that_are_not_co_partitioned_are_refused_with_the_reason() -> None:
+    APP.require_copartitioned({USER_CLICKS: 4, USER_REGIONS: 4})
+    with pytest.raises(Misconfigured, match="user-regions has 4 and user-clicks has 8 partitions; make them equal"):
+        APP.require_copartitioned({USER_CLICKS: 8, USER_REGIONS: 4})

@@ -1,0 +1,121 @@
+"""Who is told what, and how often."""
+
+import json
+from typing import Any
+
+import pytest
+
+from services.notifications.model import (
+    APP,
+    MINUTE_MS,
+    NOTIFICATION_WINDOWS,
+    NOTIFICATIONS,
+    OPEN,
+    SIZE_MS,
+    TICK,
+    app,
+)
+from streamstate.paging import Page
+from streamstate.processing import RawRecord
+from streamstate.testing import Driver, MemoryStore
+from streamstate.windows import LATE
+from tests.raw import plain
+
+Line = tuple[int, str, str, str | None]
+"""Milliseconds, topic, user, value."""
+
+
+def fed(*lines: Line, driver: Driver | None = None, first: int = 0) -> Driver:
+    """One batch; offsets from `first`."""
+    driver = driver or Driver(APP, MemoryStore())
+    raw: dict[str, list[RawRecord]] = {OPEN: [], TICK: []}
+    for offset, (time, topic, user, value) in enumerate(lines, first):
+        raw[topic].append((offset, time, user.encode(), None if value is None else value.encode()))
+    driver.feed(0, raw)
+    return driver
+
+
+def messages(driver: Driver) -> list[tuple[str, int]]:
+    found = [json.loads(emit.value) for emit in driver.emitted if emit.topic == NOTIFICATIONS]
+    return [(one["about"], one["timestamp"]) for one in found]
+
+
+def windows(driver: Driver, user: str = "amy", **page: Any) -> dict[int, int]:
+    """Counts by start."""
+    found = plain(driver.view("notifications", user, Page(**page)))
+    assert all(one["end"] == one["start"] + SIZE_MS for one in found["windows"])
+    return {one["start"]: one["count"] for one in found["windows"]}
+
+
+def late(driver: Driver) -> int:
+    return driver.store.read({0: []})[0].counters.get(LATE, 0)
+
+
+def test_a_closing_is_a_message_and_an_opening_is_none() -> None:
+    driver = fed(
+        (1, OPEN, "amy", "Open"), (2, OPEN, "amy", "Closed"), (3, OPEN, "amy", "Closed"), (4, OPEN, "bob", "Open")
+    )
+    assert messages(driver) == [("open", 2), ("open", 3)]
+
+
+def test_a_tick_is_a_message_while_the_last_state_is_closed() -> None:
+    lines: list[Line] = [
+        (1, TICK, "amy", ""),
+        (2, OPEN, "amy", "Closed"),
+        (3, TICK, "amy", None),
+        (4, TICK, "bob", "x"),
+        (5, OPEN, "amy", "Open"),
+        (6, TICK, "amy", "x"),
+        (7, OPEN, "amy", "Closed"),
+        (8, OPEN, "amy", None),
+        (9, TICK, "amy", "x"),
+    ]
+    expected = [("open", 2), ("tick", 3), ("open", 7)]
+    assert messages(fed(*lines)) == expected
+    driver = Driver(APP, MemoryStore())
+    for number, line in enumerate(lines):
+        fed(line, driver=driver, first=number)
+    assert messages(driver) == expected
+
+
+def test_a_message_carries_what_tells_a_repeat() -> None:
+    driver = fed((2, OPEN, "amy", "Closed"), (3, TICK, "amy", ""), first=5)
+    first, second = (emit for emit in driver.emitted if emit.topic == NOTIFICATIONS)
+    assert json.loads(first.value) == {"user": "amy", "about": "open", "timestamp": 2, "cause": "open:5"}
+    assert (first.key, first.cause.offset) == (b"amy", 5)
+    assert json.loads(second.value)["cause"] == "tick:6"
+
+
+def test_a_message_counts_in_every_window_that_it_falls_into() -> None:
+    driver = fed((20 * MINUTE_MS + 1, OPEN, "amy", "Closed"), (21 * MINUTE_MS, TICK, "amy", ""))
+    counts = dict.fromkeys(range(12 * MINUTE_MS, 20 * MINUTE_MS + 1, MINUTE_MS), 2)
+    assert windows(driver) == {11 * MINUTE_MS: 1, **counts, 21 * MINUTE_MS: 1}
+    assert windows(driver, from_=20 * MINUTE_MS, to=21 * MINUTE_MS) == {20 * MINUTE_MS: 2}
+    assert driver.view("notifications", "bob") is None
+
+
+def test_every_update_of_a_window_is_published() -> None:
+    driver = fed((0, OPEN, "amy", "Closed"), (MINUTE_MS, TICK, "amy", ""))
+    updates = [json.loads(emit.value) for emit in driver.emitted if emit.topic == NOTIFICATION_WINDOWS]
+    assert updates == [
+        {"user": "amy", "windowStart": start, "windowEnd": start + SIZE_MS, "count": count}
+        for start, count in ((0, 1), (0, 2), (MINUTE_MS, 1))
+    ]
+
+
+@pytest.mark.parametrize(("grace", "counted"), [(0, False), (MINUTE_MS, True)])
+def test_a_message_that_comes_after_the_grace_period_is_not_counted_but_shows(grace: int, counted: bool) -> None:
+    lines: list[Line] = [(5, OPEN, "amy", "Closed"), (SIZE_MS, TICK, "zoe", ""), (6, TICK, "amy", "")]
+    driver = fed(*lines, driver=Driver(app(grace), MemoryStore()))
+    assert messages(driver) == [("open", 5), ("tick", 6)]
+    assert windows(driver) == {0: 2 if counted else 1}
+    assert late(driver) == (0 if counted else 1)
+
+
+@pytest.mark.parametrize("value", [b"", b"open", b"CLOSED", b"\xff", b"Closed "])
+def test_a_state_that_there_is_not_is_a_dead_letter(value: bytes) -> None:
+    driver = fed((1, OPEN, "amy", "Closed"))
+    driver.feed(0, {OPEN: [(1, 2, b"amy", value)]})
+    assert [letter.value for letter in driver.dead] == [value]
+    fed((3, TICK, "amy", ""), driver=driver, first=2)
+    assert messages(driver) == [("open", 1), ("tick", 3)]

@@ -1,0 +1,151 @@
+"""A topic as a key-value store: last values, histories, windows, for each type of value."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from services.topics.model import APP, app
+from services.topics.settings import KeptTopic, RangeIndex, WindowIndex
+from streamstate.keys import CODECS
+from streamstate.paging import Page
+from streamstate.processing import RawRecord
+from streamstate.testing import Driver, MemoryStore
+from streamstate.windows import LATE
+from tests.raw import plain
+
+Line = tuple[int, Any, bytes | None]
+"""Milliseconds, key, value."""
+
+
+def kept(**given: Any) -> KeptTopic:
+    return KeptTopic(**{"topic": "t", "key": "text", "value": "json", **given})
+
+
+def fed(one: KeptTopic, *lines: Line, driver: Driver | None = None) -> Driver:
+    driver = driver or Driver(app([one]), MemoryStore())
+    start = driver.store.read({0: []})[0].positions.get(one.topic, 0)
+    encode = CODECS[one.key].encode
+    raw: list[RawRecord] = [(n, time, encode(key), value) for n, (time, key, value) in enumerate(lines, start)]
+    driver.feed(0, {one.topic: raw})
+    return driver
+
+
+def ask(driver: Driver, view: str, key: Any = "k", **page: Any) -> Any:
+    """The answer, None for a key that is unknown."""
+    found = driver.view(view, key, Page(**page) if view != "topic-t" else None)
+    return None if found is None else plain(found)
+
+
+class TestLatest:
+    def test_the_last_value_has_its_offset_and_timestamp(self) -> None:
+        driver = fed(kept(), (5, "k", b'{"a": 1}'), (3, "k", b' {"a": [2.50, null]} '), (4, "other", b"0"))
+        assert ask(driver, "topic-t") == {"key": "k", "value": {"a": [2.5, None]}, "offset": 1, "timestamp": 3}
+        assert ask(driver, "topic-t", "none") is None
+
+    def test_a_tombstone_deletes(self) -> None:
+        driver = fed(kept(), (1, "k", b"1"), (2, "k", None))
+        assert ask(driver, "topic-t") is None
+        fed(kept(), (3, "k", b"2"), driver=driver)
+        assert ask(driver, "topic-t")["value"] == 2
+
+    def test_a_long_key_is_a_number(self) -> None:
+        driver = fed(kept(key="long"), (1, 7, b"1"))
+        assert ask(driver, "topic-t", 7)["key"] == 7
+
+    @pytest.mark.parametrize(
+        ("kind", "value", "answer"),
+        [
+            ("json", b"12345678901234567890123", 12345678901234567890123),
+            ("json", b"null", None),
+            ("json", '"é\\u0000"'.encode(), "é\0"),
+            ("text", b"", ""),
+            ("text", 'a "b"\n\0 ü'.encode(), 'a "b"\n\0 ü'),
+            ("bytes", b"\xff\0\n", base64.b64encode(b"\xff\0\n").decode()),
+            ("bytes", b"", ""),
+        ],
+    )
+    def test_a_value_comes_back_as_it_was(self, kind: str, value: bytes, answer: Any) -> None:
+        assert ask(fed(kept(value=kind), (1, "k", value)), "topic-t")["value"] == answer
+
+    @pytest.mark.parametrize(("kind", "value"), [("json", b"{"), ("json", b""), ("json", b'"\xff"'), ("text", b"\xff")])
+    def test_a_value_of_another_type_is_a_dead_letter(self, kind: str, value: bytes) -> None:
+        driver = fed(kept(value=kind), (1, "k", b"1"), (2, "k", value))
+        assert [letter.value for letter in driver.dead] == [value]
+        assert ask(driver, "topic-t")["offset"] == 0
+
+
+class TestRange:
+    RANGE = kept(value="text", range=RangeIndex(retention_ms=100))
+
+    def test_the_history_is_in_order_of_time_then_offset(self) -> None:
+        driver = fed(self.RANGE, (30, "k", b"c"), (10, "k", b"a"), (30, "k", b"c"), (20, "k", None), (20, "x", b"x"))
+        records = ask(driver, "topic-t-range")["records"]
+        assert [(one["timestamp"], one["value"], one["offset"]) for one in records] == [
+            (10, "a", 1),
+            (20, None, 3),
+            (30, "c", 0),
+            (30, "c", 2),
+        ]
+
+    def test_from_is_wanted_and_to_is_not(self) -> None:
+        driver = fed(self.RANGE, *((time, "k", b"x") for time in (10, 20, 30)))
+        records = ask(driver, "topic-t-range", from_=10, to=30)["records"]
+        assert [one["timestamp"] for one in records] == [10, 20]
+        assert ask(driver, "topic-t-range", from_=40) == {"key": "k", "records": [], "next": None}
+        assert ask(driver, "topic-t-range", "none") is None
+
+    def test_pages_follow_each_other(self) -> None:
+        driver = fed(self.RANGE, *((time, "k", str(number).encode()) for number, time in enumerate((1, 2, 2, 2, 3))))
+        first = ask(driver, "topic-t-range", limit=2)
+        second = ask(driver, "topic-t-range", limit=2, cursor=first["next"])
+        third = ask(driver, "topic-t-range", limit=2, cursor=second["next"])
+        pages = [[one["value"] for one in page["records"]] for page in (first, second, third)]
+        assert (pages, third["next"]) == ([["0", "1"], ["2", "3"], ["4"]], None)
+
+    def test_what_is_older_than_the_retention_is_forgotten_for_every_key(self) -> None:
+        driver = fed(self.RANGE, (10, "k", b"old"), (60, "k", b"young"), (20, "gone", b"x"))
+        fed(self.RANGE, (150, "other", b"x"), (30, "k", b"too late"), driver=driver)
+        assert [one["value"] for one in ask(driver, "topic-t-range")["records"]] == ["young"]
+        assert ask(driver, "topic-t-range", "gone") is None
+        assert ask(driver, "topic-t", "gone")["value"] == "x"
+
+
+class TestWindows:
+    WINDOWS = kept(latest=False, windows=WindowIndex(field="n", size_ms=10, retention_ms=50, grace_ms=5))
+
+    def test_numbers_are_summed_up_in_windows(self) -> None:
+        lines: list[Line] = [(1, "k", b'{"n": 2}'), (9, "k", b'{"n": -1.5, "m": "x"}'), (10, "k", b'{"n": 1}')]
+        driver = fed(self.WINDOWS, *lines, (5, "k", None))
+        assert ask(driver, "topic-t-windows") == {
+            "key": "k",
+            "windows": [
+                {"start": 0, "end": 10, "count": 2, "min": -1.5, "max": 2, "sum": 0.5},
+                {"start": 10, "end": 20, "count": 1, "min": 1, "max": 1, "sum": 1},
+            ],
+            "next": None,
+        }
+        assert [one["start"] for one in ask(driver, "topic-t-windows", from_=10)["windows"]] == [10]
+
+    def test_a_record_after_the_grace_period_is_counted_as_late_only(self) -> None:
+        driver = fed(self.WINDOWS, (1, "k", b'{"n": 1}'), (14, "x", b'{"n": 1}'), (2, "k", b'{"n": 1}'))
+        fed(self.WINDOWS, (15, "x", b'{"n": 1}'), (3, "k", b'{"n": 1}'), driver=driver)
+        assert [one["count"] for one in ask(driver, "topic-t-windows")["windows"]] == [2]
+        assert driver.store.read({0: []})[0].counters == {LATE: 1}
+
+    @pytest.mark.parametrize(
+        "value",
+        [b"1", b"{}", b'{"n": "1"}', b'{"n": null}', b'{"n": true}', b'{"n": 1e300}', b'{"n": 9007199254740993}'],
+    )
+    def test_a_value_without_the_number_is_a_dead_letter(self, value: bytes) -> None:
+        driver = fed(self.WINDOWS, (1, "k", value))
+        assert [letter.value for letter in driver.dead] == [value]
+        assert "n" in str(driver.dead[0].error)
+
+
+def test_the_default_is_the_worked_example() -> None:
+    assert [view.path for view in APP.views] == [
+        "/v1/topics/bookings/<key>",
+        "/v1/topics/bookings/<key>/range",
+        "/v1/topics/bookings/<key>/windows",
+    ]

@@ -20,9 +20,11 @@ COPY libs/streamstate/src/streamstate streamstate
 RUN python -m streamstate.spark.jars /opt/streamstate/jars
 
 FROM java AS stream
-ARG SERVICE
-ENV SERVICE=$SERVICE
 COPY services services
+# Before ENV: buildah caches ENV by its text, whatever the argument is; a RUN it tells apart.
+ARG SERVICE
+RUN test -e services/$SERVICE/stream.py
+ENV SERVICE=$SERVICE
 USER 10001:10001
 # The process itself is the first of its container, so that it gets the signals.
 CMD ["sh", "-c", "exec python -m services.$SERVICE.stream"]
@@ -36,7 +38,7 @@ COPY services services
 
 FROM web AS api
 ARG SERVICE
-ENV SERVICE=$SERVICE
 RUN own=services/$SERVICE/requirements.txt; [ ! -e $own ] || pip install --no-cache-dir --no-compile --require-hashes -r $own
+ENV SERVICE=$SERVICE
 USER 10001:10001
 CMD ["sh", "-c", "exec python -m gunicorn --config python:streamstate.web.gunicorn_conf --bind 0.0.0.0:8080 services.$SERVICE.api:create\\(\\)"]

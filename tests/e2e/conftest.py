@@ -18,7 +18,7 @@ SMALL: dict[str, Any] = {"resources": {"requests": {"cpu": "20m", "memory": "64M
 
 
 def values_of(service: str, **more: Any) -> dict[str, Any]:
-    stream = {"image": image(f"{service}-stream"), "slots": 1, "driverMemory": "400m", **SMALL}
+    stream = {"image": image(f"{service}-stream"), "slots": 1, "driverMemory": "512m", **SMALL}
     return {"stream": stream, "api": {"image": image(f"{service}-api"), **SMALL}, **more}
 
 

@@ -121,7 +121,7 @@ def test_two_releases_do_not_touch_each_other(deployment: Deployment) -> None:
         "--wait-for-jobs",
     )
     values = values_of("metrics", topics={"listening-events": "listening-events-eu"})
-    values["stream"]["executors"] = {"count": 1, "memory": "400m"}
+    values["stream"]["executors"] = {"count": 1}
     upgrade("metrics-eu", "metrics", values)
     assert "metrics-eu-0-exec-1" in kubectl("get", "pods", "--output", "name")
     deployment.feed(800, "listening-events-eu")

@@ -82,7 +82,7 @@ class Executors(Values):
 
     count: int = Field(default=0, ge=0, description="how many for each instance; slots is then count times cores")
     cores: Count = Field(default=1, description="tasks at a time in each")
-    memory: str = Field(default="512m", description="heap of each")
+    memory: str = Field(default="512m", description="heap of each, at least 512m")
     resources: Resources = Field(
         default=Resources(), description="of each pod; Spark adds the requests for cores and heap"
     )
@@ -93,7 +93,7 @@ class Stream(Values):
 
     image: str = Field(description="image, with its tag or digest", min_length=1)
     slots: Count = Field(default=2, description="tasks at a time", le=64)
-    driver_memory: str = Field(default="1g", description="heap of the driver", pattern="^[0-9]+[mg]$")
+    driver_memory: str = Field(default="1g", description="heap of the driver, at least 512m", pattern="^[0-9]+[mg]$")
     resources: Resources = Field(
         default=Resources(requests={"cpu": "500m", "memory": "1536Mi"}, limits={"memory": "3Gi"}),
         description="heap, Python workers and 256 MiB of files in memory fit in",

@@ -1,5 +1,7 @@
 """Every object of every chart, in every shape that is tried."""
 
+from importlib import import_module
+from inspect import getmembers
 from pathlib import Path
 
 import kubernetes_validate
@@ -85,10 +87,16 @@ def test_objects_find_one_another(objects: list[Object]) -> None:
     assert {one["spec"]["serviceName"] for one in of_kind(objects, "StatefulSet")} <= services
 
 
+def _is_settings(found: object) -> bool:
+    return isinstance(found, type) and issubclass(found, BaseSettings)
+
+
 @pytest.mark.parametrize("chart", [name for name in CHARTS if name != "infra"])
 def test_every_variable_is_a_setting(chart: str) -> None:
     """What the charts say is what the processes read; stream and API share what they agree on, and take their part."""
     kinds: list[type[BaseSettings]] = [GatewaySettings] if chart == "gateway" else [StreamSettings, ApiSettings]
+    if Path(f"services/{chart}/settings.py").exists():
+        kinds += [kind for _, kind in getmembers(import_module(f"services.{chart}.settings"), _is_settings)]
     known = {f"{PREFIX}{name.upper()}" for kind in kinds for name in kind.model_fields}
     for name, path in SHAPES:
         if name == chart:

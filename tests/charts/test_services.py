@@ -118,6 +118,13 @@ def test_the_gateway_may_watch_endpoints_and_nothing_else() -> None:
     }
 
 
+def test_topics_are_what_the_values_say() -> None:
+    kept = [{"topic": "bookings", "key": "long", "value": "json", "range": {"retention_ms": 604_800_000}}]
+    found = environment(render("topics", given={"kept": kept}), "stream")
+    assert json.loads(found["STREAMSTATE_KEPT"]) == kept
+    assert helm("template", "topics", "charts/topics", "--set-json", 'kept=[{"topic": "bookings"}]').returncode != 0
+
+
 def test_recommendations_scale_their_answers_apart_from_their_stream() -> None:
     objects = render("recommendations", given={"api.replicas": 5})
     [stateful], [deployment] = of_kind(objects, "StatefulSet"), of_kind(objects, "Deployment")

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from devkit.lab import SERVICES
 from services.events import KINDS
 from tests.e2e import feed
 from tests.e2e.cluster import FEED, NAMESPACE, eventually, forwarded, get, helm, kubectl, run, send, upgrade
-from tests.e2e.images import GATEWAY, INFRA, SERVICES, build_infra, build_services, image
+from tests.e2e.images import GATEWAY, INFRA, build_infra, build_services, image
 
 # So that much fits on a small machine.
 SMALL: dict[str, Any] = {"resources": {"requests": {"cpu": "20m", "memory": "64Mi"}}}

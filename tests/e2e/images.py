@@ -5,15 +5,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from devkit.charts.skaffold import services
 from devkit.demo import CACHE
 from devkit.kafka import VERSION, fetch
+from devkit.lab import SERVICES
 from streamstate.spark import jars
 from tests.e2e.cluster import run
 
 TAG = "e2e"
 GATEWAY, INFRA = "gateway", "infra"
-SERVICES = services()
 STANDINS = Path("tests/e2e/standins")
 
 

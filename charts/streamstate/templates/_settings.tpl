@@ -28,6 +28,9 @@ STREAMSTATE_TOPICS: {{ .Values.topics | toJson | quote }}
 STREAMSTATE_SERVICES: {{ include "streamstate.watched" . | quote }}
 STREAMSTATE_NAMESPACE: {{ .Release.Namespace }}
 {{- end }}
+{{- with .Values.kept }}
+STREAMSTATE_KEPT: {{ toJson . | quote }}
+{{- end }}
 {{- range $name, $value := .Values.settings }}
 STREAMSTATE_{{ $name }}: {{ $value | quote }}
 {{- end }}

@@ -1,6 +1,6 @@
 """The values of each chart."""
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
@@ -21,6 +21,8 @@ from devkit.charts.parts import (
     Test,
     Values,
 )
+from devkit.lab import SERVICES
+from services.topics.settings import EXAMPLE, KeptTopic
 
 _KAFKA_PORTS, _REDIS_PORTS = [9092, 9093, 9094], [6379, 6380]
 
@@ -65,6 +67,12 @@ class Service(Pods):
         default=Network(egress_ports=[*_KAFKA_PORTS, *_REDIS_PORTS]), description="who is let in and out"
     )
     test: Test = Field(description="what helm test asks, and the answer that is known")
+
+
+class TopicsService(Service):
+    """The service that is what its values say."""
+
+    kept: list[KeptTopic] = Field(default=[EXAMPLE], description="what is kept of which topics, see services/topics")
 
 
 class ReplicatedApi(Api):
@@ -136,25 +144,25 @@ class Infra(Values):
     redis: InfraRedis = Field(default=InfraRedis(), description="one server")
 
 
-def _service(name: str) -> Service:
-    return Service(
-        stream=Stream(image=f"{name}-stream:{VERSION}"),
-        api=Api(image=f"{name}-api:{VERSION}"),
-        test=Test(contains='"service":'),
-    )
+S = TypeVar("S", bound=Service)
 
 
-OWNERS = ("metrics", "names", "topics", "clicks", "notifications")
-RECOMMENDATIONS = "recommendations"
+def _service(name: str, kind: type[S], api: Api | None = None) -> S:
+    image = f"{name}-stream:{VERSION}"
+    api = api or Api(image=f"{name}-api:{VERSION}")
+    return kind(stream=Stream(image=image), api=api, test=Test(contains='"service":'))
+
+
+OWNERS = ("metrics", "names", "clicks", "notifications")
+TOPICS, RECOMMENDATIONS = "topics", "recommendations"
 
 CHARTS: dict[str, Values] = {
-    **{name: _service(name) for name in OWNERS},
-    RECOMMENDATIONS: Replicated(
-        **dict(_service(RECOMMENDATIONS)) | {"api": ReplicatedApi(image=f"{RECOMMENDATIONS}-api:{VERSION}")}
-    ),
+    **{name: _service(name, Service) for name in OWNERS},
+    TOPICS: _service(TOPICS, TopicsService),
+    RECOMMENDATIONS: _service(RECOMMENDATIONS, Replicated, ReplicatedApi(image=f"{RECOMMENDATIONS}-api:{VERSION}")),
     "gateway": Gateway(
         api=Api(image=f"gateway-api:{VERSION}"),
-        services={name: name for name in ("metrics", "names", RECOMMENDATIONS)},
+        services={name: name for name in SERVICES},
     ),
     "infra": Infra(),
 }

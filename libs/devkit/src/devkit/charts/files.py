@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from devkit.charts.charts import CHARTS
 from devkit.charts.parts import Values
@@ -43,4 +44,4 @@ def _lines(values: BaseModel, indent: str) -> Iterator[str]:
             yield f"{indent}{field.serialization_alias}:"
             yield from _lines(value, indent + "  ")
         else:
-            yield f"{indent}{field.serialization_alias}: {json.dumps(value)}"
+            yield f"{indent}{field.serialization_alias}: {json.dumps(to_jsonable_python(value))}"

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from devkit.charts.charts import CHARTS
+from devkit.lab import SERVICES
 
 PATH = Path("skaffold.yaml")
 SCHEMA_VERSION = "v4beta13"
@@ -13,14 +13,9 @@ _HEAD = """# Made by `make docs` from the services that there are.
 """
 
 
-def services() -> list[str]:
-    """The services that are more than a chart: those with a stream."""
-    return [name for name in CHARTS if Path(f"services/{name}/stream.py").exists()]
-
-
 def document() -> dict[str, Any]:
     """The whole of it."""
-    images = [(name, target) for name in services() for target in ("stream", "api")] + [("gateway", "api")]
+    images = [(name, target) for name in SERVICES for target in ("stream", "api")] + [("gateway", "api")]
     return {
         "apiVersion": f"skaffold/{SCHEMA_VERSION}",
         "kind": "Config",
@@ -31,8 +26,8 @@ def document() -> dict[str, Any]:
                 "flags": {"install": ["--wait"], "upgrade": ["--wait"]},
                 "releases": [
                     {"name": "infra", "chartPath": "charts/infra"},
-                    *(_release(name, "stream", "api") for name in services()),
-                    _release("gateway", "api") | {"setValues": {"services": {name: name for name in services()}}},
+                    *(_release(name, "stream", "api") for name in SERVICES),
+                    _release("gateway", "api") | {"setValues": {"services": {name: name for name in SERVICES}}},
                 ],
             }
         },

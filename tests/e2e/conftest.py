@@ -77,16 +77,14 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
         yield Deployment(url, infra)
     for release in helm("list", "--short").split():
         helm("uninstall", release, "--wait")
-    left = kubectl(
-        "get",
-        "all,configmap,role,rolebinding,networkpolicy,pdb",
-        "--output",
-        "name",
-        "--selector",
-        "app.kubernetes.io/part-of=streamstate",
-    )
+    eventually(lambda: left() == [], "nothing of it to be left")
     run("kubectl", "delete", "namespace", NAMESPACE)
-    assert left.split() == []
+
+
+def left() -> list[str]:
+    """What releases left behind."""
+    kinds = "all,configmap,role,rolebinding,networkpolicy,pdb"
+    return kubectl("get", kinds, "--output", "name", "--selector", "app.kubernetes.io/part-of=streamstate").split()
 
 
 class Clock:

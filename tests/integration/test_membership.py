@@ -1,0 +1,62 @@
+"""Who owns what when instances come and go."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from devkit.lab import Lab
+from devkit.topics import EVENTS
+from streamstate.kafka import Membership
+from tests.integration.driving import eventually
+
+GROUP = "members"
+SESSION_MS = 10_000
+
+
+class Member:
+    """An instance, and the partitions that it holds."""
+
+    def __init__(self, lab: Lab, name: str) -> None:
+        self.held: frozenset[int] | None = None
+        self._stopped = False
+        self.membership = Membership(lab.kafka.bootstrap, GROUP, name, SESSION_MS, self._update)
+        self.membership.start(EVENTS)
+
+    def _update(self, held: frozenset[int]) -> None:
+        self.held = held
+
+    def stop(self) -> None:
+        """Leave, once."""
+        if not self._stopped:
+            self.membership.stop()
+        self._stopped = True
+
+
+@pytest.fixture
+def two(lab: Lab) -> Iterator[tuple[Member, Member]]:
+    members = Member(lab, "one"), Member(lab, "two")
+    eventually(lambda: [len(member.held or ()) for member in members] == [4, 4], "each to have its half")
+    yield members
+    for member in members:
+        member.stop()
+
+
+def test_an_instance_that_ends_gracefully_hands_over_before_its_session_is_over(two: tuple[Member, Member]) -> None:
+    one, other = two
+    start = time.monotonic()
+    other.stop()
+    eventually(lambda: one.held == frozenset(range(8)), "the other to have all", SESSION_MS / 1000 - 2)
+    assert time.monotonic() - start < SESSION_MS / 1000
+
+
+def test_an_instance_without_partitions_is_told_so(two: tuple[Member, Member], lab: Lab) -> None:
+    """Else it would never be ready: there may be more instances than partitions."""
+    more = [Member(lab, f"more-{number}") for number in range(7)]
+    try:
+        everyone = [*two, *more]
+        eventually(lambda: all(member.held is not None for member in everyone), "everyone to be told", 60)
+        eventually(lambda: sorted(len(member.held or ()) for member in everyone) == [0, *[1] * 8], "a share each", 60)
+    finally:
+        for member in more:
+            member.stop()

@@ -8,7 +8,7 @@ SKAFFOLD_SCHEMA := .cache/skaffold/v4beta13.json
 HELM := $(or $(shell command -v helm),.cache/go/bin/helm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test nightly charts cluster-test check docs fix bench bench-recommendations
+.PHONY: help demo demo-clean test verify faults nightly charts cluster-test check docs fix bench bench-recommendations
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -21,6 +21,12 @@ demo-clean: ## remove the demo's state (not what was downloaded)
 
 test: $(INSTALLED) redis ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest
+
+verify: $(INSTALLED) ## hold every key of the running demo (or what STREAMSTATE_KAFKA and _REDIS name) against a recount
+	@$(BIN)/python -m services.verify $(SERVICES)
+
+faults: $(INSTALLED) redis ## let everything fail in turn under load, recount after each; writes docs/faults.md (25 minutes at most)
+	@timeout --signal=INT 1500 $(BIN)/python -m pytest -s tests/faults
 
 nightly: $(INSTALLED) ## the model of the commit protocol, 20,000 histories (about 7 minutes)
 	@$(BIN)/python -m pytest tests/laws/test_commit_model.py --hypothesis-profile=nightly

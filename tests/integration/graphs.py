@@ -7,11 +7,11 @@ import urllib3
 
 from devkit.topics import EVENTS
 from services.events import KINDS
+from services.plain import listening_event
 from services.recommendations.live import Live
 from services.recommendations.model import APP
 from streamstate.kafka import Topics
 from streamstate.redis_store import RedisStore, connect
-from tests.integration import recount
 from tests.integration.driving import Driving, eventually
 from tests.serving import sample
 from tests.unit.recommendations.following import edges
@@ -22,7 +22,7 @@ WINDOW = 1_000_000
 def assert_graph_agrees(driving: Driving) -> None:
     """A graph that is loaded now has exactly the topic's plays, and the instances' graphs have as many."""
     expected: dict[str, dict[int, list[int]]] = {kind: defaultdict(list) for kind in KINDS}
-    plays = [event for message in driving.read(EVENTS) if (event := recount.usable(message)) is not None]
+    plays = [event for message in driving.read(EVENTS) if (event := listening_event(message)) is not None]
     for play in plays:
         for kind in KINDS:
             expected[kind][play["userId"]].append(play[f"{kind.removesuffix('s')}Id"])

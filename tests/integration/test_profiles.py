@@ -9,6 +9,7 @@ import urllib3
 
 from devkit.lab import get
 from devkit.topics import ENRICHED, EVENTS, NAMES
+from services.plain import listening_event
 from streamstate.kafka import SOURCE_HEADER
 from tests.integration import recount
 from tests.integration.driving import Driving, eventually, headers
@@ -76,7 +77,7 @@ def test_recent_plays_come_with_names_newest_first(driving: Driving) -> None:
 
 def test_every_usable_event_is_published_with_names(driving: Driving) -> None:
     places = {
-        f"{EVENTS}:{one.partition()}:{one.offset()}" for one in driving.read(EVENTS) if recount.usable(one) is not None
+        f"{EVENTS}:{one.partition()}:{one.offset()}" for one in driving.read(EVENTS) if listening_event(one) is not None
     }
     published = driving.read(ENRICHED)
     assert {headers(one)[SOURCE_HEADER].decode() for one in published} == places

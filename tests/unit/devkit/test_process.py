@@ -48,7 +48,7 @@ def test_a_child_has_a_session_of_its_own(run: Run) -> None:
 
 def test_stop_lets_it_end_by_itself(run: Run) -> None:
     child = run("trap 'echo bye; exit 0' TERM; echo up; while true; do sleep 0.02; done")
-    child.stop()
+    assert child.stop() == 0
     assert not child.alive
     assert child.tail() == "up\nbye"
 
@@ -56,7 +56,7 @@ def test_stop_lets_it_end_by_itself(run: Run) -> None:
 def test_stop_kills_what_does_not_listen(run: Run) -> None:
     child = run(STUBBORN)
     pid = child.pid
-    child.stop(timeout=0.2)
+    assert child.stop(timeout=0.2) is None
     assert gone(pid)
 
 
@@ -129,7 +129,7 @@ def test_a_free_port_passes() -> None:
 
 def test_before_its_start_a_child_has_no_pid(tmp_path: Path) -> None:
     child = Child("Thing", ["true"], tmp_path / "log")
-    child.stop()
+    assert child.stop() is None
     assert not child.alive
     with pytest.raises(DevkitError, match=r"call start\(\) first"):
         _ = child.pid

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from devkit.kafka import Kafka
 from devkit.process import LOCALHOST, Child, free_port, require_free_port
 from devkit.redis import Redis
 from streamstate.kafka import Topics
-from streamstate.settings import PREFIX
+from streamstate.settings import PREFIX, ServiceSettings
 from streamstate.spark import jars
 
 SERVICES = ("metrics", "names", "recommendations")
@@ -54,7 +54,9 @@ class Lab:
         self.addresses = plan.addresses()
         self.url = f"http://{LOCALHOST}:{plan.gateway_port}"
         self.streams = self.host(
-            f"{name}={at}" for name, some in self.addresses.items() for at in (some[:1] if name in ANYWHERE else some)
+            f"{name}-{number}={at}"
+            for name, some in self.addresses.items()
+            for number, at in enumerate(some[:1] if name in ANYWHERE else some)
         )
         self.apis = [
             self._api(service, f"{service}-{number}", at, ADVERTISE=at)
@@ -63,6 +65,11 @@ class Lab:
         ]
         address = f"{LOCALHOST}:{plan.gateway_port}"
         self.gateway = self._api("gateway", "gateway", address, **self._gateway_settings())
+
+    @property
+    def settings(self) -> ServiceSettings:
+        """What the processes of a service are told of the servers."""
+        return ServiceSettings.model_validate({"kafka": self.kafka.bootstrap, "redis": self.redis.url})
 
     @property
     def children(self) -> list[Child]:
@@ -124,14 +131,25 @@ class Lab:
         """Whether every instance of every service is ready."""
         return all(answers(f"http://{at}/readyz") for some in self.addresses.values() for at in some)
 
-    def host(self, instances: Iterable[str]) -> Child:
-        """A process for the streams of `instances`, each a service=host:port."""
-        return Child(
-            "streams",
-            [sys.executable, "-m", "devkit.streams", *instances],
-            self._plan.home / "streams.log",
-            self._environment(JARS=str(self._plan.cache / "spark"), CHECKPOINTS=str(_checkpoints(self._plan))),
-        )
+    @property
+    def checkpoints(self) -> Path:
+        """Where the streams keep Spark's checkpoints, in memory if possible; two labs do not share it."""
+        memory = Path("/dev/shm")  # noqa: S108, a folder of its own is made in it
+        return memory / f"streamstate-{self._plan.kafka_port}" if memory.is_dir() else self._plan.home / "checkpoints"
+
+    def host(self, instances: Iterable[str], name: str = "streams", **settings: str) -> Child:
+        """A process for the streams of `instances`, each a <service>-<number>=host:port; `settings` go on top."""
+        return self._stream(name, ["devkit.streams", *instances], settings)
+
+    def deployment(self, service: str, name: str, topics: Mapping[str, str], **settings: str) -> Child:
+        """A further stream of `service`, called `name`, over other topics."""
+        own = {"NAME": name, "TOPICS": json.dumps(dict(topics))}
+        return self._stream(name, [f"services.{service}.stream"], own | settings)
+
+    def _stream(self, name: str, module: Sequence[str], settings: Mapping[str, str]) -> Child:
+        paths = {"JARS": str(self._plan.cache / "spark"), "CHECKPOINTS": str(self.checkpoints)}
+        argv = [sys.executable, "-m", *module]
+        return Child(name, argv, self._plan.home / f"{name}.log", self._environment(**paths, **settings))
 
     def _api(self, service: str, name: str, address: str, **settings: str) -> Child:
         app = f"services.{service}.api:create()"
@@ -163,9 +181,3 @@ def answers(url: str) -> bool:
         return urllib3.request("GET", url, timeout=5, retries=False).status == 200
     except HTTPError:
         return False
-
-
-def _checkpoints(plan: Plan) -> Path:
-    """In memory where there is such a place; two labs do not share it."""
-    memory = Path("/dev/shm")  # noqa: S108, a folder of its own is made in it
-    return memory / f"streamstate-{plan.kafka_port}" if memory.is_dir() else plan.home / "checkpoints"

@@ -84,13 +84,18 @@ class Child:
                 self._fail(f"is not ready after {timeout:g} s")
             time.sleep(0.05)
 
-    def stop(self, timeout: float = 15.0) -> None:
-        """Ask it to end (SIGTERM), wait up to `timeout` seconds, then kill what is left of its group."""
+    def stop(self, timeout: float = 15.0) -> int | None:
+        """Ask it to end (SIGTERM), wait up to `timeout` seconds, then kill what is left of its group.
+
+        Returns its exit status, None when it had not ended by itself.
+        """
+        status = None
         if self._process is not None:
             self._process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout)
+                status = self._process.wait(timeout)
             self.kill()
+        return status
 
     def kill(self) -> None:
         """End it and its children at once (SIGKILL to its process group)."""

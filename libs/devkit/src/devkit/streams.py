@@ -1,11 +1,10 @@
-"""Several services' streams in one process and one JVM: `python -m devkit.streams metrics=127.0.0.1:8101 names=…`.
+"""Several services' streams in one process and one JVM: `python -m devkit.streams metrics-0=127.0.0.1:8101 names-0=…`.
 
-Each argument is one instance: a service and the address of its API.
+Each argument is one instance, <service>-<number>, and the address of its API.
 """
 
 import importlib
 import sys
-from collections import Counter
 
 from streamstate.app import App
 from streamstate.settings import StreamSettings, load
@@ -13,15 +12,14 @@ from streamstate.spark.runner import Hosted, run
 
 
 def hosted(arguments: list[str]) -> list[Hosted]:
-    """What the arguments name; instances are numbered service by service, so that their names stay over restarts."""
-    numbers: Counter[str] = Counter()
-    found = []
-    for argument in arguments:
-        service, _, address = argument.partition("=")
-        app: App = importlib.import_module(f"services.{service}.model").APP
-        found.append(Hosted(app, f"{service}-{numbers[service]}", address))
-        numbers[service] += 1
-    return found
+    """What the arguments name."""
+    pairs = (argument.split("=") for argument in arguments)
+    return [Hosted(_app(instance.rpartition("-")[0]), instance, address) for instance, address in pairs]
+
+
+def _app(service: str) -> App:
+    app: App = importlib.import_module(f"services.{service}.model").APP
+    return app
 
 
 if __name__ == "__main__":

@@ -55,10 +55,16 @@ class Topics:
         """The partitions of the widest of `topics`: as many as an app over them has."""
         return max(map(self.partitions, topics))
 
+    def begins(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The first offsets that there still are, of (topic, partition)."""
+        return self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # it has no annotations
+
     def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The end offsets of (topic, partition)."""
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # it has no annotations
-        wanted = {TopicPartition(*place): latest for place in places}
+        return self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # it has no annotations
+
+    def _offsets(self, places: Iterable[tuple[str, int]], of: OffsetSpec) -> dict[tuple[str, int], int]:
+        wanted = {TopicPartition(*place): of for place in places}
         answers = self._admin.list_offsets(wanted, request_timeout=TIMEOUT_S)
         return {(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}
 

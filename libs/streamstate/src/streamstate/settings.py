@@ -100,6 +100,10 @@ class StreamSettings(ServiceSettings):
         10_000, ge=6_000, description="milliseconds after which the group gives a silent instance's partitions away"
     )
     redis_timeout_s: float = Field(10.0, gt=0, description="seconds to wait for one answer of Redis")
+    lost_records: Literal["stop", "skip"] = Field(
+        "stop",
+        description="when Kafka has deleted records that were not read yet: stop and say so, or skip and count them",
+    )
     jars: Path = Field(Path("/opt/streamstate/jars"), description="folder of the Kafka source's jars")
     checkpoints: Path = Field(
         Path("/dev/shm/streamstate"),  # noqa: S108, a folder of its own is made in it

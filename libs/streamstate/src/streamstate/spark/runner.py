@@ -6,7 +6,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 from confluent_kafka import KafkaException
@@ -19,6 +19,7 @@ from redis.exceptions import RedisError
 from streamstate.app import App
 from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka import Membership, Topics
+from streamstate.lost import LOST, left_out, refusal
 from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
@@ -145,13 +146,22 @@ class Stream:
         return () if complete else self._app.tables
 
     def _claim(self, held: frozenset[int], counts: dict[str, int]) -> dict[int, Claim]:
-        ends = self._topics.ends((topic, p) for topic, count in counts.items() for p in held if p < count)
-        return {
-            partition: self._store.claim(
-                partition, self._hosted.advertise, {topic: end for (topic, p), end in ends.items() if p == partition}
-            )
+        places = [(topic, p) for topic, count in counts.items() for p in held if p < count]
+        ends, begins = self._topics.ends(places), self._topics.begins(places)
+        claims = {
+            partition: self._store.claim(partition, self._hosted.advertise, _of(ends, partition))
             for partition in sorted(held)
         }
+        for partition, claim in claims.items():
+            if commit := left_out(claim, _of(begins, partition)):
+                if self._settings.lost_records == "stop":
+                    raise refusal(commit)
+                self._store.commit(commit)
+                self._log.error("records were deleted unread", partition=partition, count=commit.counters[LOST])
+                claims[partition] = replace(
+                    claim, positions={**claim.positions, **{s.topic: s.next for s in commit.steps}}
+                )
+        return claims
 
     def _start(self, claims: dict[int, Claim], counts: dict[str, int], checkpoint: str) -> StreamingQuery:
         offsets: dict[str, dict[str, int]] = {}
@@ -223,6 +233,11 @@ class Stream:
 
 
 _EARLIEST = -2
+
+
+def _of(offsets: Mapping[tuple[str, int], int], partition: int) -> dict[str, int]:
+    """Those of `partition`, by topic."""
+    return {topic: offset for (topic, p), offset in offsets.items() if p == partition}
 
 
 def _reason(error: Exception) -> str:

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from streamstate.app import App
 from streamstate.kafka import Topics
+from streamstate.lost import LOST
 from streamstate.metrics import Definition
 from streamstate.processing import DEAD, MISPLACED
 from streamstate.state import Store
@@ -43,12 +44,17 @@ MISPLACED_KEYS = Definition(
     ("service", "partition"),
     "keys that another partitioner than murmur2 placed; set partitioner=murmur2_random in that producer",
 )
+LOST_RECORDS = Definition(
+    "streamstate_lost_records_total",
+    ("service", "partition"),
+    "records that Kafka had deleted before they were read; the state lacks them for good",
+)
 COUNTED = Definition(
     "streamstate_counted_total",
     ("service", "partition", "what"),
     "what the service's folds count, such as records that came too late for their window",
 )
-METRICS = (REQUESTS, SECONDS, FORWARDED, OFFSET, DEAD_LETTERS, MISPLACED_KEYS, COUNTED)
+METRICS = (REQUESTS, SECONDS, FORWARDED, OFFSET, DEAD_LETTERS, MISPLACED_KEYS, LOST_RECORDS, COUNTED)
 
 
 class Telemetry:
@@ -105,13 +111,13 @@ class PartitionCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         service = self._app.name
         offset = GaugeMetricFamily(OFFSET.name, OFFSET.meaning, labels=OFFSET.labels)
-        known = {DEAD: _counter(DEAD_LETTERS), MISPLACED: _counter(MISPLACED_KEYS)}
+        known = {DEAD: _counter(DEAD_LETTERS), MISPLACED: _counter(MISPLACED_KEYS), LOST: _counter(LOST_RECORDS)}
         counted = _counter(COUNTED)
         partitions = range(self._topics.widest(self._app.topics))
         for partition, snapshot in self._store.read({p: [] for p in partitions}).items():
             for topic, position in snapshot.positions.items():
                 offset.add_metric([service, topic, str(partition)], position)
-            for what, count in {DEAD: 0, MISPLACED: 0, **snapshot.counters}.items():
+            for what, count in {**dict.fromkeys(known, 0), **snapshot.counters}.items():
                 if what in known:
                     known[what].add_metric([service, str(partition)], count)
                 else:

@@ -1,0 +1,126 @@
+"""The check of one service: partition by partition, while its stream goes on."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+
+import structlog
+
+from streamstate.errors import StreamStateError
+from streamstate.kafka import Topics
+from streamstate.redis_store import connect
+from streamstate.settings import ServiceSettings
+from streamstate.verify.counting import Counting, Rewound
+from streamstate.verify.derived import Derived, by_header, dead_letters
+from streamstate.verify.log import Log, whole
+from streamstate.verify.recount import Difference, Recounted
+from streamstate.verify.state import State
+from streamstate.verify.tables import Tables
+
+log = structlog.get_logger()
+
+CHUNK = 200
+"""Keys read in one piece: Redis does nothing else meanwhile."""
+
+ATTEMPTS = 5
+TIMEOUT_S = 30.0
+
+
+@dataclass
+class Report:
+    """What was compared of a service, and what is wrong with it."""
+
+    service: str
+    partitions: int
+    records: int = 0
+    keys: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        found = f"{len(self.differences)} differences" if self.differences else "no difference"
+        return f"{self.service}: {self.partitions} partitions, {self.records:,} records, {self.keys:,} keys: {found}"
+
+
+class Check:
+    """Holds every key of one service against its recount; needs memory for one partition at a time."""
+
+    def __init__(self, recounted: Recounted, settings: ServiceSettings) -> None:
+        self._recounted = recounted
+        self._settings = settings
+        self._topics = Topics(settings.kafka, security=settings.security)
+        self._state = State(connect(settings.redis, TIMEOUT_S), recounted.service)
+        self._counts = {topic: self._topics.partitions(topic) for topic in recounted.topics}
+        self._derived = [dead_letters(recounted.service)]
+        if published := recounted.published:
+            self._derived.append(Derived(published.topic, by_header, published.content))
+
+    def run(self) -> Report:
+        """The whole check. Raises `StreamStateError`, or the clients' own errors, when a server cannot be read."""
+        report = Report(self._recounted.service, max(self._counts.values()))
+        with Tables(self._recounted.tables, self._settings, self._topics) as tables:
+            for partition in range(report.partitions):
+                self._insist(partition, tables, report)
+        strays = self._state.strays(report.partitions)
+        report.differences += (Difference(key, "belongs to no partition") for key in strays)
+        for derived in self._derived:
+            records = whole(self._settings.kafka, self._settings.security, self._topics, derived.topic)
+            report.differences += derived.differences(records)
+        return report
+
+    def _insist(self, partition: int, tables: Tables, report: Report) -> None:
+        for _ in range(ATTEMPTS):
+            try:
+                return self._partition(partition, tables, report)
+            except Rewound:
+                log.info("the state went back meanwhile; looking again", partition=partition)
+        msg = f"the state of {self._state.tag(partition)} goes back again and again; look why its server restarts"
+        raise StreamStateError(msg)
+
+    def _partition(self, partition: int, tables: Tables, report: Report) -> None:
+        with ExitStack() as opened:
+            kafka, security = self._settings.kafka, self._settings.security
+            logs = {
+                topic: opened.enter_context(Log(kafka, security, topic, partition))
+                for topic, count in self._counts.items()
+                if partition < count
+            }
+            counting = Counting(self._recounted, partition, self._counts, logs, tables.versions)
+            seen, differences = self._compare_all(partition, counting, tables)
+        for topic, reached in counting.reached.items():
+            for derived, effects in zip(self._derived, (counting.dead, counting.published), strict=False):
+                effects[topic].reach(reached)
+                derived.expected[topic, partition] = effects[topic]
+        report.records += counting.records
+        report.keys += len(seen)
+        report.differences += differences
+
+    def _compare_all(self, partition: int, counting: Counting, tables: Tables) -> tuple[set[str], list[Difference]]:
+        """The keys that were compared, first what is stored, then what else should be, and what is wrong with them."""
+        seen: set[str] = set()
+        differences: list[Difference] = []
+        for keys in _chunks(self._state.keys(partition)):
+            differences += self._compare(partition, keys, counting, tables)
+            seen.update(keys)
+        missing = [key for key in counting.recount.due() if key not in seen]
+        for keys in _chunks(missing):
+            differences += self._compare(partition, keys, counting, tables)
+            seen.update(keys)
+        look = self._state.look(partition, [])
+        counting.advance(look.positions)
+        if reason := counting.wrong_fields(look.held):
+            differences.append(Difference(self._state.tag(partition), reason))
+        return seen, differences
+
+    def _compare(self, partition: int, keys: Sequence[str], counting: Counting, tables: Tables) -> Iterator[Difference]:
+        look = self._state.look(partition, keys)
+        counting.advance(look.positions)
+        tables.catch_up()
+        for key, value in zip(keys, look.values, strict=True):
+            if reason := counting.recount.wrong(key, value):
+                yield Difference(f"{self._state.tag(partition)}:{key}", reason)
+
+
+def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:
+    some = iter(keys)
+    return iter(lambda: list(islice(some, CHUNK)), [])

@@ -1,0 +1,72 @@
+"""The recount of one partition, and what the library itself keeps of it: times, counts, what is sent out."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from confluent_kafka import Message, murmur2
+
+from streamstate.verify.derived import Effects
+from streamstate.verify.log import Log
+from streamstate.verify.recount import Recounted, Versions, unequal
+
+
+class Rewound(Exception):
+    """The state went back while it was looked at: it was emptied, or its server lost something."""
+
+
+class Counting:
+    """The recount of one partition, brought forward to where the state stands."""
+
+    def __init__(
+        self,
+        recounted: Recounted,
+        partition: int,
+        counts: Mapping[str, int],
+        logs: Mapping[str, Log],
+        versions: Versions,
+    ) -> None:
+        self.recount = recounted.make(versions)
+        self.reached = dict.fromkeys(logs, 0)
+        self.records = 0
+        self.dead = {topic: Effects() for topic in logs}
+        self.published = {topic: Effects() for topic in logs}
+        self._recounted = recounted
+        self._partition = partition
+        self._partitions = counts
+        self._logs = logs
+        self._times: dict[str, int] = {}
+        self._counted: Counter[str] = Counter()
+
+    def advance(self, positions: Mapping[str, int]) -> None:
+        """Count the records before `positions`. Raises `Rewound` when more were counted already."""
+        for topic, reader in self._logs.items():
+            position = positions.get(topic, 0)
+            if position < self.reached[topic]:
+                raise Rewound
+            for message in reader.up_to(position):
+                self._add(topic, message)
+            self.reached[topic] = position
+
+    def wrong_fields(self, held: Mapping[str, str]) -> str | None:
+        """What is wrong with the partition's own hash, None when nothing is."""
+        counts = {name: count for name, count in {**self._counted, **self.recount.counts}.items() if count}
+        expected = {f"count:{name}": str(count) for name, count in counts.items()}
+        expected |= {
+            f"time:{topic}": str(self._times.get(topic, 0)) for topic in self._logs if f"offset:{topic}" in held
+        }
+        known = {f"{what}:{topic}" for what in ("offset", "target") for topic in self._logs} | {"owner", "epoch"}
+        found = {name: value for name, value in held.items() if name not in known}
+        return unequal(expected, found)
+
+    def _add(self, topic: str, message: Message) -> None:
+        self.records += 1
+        self._times[topic] = max(self._times.get(topic, 0), message.timestamp()[1])
+        offset = message.offset() or 0
+        if not self.recount.add(message):
+            self._counted["dead_letters"] += 1
+            self.dead[topic].add(offset, (message.value(),))
+            return
+        if murmur2(message.key() or b"", self._partitions[topic]) != self._partition:
+            self._counted["misplaced_keys"] += 1
+        if self._recounted.published:
+            self.published[topic].add(offset, self._recounted.published.caused(message))

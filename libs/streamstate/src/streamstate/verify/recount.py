@@ -1,0 +1,84 @@
+"""The contract of a recount: the state of one partition, counted again by the simplest code there is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import Message
+
+Entries = list[tuple[int, dict[bytes, bytes]]]
+
+Stored = bytes | dict[bytes, bytes] | dict[bytes, float] | Entries
+"""A value as Redis has it: string, hash, sorted set with its scores, stream with its entries' numbers."""
+
+Versions = Mapping[tuple[str, bytes], Collection[bytes | None]]
+"""Every value (None: a tombstone) that a table ever had for a key, by topic and key."""
+
+_SHOWN = 200
+
+
+class Recount(ABC):
+    """One partition of a service, made anew for each check. `counts` are what the folds count apart from dead letters.
+
+    The check calls `add` for every record of the service's topics in offset order, topic by topic, up to what the
+    state holds, then `due` and `wrong`; then `add` again, when the state has moved on.
+    """
+
+    counts: Mapping[str, int] = {}
+
+    @abstractmethod
+    def add(self, message: Message) -> bool:
+        """Count a record; False says that it cannot be used, so that it must be in the dead-letter topic."""
+
+    @abstractmethod
+    def due(self) -> Iterable[str]:
+        """The keys that there must be, without the partition's tag."""
+
+    @abstractmethod
+    def wrong(self, key: str, found: Stored | None) -> str | None:
+        """What is wrong with `found` under `key` (None: no such key), None when nothing is."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A topic that the folds write to: each record that has a content must be there at least once, and no other.
+
+    caused: the content that a record of the service's topics causes in `topic`, None for none.
+    content: the same, read from a record of `topic`; what depends on look-ups is left out of both.
+    """
+
+    topic: str
+    caused: Callable[[Message], Hashable | None]
+    content: Callable[[Message], Hashable]
+
+
+@dataclass(frozen=True)
+class Recounted:
+    """How the state of a service is recounted: `services/<x>/recount.py` has one, called `RECOUNT`.
+
+    topics: those that the service folds.
+    make: a recount of nothing yet; the versions of `tables` that it gets are complete whenever `wrong` is asked.
+    tables: topics of which rows are looked up, in any partition.
+    """
+
+    service: str
+    topics: tuple[str, ...]
+    make: Callable[[Versions], Recount]
+    tables: tuple[str, ...] = ()
+    published: Published | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A place (a Redis key, or topic:partition:offset of a record), and what is wrong there."""
+
+    place: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.reason}"
+
+
+def unequal(expected: object, found: object) -> str | None:
+    """The reason of a `Difference`, of bearable length; None when both are the same."""
+    return None if expected == found else f"expected {str(expected)[:_SHOWN]}, found {str(found)[:_SHOWN]}"

@@ -1,0 +1,69 @@
+"""The log of packed plays, read again."""
+
+import base64
+from collections.abc import Iterable
+
+from confluent_kafka import Message
+
+from services.plain import FIELDS, listening_event
+from services.recommendations.settings import WindowSettings
+from streamstate.settings import load
+from streamstate.verify.recount import Recount, Recounted, Stored, Versions, unequal
+
+KEY = "plays"
+Play = tuple[int, ...]
+
+
+def unpacked(text: bytes) -> tuple[int, list[Play]]:
+    """The stream time in an entry, and its plays. All numbers are little-endian.
+
+    8 bytes of time, the widths of 4 columns in a byte each, then column by column.
+    """
+    raw = base64.b64decode(text, validate=True)
+    time, widths, body = int.from_bytes(raw[:8], "little"), raw[8:12], raw[12:]
+    count = len(body) // sum(widths)
+    columns, at = [], 0
+    for width in widths:
+        columns.append([int.from_bytes(body[i : i + width], "little") for i in range(at, at + count * width, width)])
+        at += count * width
+    return time, list(zip(*columns, strict=True))
+
+
+class Log(Recount):
+    """The plays of a partition, by offset, with the stream time at each."""
+
+    def __init__(self, _versions: Versions) -> None:
+        self._plays: list[tuple[int, int, Play]] = []
+        self._time = 0
+
+    def add(self, message: Message) -> bool:
+        self._time = max(self._time, message.timestamp()[1])
+        event = listening_event(message)
+        if event is not None:
+            play = (event["userId"], *(event[name] for name in FIELDS.values()))
+            self._plays.append((message.offset() or 0, self._time, play))
+        return event is not None
+
+    def due(self) -> Iterable[str]:
+        return [KEY] if self._plays else []
+
+    def wrong(self, key: str, found: Stored | None) -> str | None:
+        """The batches may be of any size, and the first ones may be beyond the window."""
+        if key != KEY or not self._plays:
+            return unequal(None, found)
+        if not isinstance(found, list):
+            return unequal("a log", found)
+        at = len(self._plays)
+        for number, fields in reversed(found):
+            time, plays = unpacked(fields[b"text"])
+            batch = self._plays[max(0, at - len(plays)) : at]
+            if not batch or (number, time, plays) != (batch[-1][0] + 1, batch[0][1], [play for *_, play in batch]):
+                return f"the entry {number} is not a batch of the plays before it"
+            at -= len(plays)
+        oldest = self._plays[-1][0] + 1 - load(WindowSettings).window + 1
+        if found and (found[0][0] < oldest or (at > 0 and self._plays[at - 1][0] + 1 >= oldest)):
+            return f"the window begins at the entry {oldest}, and the log at {found[0][0]}"
+        return unequal("a log", found) if not found else None
+
+
+RECOUNT = Recounted("recommendations", ("listening-events",), Log)

@@ -1,0 +1,62 @@
+"""`make verify`: recounts the topics and holds every stored key of every service against it, while the streams run.
+
+python -m services.verify [service ...]
+
+Settings are those of the streams (`STREAMSTATE_KAFKA`, `STREAMSTATE_REDIS` …). The exit status is 1 when something
+differs, 2 when it cannot be told.
+"""
+
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Iterable, Iterator
+
+from confluent_kafka import KafkaException
+from redis.exceptions import RedisError
+
+import services
+from streamstate.errors import StreamStateError
+from streamstate.settings import ServiceSettings, load
+from streamstate.verify.check import Check, Report
+from streamstate.verify.recount import Recounted
+
+SHOWN = 20
+"""The most differences of a service that are printed one by one."""
+
+
+def recounts() -> dict[str, Recounted]:
+    """How each service that has a `recount.py` is recounted."""
+    names = (found.name for found in pkgutil.iter_modules(services.__path__) if found.ispkg)
+    modules = (f"services.{name}.recount" for name in names)
+    found = [importlib.import_module(module).RECOUNT for module in modules if importlib.util.find_spec(module)]
+    return {recounted.service: recounted for recounted in found}
+
+
+def verify(settings: ServiceSettings, names: Iterable[str] = ()) -> Iterator[Report]:
+    """One service after the other, those in `names` or all. Raises `StreamStateError`, or the clients' own errors."""
+    known = recounts()
+    for name in names or known:
+        if name not in known:
+            msg = f"there is no recount of {name}; there are those of {', '.join(known)}"
+            raise StreamStateError(msg)
+        yield Check(known[name], settings).run()
+
+
+def main(names: list[str]) -> int:
+    """Print what differs. The exit status."""
+    status = 0
+    try:
+        for report in verify(load(ServiceSettings), names):
+            print(report)
+            for difference in report.differences[:SHOWN]:
+                print(f"  {difference}")
+            status = 1 if report.differences else status
+    except (StreamStateError, RedisError, KafkaException) as error:
+        sys.stderr.write(f"verify: {error}\n")
+        return 2
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

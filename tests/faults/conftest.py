@@ -1,0 +1,143 @@
+"""One fleet for the whole suite: two instances of metrics, names, recommendations, the gateway, and users to read."""
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devkit import feed, generator
+from devkit.demo import CACHE
+from devkit.lab import Lab, Plan, answers, get
+from devkit.process import free_port
+from services.verify import verify
+from streamstate.kafka import producer
+from tests.faults import report
+from tests.faults.fleet import OTHERS, Fleet
+from tests.faults.load import READS_PER_S, Reading, Writing, without_names
+from tests.integration.driving import eventually
+
+SEED = int(os.environ.get("SEED", "1"))
+EVENTS, USERS = 20_000, 300
+PAUSE_S = 2.0
+KNOWN = 100
+"""So many users are read."""
+
+
+@dataclass
+class Run:
+    """One fault under load."""
+
+    fleet: Fleet
+    draw: random.Random
+    times: int = 0
+    recovered_s: list[float] = field(default_factory=list)
+
+    def moment(self, most_s: float = PAUSE_S) -> None:
+        """Wait for a random moment."""
+        time.sleep(self.draw.uniform(0.2, most_s))
+
+    def recover(self) -> None:
+        """A fault is over: wait until the states have caught up."""
+        self.times += 1
+        self.recovered_s.append(self.fleet.catch_up())
+
+
+UnderLoad = Callable[..., AbstractContextManager[Run]]
+
+
+@pytest.fixture(scope="session")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    home = tmp_path_factory.mktemp("faults")
+    ports = (free_port(), free_port(), free_port())
+    lab = Lab(Plan(home, Path.cwd() / CACHE, *ports, {"metrics": 3}), say=print)
+    fleet = Fleet(lab)
+    try:
+        lab.start_servers()
+        catalogue = generator.Catalogue.make(SEED, artists=60)
+        out = producer(lab.kafka.bootstrap)
+        feed.send_names(out, generator.names(catalogue))
+        clock = generator.backlog(EVENTS, 86_400_000, lambda: 1_750_000_000_000)
+        feed.send_events(out, islice(generator.events(catalogue, SEED, USERS, clock), EVENTS))
+        fleet.streams[OTHERS].start()
+        for name, api in fleet.apis.items():
+            if not name.startswith("metrics"):
+                api.start()
+        lab.gateway.start()
+        fleet.start("metrics-0", "metrics-1")
+        lab.gateway.wait_until(lambda: answers(f"{lab.url}/readyz"), timeout=60)
+        eventually(lambda: fleet.owned_by("metrics-0", "metrics-1"), "both instances to own partitions", 60)
+        fleet.catch_up()
+        yield fleet
+    finally:
+        fleet.stop()
+        lab.stop()
+
+
+@pytest.fixture(scope="session")
+def known(fleet: Fleet) -> dict[int, Any]:
+    """The profiles of users who play no more."""
+    return {user: without_names(get(f"{fleet.lab.url}/v1/users/{user}/metrics")) for user in range(1, KNOWN + 1)}
+
+
+@pytest.fixture(scope="session")
+def rows() -> Iterator[list[report.Row]]:
+    rows: list[report.Row] = []
+    yield rows
+    print(f"\n{report.keep(rows)}")
+
+
+@pytest.fixture
+def under_load(
+    fleet: Fleet, known: dict[int, Any], rows: list[report.Row], request: pytest.FixtureRequest
+) -> UnderLoad:
+    draw = random.Random(f"{SEED} {request.node.name}")
+
+    @contextmanager
+    def under_load(fault: str, what: str, reads_per_s: float = READS_PER_S) -> Iterator[Run]:
+        """The body's faults under load; then everything is settled, verified, and written down.
+
+        Fails when a key differs or an answer was wrong.
+        """
+        writing = Writing(producer(fleet.lab.kafka.bootstrap), draw)
+        reading = Reading(fleet.lab.url, known, reads_per_s)
+        run = Run(fleet, draw)
+        writing.start()
+        reading.start()
+        try:
+            yield run
+        finally:
+            reading.stop()
+            writing.stop()
+        fleet.catch_up()
+        differences = [found for one in verify(fleet.lab.settings) for found in one.differences]
+        reads = reading.reads
+        row = report.Row(
+            fault,
+            what,
+            run.times,
+            len(differences),
+            reads.count,
+            len(reads.failed),
+            len(reads.bad),
+            reads.longest_s,
+            max(run.recovered_s, default=0.0),
+        )
+        print(row, reads.kinds)
+        rows.append(row)
+        assert [str(found) for found in differences[:5]] == []
+        assert reads.bad[:5] == []
+
+    return under_load
+
+
+@pytest.fixture
+def row(rows: list[report.Row]) -> Callable[[], report.Row]:
+    """What the fault that was just tried did."""
+    return lambda: rows[-1]

@@ -1,0 +1,121 @@
+"""A lab whose instances live and die one by one: each instance of metrics is two processes, its stream and its API."""
+
+import signal
+import time
+from collections.abc import Iterable
+from functools import partial
+
+import psutil
+import urllib3
+from confluent_kafka import KafkaException
+from redis.exceptions import RedisError
+
+from devkit.lab import Lab, answers
+from devkit.process import Child
+from services.verify import recounts
+from streamstate.kafka import Topics
+from streamstate.redis_store import RedisStore, connect
+from tests.integration.driving import eventually
+
+OTHERS = "others"
+SETTLED_S = 90
+
+Ends = dict[str, dict[tuple[str, int], int]]
+"""End offsets by service, topic and partition."""
+
+
+class Fleet:
+    """Streams and APIs by instance, over the lab's servers. `others` hosts the streams of all services but metrics."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        places = {f"{name}-{n}": at for name, some in lab.addresses.items() for n, at in enumerate(some)}
+        self.addresses = {name: at for name, at in places.items() if name.startswith("metrics")}
+        self.streams = {name: lab.host([f"{name}={at}"], f"stream-{name}") for name, at in self.addresses.items()}
+        rest = [f"{name}={at}" for name, at in places.items() if name not in self.addresses]
+        self.streams[OTHERS] = lab.host(rest, "stream-others")
+        self.apis = {api.name: api for api in lab.apis}
+        self._topics = Topics(lab.kafka.bootstrap)
+        self._client = connect(lab.redis.url, 5.0)
+
+    def start(self, *instances: str) -> None:
+        """Start these instances, stream and API, and wait until the APIs answer."""
+        for name in instances:
+            for child in self.of(name):
+                child.start()
+        for name in instances:
+            self.apis[name].wait_until(partial(answers, f"http://{self.addresses[name]}/livez"), 60)
+
+    def of(self, instance: str) -> list[Child]:
+        return [self.streams[instance], self.apis[instance]]
+
+    def stop(self) -> None:
+        for child in (*self.streams.values(), *self.apis.values(), self.lab.gateway):
+            child.kill()
+
+    def owners(self) -> dict[int, str | None]:
+        """The addresses of the owners of the partitions of metrics."""
+        return {p: one.owner for p, one in self.store("metrics").read({p: [] for p in range(8)}).items()}
+
+    def owned_by(self, *instances: str) -> bool:
+        """Whether these instances, and no others, own the partitions of metrics."""
+        return set(self.owners().values()) == {self.addresses[name] for name in instances}
+
+    def plays(self, user: int) -> int:
+        """How many plays of `user` the gateway tells."""
+        answer = urllib3.request("GET", f"{self.lab.url}/v1/users/{user}/metrics", timeout=10)
+        return int(answer.json()["eventCount"]) if answer.status == 200 else 0
+
+    def store(self, service: str) -> RedisStore:
+        return RedisStore(self._client, service)
+
+    def ends(self) -> Ends:
+        """Where the topics of every service end now."""
+        found: Ends = {}
+        for service, recounted in recounts().items():
+            counts = {topic: self._topics.partitions(topic) for topic in recounted.topics}
+            found[service] = self._topics.ends((topic, p) for topic, count in counts.items() for p in range(count))
+        return found
+
+    def reached(self, ends: Ends) -> bool:
+        """Whether every state stands at `ends` or behind them."""
+        for service, places in ends.items():
+            partitions = {partition for _, partition in places}
+            found = self.store(service).read({partition: [] for partition in partitions})
+            if any(found[p].positions.get(topic, 0) < end for (topic, p), end in places.items()):
+                return False
+        return True
+
+    def catch_up(self, seconds: float = SETTLED_S) -> float:
+        """Wait until every state stands where the topics end now; the seconds it took."""
+        started = time.monotonic()
+        ends = self.ends()
+        eventually(lambda: self._reached(ends), "the streams to catch up", seconds)
+        return time.monotonic() - started
+
+    def _reached(self, ends: Ends) -> bool:
+        try:
+            return self.reached(ends)
+        except (RedisError, KafkaException):
+            return False
+
+
+def below(child: Child) -> list[psutil.Process]:
+    """The processes of `child`, itself first."""
+    top = psutil.Process(child.pid)
+    return [top, *top.children(recursive=True)]
+
+
+def parts(child: Child) -> dict[str, list[psutil.Process]]:
+    """Driver, JVM and Python workers of a stream."""
+    driver, *rest = below(child)
+    return {
+        "driver": [driver],
+        "JVM": [process for process in rest if process.name() == "java"],
+        "worker": [process for process in rest if process.ppid() != driver.pid and process.name() != "java"],
+    }
+
+
+def send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        process.send_signal(number)

@@ -1,0 +1,145 @@
+"""Writes and reads that go on while something fails: those who are read play no more, others do."""
+
+import random
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import urllib3
+from confluent_kafka import Producer
+from urllib3.exceptions import HTTPError
+
+from devkit import records
+from devkit.topics import EVENTS
+
+WRITES_PER_S = 1_000
+READS_PER_S = 100
+READERS = 8
+FIRST_MOVING = 1_000_000
+MOVING = 2_000
+BROKEN = 500
+"""One event in so many cannot be used."""
+
+_TICK_S = 0.02
+_BURST_S = 1.0
+
+
+class Writing:
+    """Plays of users who are not read, from a thread of its own, at `WRITES_PER_S`."""
+
+    def __init__(self, out: Producer, draw: random.Random) -> None:
+        self._out = out
+        self._draw = draw
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when Kafka has acknowledged all of them."""
+        self._stop.set()
+        self._thread.join()
+        self._out.flush()
+
+    def _run(self) -> None:
+        sent, started = 0, time.monotonic()
+        while not self._stop.wait(max(0.0, started + sent / WRITES_PER_S - time.monotonic())):
+            for _ in range(int(WRITES_PER_S * _TICK_S)):
+                sent += 1
+                self._send()
+            self._out.poll(0)
+
+    def _send(self) -> None:
+        draw = self._draw.randrange
+        user = FIRST_MOVING + draw(MOVING)
+        key, value = records.event(user, draw(60), draw(200), draw(900), 1_750_000_000_000 + draw(10**9))
+        try:
+            self._out.produce(EVENTS, value if draw(BROKEN) else value[:-1], key)
+        except BufferError:
+            self._out.poll(0.1)
+
+
+@dataclass
+class Reads:
+    """What the readers saw. `failed` are the moments of failures; `bad` tells what was wrong."""
+
+    count: int = 0
+    failed: list[float] = field(default_factory=list)
+    kinds: dict[str, int] = field(default_factory=dict)
+    bad: list[str] = field(default_factory=list)
+
+    @property
+    def longest_s(self) -> float:
+        """Seconds of the longest time with failures, in which none is a second from the next."""
+        longest, start, last = 0.0, 0.0, -_BURST_S
+        for moment in sorted(self.failed):
+            start = moment if moment - last >= _BURST_S else start
+            longest, last = max(longest, moment - start), moment
+        return longest
+
+
+class Reading:
+    """Reads of `expected` (profiles by user, without names) through the gateway, from threads of its own."""
+
+    def __init__(self, url: str, expected: Mapping[int, Any], per_s: float = READS_PER_S) -> None:
+        self.reads = Reads()
+        self._url = url
+        self._expected = expected
+        self._pause_s = READERS / per_s
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(READERS)]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, number: int) -> None:
+        users = sorted(self._expected)
+        pool = urllib3.connection_from_url(self._url, maxsize=1, retries=False, timeout=10)
+        at, due = number, time.monotonic() + number * self._pause_s / READERS
+        while not self._stop.wait(max(0.0, due - time.monotonic())):
+            self._read(pool, users[at % len(users)])
+            at += READERS
+            due = max(due + self._pause_s, time.monotonic() - self._pause_s)
+
+    def _read(self, pool: urllib3.HTTPConnectionPool, user: int) -> None:
+        try:
+            answer = pool.request("GET", f"/v1/users/{user}/metrics")
+            kind, bad = judge(answer, self._expected[user])
+        except HTTPError as error:
+            kind, bad = type(error).__name__, ""
+        with self._lock:
+            self.reads.count += 1
+            if kind:
+                self.reads.failed.append(time.monotonic())
+                self.reads.kinds[kind] = self.reads.kinds.get(kind, 0) + 1
+            if bad:
+                self.reads.bad.append(bad)
+
+
+def judge(answer: urllib3.BaseHTTPResponse, expected: Any) -> tuple[str, str]:
+    """How the read failed, and what is wrong with the answer; empty for a good one."""
+    if answer.status == 200:
+        found = without_names(answer.json())
+        return ("", "") if found == expected else ("", f"expected {expected}, found {found}")
+    problem = answer.headers.get("Content-Type") == "application/problem+json"
+    if answer.status in (503, 504) and problem and (answer.status == 504 or "Retry-After" in answer.headers):
+        return str(answer.status), ""
+    return str(answer.status), f"{answer.status} {answer.data[:200]!r}"
+
+
+def without_names(profile: Any) -> Any:
+    """A profile as the state of metrics alone makes it."""
+    charts = {name: [(one["id"], one["countPlays"]) for one in profile[name]] for name in profile if "topTen" in name}
+    return {
+        name: profile[name] for name in ("userId", "eventCount", "firstListeningEvent", "lastListeningEvent")
+    } | charts

@@ -1,0 +1,53 @@
+"""A proxy between a stream and Redis that loses replies: the request has arrived, and the connection breaks."""
+
+import socket
+import threading
+from typing import Self
+
+from devkit.process import LOCALHOST
+
+
+class Proxy:
+    """Passes bytes on to `target` and back; every `every`th reply is dropped with its connection, none when 0."""
+
+    def __init__(self, target: int, every: int) -> None:
+        self.every = every
+        self.dropped = 0
+        self._target = target
+        self._replies = 0
+        self._server = socket.create_server((LOCALHOST, 0))
+        self.port = int(self._server.getsockname()[1])
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._server.accept()
+            except OSError:
+                return
+            far = socket.create_connection((LOCALHOST, self._target))
+            for pair in ((near, far, False), (far, near, True)):
+                threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, replies: bool) -> None:
+        try:
+            while data := source.recv(65_536):
+                if replies and self._loses():
+                    break
+                target.sendall(data)
+        except OSError:
+            pass
+        for side in (source, target):
+            side.close()
+
+    def _loses(self) -> bool:
+        self._replies += 1
+        lost = self.every > 0 and self._replies % self.every == 0
+        self.dropped += lost
+        return lost

@@ -1,0 +1,77 @@
+"""`make verify` finds nothing where nothing is wrong, and whatever is."""
+
+import threading
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+import pytest
+import redis
+
+from devkit.lab import Lab
+from services.verify import verify
+from streamstate.verify.recount import Difference
+from tests.integration.driving import Driving
+
+
+def differences(lab: Lab, *services: str) -> list[Difference]:
+    reports = list(verify(lab.settings, services))
+    assert all(report.records for report in reports)
+    return [difference for report in reports for difference in report.differences]
+
+
+@pytest.fixture
+def client(driving: Driving) -> Iterator[redis.Redis]:
+    driving.settle()
+    with redis.Redis.from_url(driving.lab.redis.url) as client:
+        yield client
+
+
+def test_nothing_differs_while_the_streams_run(driving: Driving) -> None:
+    sending = threading.Thread(target=lambda: driving.feed(islice(driving.events, 20_000)))
+    sending.start()
+    try:
+        assert differences(driving.lab) == []
+    finally:
+        sending.join()
+
+
+SPOILT: dict[str, tuple[str, Callable[[redis.Redis, bytes], object]]] = {
+    "a count": ("{metrics:*}:user:1", lambda client, key: client.hincrby(key, "count", 1)),
+    "a play": ("{metrics:*}:user:1:artists", lambda client, key: client.zincrby(key, -1, "a1")),
+    "a stray play": ("{metrics:*}:user:1:tracks", lambda client, key: client.zadd(key, {"a0": 0})),
+    "a key that is gone": ("{metrics:*}:user:2:albums", lambda client, key: client.delete(key)),
+    "a counter": ("{metrics:0}", lambda client, key: client.hincrby(key, "count:dead_letters", 1)),
+    "a stream time": ("{metrics:1}", lambda client, key: client.hincrby(key, "time:listening-events", 1)),
+    "a name": ("{names:*}:artists:2", lambda client, key: client.set(key, "another")),
+    "a recent play": ("{names:*}:user:1:recent", lambda client, key: client.zremrangebyrank(key, -1, -1)),
+    "a time of play": (
+        "{names:*}:user:1:recent",
+        lambda client, key: client.zunionstore(key, {key: 2}),
+    ),
+    "a log": (
+        "{recommendations:0}:plays",
+        lambda client, key: client.xtrim(key, client.xlen(key) - 1, approximate=False),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SPOILT)
+def test_what_is_spoilt_is_found(driving: Driving, client: redis.Redis, what: str) -> None:
+    pattern, spoil = SPOILT[what]
+    (key,) = client.scan_iter(match=pattern, count=10_000)
+    before = client.dump(key) or b""
+    spoil(client, key)
+    try:
+        found = differences(driving.lab, pattern[1:].partition(":")[0])
+        assert [difference.place.partition(" ")[0] for difference in found] == [key.decode()]
+    finally:
+        client.restore(key, 0, before, replace=True)
+
+
+@pytest.mark.parametrize("key", ["{metrics:0}:user:77777777", "{metrics:99}:user:1", "{metrics:0}x", "{metrics:5}:é"])
+def test_a_key_that_should_not_be_is_found(driving: Driving, client: redis.Redis, key: str) -> None:
+    client.set(key, "?")
+    try:
+        assert [difference.place for difference in differences(driving.lab, "metrics")] == [key]
+    finally:
+        client.delete(key)

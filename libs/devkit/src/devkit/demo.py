@@ -17,6 +17,14 @@ from streamstate.settings import load
 
 HOME, CACHE = Path(".demo"), Path(".cache")
 FOLDED_S = 300
+CASES = (
+    "/v1/regions",
+    "/v1/notifications/user-1?limit=2",
+    "/v1/topics/bookings/7",
+    "/v1/topics/bookings/7/range?limit=2",
+    "/v1/topics/bookings/7/windows?limit=2",
+)
+"""An answer of each service that is not about music."""
 
 
 class DemoSettings(BaseSettings):
@@ -52,7 +60,7 @@ def main() -> int:
 
 
 def show(lab: Lab, settings: DemoSettings) -> None:
-    """Feed, wait until all is folded, print a profile, and go on feeding unless `once` is set."""
+    """Feed, wait until all is folded, print an answer of each service, and go on feeding unless `once` is set."""
     feed = Feed(lab.kafka.bootstrap, HOME / "fed", settings.lfm)
     feed.load(say)
     say("folding")
@@ -63,6 +71,9 @@ def show(lab: Lab, settings: DemoSettings) -> None:
     say(f"the profile of user {user}, from {lab.url}/v1/users/{user}")
     profile = get(f"{lab.url}/v1/users/{user}")
     sys.stdout.write(json.dumps(profile, indent=2, ensure_ascii=False) + "\n")
+    for path in CASES:
+        say(f"{lab.url}{path}")
+        sys.stdout.write(json.dumps(get(f"{lab.url}{path}"), ensure_ascii=False) + "\n")
     if settings.once:
         return
     say(look_next(lab, user, profile["topTenArtists"][0]["id"]))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from devkit import DevkitError, generator, lfm, topics
+from devkit import DevkitError, cases, generator, lfm, topics
 from devkit.records import Event, Name
 from streamstate.kafka import producer, send_all
 
@@ -17,6 +17,9 @@ USERS = 1_000
 BACKLOG = 30_000
 BACKLOG_MS = 30 * 24 * 3_600_000
 LIVE_PER_S = 200
+CASES = 3_000
+CASES_PER_S = 6
+"""Records for the services that are not about music, past and live."""
 _SLICE = 50_000
 
 
@@ -27,6 +30,7 @@ class Feed:
         self._out = producer(bootstrap)
         self._marker = marker
         self._folder = folder
+        self._cases = cases.records(SEED)
         self._catalogue = generator.Catalogue.make(SEED)
 
     def load(self, say: Callable[[str], None]) -> None:
@@ -43,17 +47,19 @@ class Feed:
         say(f"feeding {source}")
         named = send_names(self._out, lfm.names(self._folder) if self._folder else generator.names(self._catalogue))
         count = send_events(self._out, lfm.events(self._folder) if self._folder else self._past())
+        others = send_all(self._out, itertools.islice(self._cases, CASES))
         self._marker.write_text(source)
-        say(f"fed {named} names and {count} events")
+        say(f"fed {named} names, {count} events, and {others} records for the other services")
 
     def live(self) -> Iterator[int]:
-        """Feed at a steady pace, for as long as it is iterated; gives the number sent, each second.
+        """Feed at a steady pace, for as long as it is iterated; gives the number of events sent, each second.
 
         Files have no live events.
         """
         now_ms = _now_ms
         events = generator.events(self._catalogue, now_ms(), USERS, now_ms)
         while True:
+            send_all(self._out, itertools.islice(self._cases, CASES_PER_S))
             yield send_events(self._out, itertools.islice(events, LIVE_PER_S)) if self._folder is None else 0
             time.sleep(1)
 

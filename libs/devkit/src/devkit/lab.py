@@ -19,7 +19,7 @@ from streamstate.kafka import Topics
 from streamstate.settings import PREFIX, ServiceSettings
 from streamstate.spark import jars
 
-SERVICES = ("metrics", "names", "recommendations")
+SERVICES = ("metrics", "names", "recommendations", "clicks", "notifications", "topics")
 ANYWHERE = ("recommendations",)
 """Services whose instances answer for any key: one stream is enough for all of them."""
 

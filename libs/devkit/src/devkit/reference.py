@@ -2,13 +2,17 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
+from pydantic_core import to_json
 from pydantic_settings import BaseSettings
 
 from devkit.bench.recommendations import BenchSettings
 from devkit.demo import DemoSettings
+from services.notifications.settings import GraceSettings
 from services.recommendations import telemetry
 from services.recommendations.settings import WindowSettings
+from services.topics.settings import KeptSettings
 from streamstate.metrics import Definition
 from streamstate.settings import PREFIX, ApiSettings, GatewaySettings, KafkaSettings, ServiceSettings, StreamSettings
 from streamstate.spark import status
@@ -32,6 +36,10 @@ def text() -> str:
         _settings(ApiSettings, PREFIX),
         "## Settings of recommendations, stream and API\n",
         _settings(WindowSettings, PREFIX),
+        "## Settings of notifications, stream\n",
+        _settings(GraceSettings, PREFIX),
+        "## Settings of topics, stream and API\n",
+        _settings(KeptSettings, PREFIX),
         "## Settings of the gateway\n",
         _settings(GatewaySettings, PREFIX),
         "## Settings of the demo\n",
@@ -49,11 +57,16 @@ def text() -> str:
 
 def _settings(kind: type[BaseSettings], prefix: str) -> str:
     rows = (
-        (f"`{prefix}{name.upper()}`", f"`{field.default}`", field.description or "")
+        (f"`{prefix}{name.upper()}`", f"`{_default(field.default)}`", field.description or "")
         for name, field in kind.model_fields.items()
         if name in kind.__annotations__
     )
     return _table(("variable", "default", "what"), rows)
+
+
+def _default(value: Any) -> Any:
+    """As it would be given: settings in a list are JSON."""
+    return to_json(value, exclude_none=True).decode() if isinstance(value, tuple) else value
 
 
 def _row(metric: Definition) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The Kafka topics of the listening services."""
+"""The Kafka topics of all services."""
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -9,23 +9,34 @@ from devkit import DevkitError
 EVENTS = "listening-events"
 ARTISTS, ALBUMS, TRACKS = NAMES = ("artists", "albums", "tracks")
 ENRICHED = "listening-events-enriched"
-DEAD_LETTERS = ("metrics-dlq", "names-dlq", "recommendations-dlq")
+USER_CLICKS, USER_REGIONS, CLICKS_PER_REGION = "user-clicks", "user-regions", "clicks-per-region"
+OPEN, TICK, NOTIFICATIONS, NOTIFICATION_WINDOWS = "open", "tick", "notifications", "notification-windows"
+BOOKINGS = "bookings"
+DEAD_LETTERS = tuple(
+    f"{service}-dlq" for service in ("metrics", "names", "recommendations", "clicks", "notifications", "topics")
+)
 
+_COMPACT = {"cleanup.policy": "compact"}
 CONFIGS: dict[str, dict[str, str]] = {
     EVENTS: {},
-    **{topic: {"cleanup.policy": "compact"} for topic in NAMES},
+    **dict.fromkeys(NAMES, _COMPACT),
     ENRICHED: {},
+    USER_CLICKS: {},
+    **dict.fromkeys((USER_REGIONS, CLICKS_PER_REGION), _COMPACT),
+    **{topic: {} for topic in (OPEN, TICK, NOTIFICATIONS, NOTIFICATION_WINDOWS, BOOKINGS)},
     **{topic: {} for topic in DEAD_LETTERS},
 }
+PARTITIONS = {BOOKINGS: 9}
+"""Partitions of topics that have a number of their own."""
 
 
 def create(bootstrap: str, partitions: int = 8) -> None:
-    """Create the topics that are missing, with `partitions` partitions each; the others stay as they are.
+    """Create the topics that are missing, with `partitions` unless they have a number of their own; others stay.
 
     Returns when Kafka's metadata shows them. Raises `DevkitError` when Kafka refuses or does not answer.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    new = [NewTopic(topic, partitions, 1, config=config) for topic, config in CONFIGS.items()]
+    new = [NewTopic(topic, PARTITIONS.get(topic, partitions), 1, config=config) for topic, config in CONFIGS.items()]
     for topic, created in admin.create_topics(new, operation_timeout=30.0).items():
         try:
             created.result()

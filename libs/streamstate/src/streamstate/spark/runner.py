@@ -117,9 +117,9 @@ class Stream:
         building = self._incomplete_tables(counts)
         topics = building or self._app.topics
         checkpoint = self._checkpoint()
-        query = self._start(claims, {topic: counts[topic] for topic in topics}, checkpoint)
         # Whoever holds the first partition publishes for all.
         publisher = self._publisher() if self._app.totals and 0 in held else None
+        query = self._start(claims, {topic: counts[topic] for topic in topics}, checkpoint)
         self.status.started()
         self._log.info("folding", partitions=sorted(held), topics=topics)
         try:

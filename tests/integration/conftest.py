@@ -1,4 +1,4 @@
-"""One lab for the whole ring: real Kafka, Redis, Spark; metrics and recommendations twice, names and the gateway."""
+"""One lab for the whole ring: real Kafka, Redis, Spark, all services, some of them in several instances."""
 
 import random
 from collections.abc import Iterator
@@ -17,13 +17,14 @@ from tests.integration.driving import Driving
 EVENTS = 20_000
 SEED = 7
 USERS = 300
+INSTANCES = {"metrics": 2, "recommendations": 2, "clicks": 2, "topics": 3}
 
 
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     home = tmp_path_factory.mktemp("lab")
     ports = (free_port(), free_port(), free_port())
-    lab = Lab(Plan(home, Path.cwd() / CACHE, *ports, {"metrics": 2, "recommendations": 2}), say=lambda _line: None)
+    lab = Lab(Plan(home, Path.cwd() / CACHE, *ports, INSTANCES), say=lambda _line: None)
     try:
         lab.start()
         yield lab

@@ -1,0 +1,243 @@
+"""Clicks, notifications and topics on the real ring: worked examples, lookups, and exact whatever is killed."""
+
+import itertools
+import json
+from collections import defaultdict
+from typing import Any
+
+import pytest
+import redis
+import urllib3
+from confluent_kafka import murmur2
+
+from devkit import topics
+from devkit.lab import get
+from streamstate.kafka import SOURCE_HEADER
+from streamstate.web.processors import PATH
+from tests.integration import recount_cases as recount
+from tests.integration.driving import Driving, eventually, headers
+from tests.serving import sample
+from tests.worked import CLICKS, TOTALS
+
+START_MS = 1_750_000_000_000
+CUSTOMERS = 60
+USERS = 25
+REGIONS = ("africa", "americas", "asia", "europe")
+SERVICES = ("clicks", "notifications", "topics")
+ROUND = 3_000
+clock = itertools.count(START_MS, 731)
+
+
+def produce(driving: Driving, topic: str, key: bytes, value: bytes | None, time: int | None = None) -> None:
+    driving.out.produce(topic, value, key, timestamp=next(clock) if time is None else time)
+
+
+def settle(driving: Driving) -> None:
+    driving.out.flush()
+    eventually(lambda: driving.lab.behind(*SERVICES) == 0, "the three services to catch up", 120)
+
+
+def user(number: int) -> bytes:
+    return f"user-{number}".encode()
+
+
+def change_states(driving: Driving) -> None:
+    """New regions and states, all there before anything else comes, so that any batches give the same."""
+    for number in range(1, USERS):
+        region = driving.draw.choice((*REGIONS, None))
+        state = driving.draw.choice(("Open", "Closed"))
+        produce(driving, topics.USER_REGIONS, user(number), None if region is None else region.encode())
+        produce(driving, topics.OPEN, user(number), state.encode())
+    settle(driving)
+
+
+def feed(driving: Driving, count: int = ROUND) -> None:
+    """Clicks, ticks and bookings, some of them of users without a region or state."""
+    for _ in range(count):
+        produce(driving, topics.USER_CLICKS, user(driving.draw.randint(1, USERS)), b"%d" % driving.draw.randint(0, 9))
+        produce(driving, topics.TICK, user(driving.draw.randint(1, USERS)), b"")
+        booking = json.dumps({"amount": driving.draw.randint(-50, 500)}).encode()
+        produce(driving, topics.BOOKINGS, driving.draw.randint(1, CUSTOMERS).to_bytes(8, "big"), booking)
+        driving.out.poll(0)
+    driving.out.flush()
+
+
+def found_regions(driving: Driving) -> dict[str, int]:
+    return {one["region"]: one["clicks"] for one in driving.get("/v1/regions").json()["regions"]}
+
+
+def published(driving: Driving) -> dict[str, list[int]]:
+    """All totals that were published, by region, in their order."""
+    totals: defaultdict[str, list[int]] = defaultdict(list)
+    for message in driving.read(topics.CLICKS_PER_REGION):
+        region, total = recount.text(message)
+        totals[region].append(int(total or -1))
+    return dict(totals)
+
+
+def assert_totals(driving: Driving, expected: dict[str, int]) -> None:
+    """The answers and the last published totals are `expected`, and no total was published that went down."""
+    assert found_regions(driving) == expected
+    for region, clicks in expected.items():
+        assert driving.get(f"/v1/regions/{region}").json() == {"region": region, "clicks": clicks}
+    eventually(lambda: {region: of[-1] for region, of in published(driving).items()} == expected, "the totals", 10)
+    assert all(of == sorted(of) for of in published(driving).values())
+
+
+def pages(driving: Driving, path: str, member: str, limit: int = 100) -> list[Any]:
+    """All entries of `path`, page by page."""
+    some: list[Any] = []
+    cursor = ""
+    while True:
+        answer = driving.get(f"{path}?limit={limit}{cursor}")
+        assert answer.status == 200, answer.data
+        page = answer.json()
+        some += page[member]
+        if page["next"] is None:
+            return some
+        cursor = f"&cursor={page['next']}"
+
+
+def assert_exact(driving: Driving) -> None:
+    """What the three services say equals a recount of their topics."""
+    assert_totals(driving, recount.clicks(driving.read(topics.USER_REGIONS), driving.read(topics.USER_CLICKS)))
+    assert_notified(driving)
+    histories = recount.bookings(driving.read(topics.BOOKINGS))
+    assert len(histories) == CUSTOMERS
+    for key, history in histories.items():
+        latest = max(history, key=lambda one: one["offset"])
+        assert driving.get(f"/v1/topics/bookings/{key}").json() == {"key": key, **latest}
+        assert pages(driving, f"/v1/topics/bookings/{key}/range", "records") == history
+        assert pages(driving, f"/v1/topics/bookings/{key}/windows", "windows") == recount.hourly(history)
+
+
+def assert_notified(driving: Driving) -> None:
+    sent = recount.notifications(driving.read(topics.OPEN), driving.read(topics.TICK))
+    messages = [json.loads(one.value() or b"") for one in driving.read(topics.NOTIFICATIONS)]
+    assert {(one["user"], one["cause"], one["timestamp"]) for one in messages} == {
+        (one.user, one.cause, one.time) for one in sent
+    }
+    windows = recount.hopping(sent)
+    for name, counts in windows.items():
+        found = pages(driving, f"/v1/notifications/{name}", "windows")
+        assert [(one["start"], one["count"]) for one in found] == sorted(counts.items())
+    updates = [json.loads(one.value() or b"") for one in driving.read(topics.NOTIFICATION_WINDOWS)]
+    last: dict[tuple[str, int], int] = {}
+    for one in updates:
+        place = one["user"], one["windowStart"]
+        last[place] = max(last.get(place, 0), one["count"])
+    assert last == {(name, start): count for name, of in windows.items() for start, count in of.items()}
+
+
+def test_the_worked_example_of_clicks_has_the_totals_counted_by_hand(driving: Driving) -> None:
+    for time, topic, key, value in CLICKS:
+        produce(driving, topic, key.encode(), None if value is None else value.encode(), time)
+        driving.out.flush()
+    settle(driving)
+    assert_totals(driving, TOTALS)
+
+
+def test_each_answer_equals_a_recount(driving: Driving) -> None:
+    change_states(driving)
+    feed(driving)
+    settle(driving)
+    assert_exact(driving)
+
+
+def test_messages_name_their_cause_in_a_header(driving: Driving) -> None:
+    for message in driving.read(topics.NOTIFICATIONS):
+        topic, partition, offset = headers(message)[SOURCE_HEADER].decode().split(":")
+        assert json.loads(message.value() or b"")["cause"] == f"{topic}:{offset}"
+        assert int(partition) == message.partition()
+
+
+def test_a_history_is_read_page_by_page(driving: Driving) -> None:
+    history = recount.bookings(driving.read(topics.BOOKINGS))[1]
+    assert len(history) > 7
+    assert pages(driving, "/v1/topics/bookings/1/range", "records", limit=7) == history
+    first, last = history[0]["timestamp"], history[-1]["timestamp"]
+    found = driving.get(f"/v1/topics/bookings/1/range?from={first + 1}&to={last}").json()["records"]
+    assert found == history[1:-1]
+    assert driving.get("/v1/topics/bookings/1/range?limit=0").status == 400
+
+
+def test_nine_partitions_are_shared_by_three_instances(driving: Driving) -> None:
+    addresses = driving.lab.addresses["topics"]
+    maps = [get(f"{driving.lab.url}/v1/topics/processors"), get(f"http://{addresses[2]}{PATH}")]
+    for found in maps:
+        owned = {f"{one['host']}:{one['port']}": one["partitions"] for one in found["instances"]}
+        assert sorted(owned) == sorted(addresses)
+        assert sorted(map(len, owned.values())) == [3, 3, 3]
+        assert sorted(itertools.chain(*owned.values())) == list(range(9))
+
+
+def owners(driving: Driving) -> dict[int, str]:
+    found = get(f"{driving.lab.url}/v1/topics/processors")["partitions"]
+    return {one["partition"]: one["owner"] for one in found}
+
+
+def test_a_lookup_goes_straight_to_the_instance_that_has_the_key(driving: Driving) -> None:
+    where = owners(driving)
+    for key in range(1, CUSTOMERS + 1):
+        owner = where[murmur2(key.to_bytes(8, "big"), 9)]
+        assert driving.get(f"/v1/topics/bookings/{key}").headers["Served-By"] == owner
+        other = next(one for one in where.values() if one != owner)
+        passed_on = urllib3.request("GET", f"http://{other}/v1/topics/bookings/{key}")
+        assert (passed_on.status, passed_on.headers["Served-By"]) == (200, owner)
+    many = driving.get("/v1/many?" + "&".join(f"topic-bookings={key}" for key in range(1, CUSTOMERS + 2))).json()
+    assert [value is None for value in many["topic-bookings"].values()] == [False] * CUSTOMERS + [True]
+
+
+def test_lookups_go_on_when_an_instance_dies(driving: Driving) -> None:
+    before = [driving.get(f"/v1/topics/bookings/{key}").json() for key in range(1, CUSTOMERS + 1)]
+    victim = next(api for api in driving.lab.apis if api.name == "topics-1")
+    victim.kill()
+    answers = [driving.get(f"/v1/topics/bookings/{key}") for key in range(1, CUSTOMERS + 1)]
+    driving.lab.revive()
+    assert [answer.json() for answer in answers] == before
+    assert "standby" in {answer.headers["Served-By"] for answer in answers}
+
+
+def test_a_record_that_is_too_late_for_its_window_is_counted_as_such(driving: Driving) -> None:
+    produce(driving, topics.OPEN, b"user-late", b"Closed")
+    produce(driving, topics.TICK, b"user-late", b"")
+    settle(driving)
+    counted = late(driving)
+    produce(driving, topics.TICK, b"user-late", b"", START_MS - 86_400_000)
+    settle(driving)
+    assert late(driving) == counted + 1
+    produce(driving, topics.OPEN, b"user-late", b"Open")
+    settle(driving)
+
+
+def late(driving: Driving) -> float:
+    (address,) = driving.lab.addresses["notifications"]
+    lines = "\n".join(driving.lines(f"http://{address}/metrics")) + "\n"
+    name = "streamstate_counted_total"
+    found = [sample(lines, name, what="late_records", partition=str(partition)) for partition in range(8)]
+    return sum(one or 0 for one in found)
+
+
+@pytest.mark.parametrize("part", ["driver", "worker", "jvm"])
+def test_exact_after_kill(driving: Driving, part: str) -> None:
+    """kill -9 while the streams are folding, start again what died, and recount."""
+    change_states(driving)
+    feed(driving)
+    left = driving.draw.randrange(1, 3 * ROUND)
+    eventually(lambda: driving.lab.behind(*SERVICES) <= left, "the folding to be under way")
+    driving.kill(part)
+    feed(driving, 300)
+    if part != "worker":
+        eventually(lambda: not driving.lab.streams.alive, f"the process to end without its {part}")
+    driving.lab.revive()
+    settle(driving)
+    assert_exact(driving)
+
+
+def test_a_state_that_was_emptied_is_built_again_and_no_total_goes_down(driving: Driving) -> None:
+    before = found_regions(driving)
+    redis.Redis(port=driving.lab.redis.port).flushall()
+    eventually(lambda: driving.get("/v1/regions").status == 200, "the state to be built again", 60)
+    settle(driving)
+    assert found_regions(driving) == before
+    assert_exact(driving)

@@ -1,6 +1,7 @@
 """Windows of time, and the numbers of each key summed up in them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Any
@@ -93,23 +94,32 @@ class Windowed:
     def sum_up(self, samples: Sequence[Sample], found: Found) -> tuple[list[Update], list[Operation | Count]]:
         """Each update of a window, in order, and what is to be written. A number that comes too late is counted."""
         records = [record for record, _ in samples]
-        held = _Held(found, self._reads(records))
+        held = {
+            key: {start: _decode(text) for text, start in found.values[r]} for key, r in self._reads(records).items()
+        }
         updates: list[Update] = []
         late = now = 0
         for (record, number), now in zip(samples, clock(records, found), strict=True):
-            starts = self.windows.starts(record.timestamp) if number is not None else ()
+            if number is None:
+                continue
+            starts = self.windows.starts(record.timestamp)
             taking = [start for start in starts if self.windows.takes(start, now)]
             late += len(taking) < len(starts)
-            updates += [self._update(held, record, start, number) for start in taking if number is not None]
-        operations = [Insert(self.family, str(key), texts, instead=True) for key, texts in held.changed(updates)]
+            for start in taking:
+                before = held[record.key].get(start)
+                after = before.add(number) if before else Summary(start, 1, number, number, number)
+                held[record.key][start] = after
+                updates.append(Update(record, start + self.windows.size, after))
         counted = [Count(LATE, late)] if late else []
-        return updates, [*operations, Forget(self.family, now - self.windows.retention), *counted]
+        return updates, [*self._written(updates), Forget(self.family, now - self.windows.retention), *counted]
 
-    def _update(self, held: "_Held", record: Record[Any, Any], start: int, number: Number) -> Update:
-        before = held.windows(record.key).get(start)
-        after = before.add(number) if before else Summary(start, 1, number, number, number)
-        held.windows(record.key)[start] = after
-        return Update(record, start + self.windows.size, after)
+    def _written(self, updates: Iterable[Update]) -> Iterable[Insert]:
+        """The last of each window."""
+        last = {(update.record.key, update.summary.start): update.summary for update in updates}
+        entries: defaultdict[Any, dict[str, int]] = defaultdict(dict)
+        for (key, start), summary in last.items():
+            entries[key][msgspec.json.encode(summary).decode()] = start
+        return [Insert(self.family, str(key), texts, instead=True) for key, texts in entries.items()]
 
     def _reads(self, records: Iterable[Record[Any, Any]]) -> dict[Any, Between]:
         times: dict[Any, tuple[int, int]] = {}
@@ -121,29 +131,6 @@ class Windowed:
     def _between(self, key: Any, first: int, last: int) -> Between:
         start = max(0, first - self.windows.size + 1)
         return Between(timeline(self.family, key), start, last + 1, n=(last - start) // self.windows.advance + 1)
-
-
-class _Held:
-    """The windows of the keys of a batch, as they were and as they become."""
-
-    def __init__(self, found: Found, reads: Mapping[Any, Between]) -> None:
-        self._found = found
-        self._reads = reads
-        self._windows: dict[Any, dict[int, Summary]] = {}
-
-    def windows(self, key: Any) -> dict[int, Summary]:
-        """By start."""
-        if key not in self._windows:
-            self._windows[key] = {start: _decode(text) for text, start in self._found.values[self._reads[key]]}
-        return self._windows[key]
-
-    def changed(self, updates: Iterable[Update]) -> Iterable[tuple[Any, dict[str, int]]]:
-        """The entries of each key that `updates` made."""
-        entries: dict[Any, dict[int, Summary]] = {}
-        for update in updates:
-            entries.setdefault(update.record.key, {})[update.summary.start] = update.summary
-        for key, summaries in entries.items():
-            yield key, {msgspec.json.encode(last).decode(): start for start, last in summaries.items()}
 
 
 def timeline(family: str, key: Any) -> str:

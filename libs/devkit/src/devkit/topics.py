@@ -22,7 +22,9 @@ CONFIGS: dict[str, dict[str, str]] = {
     **dict.fromkeys(NAMES, _COMPACT),
     ENRICHED: {},
     USER_CLICKS: {},
-    **dict.fromkeys((USER_REGIONS, CLICKS_PER_REGION), _COMPACT),
+    # Not compacted: where users were is wanted again when the state is built anew.
+    USER_REGIONS: {},
+    CLICKS_PER_REGION: _COMPACT,
     **{topic: {} for topic in (OPEN, TICK, NOTIFICATIONS, NOTIFICATION_WINDOWS, BOOKINGS)},
     **{topic: {} for topic in DEAD_LETTERS},
 }

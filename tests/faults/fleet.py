@@ -72,8 +72,8 @@ class Fleet:
     def ends(self) -> Ends:
         """Where the topics of every service end now."""
         found: Ends = {}
-        for service, recounted in recounts().items():
-            counts = {topic: self._topics.partitions(topic) for topic in recounted.topics}
+        for service in self.lab.addresses:
+            counts = {topic: self._topics.partitions(topic) for topic in recounts()[service].topics}
             found[service] = self._topics.ends((topic, p) for topic, count in counts.items() for p in range(count))
         return found
 

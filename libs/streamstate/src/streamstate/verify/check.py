@@ -1,13 +1,14 @@
 """The check of one service: partition by partition, while its stream goes on."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
 import structlog
+from confluent_kafka import Message
 
-from streamstate.errors import StreamStateError
+from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka import Topics
 from streamstate.redis_store import connect
 from streamstate.settings import ServiceSettings
@@ -71,9 +72,13 @@ class Check:
         strays = self._state.strays(report.partitions)
         report.differences += (Difference(key, "belongs to no partition") for key in strays)
         for derived in self._derived:
-            records = whole(self._settings.kafka, self._settings.security, self._topics, derived.topic)
-            report.differences += derived.differences(records)
+            report.differences += derived.differences(self._records(derived.topic))
         return report
+
+    def _records(self, topic: str) -> Iterator[Message]:
+        """What `topic` holds; nothing when there is none, since none is needed before the first dead letter."""
+        with suppress(Misconfigured):
+            yield from whole(self._settings.kafka, self._settings.security, self._topics, topic)
 
     def _insist(self, partition: int, counts: Mapping[str, int], tables: Tables, report: Report) -> None:
         for _ in range(ATTEMPTS):

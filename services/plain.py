@@ -18,10 +18,27 @@ def long_key(message: Message) -> int | None:
     return int.from_bytes(key, "big")
 
 
+def text_key(raw: bytes | None) -> str | None:
+    """The text of 1 to 1,024 bytes of UTF-8 in `raw`, None when there is none."""
+    try:
+        return raw.decode() if raw and len(raw) <= 1_024 else None
+    except UnicodeDecodeError:
+        return None
+
+
+def parsed(value: bytes) -> Any:
+    """The JSON in a value. Raises ValueError, or RecursionError when it is too deep."""
+    return json.loads(value.decode(), parse_constant=_refuse)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
 def document(value: bytes | None) -> dict[str, Any] | None:
     """The JSON object in a value, None when there is none."""
     try:
-        found = json.loads((value or b"").decode())
+        found = parsed(value or b"")
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

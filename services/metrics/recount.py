@@ -1,5 +1,6 @@
 """The profiles, counted again."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 
@@ -7,6 +8,8 @@ from confluent_kafka import Message
 
 from services.plain import FIELDS, listening_event, sortable
 from streamstate.verify.recount import Recount, Recounted, Stored, Versions, unequal
+
+_KEY = re.compile(r"user:([0-9]+)(?::(\w+))?")
 
 
 class User:
@@ -48,16 +51,14 @@ class Profiles(Recount):
         return unequal(self._expected(key), found)
 
     def _expected(self, key: str) -> Stored | None:
-        word, number, kind = [*key.split(":"), ""][:3]
-        if word != "user" or not number.isdigit() or key.count(":") > 2:
+        named = _KEY.fullmatch(key)
+        user = self.users.get(int(named[1])) if named else None
+        if named is None or user is None:
             return None
-        user = self.users.get(int(number))
-        if user is None:
-            return None
-        if not kind:
+        if not named[2]:
             fields = {"count": user.count, "first": user.first, "last": user.last}
             return {name.encode(): str(value).encode() for name, value in fields.items()}
-        plays = user.plays.get(kind)
+        plays = user.plays.get(named[2])
         return None if plays is None else {sortable(item).encode(): -float(n) for item, n in plays.items()}
 
 

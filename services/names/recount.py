@@ -11,6 +11,7 @@ from streamstate.verify.recount import Published, Recount, Recounted, Stored, Ve
 
 EVENTS = "listening-events"
 RECENT = 50
+_RECENT = re.compile(r"user:([0-9]+):recent")
 _LONE = re.compile(r"[\ud800-\udfff]")
 """Halves of surrogate pairs, which JSON can write and UTF-8 cannot."""
 
@@ -70,10 +71,10 @@ class Names(Recount):
 
     def wrong(self, key: str, found: Stored | None) -> str | None:
         """The names in recent plays may be of any version, or null: they are those of the moment of the look-up."""
-        word, number, *rest = key.split(":")
-        if word != "user" or rest != ["recent"] or not number.isdigit() or int(number) not in self._recent:
+        user = _RECENT.fullmatch(key)
+        if user is None or int(user[1]) not in self._recent:
             return unequal(self._rows[key].encode() if key in self._rows else None, found)
-        expected = {place: (time, ids) for time, place, ids in self._recent[int(number)]}
+        expected = {place: (time, ids) for time, place, ids in self._recent[int(user[1])]}
         if not isinstance(found, dict):
             return unequal(expected, found)
         plays = {}

@@ -72,8 +72,8 @@ class Fleet:
     def ends(self) -> Ends:
         """Where the topics of every service end now."""
         found: Ends = {}
-        for service, recounted in recounts().items():
-            counts = {topic: self._topics.partitions(topic) for topic in recounted.topics}
+        for service in self.lab.addresses:
+            counts = {topic: self._topics.partitions(topic) for topic in recounts()[service].topics}
             found[service] = self._topics.ends((topic, p) for topic, count in counts.items() for p in range(count))
         return found
 
@@ -89,15 +89,18 @@ class Fleet:
     def catch_up(self, seconds: float = SETTLED_S) -> float:
         """Wait until every state stands where the topics end now; the seconds it took."""
         started = time.monotonic()
-        ends = self.ends()
-        eventually(lambda: self._reached(ends), "the streams to catch up", seconds)
-        return time.monotonic() - started
+        ends: list[Ends] = []
 
-    def _reached(self, ends: Ends) -> bool:
-        try:
-            return self.reached(ends)
-        except (RedisError, KafkaException):
-            return False
+        def caught_up() -> bool:
+            try:
+                ends[:] = ends or [self.ends()]
+                return self.reached(*ends)
+            except (RedisError, KafkaException):
+                # A client has yet to notice that its server is back.
+                return False
+
+        eventually(caught_up, "the streams to catch up", seconds)
+        return time.monotonic() - started
 
 
 def below(child: Child) -> list[psutil.Process]:

@@ -11,6 +11,7 @@ from devkit.process import free_port
 from devkit.redis import Redis
 from tests.faults.conftest import UnderLoad
 from tests.faults.fleet import Fleet
+from tests.faults.losses import kill_losing_a_second
 from tests.faults.proxy import Proxy
 from tests.faults.report import Row
 from tests.integration.driving import eventually
@@ -23,22 +24,11 @@ def client(fleet: Fleet) -> redis.Redis:
     return redis.Redis.from_url(fleet.lab.redis.url)
 
 
-def written(server: Redis) -> tuple[Path, int]:
-    """The file that Redis writes to, and its length now."""
-    file = max((server.log.parent / "appendonlydir").glob("*.incr.aof"))
-    return file, file.stat().st_size
-
-
 def test_f2_redis_is_killed_and_its_last_second_lost(under_load: UnderLoad, fleet: Fleet) -> None:
     with under_load("F2", "kill -9 of Redis, with a part of what it wrote in its last second lost") as run:
         for _ in range(6):
             run.moment()
-            file, kept = written(fleet.lab.redis)
-            time.sleep(1)
-            fleet.lab.redis.kill()
-            length = run.draw.randint(kept, file.stat().st_size)
-            with file.open("r+b") as aof:
-                aof.truncate(length)
+            kill_losing_a_second(fleet.lab.redis, run.draw)
             fleet.lab.redis.start()
             run.recover()
     assert max(run.recovered_s) <= BACK_S

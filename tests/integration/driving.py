@@ -14,7 +14,9 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from devkit.feed import send_events
 from devkit.lab import Lab
 from devkit.records import Event
+from services.verify import verify
 from streamstate.kafka import Topics
+from streamstate.verify.recount import Difference
 
 SETTLED_S = 120
 
@@ -45,6 +47,12 @@ class Driving:
     def read(self, topic: str) -> list[Message]:
         """Every record of `topic`, partition by partition."""
         return read(self.lab.kafka.bootstrap, topic)
+
+    def differences(self, *services: str) -> list[Difference]:
+        """What `make verify` finds in `services`, all when none is named."""
+        reports = list(verify(self.lab.settings, services))
+        assert all(report.records for report in reports if report.service in self.lab.addresses)
+        return [difference for report in reports for difference in report.differences]
 
     def kill(self, part: str) -> None:
         """kill -9 the driver, the JVM or a Python worker of the streams, at once."""

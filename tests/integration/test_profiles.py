@@ -128,4 +128,5 @@ def test_exact_after_kill(driving: Driving, part: str, time: int) -> None:
     driving.lab.revive()
     driving.settle()
     assert_recount_agrees(driving)
+    assert driving.differences() == []
     assert_graph_agrees(driving)

@@ -7,16 +7,7 @@ from itertools import islice
 import pytest
 import redis
 
-from devkit.lab import Lab
-from services.verify import verify
-from streamstate.verify.recount import Difference
 from tests.integration.driving import Driving
-
-
-def differences(lab: Lab, *services: str) -> list[Difference]:
-    reports = list(verify(lab.settings, services))
-    assert all(report.records for report in reports)
-    return [difference for report in reports for difference in report.differences]
 
 
 @pytest.fixture
@@ -30,7 +21,7 @@ def test_nothing_differs_while_the_streams_run(driving: Driving) -> None:
     sending = threading.Thread(target=lambda: driving.feed(islice(driving.events, 20_000)))
     sending.start()
     try:
-        assert differences(driving.lab) == []
+        assert driving.differences() == []
     finally:
         sending.join()
 
@@ -62,7 +53,7 @@ def test_what_is_spoilt_is_found(driving: Driving, client: redis.Redis, what: st
     before = client.dump(key) or b""
     spoil(client, key)
     try:
-        found = differences(driving.lab, pattern[1:].partition(":")[0])
+        found = driving.differences(pattern[1:].partition(":")[0])
         assert [difference.place.partition(" ")[0] for difference in found] == [key.decode()]
     finally:
         client.restore(key, 0, before, replace=True)
@@ -72,6 +63,6 @@ def test_what_is_spoilt_is_found(driving: Driving, client: redis.Redis, what: st
 def test_a_key_that_should_not_be_is_found(driving: Driving, client: redis.Redis, key: str) -> None:
     client.set(key, "?")
     try:
-        assert [difference.place for difference in differences(driving.lab, "metrics")] == [key]
+        assert [difference.place for difference in driving.differences("metrics")] == [key]
     finally:
         client.delete(key)

@@ -33,10 +33,16 @@ def redis_client(redis_server: Redis) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="session")
-def redis_store(redis_client: Client) -> Callable[[], RedisStore]:
-    """Makes stores with nothing in them."""
+def redis_name() -> Callable[[], str]:
+    """Makes names of apps that are not there yet."""
     numbers = itertools.count()
-    return lambda: RedisStore(redis_client, f"law{next(numbers)}")
+    return lambda: f"law{next(numbers)}"
+
+
+@pytest.fixture(scope="session")
+def redis_store(redis_client: Client, redis_name: Callable[[], str]) -> Callable[[], RedisStore]:
+    """Makes stores with nothing in them."""
+    return lambda: RedisStore(redis_client, redis_name())
 
 
 def _memory() -> Subject:

@@ -1,13 +1,14 @@
 """The check of one service: partition by partition, while its stream goes on."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 
 import structlog
+from confluent_kafka import Message
 
-from streamstate.errors import StreamStateError
+from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka import Topics
 from streamstate.redis_store import connect
 from streamstate.settings import ServiceSettings
@@ -38,54 +39,65 @@ class Report:
     differences: list[Difference] = field(default_factory=list)
 
     def __str__(self) -> str:
+        if not self.partitions:
+            return f"{self.service}: nothing is stored"
         found = f"{len(self.differences)} differences" if self.differences else "no difference"
         return f"{self.service}: {self.partitions} partitions, {self.records:,} records, {self.keys:,} keys: {found}"
 
 
 class Check:
-    """Holds every key of one service against its recount; needs memory for one partition at a time."""
+    """Holds every key of one service against its recount; needs memory for one partition at a time.
+
+    A service of which nothing is stored may be one that does not run: its topics are left alone.
+    """
 
     def __init__(self, recounted: Recounted, settings: ServiceSettings) -> None:
         self._recounted = recounted
         self._settings = settings
         self._topics = Topics(settings.kafka, security=settings.security)
         self._state = State(connect(settings.redis, TIMEOUT_S), recounted.service)
-        self._counts = {topic: self._topics.partitions(topic) for topic in recounted.topics}
         self._derived = [dead_letters(recounted.service)]
         if published := recounted.published:
             self._derived.append(Derived(published.topic, by_header, published.content))
 
     def run(self) -> Report:
         """The whole check. Raises `StreamStateError`, or the clients' own errors, when a server cannot be read."""
-        report = Report(self._recounted.service, max(self._counts.values()))
+        if next(self._state.strays(0), None) is None:
+            return Report(self._recounted.service, 0)
+        counts = {topic: self._topics.partitions(topic) for topic in self._recounted.topics}
+        report = Report(self._recounted.service, max(counts.values()))
         with Tables(self._recounted.tables, self._settings, self._topics) as tables:
             for partition in range(report.partitions):
-                self._insist(partition, tables, report)
+                self._insist(partition, counts, tables, report)
         strays = self._state.strays(report.partitions)
         report.differences += (Difference(key, "belongs to no partition") for key in strays)
         for derived in self._derived:
-            records = whole(self._settings.kafka, self._settings.security, self._topics, derived.topic)
-            report.differences += derived.differences(records)
+            report.differences += derived.differences(self._records(derived.topic))
         return report
 
-    def _insist(self, partition: int, tables: Tables, report: Report) -> None:
+    def _records(self, topic: str) -> Iterator[Message]:
+        """What `topic` holds; nothing when there is none, since none is needed before the first dead letter."""
+        with suppress(Misconfigured):
+            yield from whole(self._settings.kafka, self._settings.security, self._topics, topic)
+
+    def _insist(self, partition: int, counts: Mapping[str, int], tables: Tables, report: Report) -> None:
         for _ in range(ATTEMPTS):
             try:
-                return self._partition(partition, tables, report)
+                return self._partition(partition, counts, tables, report)
             except Rewound:
                 log.info("the state went back meanwhile; looking again", partition=partition)
         msg = f"the state of {self._state.tag(partition)} goes back again and again; look why its server restarts"
         raise StreamStateError(msg)
 
-    def _partition(self, partition: int, tables: Tables, report: Report) -> None:
+    def _partition(self, partition: int, counts: Mapping[str, int], tables: Tables, report: Report) -> None:
         with ExitStack() as opened:
             kafka, security = self._settings.kafka, self._settings.security
             logs = {
                 topic: opened.enter_context(Log(kafka, security, topic, partition))
-                for topic, count in self._counts.items()
+                for topic, count in counts.items()
                 if partition < count
             }
-            counting = Counting(self._recounted, partition, self._counts, logs, tables.versions)
+            counting = Counting(self._recounted, partition, counts, logs, tables.versions)
             seen, differences = self._compare_all(partition, counting, tables)
         for topic, reached in counting.reached.items():
             for derived, effects in zip(self._derived, (counting.dead, counting.published), strict=False):

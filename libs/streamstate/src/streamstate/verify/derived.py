@@ -1,5 +1,6 @@
 """What the folds send out: dead letters and derived topics, each record at least once for each cause."""
 
+import re
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator
 
@@ -10,6 +11,8 @@ from streamstate.verify.recount import Difference
 
 Place = tuple[str, int]
 """Topic and partition."""
+
+_CAUSE = re.compile("(.+):([0-9]+):([0-9]+)")
 
 
 class Effects:
@@ -42,11 +45,11 @@ class Derived:
         seen = {place: bytearray(len(effects.contents)) for place, effects in self.expected.items()}
         for record in records:
             cause = self._cause(record)
-            topic, _, rest = cause.rpartition(":")[0].rpartition(":")
-            place, offset = (topic, int(rest or -1)), int(cause.rpartition(":")[2] or -1)
-            if place not in seen:
+            named = _CAUSE.fullmatch(cause)
+            place = (named[1], int(named[2])) if named else ("", 0)
+            if named is None or place not in seen:
                 yield Difference(self._at(record), f"names {cause or 'nothing'} as its cause, which is not folded")
-            elif offset < len(seen[place]):
+            elif (offset := int(named[3])) < len(seen[place]):
                 if self.expected[place].contents[offset] == _digest(self._content(record)):
                     seen[place][offset] = 1
                 else:
@@ -62,13 +65,17 @@ class Derived:
 
 def dead_letters(service: str) -> Derived:
     """The dead letters of `service`: the key names the cause, and the value is as it was."""
-    return Derived(f"{service}-dlq", lambda letter: (letter.key() or b"").decode(), lambda letter: (letter.value(),))
+    return Derived(
+        f"{service}-dlq",
+        lambda letter: (letter.key() or b"").decode(errors="replace"),
+        lambda letter: (letter.value(),),
+    )
 
 
 def by_header(record: Message) -> str:
     """The cause of a record of a derived topic."""
     found = dict(record.headers() or []).get(SOURCE_HEADER)
-    return found.decode() if isinstance(found, bytes) else ""
+    return found.decode(errors="replace") if isinstance(found, bytes) else ""
 
 
 def _digest(content: Hashable) -> int:

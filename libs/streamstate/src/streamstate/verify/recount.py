@@ -18,13 +18,17 @@ _SHOWN = 200
 
 
 class Recount(ABC):
-    """One partition of a service, made anew for each check. `counts` are what the folds count apart from dead letters.
+    """One partition of a service, made anew for each check.
+
+    counts: what the folds count, apart from dead letters.
+    unsure: names of counts that depend on how the records were cut into batches.
 
     The check calls `add` for every record of the service's topics in offset order, topic by topic, up to what the
     state holds, then `due` and `wrong`; then `add` again, when the state has moved on.
     """
 
     counts: Mapping[str, int] = {}
+    unsure: Collection[str] = ()
 
     @abstractmethod
     def add(self, message: Message) -> bool:

@@ -1,0 +1,71 @@
+"""The clicks of regions and the regions of users, counted again."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from confluent_kafka import Message
+
+from services.plain import text_key
+from streamstate.verify.recount import Recount, Recounted, Stored, Versions, unequal
+
+TOTALS = "regions"
+UNKNOWN = "UNKNOWN"
+MOST = 2**53
+
+
+class Clicks(Recount):
+    """The users of a partition.
+
+    Where a click came between two regions of its user depends on when a micro-batch was cut: its region may be any that
+    the user ever had, or none. The sum is exact.
+    """
+
+    def __init__(self, _versions: Versions) -> None:
+        self._rows: dict[str, str] = {}
+        self._ever: defaultdict[str, set[str]] = defaultdict(lambda: {UNKNOWN})
+        self._clicks: Counter[str] = Counter()
+
+    def add(self, message: Message) -> bool:
+        user, value = text_key(message.key()), message.value()
+        if user is None:
+            return False
+        if message.topic() == "user-regions":
+            return self._move(user, value)
+        if not (value and len(value) <= 16 and value.isdigit() and int(value) <= MOST):
+            return False
+        self._clicks[user] += int(value)
+        return True
+
+    def _move(self, user: str, value: bytes | None) -> bool:
+        if value is None:
+            self._rows.pop(user, None)
+            return True
+        region = text_key(value)
+        if region is None:
+            return False
+        self._rows[user] = region
+        self._ever[user].add(region)
+        return True
+
+    def due(self) -> Iterable[str]:
+        yield from (f"user-regions:{user}" for user in self._rows)
+        if self._clicks:
+            yield TOTALS
+
+    def wrong(self, key: str, found: Stored | None) -> str | None:
+        if key != TOTALS or not self._clicks:
+            region = self._rows.get(key.removeprefix("user-regions:")) if key.startswith("user-regions:") else None
+            return unequal(None if region is None else region.encode(), found)
+        if not isinstance(found, dict):
+            return unequal("totals", found)
+        totals = {name.decode(): int(clicks) for name, clicks in found.items()}
+        most: Counter[str] = Counter()
+        for user, clicks in self._clicks.items():
+            for region in self._ever[user]:
+                most[region] += clicks
+        if any(clicks > most[region] for region, clicks in totals.items()):
+            return f"expected at most {dict(most)}, found {totals}"
+        return unequal(self._clicks.total(), sum(totals.values()))
+
+
+RECOUNT = Recounted("clicks", ("user-regions", "user-clicks"), Clicks)

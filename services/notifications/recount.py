@@ -1,0 +1,62 @@
+"""The states of users counted again, and the most that a window can hold."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+
+from confluent_kafka import Message
+
+from services.plain import text_key
+from streamstate.verify.recount import Recount, Recounted, Stored, Versions, unequal
+
+OPEN = "open"
+FAMILY = "windows"
+MINUTE_MS, SIZE_MS = 60_000, 600_000
+
+
+class States(Recount):
+    """The users of a partition.
+
+    Whether a tick found its user closed, and whether it was late, depends on when a micro-batch was cut. So windows
+    hold what came in their time at most, and how many came late is left open.
+    """
+
+    unsure = ("late_records",)
+
+    def __init__(self, _versions: Versions) -> None:
+        self._rows: dict[str, bytes] = {}
+        self._most: Counter[tuple[str, int]] = Counter()
+
+    def add(self, message: Message) -> bool:
+        user, value, time = text_key(message.key()), message.value(), message.timestamp()[1]
+        if user is None or (message.topic() == OPEN and value not in (None, b"Open", b"Closed")):
+            return False
+        if message.topic() == OPEN:
+            self._rows.pop(user, None)
+            if value is not None:
+                self._rows[user] = value
+        if message.topic() != OPEN or value == b"Closed":
+            last = time // MINUTE_MS * MINUTE_MS
+            self._most.update((user, start) for start in range(last, time - SIZE_MS, -MINUTE_MS) if start >= 0)
+        return True
+
+    def due(self) -> Iterable[str]:
+        return (f"{OPEN}:{user}" for user in self._rows)
+
+    def wrong(self, key: str, found: Stored | None) -> str | None:
+        kind, _, user = key.partition(":")
+        if kind != FAMILY:
+            return unequal(self._rows.get(user) if kind == OPEN else None, found)
+        if not isinstance(found, dict):
+            return unequal("windows", found)
+        if key == FAMILY:
+            strange = {name.decode() for name in found} - {user for user, _ in self._most}
+            return unequal("users who were told something", strange) if strange else None
+        for member, score in found.items():
+            start, count, least, most, total = json.loads(member)
+            if (start, least, most, total) != (score, 1, 1, count) or not 0 < count <= self._most[user, start]:
+                return f"expected {self._most[user, start]} at most from {start}, found {count}"
+        return None
+
+
+RECOUNT = Recounted("notifications", (OPEN, "tick"), States)

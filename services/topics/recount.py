@@ -1,0 +1,165 @@
+"""Last values, histories and windows, counted again."""
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from confluent_kafka import Message
+
+from services.plain import long_key, parsed, sortable, text_key
+from services.topics.settings import KeptSettings, KeptTopic, WindowIndex
+from streamstate.settings import load
+from streamstate.verify.recount import Recount, Recounted, Stored, Versions, unequal
+
+MOST = 2**53
+Window = list[Any]
+"""Start, count, least, most and sum."""
+
+
+@dataclass
+class Topic:
+    """One topic's part of a partition, by key: the last value, the history, the windows; `now` is the stream time."""
+
+    kept: KeptTopic
+    now: int = 0
+    latest: dict[str, Any] = field(default_factory=dict)
+    history: list[tuple[int, str, str, Any]] = field(default_factory=list)
+    windows: dict[tuple[str, int], Window] = field(default_factory=dict)
+    late: int = 0
+    _seen: int = 0
+
+    def add(self, message: Message) -> bool:
+        self._seen = max(self._seen, message.timestamp()[1])
+        key = long_key(message) if self.kept.key == "long" else text_key(message.key())
+        value = message.value()
+        try:
+            content = None if value is None else self._content(value)
+            number = None if value is None or self.kept.windows is None else _number(content, self.kept.windows.field)
+        except (ValueError, RecursionError):
+            return False
+        if key is None:
+            return False
+        self.now = self._seen
+        self._keep(str(key), message, content, deleted=value is None)
+        if number is not None and self.kept.windows is not None:
+            self._sum(str(key), message.timestamp()[1], number, self.kept.windows)
+        return True
+
+    def _content(self, value: bytes) -> Any:
+        match self.kept.value:
+            case "json":
+                return parsed(value)
+            case "text":
+                return value.decode()
+            case _:
+                return base64.b64encode(value).decode()
+
+    def _keep(self, key: str, message: Message, content: Any, *, deleted: bool) -> None:
+        offset, time = message.offset() or 0, message.timestamp()[1]
+        self.latest[key] = [offset, time, content]
+        if deleted:
+            del self.latest[key]
+        self.history.append((time, key, sortable(offset), content))
+
+    def _sum(self, key: str, time: int, number: float, index: WindowIndex) -> None:
+        advance = index.advance_ms or index.size_ms
+        starts = [start for start in range(time // advance * advance, time - index.size_ms, -advance) if start >= 0]
+        open_ones = [start for start in starts if start + index.size_ms + index.grace_ms > self.now]
+        self.late += len(open_ones) < len(starts)
+        for start in open_ones:
+            window = self.windows.setdefault((key, start), [start, 0, number, number, 0])
+            window[1:] = window[1] + 1, min(window[2], number), max(window[3], number), window[4] + number
+
+    def state(self) -> dict[str, Any]:
+        """What there must be: texts as what they say, sorted sets as {what a member says: score}."""
+        name = self.kept.topic
+        found: dict[str, Any] = {}
+        if self.kept.latest:
+            found |= {f"{name}:latest:{key}": value for key, value in self.latest.items()}
+        if self.kept.range:
+            for time, key, place, content in self.history:
+                if time >= self.now - self.kept.range.retention_ms:
+                    found.setdefault(f"{name}:range:{key}", {})[place] = (time, content)
+        if self.kept.windows:
+            for (key, start), window in self.windows.items():
+                if start >= self.now - self.kept.windows.retention_ms:
+                    found.setdefault(f"{name}:windows:{key}", {})[start] = window
+        return found
+
+
+def _number(content: Any, name: str) -> float:
+    found: Any = content.get(name) if isinstance(content, dict) else None
+    if isinstance(found, bool) or not isinstance(found, int | float) or not -MOST <= found <= MOST:
+        raise ValueError
+    return found
+
+
+class Topics(Recount):
+    """All topics of a partition."""
+
+    def __init__(self, kept: Sequence[KeptTopic], _versions: Versions) -> None:
+        self._topics = {one.topic: Topic(one) for one in kept}
+        self._state: dict[str, Any] | None = None
+
+    def add(self, message: Message) -> bool:
+        self._state = None
+        usable = self._topics[str(message.topic())].add(message)
+        self.counts = {"late_records": sum(topic.late for topic in self._topics.values())}
+        return usable
+
+    def due(self) -> Iterable[str]:
+        return self._expected()
+
+    def wrong(self, key: str, found: Stored | None) -> str | None:
+        topic, index, *rest = [*key.split(":", 2), ""]
+        if topic in self._topics and index in ("range", "windows") and not rest[0]:
+            return self._wrong_family(key, found)
+        expected = self._expected().get(key)
+        if expected is None:
+            return unequal(None, found)
+        if isinstance(found, bytes):
+            return unequal(expected, json.loads(found))
+        if isinstance(found, dict):
+            return unequal(expected, dict(_entry(index, member.decode(), score) for member, score in found.items()))
+        return unequal(expected, found)
+
+    def _wrong_family(self, family: str, found: Stored | None) -> str | None:
+        """The sorted set of a family's timelines: each with a time that none of its entries is before."""
+        times = {
+            key.removeprefix(f"{family}:"): min(_times(entries))
+            for key, entries in self._expected().items()
+            if key.startswith(f"{family}:")
+        }
+        bounds = {key.decode(): float(score) for key, score in found.items()} if isinstance(found, dict) else {}
+        if times.keys() == bounds.keys() and all(bounds[key] <= time for key, time in times.items()):
+            return None
+        return unequal(times, bounds)
+
+    def _expected(self) -> dict[str, Any]:
+        if self._state is None:
+            self._state = {key: value for topic in self._topics.values() for key, value in topic.state().items()}
+        return self._state
+
+
+def _times(entries: dict[Any, Any]) -> Iterable[int]:
+    """Of a history the times, of windows the starts."""
+    return (entry[0] for entry in entries.values())
+
+
+def _entry(index: str, member: str, score: object) -> tuple[Any, Any]:
+    if index == "windows":
+        window = json.loads(member)
+        return window[0] if window[0] == score else member, window
+    place, _, text = member.partition(" ")
+    return place, (score, json.loads(text))
+
+
+def recounted(service: str, kept: Sequence[KeptTopic]) -> Recounted:
+    """The recount of a deployment that keeps these topics."""
+    return Recounted(service, tuple(one.topic for one in kept), partial(Topics, kept))
+
+
+RECOUNT = recounted("topics", load(KeptSettings).kept)

@@ -1,0 +1,73 @@
+"""What every recount keeps to: it finds the state that the folds made, whatever the records, and nothing else."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Message
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.topics.recount import recounted
+from services.verify import recounts
+from streamstate.naming import renamed
+from streamstate.redis_store import Client, RedisStore
+from streamstate.testing import Driver
+from streamstate.verify.recount import Recount
+from streamstate.verify.state import State
+from tests.laws.test_app_laws import APPS, KEPT, PARTITIONS, Records, numbered, pairs_of
+
+RECOUNTS = {**recounts(), "kept": recounted("kept", KEPT)}
+
+
+def message(topic: str, partition: int, record: Any) -> Message:
+    offset, time, key, value = record
+    return Message(topic=topic, partition=partition, offset=offset, key=key, value=value, timestamp=(1, time))
+
+
+def recount(name: str, records: Records, partition: int) -> Recount:
+    """The recount of `partition`, with dead letters left to the caller."""
+    versions: dict[tuple[str, bytes], set[bytes | None]] = {}
+    for table in RECOUNTS[name].tables:
+        for _, _, key, value in (record for some in records[table].values() for record in some):
+            versions.setdefault((table, key or b""), set()).add(value)
+    made = RECOUNTS[name].make(versions)
+    for topic, places in records.items():
+        for record in places[partition]:
+            made.add(message(topic, partition, record))
+    return made
+
+
+def test_every_app_has_a_recount() -> None:
+    assert set(RECOUNTS) >= set(APPS)
+
+
+@pytest.mark.parametrize("name", RECOUNTS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_a_recount_finds_the_state_of_the_folds(
+    name: str, data: st.DataObject, redis_client: Client, redis_name: Callable[[], str]
+) -> None:
+    service = redis_name()
+    app = renamed(APPS[name], service, {})
+    records = numbered(data.draw(pairs_of(app)))
+    driver = Driver(app, RedisStore(redis_client, service), PARTITIONS)
+    for topic, places in records.items():
+        for partition, some in places.items():
+            if some:
+                driver.feed(partition, {topic: some})
+    state = State(redis_client, service)
+    for partition in range(PARTITIONS):
+        made = recount(name, records, partition)
+        keys = sorted({*state.keys(partition), *made.due()})
+        look = state.look(partition, keys)
+        assert [wrong for key, value in zip(keys, look.values, strict=True) if (wrong := made.wrong(key, value))] == []
+        assert made.wrong("no such key", b"?")
+        for key in made.due():
+            assert made.wrong(key, None), key
+        for key in keys:
+            assert made.wrong(key, b"0"), key
+        counted = {field.removeprefix("count:"): int(n) for field, n in look.held.items() if field.startswith("count:")}
+        assert {what: n for what, n in made.counts.items() if n} == {
+            what: n for what, n in counted.items() if what not in ("dead_letters", "misplaced_keys", *made.unsure)
+        }

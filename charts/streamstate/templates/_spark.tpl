@@ -92,6 +92,8 @@ spec:
   containers:
     - name: executor
       command: [python, -m, streamstate.spark.executor]
+      # An executor copies its jars to where it starts.
+      workingDir: /tmp
       resources: {{- toYaml .Values.stream.executors.resources | nindent 8 }}
       securityContext: {{- include "streamstate.containerSecurity" . | nindent 8 }}
       volumeMounts: {{- include "streamstate.mounts" . | nindent 8 }}

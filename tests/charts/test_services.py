@@ -8,6 +8,7 @@ from jsonschema import Draft202012Validator
 
 from devkit.charts.charts import CHARTS
 from devkit.charts.files import FOLDER, files, schema
+from devkit.lab import SERVICES
 from tests.charts.rendering import Object, environment, helm, of_kind, pods, render
 
 SECURED = Path("charts/metrics/ci/01-secured-values.yaml")
@@ -113,9 +114,7 @@ def test_the_gateway_may_watch_endpoints_and_nothing_else() -> None:
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}
     ]
     found = environment(objects, "api")
-    assert json.loads(found["STREAMSTATE_SERVICES"]) == {
-        name: f"{name}-pods" for name in ("metrics", "names", "recommendations")
-    }
+    assert json.loads(found["STREAMSTATE_SERVICES"]) == {name: f"{name}-pods" for name in SERVICES}
 
 
 def test_topics_are_what_the_values_say() -> None:

@@ -48,11 +48,16 @@ def upgrade(release: str, chart: str, values: dict[str, Any], *more: str) -> Non
 
 def send(image: str, topic: str, first: int, count: int) -> None:
     """Let a Job send events `first` to `first + count`, and wait until Kafka has them."""
-    job = f"feed-{topic}-{first}"
+    run_job(f"feed-{topic}-{first}", image, "python", "/feed/feed.py", "kafka:9092", topic, str(first), str(count))
+
+
+def run_job(name: str, image: str, *command: str, **environment: str) -> str:
+    """What a Job with this command says when it is done; fails when the command does."""
     container = {
-        "name": "feed",
+        "name": "job",
         "image": image,
-        "command": ["python", "/feed/feed.py", "kafka:9092", topic, str(first), str(count)],
+        "command": command,
+        "env": [{"name": variable, "value": value} for variable, value in environment.items()],
         "volumeMounts": [{"name": "feed", "mountPath": "/feed"}],
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
@@ -66,11 +71,15 @@ def send(image: str, topic: str, first: int, count: int) -> None:
     whole = {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": job},
-        "spec": {"backoffLimit": 0, "template": {"metadata": {"labels": {"job": job}}, "spec": spec}},
+        "metadata": {"name": name},
+        "spec": {"backoffLimit": 0, "template": {"metadata": {"labels": {"job": name}}, "spec": spec}},
     }
     kubectl("apply", "--filename", "-", stdin=json.dumps(whole))
-    kubectl("wait", "--for=condition=complete", f"job/{job}", "--timeout=120s")
+    ended = "{.status.succeeded}{.status.failed}"
+    eventually(lambda: kubectl("get", f"job/{name}", "--output", f"jsonpath={ended}") != "", f"the Job {name}")
+    said = kubectl("logs", f"job/{name}")
+    assert kubectl("get", f"job/{name}", "--output", "jsonpath={.status.succeeded}") == "1", said
+    return said
 
 
 @contextmanager

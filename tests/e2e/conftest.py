@@ -25,16 +25,17 @@ def values_of(service: str, **more: Any) -> dict[str, Any]:
 
 @dataclass
 class Deployment:
-    """What runs, the gateway's URL, and how many events were sent."""
+    """What runs, the gateway's URL, how many events were sent, and an image for Jobs: any of the APIs will do."""
 
     url: str
     infra: dict[str, Any]
+    image: str
     sent: int = 0
 
     def feed(self, count: int, topic: str = "listening-events") -> None:
         """Send the next `count` events, or the first ones to another topic."""
         first = self.sent if topic == "listening-events" else 0
-        send(image("metrics-api"), topic, first, count)
+        send(self.image, topic, first, count)
         if topic == "listening-events":
             self.sent += count
 
@@ -74,7 +75,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     upgrade(GATEWAY, GATEWAY, gateway)
     clock.say("the gateway")
     with forwarded(f"service/{GATEWAY}") as url:
-        yield Deployment(url, infra)
+        yield Deployment(url, infra, image("metrics-api"))
     for release in helm("list", "--short").split():
         helm("uninstall", release, "--wait")
     eventually(lambda: left() == [], "nothing of it to be left")

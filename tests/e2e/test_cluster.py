@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from devkit.lab import SERVICES
 from tests.e2e import feed
-from tests.e2e.cluster import Reads, eventually, forwarded, get, helm, kubectl, upgrade
+from tests.e2e.cluster import Reads, eventually, forwarded, get, helm, kubectl, run_job, upgrade
 from tests.e2e.conftest import Clock, Deployment, plays, values_of
 
 EVENTS = 4_000
@@ -106,6 +106,12 @@ def test_an_instance_that_goes_hands_over_at_once(deployment: Deployment) -> Non
     clock.say(f"3 to 1 instances: {reads.count} reads, {len(reads.failed)} failed; handed over in {took:.1f} s")
     assert reads.failed == []
     assert_profiles(deployment)
+
+
+def test_every_state_equals_a_recount(deployment: Deployment) -> None:
+    servers = {"STREAMSTATE_KAFKA": "kafka:9092", "STREAMSTATE_REDIS": "redis://redis:6379/0"}
+    said = run_job("verify", deployment.image, "python", "-m", "services.verify", **servers)
+    assert said.count("no difference") == len(SERVICES), said
 
 
 def test_helm_test_gets_the_known_answer(deployment: Deployment) -> None:

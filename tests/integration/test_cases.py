@@ -99,7 +99,8 @@ def pages(driving: Driving, path: str, member: str, limit: int = 100) -> list[An
 
 
 def assert_exact(driving: Driving) -> None:
-    """What the three services say equals a recount of their topics."""
+    """What the three services say equals a recount of their topics, and so does every key of their states."""
+    assert driving.differences(*SERVICES) == []
     assert_totals(driving, recount.clicks(driving.read(topics.USER_REGIONS), driving.read(topics.USER_CLICKS)))
     assert_notified(driving)
     histories = recount.bookings(driving.read(topics.BOOKINGS))

@@ -53,23 +53,24 @@ def test_f5_the_checkpoints_are_removed_and_brought_back(under_load: UnderLoad, 
 
 
 def test_f6_a_writer_hangs_and_wakes_as_a_zombie(under_load: UnderLoad, fleet: Fleet) -> None:
-    with under_load("F6", "SIGSTOP of a writer until another has taken over, then SIGCONT") as run:
+    with under_load("F6", "SIGSTOP of a writer until another has taken over, then SIGCONT: it ends by itself") as run:
         run.moment()
         frozen = below(fleet.streams[OTHER])
         send(frozen, signal.SIGSTOP)
         eventually(lambda: fleet.owned_by(ONE), "the other instance to take over", TAKEN_OVER_S + 10)
         run.moment()
         send(frozen, signal.SIGCONT)
+        revive(fleet.streams[OTHER])
         run.recover()
-        eventually(lambda: fleet.owned_by(ONE, OTHER), "the zombie to be a member again", 60)
+        eventually(lambda: fleet.owned_by(ONE, OTHER), "the zombie, started again, to be a member", 60)
 
 
 def test_f10_one_of_two_owners_is_killed_under_reads(
     under_load: UnderLoad, fleet: Fleet, row: Callable[[], Row]
 ) -> None:
     with under_load("F10", "kill -9 of one of two owners, stream and API, under 200 reads a second", 200) as run:
+        eventually(lambda: fleet.owned_by(ONE, OTHER), "both to own partitions", 60)
         run.moment()
-        fleet.catch_up()
         for child in fleet.of(OTHER):
             child.kill()
         killed = time.monotonic()
@@ -84,6 +85,7 @@ def test_f10_one_of_two_owners_is_killed_under_reads(
 
 def test_f11_scaling_and_a_rolling_restart(under_load: UnderLoad, fleet: Fleet, row: Callable[[], Row]) -> None:
     with under_load("F11", "scale 2, 3, 1, 2 instances of metrics and restart them one by one") as run:
+        eventually(lambda: fleet.owned_by(ONE, OTHER), "two owners", 60)
         fleet.start(THIRD)
         eventually(lambda: fleet.owned_by(ONE, OTHER, THIRD), "three owners", 60)
         run.recover()

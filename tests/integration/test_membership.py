@@ -7,8 +7,10 @@ import pytest
 
 from devkit.lab import Lab
 from devkit.topics import EVENTS
+from streamstate.errors import Ousted
 from streamstate.kafka import Membership
-from tests.integration.driving import eventually
+from streamstate.redis_store import RedisStore, connect
+from tests.integration.driving import Driving, eventually
 
 GROUP = "members"
 SESSION_MS = 10_000
@@ -48,6 +50,38 @@ def test_an_instance_that_ends_gracefully_hands_over_before_its_session_is_over(
     other.stop()
     eventually(lambda: one.held == frozenset(range(8)), "the other to have all", SESSION_MS / 1000 - 2)
     assert time.monotonic() - start < SESSION_MS / 1000
+
+
+def test_of_two_with_one_name_the_first_is_ousted_for_good(lab: Lab) -> None:
+    """As is one that hung for longer than its session: it must not go on as if it held its partitions."""
+    first = Member(lab, "same")
+    eventually(lambda: first.held == frozenset(range(8)), "the first to have all", 60)
+    second = Member(lab, "same")
+    try:
+        eventually(lambda: ousted(first), "the first to be told", 60)
+        eventually(lambda: second.held == frozenset(range(8)), "the second to have all", 60)
+        second.membership.require()
+    finally:
+        first.stop()
+        second.stop()
+
+
+def ousted(member: Member) -> bool:
+    try:
+        member.membership.require()
+    except Ousted as error:
+        return "start the process again" in str(error)
+    return False
+
+
+def test_a_partition_that_a_stranger_claimed_is_taken_back_without_a_record_coming(driving: Driving) -> None:
+    driving.settle()
+    client = connect(driving.lab.redis.url, 5.0)
+    store = RedisStore(client, "metrics")
+    before = store.read({3: []})[3].owner
+    store.claim(3, "127.0.0.1:9", {})
+    eventually(lambda: store.read({3: []})[3].owner == before, "the owner to claim it again", 20)
+    client.close()
 
 
 def test_an_instance_without_partitions_is_told_so(two: tuple[Member, Member], lab: Lab) -> None:

@@ -13,6 +13,10 @@ class Fenced(StreamStateError):
     """A commit that the store refused: another writer, or a store that is not the one the query started from."""
 
 
+class Ousted(StreamStateError):
+    """The process lost its name in the consumer group for good: it hung for too long, or another one has the name."""
+
+
 class BadKey(StreamStateError):
     """A key in a request that is not of the key's type."""
 

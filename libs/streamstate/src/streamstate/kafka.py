@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from streamstate.app import App, Emit
-from streamstate.errors import Misconfigured
+from streamstate.errors import Misconfigured, Ousted
 from streamstate.processing import DeadLetter
 from streamstate.security import OPEN, Security
 
@@ -221,6 +221,8 @@ class Membership:
                 **QUIET,
             }
         )
+        self._instance = instance
+        self._ousted: str | None = None
         self._changed = changed
         self._held: frozenset[int] = frozenset()
         self._positions: Mapping[tuple[str, int], int] = {}
@@ -236,6 +238,9 @@ class Membership:
         """Leave the group; takes about a quarter of a second."""
         self._stopping.set()
         self._thread.join()
+        if self._ousted is not None:
+            self._consumer.close()
+            return
         # A static member that only closes does not leave; one that unsubscribes does, when it has nothing any more.
         self._consumer.unsubscribe()
         end = time.monotonic() + _LEAVE_S
@@ -247,12 +252,25 @@ class Membership:
         """Tell Kafka how far the state is, soon; a failure is only logged, since the truth is in the store."""
         self._positions = positions
 
+    def require(self) -> None:
+        """Raise `Ousted` when this process cannot be a member any more."""
+        if self._ousted is not None:
+            msg = f"the group has no place for {self._instance} any more ({self._ousted}); start the process again"
+            raise Ousted(msg)
+
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while not self._stopping.is_set() and self._ousted is None:
             message = self._consumer.poll(0.2)
             if message is not None and (error := message.error()) is not None:
-                log.warning("the consumer group reports a problem", reason=error.str())
+                self._report(error)
             self._commit()
+
+    def _report(self, error: KafkaError) -> None:
+        log.warning("the consumer group reports a problem", reason=error.str())
+        if error.fatal():
+            # A static member that was silent for too long and speaks again is refused for good: its client is of no
+            # more use, and whoever holds its partitions now must not be disturbed.
+            self._ousted = error.str()
 
     def _commit(self) -> None:
         # Here and not in the caller's thread: the client lets one thread at a time in, and `poll` holds the place.
@@ -262,7 +280,7 @@ class Membership:
             if offsets:
                 self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
-            log.info("offsets not shown to the group; tried again shortly", reason=str(error))
+            self._report(error.args[0])
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.incremental_assign(partitions)

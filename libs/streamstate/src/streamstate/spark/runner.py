@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from redis.exceptions import RedisError
 
 from streamstate.app import App
-from streamstate.errors import Misconfigured, StreamStateError
+from streamstate.errors import Misconfigured, Ousted, StreamStateError
 from streamstate.kafka import Membership, Topics
 from streamstate.lost import LOST, left_out, refusal
 from streamstate.redis_store import RedisStore, connect
@@ -89,6 +89,7 @@ class Stream:
         joined = False
         while not self._stopping.is_set():
             self.status.turn()
+            self._membership.require()
             try:
                 counts = self._counts()
                 self._app.require_copartitioned(counts)
@@ -96,7 +97,7 @@ class Stream:
                     self._membership.start(max(counts, key=lambda topic: counts[topic]))
                     joined = True
                 self._follow(counts)
-            except Misconfigured:
+            except (Misconfigured, Ousted):
                 raise
             except (StreamStateError, RedisError, KafkaException, StreamingQueryException) as error:
                 self._log.warning("the query stopped; it starts again from the stored offsets", reason=_reason(error))
@@ -126,9 +127,10 @@ class Stream:
             while not (self._stopping.is_set() or self._partitions.changed.is_set()):
                 if query.awaitTermination(PAUSE_S):  # type: ignore[arg-type]  # seconds may be a fraction
                     return
+                self._membership.require()
                 snapshots = self._store.read({partition: [] for partition in held})
-                if any(snapshot.owner is None for snapshot in snapshots.values()):
-                    self._log.warning("the state was emptied; it is built again from Kafka")
+                if any(snapshots[partition].epoch != claim.epoch for partition, claim in claims.items()):
+                    self._log.warning("the state was emptied, or claimed by another; it is claimed again")
                     return
                 self._show(query, snapshots)
                 if publisher:

@@ -8,7 +8,7 @@ MOST_BYTES = 32 * 1024
 _END = re.compile(rb"\r\n\r\n|(?<!\r)\n")
 _STATUS = re.compile(rb"GET /(?:livez|readyz|metrics)[ ?]")
 _PLAIN = re.compile(
-    rb"GET [!-~]+ HTTP/1\.1\r\n"
+    rb"GET /v[!-~]+ HTTP/1\.1\r\n"
     rb"(?:(?!content-length:|transfer-encoding:|connection:)[\w!#$%&'*+.^`|~-]+:[^\r\n]*\r\n)*\r\n",
     re.IGNORECASE | re.ASCII,
 )
@@ -30,5 +30,5 @@ def asks_for_status(head: bytes) -> bool:
 
 
 def plain(received: bytes) -> bool:
-    """Whether this is one GET without a body and nothing else, after which the connection stays usable."""
+    """Whether this is one question without a body and nothing else, after which the connection stays usable."""
     return _PLAIN.fullmatch(received) is not None

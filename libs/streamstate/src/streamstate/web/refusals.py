@@ -23,6 +23,9 @@ _EXPECTATION = Problem(417, "expectation-failed", "leave the Expect header out")
 INTERNAL = Problem(500, "internal", "this is our fault; tell us when it was")
 # Also for a transfer coding that is unknown, for which RFC 9112 suggests 501: a 5xx would be counted as our failure.
 _MALFORMED = Problem(400, "malformed-request", "this is no HTTP/1.1 request by RFC 9112; correct it")
+OVERLOADED = Problem(
+    503, "overloaded", f"this instance has all the requests that it can answer in time; ask again in {RETRY_AFTER_S} s"
+)
 
 
 def too_large(received: bytes) -> Problem:
@@ -57,3 +60,7 @@ def answer(problem: Problem, *, closing: bool = True) -> bytes:
         *(["Connection: close"] if closing else []),
     ]
     return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+GO_ON_LATER = answer(OVERLOADED, closing=False)
+"""What turns a request away and keeps its connection."""

@@ -3,18 +3,23 @@
 import socket
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from selectors import EVENT_READ
 
 from gunicorn.http import Request, RequestParser
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from streamstate.web import heads, refusals
+from streamstate.web.admission import Admission
 from streamstate.web.problems import Problem
 
 PATIENCE_S = 5.0
 """How long a client may take for the head of a request, or to close a connection after its last answer."""
+
+STATUS_THREADS = 3
+"""One for each of /livez, /readyz and /metrics, which are answered however many requests there are."""
 
 _CHUNK = 65_536
 
@@ -24,8 +29,17 @@ class Worker(ThreadWorker):
 
     Requests are read here and not in a thread, since a thread that waits for the rest of a head is lost to others; as
     is the loop while it waits for a client to close. Bodies are not read at all: nothing here takes one. What cannot be
-    parsed is answered by a problem. For plain HTTP/1; TLS is for the proxy before it.
+    parsed is answered by a problem, and so is a request for which there is no room, before it costs anything.
+    For plain HTTP/1; TLS is for the proxy before it.
     """
+
+    def init_process(self) -> None:
+        self._status_threads = ThreadPoolExecutor(STATUS_THREADS, "status")
+        super().init_process()
+
+    def load_wsgi(self) -> None:
+        super().load_wsgi()
+        self._admission = Admission.of(self.wsgi)
 
     def accept(self, listener: socket.socket) -> None:
         """Take a new connection; when there are as many as there may be, the one that has waited longest goes."""
@@ -35,15 +49,22 @@ class Worker(ThreadWorker):
             self.poller.unregister(conn.sock)
             self._drop(conn)
 
+    def on_client_socket_readable(self, conn: TConn, client: socket.socket) -> None:
+        """Take the next request on, or turn it away where it is: when most are, that must cost next to nothing."""
+        if self._admission.full and self.alive and heads.plain(_received(conn) or b""):
+            self._turn_away(conn)
+        else:
+            super().on_client_socket_readable(conn, client)
+
     def enqueue_req(self, conn: TConn) -> None:
-        """Hand the next request of `conn` to a thread when its head is whole, else wait for more of it."""
+        """Take the next request of `conn` on when its head is whole, else wait for more of it."""
         received = _received(conn)
         if received is None:
             self._drop(conn)
         elif heads.too_large(received):
             self._refuse(conn, refusals.too_large(received))
         elif heads.whole(received):
-            super().enqueue_req(conn)
+            self._take_on(conn, received)
         else:
             self._wait(conn, self._on_more)
 
@@ -65,9 +86,39 @@ class Worker(ThreadWorker):
         problem = refusals.problem_of(exc) if req is None else refusals.INTERNAL
         if problem.status >= 500:
             self.log.error("a request failed outside of the application", exc_info=exc)
+        self._admission.refused(problem.kind)
         _send(client, refusals.answer(problem))
 
+    def _take_on(self, conn: TConn, received: bytes) -> None:
+        if heads.asks_for_status(received):
+            self._hand_over(conn, self._status_threads, self.finish_request)
+        elif not self._admission.full:
+            self._admission.enter()
+            self._hand_over(conn, self.tpool, self._leave)
+        elif self.alive and heads.plain(received):
+            self._turn_away(conn)
+            conn.set_timeout()
+            self.keepalived_conns.append(conn)
+            self.poller.register(conn.sock, EVENT_READ, partial(self.on_client_socket_readable, conn))
+        else:
+            self._refuse(conn, refusals.OVERLOADED)
+
+    def _hand_over(self, conn: TConn, threads: ThreadPoolExecutor, then: Callable[[TConn, Future[bool]], None]) -> None:
+        done = threads.submit(self.handle, conn)
+        done.add_done_callback(partial(self.method_queue.defer, then, conn))
+
+    def _leave(self, conn: TConn, fs: Future[bool]) -> None:
+        self._admission.leave()
+        self.finish_request(conn, fs)
+
+    def _turn_away(self, conn: TConn) -> None:
+        """Refuse a request for want of room, and keep the connection: a new one would cost more than this."""
+        self._admission.refused(refusals.OVERLOADED.kind)
+        _parser(conn).unreader.take_buffered()
+        _send(conn.sock, refusals.GO_ON_LATER)
+
     def _refuse(self, conn: TConn, problem: Problem) -> None:
+        self._admission.refused(problem.kind)
         _send(conn.sock, refusals.answer(problem))
         self._linger(conn)
 
@@ -109,8 +160,7 @@ class Worker(ThreadWorker):
 def _received(conn: TConn) -> bytes | None:
     """All that came of the next request so far, None when the client is gone."""
     conn.init()
-    assert isinstance(conn.parser, RequestParser)
-    unreader = conn.parser.unreader
+    unreader = _parser(conn).unreader
     received = unreader.take_buffered()
     if not heads.whole(received):
         more = _read(conn.sock)
@@ -119,6 +169,11 @@ def _received(conn: TConn) -> bytes | None:
         received += more or b""
     unreader.unread(received)
     return received
+
+
+def _parser(conn: TConn) -> RequestParser:
+    assert isinstance(conn.parser, RequestParser)
+    return conn.parser
 
 
 def _read(sock: socket.socket) -> bytes | None:

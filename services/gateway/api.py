@@ -22,6 +22,7 @@ from streamstate.kafka import Topics
 from streamstate.keys import LONG
 from streamstate.settings import GatewaySettings, load
 from streamstate.web import openapi, problems
+from streamstate.web.admission import Admission
 from streamstate.web.answers import asked_for_many, json, relay
 from streamstate.web.api import THREADS
 from streamstate.web.client import Instances
@@ -60,7 +61,9 @@ def build(settings: GatewaySettings, owners: Owners, topics: Topics, router: Rou
     """The application over these parts."""
     flask = openapi.application(NAME)
     problems.install(flask)
-    Telemetry(NAME).install(flask)
+    telemetry = Telemetry(NAME)
+    telemetry.install(flask)
+    Admission(settings.requests_in_flight, telemetry.refused).install(flask)
     names = Names(router, settings.names_ttl_s, settings.names_cached)
     _add_users(flask, Users(owners, router, names, executor, settings.deadline_ms))
     _add_views(flask, settings, owners, router)

@@ -10,7 +10,7 @@ from services.gateway.balance import Balance
 from services.gateway.owners import Owners
 from streamstate.kafka import Topics
 from streamstate.keys import CODECS, partition_of
-from streamstate.web.client import Answer, Instances, Unreachable
+from streamstate.web.client import ANYONE, STANDBY, Answer, Instances, Marks, Slow, Unreachable
 from streamstate.web.deadline import Deadline
 from streamstate.web.openapi import MANY
 from streamstate.web.problems import MOST_KEYS, Problem, not_ready
@@ -78,19 +78,22 @@ class Router:
         for _ in range(ATTEMPTS if owner else 0):
             try:
                 answer = self._client.get(str(owner), path, deadline, query)
-            except Unreachable:
-                self._owners.look_again()
-                break
+            except Unreachable as error:
+                if not isinstance(error, Slow):
+                    self._owners.look_again()
+                return self._stand_in(service, owner, path, query, deadline, STANDBY)
             if answer.status != 421:
                 return answer
             self._owners.look_again()
             owner = answer.json()["owner"]
-        return self._stand_in(service, owner, path, query, deadline)
+        return self._stand_in(service, owner, path, query, deadline, ANYONE)
 
-    def _stand_in(self, service: str, owner: str | None, path: str, query: Query, deadline: Deadline) -> Answer:
+    def _stand_in(
+        self, service: str, owner: str | None, path: str, query: Query, deadline: Deadline, marks: Marks
+    ) -> Answer:
         for address in self._owners.others(service, owner):
             try:
-                return self._client.get(address, path, deadline, query, direct=False)
+                return self._client.get(address, path, deadline, query, marks)
             except Unreachable:
                 continue
         raise Problem(503, "no-instance", f"no instance of {service} can be reached; ask again in 1 s")

@@ -29,6 +29,7 @@ from tests.raw import Play, feed_name, feed_plays
 from tests.serving import FixedTopics, Served, Wsgi
 
 PARTITIONS = 4
+CONNECTIONS = 8
 USER, FAN, STRANGER = 42, 43, 4711
 
 
@@ -107,10 +108,10 @@ class Deployment:
 
     def owners(self) -> Owners:
         addresses = {service: [one.address for one in served] for service, served in self.at.items()}
-        return Owners(addresses, Instances(8), ttl_s=3_600, deadline_s=2)
+        return Owners(addresses, Instances(CONNECTIONS), ttl_s=3_600, deadline_s=2)
 
     def router(self, owners: Owners) -> Router:
-        return Router(owners, self.topics, Instances(8), self.executor)
+        return Router(owners, self.topics, Instances(CONNECTIONS), self.executor)
 
     def gateway(self, **settings: Any) -> FlaskClient:
         owners = self.owners()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from services.gateway.balance import Balance
-from streamstate.web.client import Answer, Instances, Unreachable
+from streamstate.web.client import OWNER, Answer, Instances, Marks, Unreachable
 from streamstate.web.deadline import Deadline
 from streamstate.web.problems import Problem, deadline_passed
 from tests.serving import soon, until
@@ -24,7 +24,7 @@ class Acted(Instances):
         self.allowed: list[float] = []
 
     def get(
-        self, address: str, path: str, deadline: Deadline, query: Sequence[tuple[str, str]] = (), *, direct: bool = True
+        self, address: str, path: str, deadline: Deadline, query: Sequence[tuple[str, str]] = (), marks: Marks = OWNER
     ) -> Answer:
         self.asked.append(address)
         self.allowed.append(deadline.left)
@@ -34,7 +34,7 @@ class Acted(Instances):
         if isinstance(what, threading.Event):
             assert what.wait(5)
             what = 200
-        return Answer(what, path.encode(), "", {"Served-By": f"{address}{query}{direct}"})
+        return Answer(what, path.encode(), "", {"Served-By": f"{address}{query}{marks}"})
 
 
 def ask(balance: Balance, addresses: Sequence[str] = ALL) -> Answer:

@@ -1,5 +1,11 @@
 """From a key to its owner: straight, over a stale map, and around an owner that is gone."""
 
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import pytest
 
 from devkit.process import free_port
@@ -7,11 +13,13 @@ from services.gateway.owners import Owners
 from streamstate.errors import BadKey, Misconfigured
 from streamstate.keys import LONG, partition_of
 from streamstate.state import Commit, Step
+from streamstate.web.bulkhead import SLOW_S
 from streamstate.web.client import Answer, Instances
 from streamstate.web.problems import MOST_KEYS, Problem
 from tests.serving import forwarded, soon, until
-from tests.unit.gateway.conftest import PARTITIONS, STRANGER, USER, Deployment
+from tests.unit.gateway.conftest import CONNECTIONS, PARTITIONS, STRANGER, USER, Deployment
 
+MOST_SLOW = CONNECTIONS // 2
 PLACE = partition_of(LONG.encode(USER), PARTITIONS)
 
 
@@ -83,6 +91,28 @@ def test_a_partition_that_the_map_misses_is_asked_of_any_instance(deployment: De
     deployment.share_out("metrics")
     answer = ask(deployment, owners)
     assert answer.status == 404
+
+
+def test_an_owner_that_hangs_takes_few_threads_and_another_instance_stands_in(deployment: Deployment) -> None:
+    owners = deployment.owners()
+    router, view = deployment.router(owners), owners.service("metrics").view("metrics")
+    slow, gate = deployment.owner(USER), threading.Event()
+    answering = slow.app
+
+    def hang(environ: Any, start_response: Any) -> Iterable[bytes]:
+        assert gate.wait(5)
+        return answering(environ, start_response)
+
+    slow.app = hang
+    with ThreadPoolExecutor(MOST_SLOW) as threads:
+        waiting = [threads.submit(router.one, "metrics", view, str(USER), [], soon()) for _ in range(MOST_SLOW)]
+        time.sleep(2 * SLOW_S)
+        answer = router.one("metrics", view, str(USER), [], soon())
+        assert (answer.status, answer.served_by) == (200, "standby")
+        assert not any(call.done() for call in waiting)
+        gate.set()
+        assert {call.result().served_by for call in waiting} == {slow.address}
+    assert router.one("metrics", view, str(USER), [], soon()).served_by == slow.address
 
 
 def test_without_any_instance_it_is_503(deployment: Deployment) -> None:

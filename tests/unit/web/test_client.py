@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from devkit.process import free_port
-from streamstate.web.client import Answer, Instances, Unreachable
+from streamstate.web.client import ANYONE, Answer, Instances, Unreachable
 from streamstate.web.problems import Problem
 from tests.serving import soon
 
@@ -58,7 +58,7 @@ def test_a_request_carries_what_is_left_of_the_deadline_and_whether_it_is_direct
     address, requests = scripted([2])
     client = Instances(1)
     client.get(address, "/", soon(3))
-    client.get(address, "/", soon(3), direct=False)
+    client.get(address, "/", soon(3), marks=ANYONE)
     (left,) = [line for line in requests[0].split(b"\r\n") if line.startswith(b"X-Deadline-Ms: ")]
     assert 1_000 < int(left.partition(b": ")[2]) <= 3_000
     assert b"\r\nX-Direct: 1\r\n" in requests[0]

@@ -89,3 +89,12 @@ def test_a_stopped_owner_is_stood_in_for(service: Service, api: Instance) -> Non
     assert api.client.get("/v1/numbers/7").headers["Served-By"] == owner.address
     served.stop()
     assert api.client.get("/v1/numbers/7").headers["Served-By"] == "standby"
+
+
+def test_one_who_is_to_stand_in_does_not_ask_the_owner(service: Service, api: Instance) -> None:
+    owner, served = service.served()
+    service.own(owner.address)
+    service.count("numbers", 7)
+    response = api.client.get("/v1/numbers/7", headers={"X-Stand-In": "1"})
+    assert (response.get_json(), response.headers["Served-By"]) == ({"key": "7", "count": 1}, "standby")
+    assert (served.seen, passed_on(api)) == ([], 0)

@@ -14,7 +14,15 @@ from services.recommendations import telemetry
 from services.recommendations.settings import WindowSettings
 from services.topics.settings import KeptSettings
 from streamstate.metrics import Definition
-from streamstate.settings import PREFIX, ApiSettings, GatewaySettings, KafkaSettings, ServiceSettings, StreamSettings
+from streamstate.settings import (
+    PREFIX,
+    ApiSettings,
+    GatewaySettings,
+    HttpSettings,
+    KafkaSettings,
+    ServiceSettings,
+    StreamSettings,
+)
 from streamstate.spark import status
 from streamstate.state import Operation, Read
 from streamstate.web.telemetry import METRICS
@@ -32,6 +40,8 @@ def text() -> str:
         _settings(ServiceSettings, PREFIX),
         "## Settings of a stream\n",
         _settings(StreamSettings, PREFIX),
+        "## Settings of an API and of the gateway\n",
+        _settings(HttpSettings, PREFIX),
         "## Settings of an API\n",
         _settings(ApiSettings, PREFIX),
         "## Settings of recommendations, stream and API\n",

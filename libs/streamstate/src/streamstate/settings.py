@@ -119,19 +119,31 @@ class StreamSettings(ServiceSettings):
     )
 
 
-class ApiSettings(ServiceSettings):
+class HttpSettings(BaseSettings):
+    """What every API and the gateway have."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+
+    deadline_ms: int = Field(
+        2_000, ge=10, le=60_000, description="milliseconds in which a request is answered or fails"
+    )
+    requests_in_flight: int = Field(
+        128,
+        ge=1,
+        description="most requests that are answered, or wait for it, at a time; further ones get a 503 at once",
+    )
+
+
+class ApiSettings(ServiceSettings, HttpSettings):
     """A service's API process."""
 
     advertise: str = Field(
         "127.0.0.1:8101", pattern=_ADDRESS, description="host:port of this instance, as its stream advertises it"
     )
     redis_timeout_s: float = Field(1.0, gt=0, description="seconds to wait for one answer of Redis")
-    deadline_ms: int = Field(
-        2_000, ge=10, le=60_000, description="milliseconds in which a request is answered or fails"
-    )
 
 
-class GatewaySettings(KafkaSettings):
+class GatewaySettings(KafkaSettings, HttpSettings):
     """The gateway."""
 
     instances: dict[str, str] = Field(
@@ -144,9 +156,6 @@ class GatewaySettings(KafkaSettings):
         "watching their EndpointSlices, and INSTANCES does not count",
     )
     namespace: str = Field("default", description="Kubernetes namespace of these")
-    deadline_ms: int = Field(
-        2_000, ge=10, le=60_000, description="milliseconds in which a request is answered or fails"
-    )
     owners_ttl_s: float = Field(2.0, gt=0, description="seconds between two looks at who owns which partition")
     names_ttl_s: float = Field(5.0, ge=0, description="seconds for which a name is cached")
     names_cached: int = Field(100_000, ge=1, description="most names in the cache")

@@ -2,6 +2,9 @@
 
 from flask import Flask
 
+from streamstate.settings import HttpSettings, load
+from streamstate.web.admission import Admission
+
 
 def create() -> Flask:
     """For gunicorn: `devkit.bench.hello:create()`."""
@@ -11,4 +14,5 @@ def create() -> Flask:
     def hello() -> dict[str, str]:
         return {"hello": "world"}
 
+    Admission(load(HttpSettings).requests_in_flight, lambda _: None).install(app)
     return app

@@ -13,7 +13,7 @@ from streamstate.kafka import Topics
 from streamstate.settings import ApiSettings
 from streamstate.state import Read, Snapshot, Store
 from streamstate.web import query
-from streamstate.web.client import DIRECT, SERVED_BY, Answer, Instances, Unreachable
+from streamstate.web.client import DIRECT, SERVED_BY, STAND_IN, Answer, Instances, Unreachable
 from streamstate.web.deadline import Deadline
 from streamstate.web.freshness import Freshness, Positions
 from streamstate.web.problems import MOST_KEYS, RETRY_AFTER_S, bad_query, not_ready, not_the_owner, unknown_key
@@ -129,6 +129,8 @@ class Answers:
 
     def _pass_on(self, owner: str, deadline: Deadline) -> Answer | None:
         """The owner's answer to this request, None when it cannot be reached."""
+        if STAND_IN in request.headers:
+            return None
         self._telemetry.forwarded.inc()
         try:
             return self._instances.get(owner, quote(request.path), deadline, list(request.args.items(multi=True)))

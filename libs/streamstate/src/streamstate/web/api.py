@@ -13,6 +13,7 @@ from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import ApiSettings
 from streamstate.state import Store
 from streamstate.web import openapi, problems
+from streamstate.web.admission import Admission
 from streamstate.web.answers import Answers, json, require_ready
 from streamstate.web.client import Instances
 from streamstate.web.freshness import Freshness
@@ -70,6 +71,7 @@ def skeleton(
     flask = openapi.application(app.name)
     problems.install(flask)
     telemetry.install(flask)
+    Admission(settings.requests_in_flight, telemetry.refused).install(flask)
 
     def owners() -> Response:
         return json(processors(app, store, topics, views), settings.advertise)

@@ -15,6 +15,7 @@ from streamstate.errors import BadKey, Misconfigured, StreamStateError
 
 log = structlog.get_logger()
 
+CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
 MOST_KEYS = 200
 """The most keys of one request."""
@@ -100,16 +101,21 @@ def install(app: APIFlask) -> None:
         return _response(Problem(500, "internal", "this is our fault; tell us the X-Request-Id of this answer"))
 
 
-def _response(problem: Problem) -> Response:
+def encoded(problem: Problem, **members: Any) -> bytes:
+    """The body that tells of `problem`; `members` are further ones."""
     body = {
         "type": f"urn:streamstate:problem:{problem.kind}",
         "title": problem.kind.replace("-", " ").capitalize(),
         "status": problem.status,
         "detail": problem.detail,
-        "instance": request.path,
+        **members,
         **problem.members,
     }
-    response = Response(msgspec.json.encode(body), problem.status, content_type="application/problem+json")
+    return msgspec.json.encode(body)
+
+
+def _response(problem: Problem) -> Response:
+    response = Response(encoded(problem, instance=request.path), problem.status, content_type=CONTENT_TYPE)
     if problem.status == 503:
         response.headers["Retry-After"] = str(RETRY_AFTER_S)
     return response

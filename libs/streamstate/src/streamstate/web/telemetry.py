@@ -33,6 +33,12 @@ FORWARDED = Definition(
     ("service",),
     "requests for keys of another instance, passed on; a steady rise says that a caller does not know the owners",
 )
+REFUSED = Definition(
+    "streamstate_refused_requests_total",
+    ("service", "problem"),
+    "requests that were refused unseen: overloaded ones are beyond REQUESTS_IN_FLIGHT, add instances; the others are "
+    "malformed or too large",
+)
 OFFSET = Definition("streamstate_offset", ("service", "topic", "partition"), "the next offset of the state")
 DEAD_LETTERS = Definition(
     "streamstate_dead_letters_total",
@@ -54,7 +60,7 @@ COUNTED = Definition(
     ("service", "partition", "what"),
     "what the service's folds count, such as records that came too late for their window",
 )
-METRICS = (REQUESTS, SECONDS, FORWARDED, OFFSET, DEAD_LETTERS, MISPLACED_KEYS, LOST_RECORDS, COUNTED)
+METRICS = (REQUESTS, SECONDS, FORWARDED, REFUSED, OFFSET, DEAD_LETTERS, MISPLACED_KEYS, LOST_RECORDS, COUNTED)
 
 
 class Telemetry:
@@ -66,6 +72,11 @@ class Telemetry:
         self._requests = Counter(*_positional(REQUESTS), registry=self.registry)
         self._seconds = Histogram(*_positional(SECONDS), registry=self.registry)
         self.forwarded = Counter(*_positional(FORWARDED), registry=self.registry).labels(service)
+        self._refused = Counter(*_positional(REFUSED), registry=self.registry)
+
+    def refused(self, problem: str) -> None:
+        """Count a request that the application never saw, by the kind of its problem."""
+        self._refused.labels(self.service, problem).inc()
 
     def install(self, app: APIFlask) -> None:
         """Count and time every request of `app`, give it an id, and serve `/metrics`."""

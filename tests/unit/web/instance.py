@@ -1,0 +1,20 @@
+"""The API of the tests' app for a real gunicorn: `tests.unit.web.instance:create()`."""
+
+from apiflask import APIFlask
+
+from streamstate.settings import ApiSettings, load
+from streamstate.state import Commit, Merge, Step
+from streamstate.testing import MemoryStore
+from streamstate.web.api import build
+from streamstate.web.freshness import Freshness
+from tests.serving import FixedTopics
+from tests.unit.web.conftest import APP, COUNTS
+
+
+def create() -> APIFlask:
+    """An instance that owns every partition; number 7 came once."""
+    settings, store, topics = load(ApiSettings), MemoryStore(), FixedTopics(COUNTS)
+    for partition in range(4):
+        claim = store.claim(partition, settings.advertise, {})
+        store.commit(Commit(claim, [Step("numbers", None, 1)], [Merge("tally:7", add={"count": 1})]))
+    return build(APP, settings, store, topics, Freshness(topics, APP.topics))

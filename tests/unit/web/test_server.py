@@ -1,0 +1,248 @@
+"""The API behind a real gunicorn with our settings: whatever comes is answered by a problem, and nobody else waits."""
+
+import json
+import re
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http.client import HTTPResponse
+from typing import Any
+
+import pytest
+
+from devkit.lab import Lab, answers
+from devkit.process import LOCALHOST, free_port
+from streamstate.settings import PREFIX
+from streamstate.web.client import Instances
+from tests.serving import sample, soon, until
+
+KNOWN = "/v1/numbers/7"
+IDS = [
+    "abc", "", "-1", "+1", "%201", "1_000", "%EF%BC%91", "00012", "1e3", "0x10", "9223372036854775808", "9" * 5_000,
+    "%00", "1%0d%0aX:%20y", "..%2f", "..%2f..%2fprocessors", "%", "%zz", "7/", "7;a=b", "7%20",
+]  # fmt: skip
+PARAMETERS = ["least=-1", "least=10", "least=1000000000", "least=1;2", "least=nan", "least=", "least=1&least=2"]
+METHODS = ["POST", "PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "BREW", "get", "G", "GET\t"]
+
+
+ROOM = 32
+"""The most requests in flight of the server under test."""
+
+WAITING = "X-Min-Position: numbers:3=99"
+"""A demand that is never met: such a request keeps a thread busy until its deadline."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the served API, of which one number is known."""
+    address = f"{LOCALHOST}:{free_port()}"
+    home, app = tmp_path_factory.mktemp("server"), "tests.unit.web.instance:create()"
+    settings = {f"{PREFIX}ADVERTISE": address, f"{PREFIX}REQUESTS_IN_FLIGHT": str(ROOM)}
+    child = Lab.gunicorn(app, "api", address, home, settings)
+    child.start()
+    child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)
+    yield address
+    child.stop()
+    # Of requests that are refused nothing is logged: that would tell who was asked for.
+    assert all("slow or failed" in line for line in child.log.read_text().splitlines())
+
+
+def connect(address: str) -> socket.socket:
+    host, port = address.split(":")
+    return socket.create_connection((host, int(port)), timeout=5)
+
+
+def request(path: str, *headers: str, method: str = "GET") -> bytes:
+    """A request with these header lines."""
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: here", *headers, "", ""]).encode()
+
+
+def ask(client: socket.socket, sent: bytes) -> tuple[HTTPResponse, Any]:
+    """What is answered to these bytes on this connection: the response, and the JSON in it."""
+    client.sendall(sent)
+    response = HTTPResponse(client)
+    response.begin()
+    return response, json.loads(response.read())
+
+
+def answer(address: str, sent: bytes) -> tuple[HTTPResponse, Any]:
+    """The same on a new connection."""
+    with connect(address) as client:
+        return ask(client, sent)
+
+
+def refused(address: str, sent: bytes) -> int:
+    """The status of the 4xx problem that answers these bytes."""
+    response, body = answer(address, sent)
+    assert 400 <= response.status < 500
+    assert response.headers["Content-Type"] == "application/problem+json"
+    assert body["status"] == response.status
+    assert body["type"].startswith("urn:streamstate:problem:")
+    assert body["detail"]
+    return response.status
+
+
+@pytest.mark.parametrize("text", IDS, ids=lambda text: text[:20])
+def test_an_id_that_is_none(server: str, text: str) -> None:
+    assert refused(server, request(f"/v1/numbers/{text}")) in (400, 404)
+
+
+@pytest.mark.parametrize("text", PARAMETERS)
+def test_a_parameter_that_is_none(server: str, text: str) -> None:
+    assert refused(server, request(f"/v1/above/7?{text}")) == 400
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_that_there_is_not(server: str, method: str) -> None:
+    assert refused(server, request(KNOWN, method=method)) in (400, 405)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (request("/v1/many?" + "&".join(["numbers=1"] * 500)), 400),
+        (request(KNOWN + "?a=" + "1" * 8_200), 414),
+        (b"GET /" + b"1" * 40_000, 414),
+        (request(KNOWN, *(f"X-{number}: 1" for number in range(100))), 431),
+        (request(KNOWN, "X-A: " + "1" * 9_000), 431),
+        (request(KNOWN, *(f"X-{number}: {'1' * 8_000}" for number in range(5))), 431),
+        (b"GET / HTTP/1.1\r\n" + b"X-A: 1\r\n" * 5_000, 431),
+        (request(KNOWN, "Content-Length: 5", "Transfer-Encoding: chunked"), 400),
+        (request(KNOWN, "Content-Length: 5", "Content-Length: 6"), 400),
+        (request(KNOWN, "Content-Length: -5"), 400),
+        (request(KNOWN, "Content-Length: +5"), 400),
+        (request(KNOWN, "Transfer-Encoding: gzip"), 400),
+        (request(KNOWN, "Transfer-Encoding: nonsense"), 400),
+        (request(KNOWN, "Transfer-Encoding: chunked, chunked"), 400),
+        (request(KNOWN, "Expect: a miracle"), 417),
+        (request(KNOWN, "Host: there"), 400),
+        (request(KNOWN, "X-A : 1"), 400),
+        (request(KNOWN, " folded: 1"), 400),
+        (request(KNOWN, "X-Request-Id: a\rb"), 400),
+        (request(KNOWN, "X-Request-Id: a\x00b"), 400),
+        (request(KNOWN, "X-Request-Id: " + "a" * 10_000), 431),
+        (request(KNOWN, "X-Deadline-Ms: soon"), 400),
+        (request("no-slash"), 400),
+        (request("*"), 400),
+        (request("/ä"), 400),
+        (b"GET /\r\n\r\n", 400),
+        (b"GET / HTTP/3.0\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\nHost: here\n\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: here\nX-A: 1", 400),
+        (b"\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\n", 400),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+    ],
+    ids=lambda value: repr(value[:60]) if isinstance(value, bytes) else value,
+)
+def test_a_request_that_is_none(server: str, sent: bytes, status: int) -> None:
+    assert refused(server, sent) == status
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "X-Forwarded-For: 10.0.0.1", "X-Forwarded-Host: there", "X-Forwarded-Proto: https", "X-Forwarded-Prefix: /v1",
+        "X-Forwarded-Port: 1", "Forwarded: for=10.0.0.1;host=there", "X-Real-Ip: 10.0.0.1", "traceparent: 00-0-0-0",
+        "X-Original-Url: /metrics", "X-Http-Method-Override: DELETE", "X-Direct: 1", "X_Direct: 1", "Range: bytes=0-1",
+        "Accept: text/html", "If-None-Match: *", "Cookie: a=b", "Authorization: Basic !", "Upgrade: h2c",
+    ],
+)  # fmt: skip
+def test_a_header_that_others_may_forge_changes_nothing(server: str, line: str) -> None:
+    response, body = answer(server, request(KNOWN, line))
+    assert (response.status, body) == (200, {"key": "7", "count": 1})
+    assert response.headers["Served-By"] == server
+    assert "Location" not in response.headers
+
+
+def test_a_request_id_that_is_none_is_replaced(server: str) -> None:
+    for text in ("a" * 8_000, "a b", "<script>", "a\tb", "a; drop"):
+        response, _ = answer(server, request(KNOWN, f"X-Request-Id: {text}"))
+        assert (response.status, len(response.headers["X-Request-Id"])) == (200, 32)
+
+
+def test_a_body_is_not_read_and_never_taken_for_a_request(server: str) -> None:
+    smuggled = request("/v1/numbers/8")
+    head = request(KNOWN, f"Content-Length: {len(smuggled)}")
+    with connect(server) as client:
+        response, body = ask(client, head + smuggled)
+        assert (response.status, response.headers["Connection"]) == (200, "close")
+        assert body == {"key": "7", "count": 1}
+        assert client.recv(1) == b""
+
+
+@pytest.mark.parametrize("size", [1, 7, 1_000])
+def test_a_request_may_come_in_pieces_and_several_at_once(server: str, size: int) -> None:
+    sent = request(KNOWN) + request("/v1/numbers/8") + request(KNOWN, "Connection: close")
+    with connect(server) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, len(sent), size):
+            client.sendall(sent[start : start + size])
+        received = b""
+        while some := client.recv(65_536):
+            received += some
+    assert re.findall(rb"HTTP/1.1 (\d+)", received) == [b"200", b"404", b"200"]
+
+
+HALF = b"GET /v1/numbers/7 HTTP/1.1\r\nHost: here\r\nX-A: "
+UNREAD = b"POST /v1/numbers/7 HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\n1"
+LEFT_OPEN = request(KNOWN, "Connection: close")
+
+
+@pytest.mark.parametrize("sent", [HALF, UNREAD, LEFT_OPEN, b""], ids=["half a head", "half a body", "open", "silent"])
+def test_clients_that_are_slow_do_not_keep_others_waiting(server: str, sent: bytes) -> None:
+    with ExitStack() as stack:
+        for _ in range(1_100):
+            stack.enter_context(connect(server)).sendall(sent)
+        until(lambda: answer(server, request(KNOWN))[0].status == 200)
+
+
+def test_a_head_that_never_ends_is_cut_off(server: str) -> None:
+    with connect(server) as client:
+        client.settimeout(10)
+        client.sendall(HALF)
+        assert client.recv(1) == b""
+
+
+@contextmanager
+def busy(address: str) -> Iterator[list[socket.socket]]:
+    """As many requests as there is room for, none of which can be answered yet."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(connect(address)) for _ in range(ROOM)]
+        for client in clients:
+            client.sendall(request(KNOWN, WAITING, "X-Deadline-Ms: 1000"))
+        until(lambda: answer(address, request(KNOWN))[0].status == 503)
+        assert select.select(clients, [], [], 0)[0] == []
+        yield clients
+    until(lambda: answer(address, request(KNOWN))[0].status == 200)
+
+
+def test_more_than_there_is_room_for_is_refused_at_once(server: str) -> None:
+    with connect(server) as client, busy(server) as waiting:
+        for _ in range(3):
+            response, body = ask(client, request(KNOWN))
+            assert (response.status, body["type"]) == (503, "urn:streamstate:problem:overloaded")
+            assert int(response.headers["Retry-After"]) >= 1
+            assert response.headers["Content-Type"] == "application/problem+json"
+        response, _ = answer(server, request(KNOWN, "Content-Length: 5"))
+        assert (response.status, response.headers["Connection"]) == (503, "close")
+        assert select.select(waiting, [], [], 0)[0] == []
+        for one in waiting:
+            assert one.recv(65_536).startswith(b"HTTP/1.1 503 ")
+        assert ask(client, request(KNOWN))[0].status == 200
+
+
+def test_status_is_told_however_busy_it_is(server: str) -> None:
+    with busy(server) as waiting:
+        assert answers(f"http://{server}/livez")
+        assert answers(f"http://{server}/readyz")
+        text = Instances(1).get(server, "/metrics", soon()).body.decode()
+        assert select.select(waiting, [], [], 0)[0] == []
+    assert sample(text, "streamstate_refused_requests_total", problem="overloaded")
+
+
+def test_what_the_parser_refuses_is_counted_too(server: str) -> None:
+    refused(server, request(KNOWN, "X-A : 1"))
+    text = Instances(1).get(server, "/metrics", soon()).body.decode()
+    assert sample(text, "streamstate_refused_requests_total", problem="malformed-request")

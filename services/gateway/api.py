@@ -140,12 +140,12 @@ def _add_route(flask: APIFlask, owners: Owners, topics: Topics) -> None:
 
 def _add_status(flask: APIFlask, owners: Owners) -> None:
     @flask.get("/livez")
-    @flask.doc(summary="The process runs")
+    @flask.doc(**openapi.of_process("The process runs"))
     def livez() -> Response:
         return json({"status": "alive"}, NAME)
 
     @flask.get("/readyz")
-    @flask.doc(summary="The instances of every service are known")
+    @flask.doc(**openapi.of_process("The instances of every service are known"))
     def readyz() -> Response:
         if missing := owners.missing():
             raise not_ready(f"no instance answers of: {', '.join(missing)}")

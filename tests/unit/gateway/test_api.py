@@ -14,6 +14,7 @@ from services.gateway.names import Names
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from services.recommendations.answers import path as path_of
+from tests.contract import hold
 from tests.serving import Served, Wsgi, forwarded, scrape, soon
 from tests.unit.gateway.conftest import STRANGER, USER, Deployment
 
@@ -288,3 +289,7 @@ def test_the_document_has_a_service_that_came_later(
     assert "/v1/artists/{key}" not in gateway.get("/openapi.json").get_json()["paths"]
     serve(first.address, first.app)
     assert "/v1/artists/{key}" in gateway.get("/openapi.json").get_json()["paths"]
+
+
+def test_what_is_answered_is_what_the_document_says(deployment: Deployment) -> None:
+    hold(deployment.gateway(deadline_ms=50).application)

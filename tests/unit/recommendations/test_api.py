@@ -14,6 +14,7 @@ from services.recommendations.model import APP
 from streamstate.settings import ApiSettings, load
 from streamstate.testing import MemoryStore
 from streamstate.web.freshness import Freshness
+from tests.contract import hold
 from tests.raw import Play
 from tests.serving import FixedTopics, sample, scrape
 from tests.unit.recommendations.following import PARTITIONS, WINDOW, driver, fold, records
@@ -175,3 +176,14 @@ def test_the_graph_is_measured(recommender: Recommender) -> None:
     fold(driver(recommender.store), records([*PLAYS, (ME, 1, 1, 1, 0)]))
     text = scrape(recommender.client)
     assert sum(sample(text, "recommendations_graph_lag", partition=str(p)) or 0 for p in range(PARTITIONS)) > 0
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shortest deadline there may be, for what is started after this."""
+    monkeypatch.setenv("STREAMSTATE_DEADLINE_MS", "10")
+
+
+@pytest.mark.usefixtures("hasty")
+def test_what_is_answered_is_what_the_document_says(recommender: Recommender) -> None:
+    hold(recommender.client.application)

@@ -96,6 +96,13 @@ def test_a_text_that_cannot_be_a_key_in_a_url(text: str) -> None:
         TEXT.parse(text)
 
 
+@pytest.mark.parametrize(
+    "text", [" ", "\N{NO-BREAK SPACE}", "\N{FAMILY}\N{ZERO WIDTH JOINER}\N{GIRL}", "\N{RIGHT-TO-LEFT MARK}א"]
+)
+def test_text_that_does_not_print_is_a_key_all_the_same(text: str) -> None:
+    assert TEXT.parse(text) == text
+
+
 def test_the_longest_text_is_a_key() -> None:
     assert TEXT.decode(TEXT.encode(TEXT.parse("é" * 512))) == "é" * 512
 

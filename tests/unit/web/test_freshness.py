@@ -125,6 +125,14 @@ def test_a_demand_that_cannot_be_read_is_400(api: Instance, text: str) -> None:
     )
 
 
+def test_a_position_that_is_demanded_twice_must_reach_the_greater_one(service: Service, api: Instance) -> None:
+    service.count("numbers", KEY)
+    demanded = f"numbers:{PLACE[1]}={{}}, numbers:{PLACE[1]}={{}}"
+    for one, other, status in ((1, 1, 200), (2, 1, 503), (1, 2, 503)):
+        headers = demand(Min_Position=demanded.format(one, other), Deadline_Ms="10")
+        assert api.client.get(f"/v1/numbers/{KEY}", headers=headers).status_code == status
+
+
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "1s", "9" * 10])
 def test_a_staleness_that_is_no_number_is_400(api: Instance, text: str) -> None:
     response = api.client.get("/v1/numbers/7", headers={"X-Max-Staleness": text})

@@ -14,7 +14,13 @@ K = TypeVar("K")
 
 LONG_MAX = 2**63 - 1
 TEXT_MAX_BYTES = 1024
+_CONTROL = r"\u0000-\u001f\u007f-\u009f"
+TEXT_PATTERN = f"[^{_CONTROL}]+"
+"""Without control characters."""
+
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
+# A surrogate alone is no character, and has no UTF-8.
+_TEXT = re.compile(rf"[^{_CONTROL}\ud800-\udfff]+")
 _LONG = struct.Struct(">q")
 
 
@@ -86,7 +92,7 @@ class Text:
             raise BadRecord(msg) from error
 
     def parse(self, text: str) -> str:
-        if not text.isprintable() or not 0 < len(text.encode()) <= TEXT_MAX_BYTES:
+        if not _TEXT.fullmatch(text) or len(text.encode()) > TEXT_MAX_BYTES:
             msg = f"a key is a string of 1 to {TEXT_MAX_BYTES} bytes without control characters"
             raise BadKey(msg)
         return text

@@ -77,17 +77,17 @@ def skeleton(
         return json(processors(app, store, topics, views), settings.advertise)
 
     for path in (PATH, entry(app).path):
-        document = flask.doc(summary="Who owns which partition, and which views are answered")
+        document = flask.doc(**openapi.of_process("Who owns which partition, and which views are answered"))
         flask.add_url_rule(path, path, document(owners))
 
     @flask.get("/livez")
-    @flask.doc(summary="The process runs")
+    @flask.doc(**openapi.of_process("The process runs"))
     def livez() -> Response:
         alive()
         return json({"status": "alive"}, settings.advertise)
 
     @flask.get("/readyz")
-    @flask.doc(summary="The instance has all that it answers from")
+    @flask.doc(**openapi.of_process("The instance has all that it answers from"))
     def readyz() -> Response:
         ready()
         return json({"status": "ready"}, settings.advertise)

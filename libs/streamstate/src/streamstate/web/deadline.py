@@ -12,6 +12,13 @@ HEADER = "X-Deadline-Ms"
 MIN_POSITION = "X-Min-Position"
 MAX_STALENESS = "X-Max-Staleness"
 
+MOST_MS = 999_999_999
+"""The longest time that a header can say."""
+
+ENTRY_PATTERN = r"([A-Za-z0-9._-]{1,249}):([0-9]{1,9})=([0-9]{1,18})"
+ENTRIES_PATTERN = f"({ENTRY_PATTERN}(, ?{ENTRY_PATTERN})*)?"
+"""What `X-Min-Position` says: topic:partition=offset, separated by commas; nothing is no demand."""
+
 
 @dataclass(frozen=True)
 class Deadline:

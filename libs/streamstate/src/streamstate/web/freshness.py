@@ -18,7 +18,7 @@ from flask import request
 
 from streamstate.errors import Misconfigured
 from streamstate.kafka import Topics
-from streamstate.web.deadline import MAX_STALENESS, MIN_POSITION, Deadline
+from streamstate.web.deadline import ENTRY_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline
 from streamstate.web.problems import Problem, not_ready
 
 log = structlog.get_logger()
@@ -35,7 +35,7 @@ MARGIN_S = 0.1
 """What is left of the deadline when waiting ends, for the answer's way back."""
 
 _SEEN = 600
-_ENTRY = re.compile(r"\s*([A-Za-z0-9._-]{1,249}):([0-9]{1,9})=([0-9]{1,18})\s*", re.ASCII)
+_ENTRY = re.compile(rf"\s*{ENTRY_PATTERN}\s*", re.ASCII)
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -80,10 +80,13 @@ class Demand:
     def of_request(cls) -> "Demand":
         """From `X-Min-Position` and `X-Max-Staleness` (milliseconds); raises a 400 `Problem` for other texts."""
         wanted = request.headers.get(MIN_POSITION, "")
-        entries = [_ENTRY.fullmatch(text) for text in wanted.split(",")] if wanted else []
-        positions = {(entry[1], int(entry[2])): int(entry[3]) for entry in entries if entry}
-        if len(positions) < len(entries):
-            raise Problem(400, "bad-demand", f"{MIN_POSITION} is topic:partition=offset, separated by commas")
+        positions: dict[Place, int] = {}
+        for text in wanted.split(",") if wanted else []:
+            entry = _ENTRY.fullmatch(text)
+            if entry is None:
+                raise Problem(400, "bad-demand", f"{MIN_POSITION} is topic:partition=offset, separated by commas")
+            place = (entry[1], int(entry[2]))
+            positions[place] = max(positions.get(place, 0), int(entry[3]))
         staleness = request.headers.get(MAX_STALENESS)
         if staleness is not None and not (staleness.isascii() and staleness.isdigit() and len(staleness) < 10):
             raise Problem(400, "bad-demand", f"{MAX_STALENESS} is a whole number of milliseconds")

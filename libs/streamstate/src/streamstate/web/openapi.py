@@ -8,9 +8,9 @@ import msgspec
 from apiflask import APIFlask
 
 from streamstate.app import View
-from streamstate.keys import LONG, LONG_MAX, TEXT_MAX_BYTES, KeyCodec
+from streamstate.keys import LONG, LONG_MAX, TEXT_MAX_BYTES, TEXT_PATTERN, KeyCodec
+from streamstate.web.deadline import ENTRIES_PATTERN, MAX_STALENESS, MIN_POSITION, MOST_MS
 from streamstate.web.deadline import HEADER as DEADLINE
-from streamstate.web.deadline import MAX_STALENESS, MIN_POSITION
 from streamstate.web.problems import MOST_KEYS
 
 MANY = "/v1/many"
@@ -43,13 +43,21 @@ DEMANDS: list[dict[str, Any]] = [
         "schema": schema,
     }
     for name, text, schema in (
-        (DEADLINE, "milliseconds within which an answer is wanted", {"type": "integer", "minimum": 1}),
+        (
+            DEADLINE,
+            "milliseconds within which an answer is wanted",
+            {"type": "integer", "minimum": 1, "maximum": MOST_MS},
+        ),
         (
             MIN_POSITION,
             "topic:partition=offset, separated by commas: the state must have reached these next offsets",
-            {"type": "string"},
+            {"type": "string", "pattern": f"^{ENTRIES_PATTERN}$"},
         ),
-        (MAX_STALENESS, "milliseconds that the state may be behind its topics", {"type": "integer", "minimum": 0}),
+        (
+            MAX_STALENESS,
+            "milliseconds that the state may be behind its topics",
+            {"type": "integer", "minimum": 0, "maximum": MOST_MS},
+        ),
     )
 ]
 _BRACKETS = re.compile("<([a-z]+)>")
@@ -72,6 +80,11 @@ def of_route(name: str, summary: str, answers: type[msgspec.Struct]) -> dict[str
         "operation_id": name,
         "responses": responses({"$ref": _REF.format(name=answers.__name__)}, PROBLEMS),
     }
+
+
+def of_process(summary: str) -> dict[str, Any]:
+    """What to say of a route about the process itself, which may not be ready for it."""
+    return {"summary": summary, "responses": responses({"type": "object"}, {503: PROBLEMS[503]})}
 
 
 def of_many() -> dict[str, Any]:
@@ -150,4 +163,4 @@ def describe(
 def _schema(codec: KeyCodec[Any]) -> dict[str, Any]:
     if codec == LONG:
         return {"type": "integer", "format": "int64", "minimum": 0, "maximum": LONG_MAX}
-    return {"type": "string", "minLength": 1, "maxLength": TEXT_MAX_BYTES}
+    return {"type": "string", "pattern": f"^{TEXT_PATTERN}$", "minLength": 1, "maxLength": TEXT_MAX_BYTES}

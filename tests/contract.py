@@ -1,0 +1,71 @@
+"""An application against its own OpenAPI document: all that the document allows, and what it does not."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import schemathesis
+from flask import Flask
+from hypothesis import HealthCheck, given, settings
+from schemathesis import Case, GenerationMode
+from schemathesis.checks import positive_data_acceptance
+from schemathesis.config import SchemathesisConfig
+from schemathesis.core.result import Ok
+from schemathesis.schemas import APIOperation, BaseSchema
+
+from streamstate.web.openapi import MANY
+
+EXAMPLES = 10
+# 503 and 504 answer a demand that is not met in time. What the document does not name is ignored.
+CONFIG = {
+    "checks": {"not_a_server_error": {"expected-statuses": ["2xx", "3xx", "4xx", "503", "504"]}},
+    "generation": {"allow-extra-parameters": False},
+}
+
+# Here parameters limit each other, which a document cannot say: one key at least, and so many steps in all.
+TOGETHER = (MANY, "/recommendations/")
+
+Operation = APIOperation[Any, Any, Any, Any]
+
+
+def hold(app: Flask) -> None:
+    """Ask `app` everything, well and badly, the same at every run; fails at an answer that its document does not allow.
+
+    Let its deadline be short: what is demanded is not there.
+    """
+    schema = schemathesis.openapi.from_wsgi("/openapi.json", app, config=SchemathesisConfig.from_dict(CONFIG))
+    for found in schema.get_all_operations():
+        assert isinstance(found, Ok)
+        operation = found.ok()
+        for case in _borders(schema, operation):
+            _ask(case)
+        for mode in _modes(operation):
+            _draw(operation, mode)
+
+
+def _borders(schema: BaseSchema, operation: Operation) -> Iterator[Case[Any]]:
+    """Each parameter at its limits and beyond, and methods that there are not."""
+    modes, how = list(GenerationMode), schema.config.generation
+    yield from schema.iter_coverage_cases(operation, generation_modes=modes, generation_config=how)
+
+
+def _draw(operation: Operation, mode: GenerationMode) -> None:
+    """Parameters at random."""
+    alike = settings(
+        derandomize=True,
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    alike(given(case=operation.as_strategy(generation_mode=mode))(_ask))()
+
+
+def _modes(operation: Operation) -> Iterator[GenerationMode]:
+    yield GenerationMode.POSITIVE
+    if any(True for _ in operation.iter_parameters()):
+        yield GenerationMode.NEGATIVE
+
+
+def _ask(case: Case[Any]) -> None:
+    excluded = [positive_data_acceptance] if any(part in case.path for part in TOGETHER) else []
+    case.call_and_validate(excluded_checks=excluded)

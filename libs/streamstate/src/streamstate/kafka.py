@@ -267,7 +267,8 @@ class Membership:
 
     def _report(self, error: KafkaError) -> None:
         log.warning("the consumer group reports a problem", reason=error.str())
-        if error.fatal():
+        # Of an error that `poll` brings, the client does not say that it is fatal.
+        if error.fatal() or error.code() == KafkaError._FATAL:
             # A static member that was silent for too long and speaks again is refused for good: its client is of no
             # more use, and whoever holds its partitions now must not be disturbed.
             self._ousted = error.str()

@@ -8,7 +8,7 @@ SKAFFOLD_SCHEMA := .cache/skaffold/v4beta13.json
 HELM := $(or $(shell command -v helm),.cache/go/bin/helm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test verify faults nightly charts cluster-test check docs fix bench bench-recommendations
+.PHONY: help demo demo-clean test verify faults nightly charts cluster-test check docs fix bench bench-recommendations bench-overload
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -57,6 +57,9 @@ bench: $(INSTALLED) redis ## measure ingest, freshness, reads and memory; writes
 
 bench-recommendations: $(INSTALLED) redis ## measure the graph, the walks and the recommender (GRAPHJET=command); writes docs/bench-recommendations.md
 	@$(BIN)/python -m devkit.bench.recommendations
+
+bench-overload: $(INSTALLED) ## measure what is answered among slow clients and in a flood; writes docs/bench-overload.md
+	@$(BIN)/python -m devkit.bench.overload
 
 $(INSTALLED): requirements.txt libs/streamstate/pyproject.toml libs/devkit/pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "install Python 3.11 or newer, or name it: make PYTHON=python3.11"; exit 1; }

@@ -20,19 +20,21 @@ class Reads:
 
 def measure(address: str, paths: Sequence[str], seconds: float, clients: int = CLIENTS) -> Reads:
     """Ask `paths` in turn for `seconds`, by `clients` at once. Raises `ConnectionError` when an answer is not 200."""
-    host, _, port = address.rpartition(":")
     times: list[float] = []
     failures: list[Exception] = []
     end = time.monotonic() + seconds
 
     def client(first: int) -> None:
         try:
-            with socket.create_connection((host, int(port)), timeout=10) as connection:
+            with connect(address) as connection:
                 for at in range(first, 10**9, clients):
                     if time.monotonic() > end:
                         return
                     started = time.perf_counter()
-                    _ask(connection, paths[at % len(paths)])
+                    path = paths[at % len(paths)]
+                    if (status := ask(connection, path)) != 200:
+                        msg = f"{path} answered {status}"
+                        raise ConnectionError(msg)
                     times.append(time.perf_counter() - started)
         except OSError as error:
             failures.append(error)
@@ -52,18 +54,23 @@ def percentile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def _ask(connection: socket.socket, path: str) -> None:
+def connect(address: str) -> socket.socket:
+    """A connection to `address` (host:port)."""
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
+def ask(connection: socket.socket, path: str) -> int:
+    """The status of the answer, which is read to its end. Raises `ConnectionError` when the server closes."""
     connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     found = b""
     while b"\r\n\r\n" not in found:
         found += _some(connection)
     head, _, body = found.partition(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 200"):
-        msg = f"{path} answered {head.splitlines()[0].decode()}"
-        raise ConnectionError(msg)
     length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
     while len(body) < length:
         body += _some(connection)
+    return int(head.split(maxsplit=2)[1])
 
 
 def _some(connection: socket.socket) -> bytes:

@@ -8,7 +8,7 @@ MOST_BYTES = 32 * 1024
 _END = re.compile(rb"\r\n\r\n|(?<!\r)\n")
 _STATUS = re.compile(rb"GET /(?:livez|readyz|metrics)[ ?]")
 _PLAIN = re.compile(
-    rb"GET /v[!-~]+ HTTP/1\.1\r\n"
+    rb"(?!" + _STATUS.pattern + rb")GET [!-~]+ HTTP/1\.1\r\n"
     rb"(?:(?!content-length:|transfer-encoding:|connection:)[\w!#$%&'*+.^`|~-]+:[^\r\n]*\r\n)*\r\n",
     re.IGNORECASE | re.ASCII,
 )

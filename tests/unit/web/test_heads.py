@@ -47,7 +47,8 @@ def test_a_plain_question_leaves_the_connection_usable(header: bytes) -> None:
         GET + b"Content-Length : 1\r\n\r\n", GET + b"Transfer-Encoding: chunked\r\n\r\n",
         GET + b"Connection: close\r\n\r\n",
         GET + b"X\n: 1\r\n\r\n", GET + b"X: \n1\r\n\r\n", GET + b" folded\r\n\r\n", b"HEAD" + GET[3:] + b"\r\n",
-        b"POST" + GET[3:] + b"\r\n", GET.replace(b"1.1", b"1.0") + b"\r\n", GET.replace(b"/v1/users/1", b"/livez") + b"\r\n",
+        b"POST" + GET[3:] + b"\r\n", GET.replace(b"1.1", b"1.0") + b"\r\n",
+        GET.replace(b"/v1/users/1", b"/livez") + b"\r\n",
     ],
 )  # fmt: skip
 def test_after_anything_else_it_is_closed(received: bytes) -> None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
@@ -60,12 +60,14 @@ class Topics:
         return self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # it has no annotations
 
     def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The end offsets of (topic, partition)."""
+        """The end offsets of (topic, partition): of what is committed, for no more can be read."""
         return self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # it has no annotations
 
     def _offsets(self, places: Iterable[tuple[str, int]], of: OffsetSpec) -> dict[tuple[str, int], int]:
         wanted = {TopicPartition(*place): of for place in places}
-        answers = self._admin.list_offsets(wanted, request_timeout=TIMEOUT_S)
+        answers = self._admin.list_offsets(
+            wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
+        )
         return {(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}
 
 

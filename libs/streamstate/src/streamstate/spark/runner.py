@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 
 from streamstate.app import App
 from streamstate.errors import Misconfigured, Ousted, StreamStateError
+from streamstate.gaps import passed
 from streamstate.kafka import Membership, Topics
 from streamstate.lost import LOST, left_out, refusal
 from streamstate.redis_store import RedisStore, connect
@@ -132,6 +133,7 @@ class Stream:
                 if any(snapshots[partition].epoch != claim.epoch for partition, claim in claims.items()):
                     self._log.warning("the state was emptied, or claimed by another; it is claimed again")
                     return
+                self._pass_gaps(query, claims, snapshots)
                 self._show(query, snapshots)
                 if publisher:
                     publisher.publish(max(counts.values()))
@@ -218,6 +220,16 @@ class Stream:
         """An empty folder: the truth is in the store, and a query that starts anew starts there."""
         self._settings.checkpoints.mkdir(parents=True, exist_ok=True)
         return tempfile.mkdtemp(prefix=f"{self._app.name}-", dir=self._settings.checkpoints)
+
+    def _pass_gaps(self, query: StreamingQuery, claims: Mapping[int, Claim], snapshots: Mapping[int, Snapshot]) -> None:
+        """Where nothing is left to be read, bring the state to the end, to which no record may have brought it."""
+        progress = query.lastProgress
+        if progress is None or query.status["isDataAvailable"]:
+            return
+        read = json.loads(progress.sources[0].endOffset)
+        commits = (passed(claim, snapshots[claim.partition], read) for claim in claims.values())
+        if found := [commit for commit in commits if commit]:
+            self._store.commit(*found)
 
     def _show(self, query: StreamingQuery, snapshots: Mapping[int, Snapshot]) -> None:
         """Tell the group and the endpoint how far the state is."""

@@ -133,7 +133,7 @@ class Stream:
                 if any(snapshots[partition].epoch != claim.epoch for partition, claim in claims.items()):
                     self._log.warning("the state was emptied, or claimed by another; it is claimed again")
                     return
-                self._pass_gaps(query, claims, snapshots)
+                self._pass_gaps(query, claims)
                 self._show(query, snapshots)
                 if publisher:
                     publisher.publish(max(counts.values()))
@@ -221,11 +221,13 @@ class Stream:
         self._settings.checkpoints.mkdir(parents=True, exist_ok=True)
         return tempfile.mkdtemp(prefix=f"{self._app.name}-", dir=self._settings.checkpoints)
 
-    def _pass_gaps(self, query: StreamingQuery, claims: Mapping[int, Claim], snapshots: Mapping[int, Snapshot]) -> None:
+    def _pass_gaps(self, query: StreamingQuery, claims: Mapping[int, Claim]) -> None:
         """Where nothing is left to be read, bring the state to the end, to which no record may have brought it."""
         progress = query.lastProgress
         if progress is None or query.status["isDataAvailable"]:
             return
+        # Read after the progress: an earlier look could miss what its batch has committed, and be refused.
+        snapshots = self._store.read({partition: [] for partition in claims})
         read = json.loads(progress.sources[0].endOffset)
         commits = (passed(claim, snapshots[claim.partition], read) for claim in claims.values())
         if found := [commit for commit in commits if commit]:

@@ -1,28 +1,33 @@
 """Who owns what when instances come and go."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
+from devkit.demo import CACHE
+from devkit.kafka import Kafka
 from devkit.lab import Lab
-from devkit.topics import EVENTS
+from devkit.process import free_port
+from devkit.topics import EVENTS, create
 from streamstate.errors import Ousted
-from streamstate.kafka import Membership
+from streamstate.membership import Membership
 from streamstate.redis_store import RedisStore, connect
 from tests.integration.driving import Driving, eventually
 
 GROUP = "members"
 SESSION_MS = 10_000
+SHORTEST_SESSION_MS = 6_000
 
 
 class Member:
     """An instance, and the partitions that it holds."""
 
-    def __init__(self, lab: Lab, name: str) -> None:
+    def __init__(self, bootstrap: str, name: str, session_ms: int = SESSION_MS) -> None:
         self.held: frozenset[int] | None = None
         self._stopped = False
-        self.membership = Membership(lab.kafka.bootstrap, GROUP, name, SESSION_MS, self._update)
+        self.membership = Membership(bootstrap, GROUP, name, session_ms, self._update)
         self.membership.start(EVENTS)
 
     def _update(self, held: frozenset[int]) -> None:
@@ -37,8 +42,8 @@ class Member:
 
 @pytest.fixture
 def two(lab: Lab) -> Iterator[tuple[Member, Member]]:
-    members = Member(lab, "one"), Member(lab, "two")
-    eventually(lambda: [len(member.held or ()) for member in members] == [4, 4], "each to have its half")
+    members = Member(lab.kafka.bootstrap, "one"), Member(lab.kafka.bootstrap, "two")
+    eventually(lambda: halves(members), "each to have its half")
     yield members
     for member in members:
         member.stop()
@@ -54,9 +59,9 @@ def test_an_instance_that_ends_gracefully_hands_over_before_its_session_is_over(
 
 def test_of_two_with_one_name_the_first_is_ousted_for_good(lab: Lab) -> None:
     """As is one that hung for longer than its session: it must not go on as if it held its partitions."""
-    first = Member(lab, "same")
+    first = Member(lab.kafka.bootstrap, "same")
     eventually(lambda: first.held == frozenset(range(8)), "the first to have all", 60)
-    second = Member(lab, "same")
+    second = Member(lab.kafka.bootstrap, "same")
     try:
         eventually(lambda: ousted(first), "the first to be told", 60)
         eventually(lambda: second.held == frozenset(range(8)), "the second to have all", 60)
@@ -64,6 +69,33 @@ def test_of_two_with_one_name_the_first_is_ousted_for_good(lab: Lab) -> None:
     finally:
         first.stop()
         second.stop()
+
+
+def test_a_broker_that_is_away_for_as_long_as_a_session_ousts_nobody(tmp_path: Path) -> None:
+    """Kafka refuses for good who lost its session and commits before it has joined again, though the place is its."""
+    kafka = Kafka(tmp_path / "kafka", free_port(), Path.cwd() / CACHE / "kafka")
+    kafka.start()
+    create(kafka.bootstrap)
+    members = [Member(kafka.bootstrap, name, SHORTEST_SESSION_MS) for name in ("one", "two")]
+    try:
+        eventually(lambda: halves(members), "each to have its half", 60)
+        kafka.kill()
+        time.sleep(0.5)
+        kafka.start()
+        end = time.monotonic() + SHORTEST_SESSION_MS / 1000
+        eventually(lambda: time.monotonic() > end and halves(members), "each to have its half again", 30)
+        assert not any(ousted(member) for member in members)
+    finally:
+        for member in members:
+            member.stop()
+        kafka.kill()
+
+
+def halves(members: Iterable[Member]) -> bool:
+    """Whether each of two has its half. Each tells how far it is, as it does while it folds."""
+    for member in members:
+        member.membership.commit({(EVENTS, partition): 0 for partition in member.held or ()})
+    return [len(member.held or ()) for member in members] == [4, 4]
 
 
 def ousted(member: Member) -> bool:
@@ -86,7 +118,7 @@ def test_a_partition_that_a_stranger_claimed_is_taken_back_without_a_record_comi
 
 def test_an_instance_without_partitions_is_told_so(two: tuple[Member, Member], lab: Lab) -> None:
     """Else it would never be ready: there may be more instances than partitions."""
-    more = [Member(lab, f"more-{number}") for number in range(7)]
+    more = [Member(lab.kafka.bootstrap, f"more-{number}") for number in range(7)]
     try:
         everyone = [*two, *more]
         eventually(lambda: all(member.held is not None for member in everyone), "everyone to be told", 60)

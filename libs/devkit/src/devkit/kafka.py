@@ -108,7 +108,7 @@ class Kafka(Child):
         self._properties.write_text(settings)
         if not (data / "meta.properties").exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            options = ("--cluster-id", cluster, "--config", str(self._properties))
+            options = (f"--cluster-id={cluster}", "--config", str(self._properties))
             argv = (*self._java, "kafka.tools.StorageTool", "format", *options)
             run = subprocess.run(argv, check=False, capture_output=True, text=True)
             if run.returncode != 0:

@@ -19,8 +19,9 @@ from redis.exceptions import RedisError
 from streamstate.app import App
 from streamstate.errors import Misconfigured, Ousted, StreamStateError
 from streamstate.gaps import passed
-from streamstate.kafka import Membership, Topics
+from streamstate.kafka import Topics
 from streamstate.lost import LOST, left_out, refusal
+from streamstate.membership import Membership
 from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import StreamSettings
 from streamstate.spark import status

@@ -16,6 +16,7 @@ log = structlog.get_logger()
 
 _LEAVE_S = 3.0
 _PAUSE_S = 0.2
+_CONFIRMED_S = 0.5
 
 
 class Membership:
@@ -31,7 +32,7 @@ class Membership:
 
     Kafka refuses a client for good when another has joined under its name; whoever has its partitions now must not be
     disturbed. But a client whose session ran out while the broker was away, or the process hung, may be refused too:
-    librdkafka forgets its member id then, and may speak to the group before it has joined again. So a client that was
+    librdkafka forgets its member id then, and may send a heartbeat before it has joined again. So a client that was
     refused is replaced by a new one, unless the group says that the place is another's.
     """
 
@@ -134,11 +135,10 @@ class Membership:
         return False
 
     def _commit(self, consumer: Consumer) -> None:
-        # Without waiting: when a session is over, the sooner the client is told to join again, the better.
         positions, self._positions = self._positions, {}
         offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()]
         try:
-            if offsets:
+            if offsets and _known(consumer, offsets):
                 consumer.commit(offsets=offsets, asynchronous=True)
         except KafkaException as error:
             self._on_commit(error.args[0], offsets)
@@ -160,3 +160,13 @@ class Membership:
     def _update(self, held: frozenset[int]) -> None:
         self._held = held
         self._changed(held)
+
+
+def _known(consumer: Consumer, places: list[TopicPartition]) -> bool:
+    """Whether the group's coordinator answers, and has given this client a member id.
+
+    A commit would wait in the client for a coordinator that is away, and go out while the client joins anew: Kafka
+    would refuse it as one of a stranger, and the member id that comes meanwhile would not be known here.
+    """
+    consumer.committed(places, timeout=_CONFIRMED_S)
+    return bool(consumer.memberid())

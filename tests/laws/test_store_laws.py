@@ -19,6 +19,7 @@ from streamstate.state import (
     Merge,
     Newest,
     Operation,
+    Origin,
     Push,
     Put,
     Rank,
@@ -81,7 +82,7 @@ class TestEveryStore:
     def test_a_commit_applies_operations_offset_and_counters_together(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
         store.commit(Commit(claim, [Step(T, None, 10)], STEP, {"dead_letters": 2}))
-        assert look(store) == Snapshot(A, claim.epoch, {T: 10}, {T: 0}, {T: 10}, {"dead_letters": 2}, AFTER_STEP)
+        assert look(store) == Snapshot(A, claim.epoch, {T: 10}, {T: 0}, {T: 10}, {"dead_letters": 2}, {}, AFTER_STEP)
 
     def test_a_commit_may_write_nothing_but_the_offset(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
@@ -207,12 +208,12 @@ class TestEveryStore:
         assert look(store).counters == {"dead_letters": 5, "misplaced_keys": 1}
 
     def test_what_was_never_written_is_absent(self, store: Store) -> None:
-        assert look(store) == Snapshot(None, 0, {}, {}, {}, {}, EMPTY)
+        assert look(store) == Snapshot(None, 0, {}, {}, {}, {}, {}, EMPTY)
         assert not look(store).ready
 
     def test_a_claim_is_seen_before_the_first_commit(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
-        assert look(store) == Snapshot(A, claim.epoch, {}, {}, {T: 10}, {}, EMPTY)
+        assert look(store) == Snapshot(A, claim.epoch, {}, {}, {T: 10}, {}, {}, EMPTY)
 
     def test_several_partitions_are_read_at_once(self, store: Store) -> None:
         claims = {partition: store.claim(partition, A, {T: 1}) for partition in range(3)}
@@ -239,6 +240,15 @@ class TestEveryStore:
         store.commit(step(claim, [], None, 100))
         store.claim(0, A, {T: 300, "new": 7})
         assert look(store).targets == {T: 100, "new": 7}
+
+    def test_origins_are_those_of_the_first_claim_that_had_them(self, store: Store) -> None:
+        first, other = Origin("u-1_", 8), Origin("w", 12)
+        store.claim(0, A, {T: 0})
+        assert look(store).origins == {}
+        store.claim(0, A, {T: 0}, {T: first})
+        claim = store.claim(0, B, {T: 0}, {T: other, "new": other})
+        store.commit(step(claim, STEP))
+        assert look(store).origins == {T: first, "new": other}
 
     def test_a_topic_without_records_needs_none(self, store: Store) -> None:
         store.claim(0, A, {T: 0})

@@ -8,9 +8,9 @@ from openapi_spec_validator import validate
 from werkzeug.test import TestResponse
 
 from streamstate.keys import LONG, partition_of
-from streamstate.state import Commit, Step
+from streamstate.state import Commit, Origin, Step
 from tests.serving import sample, scrape
-from tests.unit.web.conftest import Instance, Service
+from tests.unit.web.conftest import COUNTS, Instance, Service
 
 NO_IDS = [
     "abc", "-1", "+1", "%201", "1_000", "%EF%BC%91", "00012", "1e3", "0x10", "9223372036854775808", "9" * 5_000, "%00",
@@ -104,6 +104,16 @@ def test_a_partition_that_is_being_built_is_503_with_its_progress(service: Servi
 def test_a_topic_that_there_is_not_is_503_with_a_next_step(service: Service, api: Instance) -> None:
     del service.topics.counts["numbers"]
     assert "create it" in problem(api.client.get("/v1/numbers/7"), 503, "not-ready")["detail"]
+
+
+def test_keys_that_moved_with_new_partitions_are_503_and_not_404(service: Service, api: Instance) -> None:
+    service.count("numbers", 7)
+    for partition in range(COUNTS["numbers"]):
+        service.store.claim(partition, api.address, {}, {"numbers": Origin("a", COUNTS["numbers"])})
+    assert api.client.get("/v1/numbers/7").status_code == 200
+    service.topics.counts["numbers"] += 1
+    for path in ("/v1/numbers/7", "/v1/many?numbers=7", "/v1/all"):
+        assert "keys have moved" in problem(api.client.get(path), 503, "not-ready")["detail"]
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "soon", "1e3", "１", "²", " 5", "9" * 10])  # noqa: RUF001

@@ -3,7 +3,16 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
@@ -11,6 +20,7 @@ from streamstate.app import App, Emit
 from streamstate.errors import Misconfigured
 from streamstate.processing import DeadLetter
 from streamstate.security import OPEN, Security
+from streamstate.state import Origin
 
 SOURCE_HEADER = "streamstate.source"
 TIMEOUT_S = 10.0
@@ -18,33 +28,52 @@ QUIET = {"log_level": 3}
 
 
 class Topics:
-    """Partition counts from Kafka's metadata, remembered for `ttl` seconds. Safe for threads."""
+    """Partition counts and ids of topics from Kafka, remembered for `ttl` seconds. Safe for threads."""
 
-    def __init__(self, bootstrap: str, ttl: float = 60.0, security: Security = OPEN) -> None:
+    def __init__(self, bootstrap: str, ttl: float = 20.0, security: Security = OPEN) -> None:
         self._admin = AdminClient({"bootstrap.servers": bootstrap, **security.client(), **QUIET})
         self._ttl = ttl
-        self._known: dict[str, tuple[float, int]] = {}
+        self._known: dict[str, tuple[float, Origin]] = {}
 
     def partitions(self, topic: str) -> int:
         """How many partitions `topic` has. Raises `Misconfigured` for a topic that does not exist.
 
         While Kafka is away, a count that was known before goes on being used: partitions are never taken away.
         """
-        read_at, count = self._known.get(topic, (0.0, 0))
-        if count and time.monotonic() - read_at < self._ttl:
-            return count
+        return self.origin(topic).partitions
+
+    def origin(self, topic: str) -> Origin:
+        """The id and the partition count of `topic`, with what was said of `partitions`."""
+        read_at, known = self._known.get(topic, (0.0, None))
+        age = time.monotonic() - read_at
+        if known is None:
+            found = self._ask(topic, TIMEOUT_S)
+        elif age < self._ttl:
+            return known
+        else:
+            try:
+                found = self._ask(topic, 1.0)
+            except KafkaException:
+                found = known
+            except Misconfigured:
+                # A broker that is just starting knows no topics.
+                if age > 2 * self._ttl:
+                    raise
+                return known
+        self._known[topic] = (time.monotonic(), found)
+        return found
+
+    def _ask(self, topic: str, timeout: float) -> Origin:
         try:
-            found = self._admin.list_topics(topic, timeout=TIMEOUT_S if not count else 1.0).topics[topic]
-        except KafkaException:
-            if not count:
+            asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
+            found = asked[topic].result()
+        except KafkaException as error:
+            reason = error.args[0]
+            if reason.code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION):
                 raise
-            self._known[topic] = (time.monotonic(), count)
-            return count
-        if found.error is not None:
-            msg = f"the topic {topic} cannot be read ({found.error.str()}); create it or correct its name"
-            raise Misconfigured(msg)
-        self._known[topic] = (time.monotonic(), len(found.partitions))
-        return len(found.partitions)
+            msg = f"the topic {topic} cannot be read ({reason.str()}); create it or correct its name"
+            raise Misconfigured(msg) from error
+        return Origin(str(found.topic_id), len(found.partitions))
 
     def widest(self, topics: Iterable[str]) -> int:
         """The partitions of the widest of `topics`: as many as an app over them has."""

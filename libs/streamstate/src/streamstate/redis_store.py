@@ -20,7 +20,20 @@ from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
 from streamstate.errors import Fenced
-from streamstate.state import Between, Claim, Commit, Fields, Newest, Read, Since, Snapshot, Top, Value
+from streamstate.state import (
+    NO_ORIGINS,
+    Between,
+    Claim,
+    Commit,
+    Fields,
+    Newest,
+    Origin,
+    Read,
+    Since,
+    Snapshot,
+    Top,
+    Value,
+)
 
 _pack = msgspec.msgpack.encode
 
@@ -68,8 +81,11 @@ class RedisStore:
         self._client = client
         self._app = app
 
-    def claim(self, partition: int, owner: str, ends: Mapping[str, int]) -> Claim:
-        arguments = [owner, *(part for topic, end in ends.items() for part in (topic, end))]
+    def claim(
+        self, partition: int, owner: str, ends: Mapping[str, int], origins: Mapping[str, Origin] = NO_ORIGINS
+    ) -> Claim:
+        kept = [part for topic, of in origins.items() for part in (f"origin:{topic}", f"{of.id}/{of.partitions}")]
+        arguments = [owner, _pack(kept), *(part for topic, end in ends.items() for part in (topic, end))]
         [(epoch, server, *stored)] = self._run(_CLAIM, [(partition, arguments)])
         found = [(topic.decode(), *rest) for topic, *rest in zip(*[iter(stored)] * 3, strict=True)]
         positions = {topic: int(offset) for topic, offset, _ in found if offset}
@@ -143,9 +159,14 @@ def _snapshot(reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
     owner = held.pop(b"owner", None)
     epoch = int(held.pop(b"epoch", 0))
     numbers: dict[str, dict[str, int]] = {"offset": {}, "time": {}, "target": {}, "count": {}}
-    for name, number in held.items():
+    origins: dict[str, Origin] = {}
+    for name, found in held.items():
         group, _, key = name.decode().partition(":")
-        numbers[group][key] = int(number)
+        if group == "origin":
+            topic_id, _, partitions = found.decode().partition("/")
+            origins[key] = Origin(topic_id, int(partitions))
+        else:
+            numbers[group][key] = int(found)
     values = [_value(read, found) for read, found in zip(reads, answer[1:], strict=True)]
     return Snapshot(
         None if owner is None else owner.decode(),
@@ -154,6 +175,7 @@ def _snapshot(reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
         numbers["time"],
         numbers["target"],
         numbers["count"],
+        origins,
         values,
     )
 

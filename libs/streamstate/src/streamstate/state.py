@@ -6,7 +6,7 @@ offset that they stand for.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -150,6 +150,20 @@ class Claim:
     times: Mapping[str, int] = field(default_factory=dict)
 
 
+class Origin(NamedTuple):
+    """What makes a topic the same as before: its id, which Kafka gives anew to a topic of an old name, and its width.
+
+    A state belongs to the origins that it was built from: offsets count the records of one topic id, and keys lie where
+    the number of `partitions` put them.
+    """
+
+    id: str
+    partitions: int
+
+
+NO_ORIGINS: Mapping[str, Origin] = {}
+
+
 class Step(msgspec.Struct, frozen=True, array_like=True):
     """How far a commit moves one topic: from offset `expected` (None where nothing was stored yet) to `next`.
 
@@ -182,7 +196,8 @@ class Snapshot:
 
     `owner` is the address (host:port) of the owning instance's API, None before the first claim; `positions` are the
     next offsets by topic, `times` the stream times there; `targets` are the positions from which a state built from
-    nothing is complete; `values` answers the reads in their order.
+    nothing is complete; `origins` are the topics as they were at the first claim; `values` answers the reads in their
+    order.
     """
 
     owner: str | None
@@ -191,6 +206,7 @@ class Snapshot:
     times: Mapping[str, int]
     targets: Mapping[str, int]
     counters: Mapping[str, int]
+    origins: Mapping[str, Origin]
     values: Sequence[Any]
 
     def at(self, topic: str) -> tuple[int | None, int]:
@@ -217,10 +233,13 @@ class Snapshot:
 class Store(Protocol):
     """One app's state. A verb may block for a round trip, and raises the client's own error when none comes."""
 
-    def claim(self, partition: int, owner: str, ends: Mapping[str, int]) -> Claim:
+    def claim(
+        self, partition: int, owner: str, ends: Mapping[str, int], origins: Mapping[str, Origin] = NO_ORIGINS
+    ) -> Claim:
         """Take `partition` over for `owner`: from here on, commits of earlier claims are refused.
 
-        `ends` are the end offsets by topic; where nothing is stored, they become the partition's targets.
+        `ends` are the end offsets by topic; where nothing is stored, they become the partition's targets. `origins` are
+        kept for the topics that have none yet.
         """
         ...
 

@@ -12,6 +12,7 @@ from streamstate.app import App, Emit, Fold, Found, Source
 from streamstate.errors import Fenced
 from streamstate.processing import DeadLetter, RawRecord, apply, merge, sift
 from streamstate.state import (
+    NO_ORIGINS,
     Append,
     Between,
     Claim,
@@ -23,6 +24,7 @@ from streamstate.state import (
     Merge,
     Newest,
     Operation,
+    Origin,
     Push,
     Put,
     Rank,
@@ -44,6 +46,7 @@ class _Partition:
     times: dict[str, int] = field(default_factory=dict)
     targets: dict[str, int] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
     keys: dict[str, Any] = field(default_factory=dict)
 
 
@@ -74,8 +77,11 @@ class MemoryStore:
         self._runs = itertools.count(1)
         self._server = f"run {next(self._runs)}"
 
-    def claim(self, partition: int, owner: str, ends: Mapping[str, int]) -> Claim:
+    def claim(
+        self, partition: int, owner: str, ends: Mapping[str, int], origins: Mapping[str, Origin] = NO_ORIGINS
+    ) -> Claim:
         held = self._partitions.setdefault(partition, _Partition())
+        held.origins = {**origins, **held.origins}
         held.owner, held.epoch = owner, next(self._epochs)
         for topic, end in ends.items():
             if topic not in held.positions:
@@ -126,6 +132,7 @@ class MemoryStore:
             dict(held.times),
             dict(held.targets),
             dict(held.counters),
+            dict(held.origins),
             [_answer(held.keys, read) for read in reads],
         )
 

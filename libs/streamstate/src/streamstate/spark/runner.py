@@ -22,6 +22,7 @@ from streamstate.gaps import passed
 from streamstate.kafka import Topics
 from streamstate.lost import LOST, left_out, refusal
 from streamstate.membership import Membership
+from streamstate.origins import require_same_topics
 from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
@@ -29,7 +30,7 @@ from streamstate.spark.order import in_order
 from streamstate.spark.session import session
 from streamstate.spark.status import Status
 from streamstate.spark.task import COLUMNS, Job
-from streamstate.state import Claim, Snapshot
+from streamstate.state import Claim, Origin, Snapshot
 from streamstate.totals import Publisher
 
 log = structlog.get_logger()
@@ -111,12 +112,16 @@ class Stream:
     def _follow(self, counts: dict[str, int]) -> None:
         """Run one query for as long as the partitions stay the same."""
         self._partitions.changed.clear()
-        held = self._partitions.held
+        # The group may know of new partitions earlier.
+        held = frozenset(p for p in self._partitions.held if p < max(counts.values()))
+        origins = self._origins()
+        everywhere = self._store.read({partition: [] for partition in range(max(counts.values()))})
+        require_same_topics(self._app.name, everywhere.values(), origins)
         if not held:
             self.status.folding = self._partitions.known
             self._partitions.changed.wait(PAUSE_S)
             return
-        claims = self._claim(held, counts)
+        claims = self._claim(held, counts, origins)
         building = self._incomplete_tables(counts)
         topics = building or self._app.topics
         checkpoint = self._checkpoint()
@@ -138,7 +143,7 @@ class Stream:
                 self._show(query, snapshots)
                 if publisher:
                     publisher.publish(max(counts.values()))
-                if building and not self._incomplete_tables(counts):
+                if (building and not self._incomplete_tables(counts)) or self._origins() != origins:
                     return
         finally:
             query.stop()
@@ -150,11 +155,11 @@ class Stream:
         complete = all(one.complete(topic) for one in snapshots for topic in self._app.tables)
         return () if complete else self._app.tables
 
-    def _claim(self, held: frozenset[int], counts: dict[str, int]) -> dict[int, Claim]:
+    def _claim(self, held: frozenset[int], counts: dict[str, int], origins: Mapping[str, Origin]) -> dict[int, Claim]:
         places = [(topic, p) for topic, count in counts.items() for p in held if p < count]
         ends, begins = self._topics.ends(places), self._topics.begins(places)
         claims = {
-            partition: self._store.claim(partition, self._hosted.advertise, _of(ends, partition))
+            partition: self._store.claim(partition, self._hosted.advertise, _of(ends, partition), origins)
             for partition in sorted(held)
         }
         for partition, claim in claims.items():
@@ -216,6 +221,9 @@ class Stream:
 
     def _counts(self) -> dict[str, int]:
         return {topic: self._topics.partitions(topic) for topic in self._app.topics}
+
+    def _origins(self) -> dict[str, Origin]:
+        return {topic: self._topics.origin(topic) for topic in self._app.topics}
 
     def _checkpoint(self) -> str:
         """An empty folder: the truth is in the store, and a query that starts anew starts there."""

@@ -10,6 +10,7 @@ from flask import Response, request
 
 from streamstate.app import App, Question, View
 from streamstate.kafka import Topics
+from streamstate.origins import require_same_widths
 from streamstate.settings import ApiSettings
 from streamstate.state import Read, Snapshot, Store
 from streamstate.web import query
@@ -99,7 +100,9 @@ class Answers:
         return json(answers, self._address, self._freshness.headers(self._positions(snapshots)))
 
     def _read(self, reads: Mapping[int, Sequence[Read]], deadline: Deadline) -> Mapping[int, Snapshot]:
-        return self._freshness.demanded(lambda: self._store.read(reads), self._positions, deadline)
+        snapshots = self._freshness.demanded(lambda: self._store.read(reads), self._positions, deadline)
+        require_same_widths(snapshots.values(), self._counts())
+        return snapshots
 
     def _positions(self, snapshots: Mapping[int, Snapshot]) -> Positions:
         return {

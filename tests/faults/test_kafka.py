@@ -28,7 +28,7 @@ USER = 7
 
 def test_f8_the_broker_is_killed(under_load: UnderLoad, fleet: Fleet) -> None:
     with under_load("F8", "kill -9 of the only broker, away for up to 15 s") as run:
-        for away in (0, 2, 4, 15):
+        for away in (0, 4, 15):
             run.moment()
             fleet.lab.kafka.kill()
             time.sleep(away)

@@ -26,7 +26,7 @@ def client(fleet: Fleet) -> redis.Redis:
 
 def test_f2_redis_is_killed_and_its_last_second_lost(under_load: UnderLoad, fleet: Fleet) -> None:
     with under_load("F2", "kill -9 of Redis, with a part of what it wrote in its last second lost") as run:
-        for _ in range(6):
+        for _ in range(4):
             run.moment()
             kill_losing_a_second(fleet.lab.redis, run.draw)
             fleet.lab.redis.start()

@@ -242,7 +242,7 @@ class TestEveryStore:
         assert look(store).targets == {T: 100, "new": 7}
 
     def test_origins_are_those_of_the_first_claim_that_had_them(self, store: Store) -> None:
-        first, other = Origin("u-1_", 8), Origin("w", 12)
+        first, other = Origin("u/1+", 8), Origin("w", 12)
         store.claim(0, A, {T: 0})
         assert look(store).origins == {}
         store.claim(0, A, {T: 0}, {T: first})

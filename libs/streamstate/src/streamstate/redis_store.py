@@ -163,7 +163,7 @@ def _snapshot(reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
     for name, found in held.items():
         group, _, key = name.decode().partition(":")
         if group == "origin":
-            topic_id, _, partitions = found.decode().partition("/")
+            topic_id, _, partitions = found.decode().rpartition("/")
             origins[key] = Origin(topic_id, int(partitions))
         else:
             numbers[group][key] = int(found)

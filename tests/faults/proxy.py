@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from contextlib import suppress
 from typing import Self
 
 from devkit.process import LOCALHOST
@@ -44,6 +45,9 @@ class Proxy:
         except OSError:
             pass
         for side in (source, target):
+            # Closing alone would wait for the other thread, which reads from it.
+            with suppress(OSError):
+                side.shutdown(socket.SHUT_RDWR)
             side.close()
 
     def _loses(self) -> bool:

@@ -54,7 +54,7 @@ class Counting:
         expected |= {
             f"time:{topic}": str(self._times.get(topic, 0)) for topic in self._logs if f"offset:{topic}" in held
         }
-        known = {f"{what}:{topic}" for what in ("offset", "target") for topic in self._logs} | {"owner", "epoch"}
+        known = {f"{what}:{topic}" for what in ("offset", "target", "origin") for topic in self._logs} | {"owner", "epoch"}
         known |= {f"count:{name}" for name in self.recount.unsure}
         found = {name: value for name, value in held.items() if name not in known}
         return unequal(expected, found)

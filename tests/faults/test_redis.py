@@ -66,15 +66,15 @@ def test_f7_replies_of_redis_are_lost(under_load: UnderLoad, fleet: Fleet, row: 
     name = "metrics-0"
     usual = fleet.streams[name]
     with (
-        Proxy(fleet.lab.redis.port, every=20) as proxy,
-        under_load("F7", "every 20th reply of Redis to a stream lost") as run,
+        Proxy(fleet.lab.redis.port, every=10) as proxy,
+        under_load("F7", "every tenth reply of Redis to a stream lost") as run,
     ):
         usual.stop()
         fleet.streams[name] = fleet.lab.host(
             [f"{name}={fleet.addresses[name]}"], f"stream-{name}-proxied", REDIS=f"redis://127.0.0.1:{proxy.port}/0"
         )
         fleet.streams[name].start()
-        eventually(lambda: proxy.dropped > 20, "replies to be lost", 60)
+        eventually(lambda: proxy.dropped > 10, "replies to be lost", 90)
         proxy.every = 0
         run.times = proxy.dropped - 1
         run.recover()

@@ -14,7 +14,7 @@ from urllib3.exceptions import HTTPError
 from devkit import records
 from devkit.topics import EVENTS
 
-WRITES_PER_S = 1_000
+WRITES_PER_S = 800
 READS_PER_S = 100
 READERS = 8
 FIRST_MOVING = 1_000_000

@@ -74,7 +74,7 @@ def test_f7_replies_of_redis_are_lost(under_load: UnderLoad, fleet: Fleet, row: 
             [f"{name}={fleet.addresses[name]}"], f"stream-{name}-proxied", REDIS=f"redis://127.0.0.1:{proxy.port}/0"
         )
         fleet.streams[name].start()
-        eventually(lambda: proxy.dropped > 10, "replies to be lost", 90)
+        eventually(lambda: proxy.dropped > 6, "replies to be lost", 90)
         proxy.every = 0
         run.times = proxy.dropped - 1
         run.recover()

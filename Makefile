@@ -26,8 +26,7 @@ verify: $(INSTALLED) ## hold every key of the running demo (or what STREAMSTATE_
 	@$(BIN)/python -m services.verify $(SERVICES)
 
 faults: $(INSTALLED) redis ## let everything fail in turn under load, recount after each; writes docs/faults.md (25 minutes at most)
-	@# Redis first: what it loads after a kill grows with every event.
-	@timeout --signal=INT 1500 $(BIN)/python -m pytest -s tests/faults/test_redis.py tests/faults
+	@timeout --signal=INT 1500 $(BIN)/python -m pytest -s tests/faults
 
 nightly: $(INSTALLED) ## the model of the commit protocol, 20,000 histories (about 7 minutes)
 	@$(BIN)/python -m pytest tests/laws/test_commit_model.py --hypothesis-profile=nightly

@@ -3,13 +3,16 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-PATH = Path("docs/faults.md")
-HEAD = """# Faults
+from tests.faults.load import READS_PER_S, WRITES_PER_S
 
-Written by `make faults`: real Kafka, Redis, Spark and APIs on one machine, 1,000 events and 100 reads a second (F10:
-200 reads) while something fails at random moments (seeded). After each fault the topics were recounted as `make verify`
-does; *differing* counts the keys and records of any service that were lost, doubled or otherwise not equal.
-*Recovered* is the longest time from the end of a fault until the states stood where the topics had ended then.
+PATH = Path("docs/faults.md")
+HEAD = f"""# Faults
+
+Written by `make faults`: real Kafka, Redis, Spark and APIs on one machine, {WRITES_PER_S} events and
+{READS_PER_S} reads a second (F10: 200 reads) while something fails at random moments (seeded). After each fault the
+topics were recounted as `make verify` does; *differing* counts the keys and records of any service that were lost,
+doubled or otherwise not equal. *Recovered* is the longest time from the end of a fault until the states stood where the
+topics had ended then.
 
 """
 COLUMNS = ("fault", "what", "times", "differing", "reads", "failed", "wrong", "longest time with failures", "recovered")

@@ -1,6 +1,7 @@
 """Everything on one machine: Kafka, Redis, the streams in one JVM, an API for each instance, and the gateway."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -102,12 +103,14 @@ class Lab:
         self.redis.start()
 
     def stop(self) -> None:
-        """Stop what runs: first all that needs the servers, then these."""
+        """Stop what runs, first all that needs the servers, then these; Spark's checkpoints go."""
         users = [self.gateway, *self.apis, self.streams]
         with ThreadPoolExecutor(len(users)) as executor:
             list(executor.map(Child.stop, users))
         self.redis.stop()
         self.kafka.stop()
+        # Streams that were killed have left theirs, in memory.
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def revive(self) -> None:
         """Start again what has died, as Kubernetes would."""

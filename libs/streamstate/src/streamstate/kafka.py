@@ -1,5 +1,6 @@
 """What is asked of Kafka apart from the records: partition counts, end offsets, producing, dead letters."""
 
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -34,6 +35,7 @@ class Topics:
         self._admin = AdminClient({"bootstrap.servers": bootstrap, **security.client(), **QUIET})
         self._ttl = ttl
         self._known: dict[str, tuple[float, Origin]] = {}
+        self._asking = threading.Lock()
 
     def partitions(self, topic: str) -> int:
         """How many partitions `topic` has. Raises `Misconfigured` for a topic that does not exist.
@@ -43,25 +45,29 @@ class Topics:
         return self.origin(topic).partitions
 
     def origin(self, topic: str) -> Origin:
-        """The id and the partition count of `topic`, with what was said of `partitions`."""
-        read_at, known = self._known.get(topic, (0.0, None))
-        age = time.monotonic() - read_at
-        if known is None:
-            found = self._ask(topic, TIMEOUT_S)
-        elif age < self._ttl:
-            return known
-        else:
-            try:
-                found = self._ask(topic, 1.0)
-            except KafkaException:
-                found = known
-            except Misconfigured:
-                # A broker that is just starting knows no topics.
-                if age > 2 * self._ttl:
-                    raise
-                return known
-        self._known[topic] = (time.monotonic(), found)
-        return found
+        """The id and the partition count of `topic`, with what was said of `partitions`.
+
+        Only the first call waits for Kafka: later ones get what is known, and what is old is asked for meanwhile.
+        """
+        found = self._known.get(topic)
+        if found is None:
+            found = self._known[topic] = (time.monotonic(), self._ask(topic, TIMEOUT_S))
+        read_at, known = found
+        if time.monotonic() - read_at >= self._ttl and self._asking.acquire(blocking=False):
+            threading.Thread(target=self._ask_again, args=(topic, read_at, known), daemon=True).start()
+        return known
+
+    def _ask_again(self, topic: str, read_at: float, known: Origin) -> None:
+        try:
+            self._known[topic] = (time.monotonic(), self._ask(topic, 1.0))
+        except KafkaException:
+            self._known[topic] = (time.monotonic(), known)
+        except Misconfigured:
+            # A broker that is just starting knows no topics; one that goes on like this is believed.
+            if time.monotonic() - read_at > 2 * self._ttl:
+                self._known.pop(topic)
+        finally:
+            self._asking.release()
 
     def _ask(self, topic: str, timeout: float) -> Origin:
         try:

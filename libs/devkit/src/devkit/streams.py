@@ -8,7 +8,8 @@ import sys
 
 from streamstate.app import App
 from streamstate.settings import StreamSettings, load
-from streamstate.spark.runner import Hosted, run
+from streamstate.spark.process import run
+from streamstate.spark.runner import Hosted
 
 
 def hosted(arguments: list[str]) -> list[Hosted]:

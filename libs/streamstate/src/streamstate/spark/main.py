@@ -6,7 +6,8 @@ from streamstate.app import App
 from streamstate.errors import Misconfigured
 from streamstate.naming import renamed
 from streamstate.settings import StreamSettings, load
-from streamstate.spark.runner import Hosted, run
+from streamstate.spark.process import run
+from streamstate.spark.runner import Hosted
 
 
 def main(app: App) -> None:

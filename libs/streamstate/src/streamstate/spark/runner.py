@@ -1,16 +1,14 @@
-"""The stream process: one query for each hosted app, started from the stored offsets, again and again."""
+"""One hosted app: its query, started from the stored offsets, again and again."""
 
 import json
 import shutil
-import signal
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import structlog
 from confluent_kafka import KafkaException
-from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -25,9 +23,7 @@ from streamstate.membership import Membership
 from streamstate.origins import require_same_topics
 from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import StreamSettings
-from streamstate.spark import status
 from streamstate.spark.order import in_order
-from streamstate.spark.session import session
 from streamstate.spark.status import Status
 from streamstate.spark.task import COLUMNS, Job
 from streamstate.state import Claim, Origin, Snapshot
@@ -94,40 +90,39 @@ class Stream:
             self.status.turn()
             self._membership.require()
             try:
-                counts = self._counts()
+                origins = self._origins()
+                counts = {topic: origin.partitions for topic, origin in origins.items()}
                 self._app.require_copartitioned(counts)
                 if not joined:
                     self._membership.start(max(counts, key=lambda topic: counts[topic]))
                     joined = True
-                self._follow(counts)
+                self._follow(origins, counts)
             except (Misconfigured, Ousted):
                 raise
             except (StreamStateError, RedisError, KafkaException, StreamingQueryException) as error:
-                self._log.warning("the query stopped; it starts again from the stored offsets", reason=_reason(error))
+                self._log.warning("the query stopped; it starts again from the stored offsets", reason=reason(error))
                 self.status.failed()
                 self._stopping.wait(PAUSE_S)
         if joined:
             self._membership.stop()
 
-    def _follow(self, counts: dict[str, int]) -> None:
+    def _follow(self, origins: dict[str, Origin], counts: dict[str, int]) -> None:
         """Run one query for as long as the partitions stay the same."""
         self._partitions.changed.clear()
         # The group may know of new partitions earlier.
         held = frozenset(p for p in self._partitions.held if p < max(counts.values()))
-        origins = self._origins()
-        everywhere = self._store.read({partition: [] for partition in range(max(counts.values()))})
-        require_same_topics(self._app.name, everywhere.values(), origins)
         if not held:
             self.status.folding = self._partitions.known
             self._partitions.changed.wait(PAUSE_S)
             return
+        require_same_topics(self._app.name, self._everywhere(counts), origins)
         claims = self._claim(held, counts, origins)
         building = self._incomplete_tables(counts)
         topics = building or self._app.topics
         checkpoint = self._checkpoint()
         # Whoever holds the first partition publishes for all.
         publisher = self._publisher() if self._app.totals and 0 in held else None
-        query = self._start(claims, {topic: counts[topic] for topic in topics}, checkpoint)
+        query = self._start(claims, topics, counts, checkpoint)
         self.status.started()
         self._log.info("folding", partitions=sorted(held), topics=topics)
         try:
@@ -151,9 +146,12 @@ class Stream:
 
     def _incomplete_tables(self, counts: dict[str, int]) -> tuple[str, ...]:
         """The tables, when one of them is still being built in some partition, whoever owns it."""
-        snapshots = self._store.read({partition: [] for partition in range(max(counts.values()))}).values()
-        complete = all(one.complete(topic) for one in snapshots for topic in self._app.tables)
+        complete = all(one.complete(topic) for one in self._everywhere(counts) for topic in self._app.tables)
         return () if complete else self._app.tables
+
+    def _everywhere(self, counts: dict[str, int]) -> Collection[Snapshot]:
+        """Every partition as it is, whoever owns it."""
+        return self._store.read({partition: [] for partition in range(max(counts.values()))}).values()
 
     def _claim(self, held: frozenset[int], counts: dict[str, int], origins: Mapping[str, Origin]) -> dict[int, Claim]:
         places = [(topic, p) for topic, count in counts.items() for p in held if p < count]
@@ -173,16 +171,18 @@ class Stream:
                 )
         return claims
 
-    def _start(self, claims: dict[int, Claim], counts: dict[str, int], checkpoint: str) -> StreamingQuery:
+    def _start(
+        self, claims: dict[int, Claim], topics: Iterable[str], counts: dict[str, int], checkpoint: str
+    ) -> StreamingQuery:
         offsets: dict[str, dict[str, int]] = {}
         for partition, claim in claims.items():
-            for topic, count in counts.items():
-                if partition < count:
+            for topic in topics:
+                if partition < counts[topic]:
                     offsets.setdefault(topic, {})[str(partition)] = claim.positions.get(topic, _EARLIEST)
         settings = self._settings
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
         security = settings.security
-        job = Job(self._app, claims, self._counts(), settings.kafka, settings.redis, settings.redis_timeout_s, security)
+        job = Job(self._app, claims, counts, settings.kafka, settings.redis, settings.redis_timeout_s, security)
         rows = self._rows(offsets).selectExpr(*COLUMNS)
         # The commits are made in the tasks and fenced, so nothing is left to be written: the sink is empty.
         if self._app.merges:
@@ -218,9 +218,6 @@ class Stream:
 
     def _publisher(self) -> Publisher:
         return Publisher(self._app, self._store, self._topics, self._settings.kafka, self._settings.security)
-
-    def _counts(self) -> dict[str, int]:
-        return {topic: self._topics.partitions(topic) for topic in self._app.topics}
 
     def _origins(self) -> dict[str, Origin]:
         return {topic: self._topics.origin(topic) for topic in self._app.topics}
@@ -265,43 +262,8 @@ def _of(offsets: Mapping[tuple[str, int], int], partition: int) -> dict[str, int
     return {topic: offset for (topic, p), offset in offsets.items() if p == partition}
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """The last line of what went wrong in a worker, else the error's own text."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith(("\t", "  "))]
     workers = [line for line in lines if line.startswith(("streamstate.", "redis."))]
     return (workers or lines or [type(error).__name__])[0]
-
-
-def run(hosted: list[Hosted], settings: StreamSettings) -> None:
-    """Run until SIGTERM or SIGINT. Raises `SystemExit` (status 1) when the JVM is gone; start it again then."""
-    stopping = threading.Event()
-    # Before the JVM starts: a process that is the first of its container ignores signals that it has no handler for.
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    spark = session(settings)
-    streams = [Stream(one, settings, spark, stopping) for one in hosted]
-    broken: list[BaseException] = []
-
-    def guarded(stream: Stream) -> None:
-        try:
-            stream.run()
-        except BaseException as error:
-            broken.append(error)
-            stopping.set()
-            raise
-
-    if settings.status_port:
-        status.serve([stream.status for stream in streams], settings.status_port)
-    threads = [threading.Thread(target=guarded, args=(stream,), name=stream.name, daemon=True) for stream in streams]
-    for thread in threads:
-        thread.start()
-    stopping.wait()
-    for thread in threads:
-        thread.join(timeout=10)
-    try:
-        spark.stop()
-    except (Py4JError, OSError) as error:
-        broken.append(error)
-    if broken:
-        log.error("the stream process ends; start it again", reason=_reason(Exception(str(broken[0]))))
-        raise SystemExit(1)

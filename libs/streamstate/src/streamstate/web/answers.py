@@ -54,8 +54,9 @@ class Answers:
         """The answer of `view` for the key that `text` names."""
         deadline = Deadline.of_request(self._deadline_ms)
         question = _question(view, text)
-        (partition,) = question.partitions(self._counts())
-        snapshots = self._read({partition: question.reads}, deadline)
+        counts = self._counts()
+        (partition,) = question.partitions(counts)
+        snapshots = self._read({partition: question.reads}, counts, deadline)
         snapshot = snapshots[partition]
         served_by = self._served_by(partition, snapshot)
         if served_by == STANDBY and (passed_on := self._pass_on(str(snapshot.owner), deadline)):
@@ -67,7 +68,8 @@ class Answers:
         """The answer of a `view` over all partitions, whoever owns them."""
         deadline = Deadline.of_request(self._deadline_ms)
         question = _question(view, text)
-        snapshots = self._read(dict.fromkeys(question.partitions(self._counts()), question.reads), deadline)
+        counts = self._counts()
+        snapshots = self._read(dict.fromkeys(question.partitions(counts), question.reads), counts, deadline)
         for partition, snapshot in snapshots.items():
             require_ready(partition, snapshot)
         found = question.answer([snapshot.values for snapshot in snapshots.values()])
@@ -90,7 +92,7 @@ class Answers:
             partition: [read for _, question in asked for read in question.reads] for partition, asked in places.items()
         }
         answers: dict[str, dict[str, Any]] = {name: {} for name in request.args}
-        snapshots = self._read(reads, deadline)
+        snapshots = self._read(reads, counts, deadline)
         for partition, snapshot in snapshots.items():
             self._served_by(partition, snapshot)
             require_ready(partition, snapshot)
@@ -99,9 +101,12 @@ class Answers:
                 answers[question.view.name][text] = question.answer([next(values) for _ in question.reads])
         return json(answers, self._address, self._freshness.headers(self._positions(snapshots)))
 
-    def _read(self, reads: Mapping[int, Sequence[Read]], deadline: Deadline) -> Mapping[int, Snapshot]:
+    def _read(
+        self, reads: Mapping[int, Sequence[Read]], counts: Mapping[str, int], deadline: Deadline
+    ) -> Mapping[int, Snapshot]:
+        """Raises `Misconfigured` for a state that was built when there were other counts than these."""
         snapshots = self._freshness.demanded(lambda: self._store.read(reads), self._positions, deadline)
-        require_same_widths(snapshots.values(), self._counts())
+        require_same_widths(snapshots.values(), counts)
         return snapshots
 
     def _positions(self, snapshots: Mapping[int, Snapshot]) -> Positions:

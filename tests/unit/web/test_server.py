@@ -1,18 +1,21 @@
 """The API behind a real gunicorn with our settings: whatever comes is answered by a problem, and nobody else waits."""
 
 import json
+import os
 import re
 import select
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPResponse
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from devkit.lab import Lab, answers
-from devkit.process import LOCALHOST, free_port
+from devkit.process import LOCALHOST, Child, free_port
 from streamstate.settings import PREFIX
 from streamstate.web.client import Instances
 from tests.serving import sample, soon, until
@@ -33,15 +36,20 @@ WAITING = "X-Min-Position: numbers:3=99"
 """A demand that is never met: such a request keeps a thread busy until its deadline."""
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the served API, of which one number is known."""
-    address = f"{LOCALHOST}:{free_port()}"
-    home, app = tmp_path_factory.mktemp("server"), "tests.unit.web.instance:create()"
+def started(address: str, home: Path) -> Child:
+    """The process that serves the API at this address; one number is known to it."""
     settings = {f"{PREFIX}ADVERTISE": address, f"{PREFIX}REQUESTS_IN_FLIGHT": str(ROOM)}
-    child = Lab.gunicorn(app, "api", address, home, settings)
+    child = Lab.gunicorn("tests.unit.web.instance:create()", "api", address, home, settings)
     child.start()
     child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)
+    return child
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the served API."""
+    address = f"{LOCALHOST}:{free_port()}"
+    child = started(address, tmp_path_factory.mktemp("server"))
     yield address
     child.stop()
     # Of requests that are refused nothing is logged: that would tell who was asked for.
@@ -246,3 +254,26 @@ def test_what_the_parser_refuses_is_counted_too(server: str) -> None:
     refused(server, request(KNOWN, "X-A : 1"))
     text = Instances(1).get(server, "/metrics", soon()).body.decode()
     assert sample(text, "streamstate_refused_requests_total", problem="malformed-request")
+
+
+def refuses(address: str) -> bool:
+    """Whether connections to this address are refused."""
+    try:
+        connect(address).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_who_ends_takes_no_new_connection_and_answers_on_the_old_ones(tmp_path: Path) -> None:
+    address = f"{LOCALHOST}:{free_port()}"
+    child = started(address, tmp_path)
+    try:
+        with connect(address) as kept:
+            assert ask(kept, request(KNOWN))[0].status == 200
+            os.kill(child.pid, signal.SIGTERM)
+            until(lambda: refuses(address))
+            response, _ = ask(kept, request(KNOWN))
+            assert (response.status, response.headers["Connection"]) == (200, "close")
+    finally:
+        assert child.stop() == 0

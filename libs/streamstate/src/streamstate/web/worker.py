@@ -49,6 +49,13 @@ class Worker(ThreadWorker):
             self.poller.unregister(conn.sock)
             self._drop(conn)
 
+    def set_accept_enabled(self, enabled: bool | None) -> None:
+        """Take new connections or let them wait; a worker that ends refuses them, so that clients go elsewhere."""
+        super().set_accept_enabled(enabled)
+        if not self.alive:
+            for listener in self.sockets:
+                listener.close()
+
     def on_client_socket_readable(self, conn: TConn, client: socket.socket) -> None:
         """Take the next request on, or turn it away where it is: when most are, that must cost next to nothing."""
         if self._admission.full and self.alive and heads.plain(_received(conn) or b""):

@@ -1,5 +1,6 @@
 """Processes that die, hang, are told to end, come and go: F1, F5, F6, F10, F11, F12 and F22 of the list of faults."""
 
+import random
 import shutil
 import signal
 import threading
@@ -15,6 +16,7 @@ from tests.integration.driving import eventually
 
 TAKEN_OVER_S = 15
 ENDED_S = 15
+STARTED_S = 60
 ONE, OTHER, THIRD = "metrics-0", "metrics-1", "metrics-2"
 
 
@@ -24,12 +26,18 @@ def revive(child: Child) -> None:
     child.start()
 
 
+def strike(child: Child, part: str, draw: random.Random) -> None:
+    """Kill one of the processes that are this part of `child`; one that has just started has no workers yet."""
+    eventually(lambda: bool(parts(child)[part]), f"{child.name} to have a {part}", STARTED_S)
+    send([draw.choice(parts(child)[part])], signal.SIGKILL)
+
+
 def test_f1_driver_jvm_and_workers_are_killed(under_load: UnderLoad, fleet: Fleet) -> None:
     with under_load("F1", "kill -9 of driver, JVM and Python workers of any stream") as run:
         for part in ("worker", "driver", "JVM", "worker", "JVM", "worker"):
             run.moment()
             child = fleet.streams[run.draw.choice([ONE, OTHER, OTHERS])]
-            send([run.draw.choice(parts(child)[part])], signal.SIGKILL)
+            strike(child, part, run.draw)
             if part != "worker":
                 revive(child)
             run.recover()

@@ -16,6 +16,10 @@ def passed_on(instance: Instance) -> float | None:
     return sample(scrape(instance.client), "streamstate_forwarded_requests_total")
 
 
+def stood_in(instance: Instance) -> float | None:
+    return sample(scrape(instance.client), "streamstate_stood_in_requests_total")
+
+
 def test_a_direct_request_is_421_and_names_the_owner(service: Service, api: Instance) -> None:
     service.own("10.0.0.9:8101")
     partition = service.count("numbers", 7)
@@ -87,8 +91,10 @@ def test_a_stopped_owner_is_stood_in_for(service: Service, api: Instance) -> Non
     service.own(owner.address)
     service.count("numbers", 7)
     assert api.client.get("/v1/numbers/7").headers["Served-By"] == owner.address
+    assert stood_in(api) == 0
     served.stop()
     assert api.client.get("/v1/numbers/7").headers["Served-By"] == "standby"
+    assert stood_in(api) == 1
 
 
 def test_one_who_is_to_stand_in_does_not_ask_the_owner(service: Service, api: Instance) -> None:
@@ -97,4 +103,4 @@ def test_one_who_is_to_stand_in_does_not_ask_the_owner(service: Service, api: In
     service.count("numbers", 7)
     response = api.client.get("/v1/numbers/7", headers={"X-Stand-In": "1"})
     assert (response.get_json(), response.headers["Served-By"]) == ({"key": "7", "count": 1}, "standby")
-    assert (served.seen, passed_on(api)) == ([], 0)
+    assert (served.seen, passed_on(api), stood_in(api)) == ([], 0, 1)

@@ -59,8 +59,10 @@ class Answers:
         snapshots = self._read({partition: question.reads}, counts, deadline)
         snapshot = snapshots[partition]
         served_by = self._served_by(partition, snapshot)
-        if served_by == STANDBY and (passed_on := self._pass_on(str(snapshot.owner), deadline)):
-            return relay(passed_on)
+        if served_by == STANDBY:
+            if passed_on := self._pass_on(str(snapshot.owner), deadline):
+                return relay(passed_on)
+            self._telemetry.stood_in.inc()
         require_ready(partition, snapshot)
         return self._told(view, question.answer(snapshot.values), served_by, snapshots)
 

@@ -33,6 +33,11 @@ FORWARDED = Definition(
     ("service",),
     "requests for keys of another instance, passed on; a steady rise says that a caller does not know the owners",
 )
+STOOD_IN = Definition(
+    "streamstate_stood_in_requests_total",
+    ("service",),
+    "requests answered in place of an owner that was away or slow; a steady rise says that one of the others is ill",
+)
 REFUSED = Definition(
     "streamstate_refused_requests_total",
     ("service", "problem"),
@@ -60,7 +65,7 @@ COUNTED = Definition(
     ("service", "partition", "what"),
     "what the service's folds count, such as records that came too late for their window",
 )
-METRICS = (REQUESTS, SECONDS, FORWARDED, REFUSED, OFFSET, DEAD_LETTERS, MISPLACED_KEYS, LOST_RECORDS, COUNTED)
+METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED, OFFSET, DEAD_LETTERS, MISPLACED_KEYS, LOST_RECORDS, COUNTED)
 
 
 class Telemetry:
@@ -72,6 +77,7 @@ class Telemetry:
         self._requests = Counter(*_positional(REQUESTS), registry=self.registry)
         self._seconds = Histogram(*_positional(SECONDS), registry=self.registry)
         self.forwarded = Counter(*_positional(FORWARDED), registry=self.registry).labels(service)
+        self.stood_in = Counter(*_positional(STOOD_IN), registry=self.registry).labels(service)
         self._refused = Counter(*_positional(REFUSED), registry=self.registry)
 
     def refused(self, problem: str) -> None:

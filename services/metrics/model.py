@@ -71,7 +71,7 @@ def profile(user: int, values: Sequence[Any]) -> Profile | None:
 def instant(milliseconds: int) -> str:
     """ISO 8601 in UTC, with a fraction only where there is one."""
     seconds, rest = divmod(milliseconds, 1000)
-    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    text = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
     return f"{text}.{rest:03d}Z" if rest else f"{text}Z"
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -200,20 +201,20 @@ class App:
     views: tuple[View[Any], ...] = ()
     totals: tuple[Totals, ...] = ()
 
-    @property
+    @cached_property
     def sources(self) -> tuple[Source[Any, Any], ...]:
         return tuple(source for fold in self.folds for source in fold.sources)
 
-    @property
+    @cached_property
     def topics(self) -> tuple[str, ...]:
         return tuple(source.topic for source in self.sources)
 
-    @property
+    @cached_property
     def tables(self) -> tuple[str, ...]:
         """The topics that folds look up."""
         return tuple(source.topic for source in self.sources if source.table)
 
-    @property
+    @cached_property
     def merges(self) -> bool:
         """Whether a fold reads several topics."""
         return any(len(fold.sources) > 1 for fold in self.folds)

@@ -172,9 +172,8 @@ def require_ready(partition: int, snapshot: Snapshot) -> None:
 
 def json(found: Any, served_by: str, told: Mapping[str, str] | None = None) -> Response:
     """An answer in JSON; `told` is what its headers say of the state."""
-    response = Response(msgspec.json.encode(found), content_type="application/json")
-    response.headers.update({SERVED_BY: served_by, **(told or {})})
-    return response
+    headers = {SERVED_BY: served_by, **(told or {})}
+    return Response(msgspec.json.encode(found), headers=headers, content_type="application/json")
 
 
 def relay(answer: Answer) -> Response:

@@ -92,6 +92,10 @@ class Demand:
             raise Problem(400, "bad-demand", f"{MAX_STALENESS} is a whole number of milliseconds")
         return cls(positions, None if staleness is None else int(staleness) / 1000)
 
+    def __bool__(self) -> bool:
+        """Whether anything is demanded."""
+        return bool(self.positions) or self.staleness_s is not None
+
     def too_old(self, age: float | None) -> bool:
         return self.staleness_s is not None and (age is None or age > self.staleness_s)
 
@@ -132,6 +136,8 @@ class Freshness:
         Raises a 503 `Problem` that says how far it is when it is not within the deadline.
         """
         demand = Demand.of_request()
+        if not demand:
+            return read()
         while True:
             found = read()
             at = positions(found)

@@ -10,11 +10,14 @@ from streamstate.web.freshness import Freshness
 from tests.serving import FixedTopics
 from tests.unit.web.conftest import APP, COUNTS
 
+SPOILT = 987_654_321
+
 
 def create() -> APIFlask:
-    """An instance that owns every partition; number 7 came once."""
+    """An instance that owns every partition; number 7 came once, and of `SPOILT` the state cannot be understood."""
     settings, store, topics = load(ApiSettings), MemoryStore(), FixedTopics(COUNTS)
     for partition in range(4):
         claim = store.claim(partition, settings.advertise, {})
-        store.commit(Commit(claim, [Step("numbers", None, 1)], [Merge("tally:7", add={"count": 1})]))
+        operations = [Merge("tally:7", add={"count": 1}), Merge(f"tally:{SPOILT}", add={"else": 1})]
+        store.commit(Commit(claim, [Step("numbers", None, 1)], operations))
     return build(APP, settings, store, topics, Freshness(topics, APP.topics))

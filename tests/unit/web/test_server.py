@@ -19,6 +19,7 @@ from devkit.process import LOCALHOST, Child, free_port
 from streamstate.settings import PREFIX
 from streamstate.web.client import Instances
 from tests.serving import sample, soon, until
+from tests.unit.web.instance import SPOILT
 
 KNOWN = "/v1/numbers/7"
 IDS = [
@@ -254,6 +255,19 @@ def test_what_the_parser_refuses_is_counted_too(server: str) -> None:
     refused(server, request(KNOWN, "X-A : 1"))
     text = Instances(1).get(server, "/metrics", soon()).body.decode()
     assert sample(text, "streamstate_refused_requests_total", problem="malformed-request")
+
+
+def test_a_bug_is_logged_without_saying_who_was_asked_for(tmp_path: Path) -> None:
+    address = f"{LOCALHOST}:{free_port()}"
+    child = started(address, tmp_path)
+    try:
+        response, body = answer(address, request(f"/v1/numbers/{SPOILT}"))
+        assert (response.status, body["type"]) == (500, "urn:streamstate:problem:internal")
+    finally:
+        child.stop()
+    log = child.log.read_text()
+    assert "KeyError: 'count'" in log
+    assert str(SPOILT) not in log
 
 
 def refuses(address: str) -> bool:

@@ -6,6 +6,7 @@ import threading
 import structlog
 from py4j.protocol import Py4JError
 
+from streamstate import logs
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
 from streamstate.spark.runner import Hosted, Stream, reason
@@ -16,6 +17,7 @@ log = structlog.get_logger()
 
 def run(hosted: list[Hosted], settings: StreamSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises `SystemExit` (status 1) when the JVM is gone; start it again then."""
+    logs.configure()
     stopping = threading.Event()
     # Before the JVM starts: a process that is the first of its container ignores signals that it has no handler for.
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,7 +1,10 @@
 """Gunicorn for every API and the gateway: one process, so that its metrics are whole, and threads for waiting."""
 
+from streamstate import logs
 from streamstate.web.api import THREADS
 from streamstate.web.refusals import FIELD_BYTES, FIELDS, REQUEST_LINE_BYTES
+
+logs.configure()
 
 worker_class = "streamstate.web.worker.Worker"
 workers = 1

@@ -59,7 +59,7 @@ def test_an_answer_tells_position_and_age_of_its_state(service: Service, api: In
     assert "State-Age-Ms" not in headers
     service.topics.written[PLACE] = 1
     service.freshness.look((topic, p) for topic, count in COUNTS.items() for p in range(count))
-    assert int(api.client.get(f"/v1/numbers/{KEY}").headers["State-Age-Ms"]) < 2_000
+    assert int(api.client.get(f"/v1/numbers/{KEY}").headers["State-Age-Ms"]) < 400
 
 
 def test_many_keys_are_answered_with_the_positions_of_all_their_partitions(service: Service, api: Instance) -> None:
@@ -92,7 +92,7 @@ def test_a_position_that_does_not_come_is_a_503_that_says_how_far_it_is(service:
     response = api.client.get(f"/v1/numbers/{KEY}", headers=demand(Min_Position=f"numbers:{PLACE[1]}=10"))
     assert "9 records before" in problem(response, 503, "not-ready")["detail"]
     assert response.headers["Retry-After"] == "1"
-    assert 0.2 < time.monotonic() - started < 1.0
+    assert 0.2 < time.monotonic() - started < 0.4
 
 
 def test_positions_of_other_topics_and_partitions_are_the_business_of_others(service: Service, api: Instance) -> None:

@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import urllib3
 from urllib3.exceptions import HTTPError
 
+from devkit.process import LOCALHOST, free_port
 from tests.e2e import feed
 
 NAMESPACE = "streamstate-test"
@@ -85,20 +86,30 @@ def run_job(name: str, image: str, *command: str, **environment: str) -> str:
 @contextmanager
 def forwarded(target: str) -> Iterator[str]:
     """The URL at which `target` (service/name or pod/name) is reached from here."""
-    command = ["kubectl", "--namespace", NAMESPACE, "port-forward", target, ":8080"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    port = free_port()
+    url = f"http://{LOCALHOST}:{port}"
+    command = ["kubectl", "--namespace", NAMESPACE, "port-forward", target, f"{port}:8080"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            assert line.startswith("Forwarding from 127.0.0.1:"), line
-            yield f"http://127.0.0.1:{line.split(':')[1].split()[0]}"
+            eventually(lambda: lives(url), f"the port-forward to {target}", 30)
+            yield url
         finally:
             process.terminate()
 
 
+def lives(url: str) -> bool:
+    """Whether a service answers there."""
+    with suppress(HTTPError):
+        return get(f"{url}/livez")[0] == 200
+    return False
+
+
 def get(url: str) -> tuple[int, Any]:
-    """Status and JSON."""
-    answer = urllib3.request("GET", url, timeout=10, retries=False)
+    """Status and JSON.
+
+    On a connection of its own: a server may close one that is idle for minutes, and a port-forward tells of it late.
+    """
+    answer = urllib3.request("GET", url, timeout=10, retries=False, headers={"Connection": "close"})
     return answer.status, answer.json()
 
 

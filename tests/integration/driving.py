@@ -9,13 +9,14 @@ from typing import Any
 
 import psutil
 import urllib3
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Message, Producer
 
 from devkit.feed import send_events
 from devkit.lab import Lab
 from devkit.records import Event
 from services.verify import verify
 from streamstate.kafka import Topics
+from streamstate.verify.log import whole
 from streamstate.verify.recount import Difference
 
 SETTLED_S = 120
@@ -46,7 +47,7 @@ class Driving:
 
     def read(self, topic: str) -> list[Message]:
         """Every record of `topic`, partition by partition."""
-        return read(self.lab.kafka.bootstrap, topic)
+        return read(self.lab, topic)
 
     def differences(self, *services: str) -> list[Difference]:
         """What `make verify` finds in `services`, which must have records; in all when none is named."""
@@ -75,25 +76,9 @@ def eventually(holds: Callable[[], bool], what: str, seconds: float = 30) -> Non
         time.sleep(0.1)
 
 
-def read(bootstrap: str, topic: str) -> list[Message]:
-    topics = Topics(bootstrap)
-    ends = topics.ends((topic, p) for p in range(topics.partitions(topic)))
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "test", "enable.partition.eof": True, "log_level": 0}
-    )
-    found: list[Message] = []
-    try:
-        for (name, partition), end in ends.items():
-            consumer.assign([TopicPartition(name, partition, 0)])
-            while consumer.position([TopicPartition(name, partition)])[0].offset < end:
-                message = consumer.poll(10)
-                assert message is not None, f"{topic} cannot be read"
-                if message.error() is not None:
-                    break
-                found.append(message)
-    finally:
-        consumer.close()
-    return found
+def read(lab: Lab, topic: str) -> list[Message]:
+    """Every record of `topic`, partition by partition."""
+    return list(whole(lab.settings.kafka, lab.settings.security, Topics(lab.settings.kafka), topic))
 
 
 def headers(message: Message) -> dict[str, Any]:

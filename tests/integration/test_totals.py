@@ -35,7 +35,7 @@ class State:
 
 
 def totals(lab: Lab) -> list[int]:
-    return [int(message.value() or b"") for message in read(lab.kafka.bootstrap, "totalled-out")]
+    return [int(message.value() or b"") for message in read(lab, "totalled-out")]
 
 
 def test_totals_never_go_down_whoever_publishes(lab: Lab) -> None:

@@ -3,6 +3,7 @@
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from devkit.lab import SERVICES
 from services.events import KINDS
 from tests.e2e import feed
 from tests.e2e.cluster import FEED, NAMESPACE, eventually, forwarded, get, helm, kubectl, run, send, upgrade
-from tests.e2e.images import GATEWAY, INFRA, build_infra, build_services, image
+from tests.e2e.images import AT_ONCE, GATEWAY, INFRA, build_infra, build_services, image
 
 # So that much fits on a small machine.
 SMALL: dict[str, Any] = {"resources": {"requests": {"cpu": "20m", "memory": "64Mi"}}}
@@ -56,6 +57,10 @@ def plays(url: str) -> int:
     return total
 
 
+def install(service: str) -> None:
+    upgrade(service, service, values_of(service, replicas=2 if service == "metrics" else 1))
+
+
 @pytest.fixture(scope="session")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     subprocess.run(["kubectl", "delete", "namespace", NAMESPACE, "--ignore-not-found"], check=True)
@@ -68,9 +73,9 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     upgrade(INFRA, INFRA, infra, "--wait-for-jobs")
     clock.say("Kafka, Redis and topics")
     kubectl("create", "configmap", "feed", f"--from-file={FEED}")
-    for service in SERVICES:
-        upgrade(service, service, values_of(service, replicas=2 if service == "metrics" else 1))
-        clock.say(service)
+    with ThreadPoolExecutor(AT_ONCE) as executor:
+        list(executor.map(install, SERVICES))
+    clock.say("the services")
     gateway = {"api": {"image": image("gateway-api"), **SMALL}, "services": {name: name for name in SERVICES}}
     upgrade(GATEWAY, GATEWAY, gateway)
     clock.say("the gateway")
@@ -89,7 +94,7 @@ def left() -> list[str]:
 
 
 class Clock:
-    """What took how long: the closing note wants to know."""
+    """Prints how long each step took."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()

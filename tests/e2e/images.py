@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from streamstate.spark import jars
 from tests.e2e.cluster import run
 
 TAG = "e2e"
+AT_ONCE = 2
+"""How many images are built, or services installed, at the same time."""
+
 GATEWAY, INFRA = "gateway", "infra"
 STANDINS = Path("tests/e2e/standins")
 
@@ -21,10 +25,12 @@ def image(name: str) -> str:
 
 
 def build_services() -> None:
+    """Those of the first service have all that the others share, which is so built only once."""
     jars.fetch(CACHE / "spark")
-    for service in (*SERVICES, GATEWAY):
-        for target in ("api",) if service == GATEWAY else ("api", "stream"):
-            _build(image(f"{service}-{target}"), ".", "--target", target, "--build-arg", f"SERVICE={service}")
+    first, *others = SERVICES
+    _build_service(first)
+    with ThreadPoolExecutor(AT_ONCE) as executor:
+        list(executor.map(_build_service, [*others, GATEWAY]))
 
 
 def build_infra(scratch: Path) -> dict[str, Any]:
@@ -39,6 +45,11 @@ def build_infra(scratch: Path) -> dict[str, Any]:
     _build(image("kafka-standin"), str(scratch / "kafka"))
     _build(image("redis-standin"), str(STANDINS / "redis"))
     return {"kafka": {"image": image("kafka-standin")}, "redis": {"image": image("redis-standin")}}
+
+
+def _build_service(service: str) -> None:
+    for target in ("api",) if service == GATEWAY else ("api", "stream"):
+        _build(image(f"{service}-{target}"), ".", "--target", target, "--build-arg", f"SERVICE={service}")
 
 
 def _build(name: str, directory: str, *options: str) -> None:

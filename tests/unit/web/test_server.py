@@ -12,6 +12,7 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from devkit.lab import Lab, answers
@@ -268,6 +269,27 @@ def test_a_bug_is_logged_without_saying_who_was_asked_for(tmp_path: Path) -> Non
     log = child.log.read_text()
     assert "KeyError: 'count'" in log
     assert str(SPOILT) not in log
+
+
+def test_no_request_id_is_given_again_by_the_next_worker(tmp_path: Path) -> None:
+    address = f"{LOCALHOST}:{free_port()}"
+    child = started(address, tmp_path)
+    try:
+        before = request_ids(address)
+        (worker,) = psutil.Process(child.pid).children()
+        worker.kill()
+        worker.wait()
+        child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)
+        assert before.isdisjoint(request_ids(address))
+    finally:
+        child.stop()
+
+
+def request_ids(address: str) -> set[str]:
+    """Those of ten requests."""
+    ids = {answer(address, request(KNOWN))[0].headers["X-Request-Id"] for _ in range(10)}
+    assert len(ids) == 10
+    return ids
 
 
 def refuses(address: str) -> bool:

@@ -25,9 +25,6 @@ log = structlog.get_logger()
 REQUEST_ID = "X-Request-Id"
 _REQUEST_ID_FORM = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _SLOW_S = 1.0
-# A UUID for each request would be a system call for each, and other threads run meanwhile.
-_RUN = uuid.uuid4().hex[:16]
-_NUMBERS = itertools.count()
 
 
 REQUESTS = Definition("streamstate_requests_total", ("service", "route", "status"), "requests answered")
@@ -90,12 +87,15 @@ class Telemetry:
 
     def install(self, app: APIFlask) -> None:
         """Count and time every request of `app`, give it an id, and serve `/metrics`."""
+        # A UUID for each request would be a system call for each, and other threads run meanwhile. Not in the module:
+        # gunicorn imports it once, and every worker that it forks would begin with the same.
+        run, numbers = uuid.uuid4().hex[:16], itertools.count()
 
         @app.before_request
         def start() -> None:
             g.started = time.perf_counter()
             given = request.headers.get(REQUEST_ID, "")
-            g.request_id = given if _REQUEST_ID_FORM.fullmatch(given) else f"{_RUN}{next(_NUMBERS):016x}"
+            g.request_id = given if _REQUEST_ID_FORM.fullmatch(given) else f"{run}{next(numbers):016x}"
 
         @app.after_request
         def count(response: Response) -> Response:

@@ -8,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from devkit.process import LOCALHOST, free_port
+from devkit.process import LOCALHOST, Child, free_port
 from tests.e2e import feed
 
 NAMESPACE = "streamstate-test"
@@ -87,21 +87,15 @@ def run_job(name: str, image: str, *command: str, **environment: str) -> str:
 def forwarded(target: str) -> Iterator[str]:
     """The URL at which `target` (service/name or pod/name) is reached from here."""
     port = free_port()
-    url = f"http://{LOCALHOST}:{port}"
     command = ["kubectl", "--namespace", NAMESPACE, "port-forward", target, f"{port}:8080"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+    with tempfile.TemporaryDirectory() as home:
+        child = Child(f"the port-forward to {target}", command, Path(home) / "kubectl.log")
+        child.start()
         try:
-            eventually(lambda: lives(url), f"the port-forward to {target}", 30)
-            yield url
+            child.wait_until(lambda: "Forwarding from" in child.tail(), 30)
+            yield f"http://{LOCALHOST}:{port}"
         finally:
-            process.terminate()
-
-
-def lives(url: str) -> bool:
-    """Whether a service answers there."""
-    with suppress(HTTPError):
-        return get(f"{url}/livez")[0] == 200
-    return False
+            child.stop()
 
 
 def get(url: str) -> tuple[int, Any]:

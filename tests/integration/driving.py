@@ -78,7 +78,8 @@ def eventually(holds: Callable[[], bool], what: str, seconds: float = 30) -> Non
 
 def read(lab: Lab, topic: str) -> list[Message]:
     """Every record of `topic`, partition by partition."""
-    return list(whole(lab.settings.kafka, lab.settings.security, Topics(lab.settings.kafka), topic))
+    settings = lab.settings
+    return list(whole(settings.kafka, settings.security, Topics(settings.kafka), topic))
 
 
 def headers(message: Message) -> dict[str, Any]:

@@ -21,14 +21,13 @@ from services.recommendations.answers import Parameters, path, view
 from streamstate.kafka import Topics
 from streamstate.keys import LONG
 from streamstate.settings import GatewaySettings, load
-from streamstate.web import openapi, problems
-from streamstate.web.admission import Admission
+from streamstate.web import openapi
 from streamstate.web.answers import asked_for_many, json, relay
 from streamstate.web.api import THREADS
 from streamstate.web.client import Instances
 from streamstate.web.deadline import Deadline
 from streamstate.web.problems import not_ready
-from streamstate.web.telemetry import Telemetry
+from streamstate.web.process import application
 
 NAME = "gateway"
 ROUTE = "/v1/route/<service>/<key>"
@@ -59,17 +58,17 @@ def _addresses(settings: GatewaySettings) -> Mapping[str, Sequence[str]]:
 
 def build(settings: GatewaySettings, owners: Owners, topics: Topics, router: Router, executor: Executor) -> APIFlask:
     """The application over these parts."""
-    flask = openapi.application(NAME)
-    problems.install(flask)
-    telemetry = Telemetry(NAME)
-    telemetry.install(flask)
-    Admission(settings.requests_in_flight, telemetry.refused).install(flask)
+
+    def ready() -> None:
+        if missing := owners.missing():
+            raise not_ready(f"no instance answers of: {', '.join(missing)}")
+
+    flask, _ = application(NAME, settings, NAME, ready=ready, readiness="The instances of every service are known")
     names = Names(router, settings.names_ttl_s, settings.names_cached)
     _add_users(flask, Users(owners, router, names, executor, settings.deadline_ms))
     _add_views(flask, settings, owners, router)
     _add_many(flask, settings, owners, router)
     _add_route(flask, owners, topics)
-    _add_status(flask, owners)
     key = openapi.key_parameter(LONG)
     parameters = {"/v1/users/<key>": [key], "/v1/users/<key>/metrics": [key]}
     service = {"in": "path", "name": "service", "required": True, "schema": {"type": "string"}}
@@ -136,17 +135,3 @@ def _add_route(flask: APIFlask, owners: Owners, topics: Topics) -> None:
     @flask.doc(**document)
     def explain(service: str, key: str) -> Response:
         return json(route(owners, topics, service, key), NAME)
-
-
-def _add_status(flask: APIFlask, owners: Owners) -> None:
-    @flask.get("/livez")
-    @flask.doc(**openapi.of_process("The process runs"))
-    def livez() -> Response:
-        return json({"status": "alive"}, NAME)
-
-    @flask.get("/readyz")
-    @flask.doc(**openapi.of_process("The instances of every service are known"))
-    def readyz() -> Response:
-        if missing := owners.missing():
-            raise not_ready(f"no instance answers of: {', '.join(missing)}")
-        return json({"status": "ready"}, NAME)

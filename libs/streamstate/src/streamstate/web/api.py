@@ -12,11 +12,11 @@ from streamstate.naming import renamed
 from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import ApiSettings
 from streamstate.state import Store
-from streamstate.web import openapi, problems
-from streamstate.web.admission import Admission
+from streamstate.web import openapi
 from streamstate.web.answers import Answers, json, require_ready
 from streamstate.web.client import Instances
 from streamstate.web.freshness import Freshness
+from streamstate.web.process import application
 from streamstate.web.processors import PATH, ViewEntry, entries, entry, processors
 from streamstate.web.telemetry import PartitionCollector, Telemetry
 
@@ -62,16 +62,13 @@ def skeleton(
     ready: Callable[[], None],
     alive: Callable[[], None] = lambda: None,
 ) -> tuple[APIFlask, Telemetry]:
-    """What every API has, whatever it answers: problems, metrics, `/processors` with these `views`, and its status.
+    """What the API of every service has, whatever it answers: `/processors` with these `views`, metrics of its state.
 
     `ready` and `alive` raise a `Problem` when the instance is not.
     """
-    telemetry = Telemetry(app.name)
+    means = "The instance has all that it answers from"
+    flask, telemetry = application(app.name, settings, settings.advertise, ready=ready, readiness=means, alive=alive)
     telemetry.registry.register(PartitionCollector(app, store, topics))
-    flask = openapi.application(app.name)
-    problems.install(flask)
-    telemetry.install(flask)
-    Admission(settings.requests_in_flight, telemetry.refused).install(flask)
 
     def owners() -> Response:
         return json(processors(app, store, topics, views), settings.advertise)
@@ -79,19 +76,6 @@ def skeleton(
     for path in (PATH, entry(app).path):
         document = flask.doc(**openapi.of_process("Who owns which partition, and which views are answered"))
         flask.add_url_rule(path, path, document(owners))
-
-    @flask.get("/livez")
-    @flask.doc(**openapi.of_process("The process runs"))
-    def livez() -> Response:
-        alive()
-        return json({"status": "alive"}, settings.advertise)
-
-    @flask.get("/readyz")
-    @flask.doc(**openapi.of_process("The instance has all that it answers from"))
-    def readyz() -> Response:
-        ready()
-        return json({"status": "ready"}, settings.advertise)
-
     return flask, telemetry
 
 

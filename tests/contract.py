@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import schemathesis
-from flask import Flask
 from hypothesis import HealthCheck, given, settings
 from schemathesis import Case, GenerationMode
 from schemathesis.checks import positive_data_acceptance
@@ -13,6 +12,7 @@ from schemathesis.core.result import Ok
 from schemathesis.schemas import APIOperation, BaseSchema
 
 from streamstate.web.openapi import MANY
+from tests.serving import Wsgi
 
 EXAMPLES = 10
 # 503 and 504 answer a demand that is not met in time. What the document does not name is ignored.
@@ -27,7 +27,7 @@ TOGETHER = (MANY, "/recommendations/")
 Operation = APIOperation[Any, Any, Any, Any]
 
 
-def hold(app: Flask) -> None:
+def hold(app: Wsgi) -> None:
     """Ask `app` everything, well and badly, the same at every run; fails at an answer that its document does not allow.
 
     Let its deadline be short: what is demanded is not there.

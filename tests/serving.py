@@ -1,18 +1,26 @@
 """Applications under test, each on a port of 127.0.0.1, in a thread of this process."""
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from http import HTTPStatus
+from typing import Any, TypeVar
 
-from flask.testing import FlaskClient
+import urllib3
 from prometheus_client.parser import text_string_to_metric_families
+from werkzeug.datastructures import EnvironHeaders
 from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.test import Client
 
 from streamstate.errors import Misconfigured
 from streamstate.kafka import Topics
+from streamstate.state import Origin
+from streamstate.web.asgi import Asgi
 from streamstate.web.client import Instances
 from streamstate.web.deadline import Deadline
+
+T = TypeVar("T")
 
 Wsgi = Callable[[Any, Any], Iterable[bytes]]
 
@@ -27,11 +35,81 @@ class FixedTopics(Topics):
     def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         return {place: self.written.get(place, 0) for place in places}
 
-    def partitions(self, topic: str) -> int:
+    def origin(self, topic: str) -> Origin:
         if topic not in self.counts:
             msg = f"the topic {topic} cannot be read; create it"
             raise Misconfigured(msg)
-        return self.counts[topic]
+        return Origin(topic, self.counts[topic])
+
+    def known(self, topic: str) -> Origin | None:
+        return self.origin(topic) if topic in self.counts else None
+
+
+class Loop:
+    """An event loop in a thread of its own, on which all applications of a test run."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._closing: list[Callable[[], Coroutine[Any, Any, None]]] = []
+
+    def run(self, awaitable: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(30)
+
+    def wsgi(self, app: Asgi) -> Wsgi:
+        """`app` for servers and clients that speak WSGI."""
+        self._closing.append(app.close)
+
+        def answer(environ: Any, start_response: Any) -> Iterable[bytes]:
+            status, headers, body = self.run(_asked(app, environ))
+            start_response(f"{status} {HTTPStatus(status).phrase}", headers)
+            return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+
+        return answer
+
+    def instances(self) -> Instances:
+        """A client of instances."""
+        client = Instances()
+        self._closing.append(client.close)
+        return client
+
+    def stop(self) -> None:
+        """Close the applications, and cancel what still runs."""
+        for close in self._closing:
+            self.run(close())
+        self.run(_cancel_all())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _cancel_all() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    # Transports close in the loop's next turn.
+    await asyncio.sleep(0.01)
+
+
+async def _asked(app: Asgi, environ: Any) -> tuple[int, list[tuple[str, str]], bytes]:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    fields = EnvironHeaders(environ)
+    scope = {
+        "type": "http",
+        "method": environ["REQUEST_METHOD"],
+        "path": environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace"),
+        "query_string": environ["QUERY_STRING"].encode("latin-1"),
+        "headers": [(name.lower().encode(), text.encode()) for name, text in fields.items()],
+    }
+    await app(scope, None, send)
+    headers = [(name.decode(), text.decode("latin-1")) for name, text in sent[0]["headers"]]
+    return sent[0]["status"], headers, sent[1]["body"]
 
 
 class _Handler(WSGIRequestHandler):
@@ -80,14 +158,18 @@ def sample(text: str, name: str, **labels: str) -> float | None:
     return None
 
 
-def scrape(client: FlaskClient) -> str:
+def scrape(client: Client) -> str:
     return client.get("/metrics").get_data(as_text=True)
+
+
+def scraped(address: str) -> str:
+    """What a server at `address` tells Prometheus."""
+    return urllib3.request("GET", f"http://{address}/metrics", timeout=5).data.decode()
 
 
 def forwarded(address: str) -> float | None:
     """How many requests the instance at `address` passed on."""
-    answer = Instances(1).get(address, "/metrics", soon())
-    return sample(answer.body.decode(), "streamstate_forwarded_requests_total")
+    return sample(scraped(address), "streamstate_forwarded_requests_total")
 
 
 def soon(seconds: float = 5.0) -> Deadline:

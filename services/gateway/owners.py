@@ -1,10 +1,12 @@
 """Who owns which partition of which service, and which paths a service answers: read from the instances, kept fresh."""
 
+import asyncio
 import re
-import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 import structlog
@@ -13,6 +15,9 @@ from streamstate.web.client import Instances, Unreachable
 from streamstate.web.deadline import Deadline
 from streamstate.web.problems import Problem, bad_query, not_ready
 from streamstate.web.processors import PATH, Processors, ViewEntry
+
+LOOK_S = 1.0
+"""Seconds in which an instance tells its map."""
 
 log = structlog.get_logger()
 
@@ -33,9 +38,10 @@ class ServiceMap:
         patterns = [(_pattern(view.path), view) for view in processors.views]
         return cls(processors, owners, patterns)
 
-    def view(self, name: str) -> ViewEntry:
-        """The view called `name`; raises KeyError where there is none."""
-        return {view.name: view for view in self.processors.views}[name]
+    @cached_property
+    def views(self) -> Mapping[str, ViewEntry]:
+        """The views by name."""
+        return {view.name: view for view in self.processors.views}
 
 
 def _pattern(path: str) -> re.Pattern[str]:
@@ -43,64 +49,70 @@ def _pattern(path: str) -> re.Pattern[str]:
     return re.compile(f"{re.escape(before)}({'[^/]+' if found else ''}){re.escape(after)}", re.DOTALL)
 
 
-@dataclass
 class Owners:
-    """The maps of all services. The last one known serves until a newer one is had. Safe for threads.
+    """The maps of all services. The last one known serves until a newer one is had. For one event loop.
 
     addresses: the instances of each service, host:port.
     ttl_s: seconds between two looks.
-    deadline_s: seconds for one look.
     """
 
-    addresses: Mapping[str, Sequence[str]]
-    client: Instances
-    ttl_s: float
-    deadline_s: float
-    _maps: dict[str, ServiceMap] = field(default_factory=dict)
-    _wake: threading.Event = field(default_factory=threading.Event)
+    def __init__(self, addresses: Mapping[str, Sequence[str]], client: Instances, ttl_s: float) -> None:
+        self.addresses = addresses
+        self._client = client
+        self._ttl_s = ttl_s
+        self._maps: dict[str, ServiceMap] = {}
+        self._looks: dict[str, asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Look now and then, in the background, for as long as the process lives."""
-        threading.Thread(target=self._keep_fresh, name="owners", daemon=True).start()
+    async def start(self) -> None:
+        """Look now and then, in the background, until `stop`."""
+        self._running = asyncio.create_task(self._keep_fresh())
 
-    def service(self, name: str) -> ServiceMap:
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._running is not None:
+            self._running.cancel()
+
+    async def service(self, name: str) -> ServiceMap:
         """The map of `name`; raises a 503 `Problem` when none of its instances ever answered."""
-        found = self._maps.get(name) or self._look(name)
+        found = self._maps.get(name) or await self._look(name)
         if found is None:
             raise not_ready(f"no instance of {name} answers")
         return found
 
-    def find(self, path: str) -> tuple[str, ViewEntry, str]:
+    async def find(self, path: str) -> tuple[str, ViewEntry, str]:
         """Service, view and key text of `path`; raises a 404 `Problem` when no service answers such a path."""
-        for service, known in self._candidates():
+        async for service, known in self._candidates():
             for pattern, view in known.patterns:
                 if match := pattern.fullmatch(path):
                     return service, view, match[1]
         raise Problem(404, "not-found", "no service answers this path; see /openapi.json for those that there are")
 
-    def by_service(self, asked: Iterable[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
+    async def by_service(self, asked: Iterable[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
         """(View name, key text) by the service that has the view; raises a 400 `Problem` for a view that none has."""
         places: dict[str, list[tuple[str, str]]] = {}
         for name, text in asked:
-            places.setdefault(self._home(name), []).append((name, text))
+            places.setdefault(await self._home(name), []).append((name, text))
         return places
 
     def views(self) -> list[str]:
         """The names of all views that `/v1/many` knows."""
         return [view.name for known in self._maps.values() for view in known.processors.views if not view.anywhere]
 
-    def _home(self, name: str) -> str:
-        for service, known in self._candidates():
+    async def _home(self, name: str) -> str:
+        async for service, known in self._candidates():
             if any(view.name == name and not view.anywhere for view in known.processors.views):
                 return service
         raise bad_query(self.views())
 
-    def _candidates(self) -> Iterator[tuple[str, ServiceMap]]:
+    async def _candidates(self) -> AsyncIterator[tuple[str, ServiceMap]]:
         """The services that are known, then those that are not yet; raises a 503 `Problem` when some stay unknown."""
-        yield from list(self._maps.items())
+        for service, found in list(self._maps.items()):
+            yield service, found
         for service in self.missing():
-            if found := self._look(service):
-                yield service, found
+            if fresh := await self._look(service):
+                yield service, fresh
         if missing := self.missing():
             raise not_ready(f"no instance answers of: {', '.join(missing)}")
 
@@ -108,14 +120,14 @@ class Owners:
         """The instances of `service` apart from `owner`."""
         return [address for address in self.addresses.get(service, ()) if address != owner]
 
-    def document(self, service: str, path: str) -> bytes:
+    async def document(self, service: str, path: str) -> bytes:
         """What the first instance of `service` that answers has at `path`, empty when none does."""
-        for address in self.addresses.get(service, ()):
+        for address in sorted(self.addresses.get(service, ()), key=lambda address: not self._client.well(address)):
             try:
-                answer = self.client.get(address, path, Deadline(time.monotonic() + self.deadline_s))
+                answer = await self._client.get(address, path, Deadline(time.monotonic() + LOOK_S))
                 if answer.status == 200:
                     return answer.body
-            except (Unreachable, Problem) as error:
+            except Unreachable as error:
                 log.info("an instance does not answer", service=service, address=address, reason=str(error))
         return b""
 
@@ -127,19 +139,26 @@ class Owners:
         """The services of which no map is known."""
         return [service for service in self.addresses if service not in self._maps]
 
-    def _keep_fresh(self) -> None:
+    async def _keep_fresh(self) -> None:
         while True:
             self._wake.clear()
-            for service in self.addresses:
-                self._look(service)
-            self._wake.wait(self.ttl_s)
+            await asyncio.gather(*(self._look(service) for service in self.addresses))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._ttl_s)
 
-    def _look(self, service: str) -> ServiceMap | None:
-        if body := self.document(service, PATH):
+    async def _look(self, service: str) -> ServiceMap | None:
+        """Read the map of `service`, once for all who want it now."""
+        look = self._looks.get(service)
+        if look is None or look.done():
+            look = self._looks[service] = asyncio.create_task(self._read(service))
+        await asyncio.shield(look)
+        return self._maps.get(service)
+
+    async def _read(self, service: str) -> None:
+        if body := await self.document(service, PATH):
             try:
                 self._maps[service] = ServiceMap.of(_decode(body))
             except msgspec.MsgspecError as error:
                 log.warning(
                     "the map of a service cannot be read; do the versions differ?", service=service, reason=str(error)
                 )
-        return self._maps.get(service)

@@ -5,7 +5,6 @@ from confluent_kafka import murmur2
 
 from services.gateway.owners import Owners
 from streamstate.errors import BadKey
-from streamstate.kafka import Topics
 from streamstate.keys import CODECS, partition_of
 from streamstate.web.problems import Problem
 from streamstate.web.processors import Partition, ViewEntry
@@ -18,7 +17,8 @@ class Step(msgspec.Struct, rename="camel"):
 
     `key_bytes` are what a producer writes, in hexadecimal digits; `hash` is Kafka's murmur2 of them as a positive
     number, `partition` its remainder by `partitions`, the topic's count. `owner` is null while nobody owns the
-    partition; `lag` are the records that its state is behind the topic.
+    partition; `lag` are the records that its state was behind the topic when the instance
+    that told the map saw the topic's end last, 0 when it never did.
     """
 
     view: str
@@ -43,19 +43,19 @@ class Route(msgspec.Struct, rename="camel"):
     views: list[Step]
 
 
-def route(owners: Owners, topics: Topics, service: str, text: str) -> Route:
+async def route(owners: Owners, service: str, text: str) -> Route:
     """As the gateway knows it now.
 
     Raises `BadKey` for text that is a key of no view of `service`, a 404 `Problem` for a service that there is not.
     """
     if service not in owners.addresses:
         raise Problem(404, "unknown-service", f"the services are: {', '.join(owners.addresses)}")
-    known = owners.service(service).processors
+    known = (await owners.service(service)).processors
     partitions = {one.partition: one for one in known.partitions}
     steps, refused = [], BadKey(f"{service} answers for no key")
     for view in (one for one in known.views if one.topic):
         try:
-            steps.append(_step(view, text, topics, partitions))
+            steps.append(_step(view, text, known.topics[view.topic], partitions))
         except BadKey as error:
             refused = error
     if not steps:
@@ -71,12 +71,12 @@ def positive_hash(key: bytes) -> int:
     return murmur2(key, _MOST) or _MOST * murmur2(key, 2)
 
 
-def _step(view: ViewEntry, text: str, topics: Topics, partitions: dict[int, Partition]) -> Step:
+def _step(view: ViewEntry, text: str, count: int, partitions: dict[int, Partition]) -> Step:
     codec = CODECS[view.key]
-    raw, count = codec.encode(codec.parse(text)), topics.partitions(view.topic)
+    raw = codec.encode(codec.parse(text))
     number = partition_of(raw, count)
-    place = (view.topic, number)
-    held = partitions.get(number, Partition(number, None, 0, ready=False, positions={}))
+    held = partitions.get(number, Partition(number, None, 0, ready=False, positions={}, ends={}))
+    position = held.positions.get(view.topic, 0)
     return Step(
         view=view.name,
         topic=view.topic,
@@ -89,5 +89,5 @@ def _step(view: ViewEntry, text: str, topics: Topics, partitions: dict[int, Part
         owner=held.owner,
         epoch=held.epoch,
         ready=held.ready,
-        lag=max(0, topics.ends([place])[place] - held.positions.get(view.topic, 0)),
+        lag=max(0, held.ends.get(view.topic, position) - position),
     )

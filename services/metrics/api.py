@@ -1,12 +1,11 @@
 """The API deployment of metrics."""
 
-from apiflask import APIFlask
-
 from services.metrics.model import APP
 from streamstate.settings import ApiSettings, load
 from streamstate.web.api import create_api
+from streamstate.web.asgi import Asgi
 
 
-def create() -> APIFlask:
+def create() -> Asgi:
     """For gunicorn: `services.metrics.api:create()`."""
     return create_api(APP, load(ApiSettings))

@@ -13,6 +13,9 @@ MOST_STEPS = 1_000_000
 
 VIAS = 10
 
+ALL_KINDS = "/v1/users/<key>/recommendations"
+"""Where the gateway asks for all kinds at once, each with the parameters' defaults: answered by kind."""
+
 
 def view(kind: str) -> str:
     """The name of the view that recommends this kind of things."""
@@ -21,7 +24,7 @@ def view(kind: str) -> str:
 
 def path(kind: str) -> str:
     """Where it is asked."""
-    return f"/v1/users/<key>/recommendations/{kind}"
+    return f"{ALL_KINDS}/{kind}"
 
 
 class Parameters(msgspec.Struct, rename="camel", frozen=True):

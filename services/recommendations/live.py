@@ -5,15 +5,12 @@ import time
 
 import numpy as np
 import structlog
-from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
 from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.graph import MOST_EVENTS, Graph
 from services.recommendations.salsa import recommend
 from services.recommendations.tail import Rewound, Tail
-from streamstate.errors import Misconfigured
-from streamstate.kafka import Topics
 from streamstate.state import Store
 from streamstate.web.problems import not_ready
 
@@ -26,10 +23,9 @@ PAUSE_S = 1.0
 class Live:
     """The newest `window` plays of each partition. `step` is for one thread, the rest for any."""
 
-    def __init__(self, store: Store, topics: Topics, window: int, topic: str = LISTENING_EVENTS) -> None:
+    def __init__(self, store: Store, window: int, topic: str = LISTENING_EVENTS) -> None:
         self.topic = topic
         self._store = store
-        self._topics = topics
         self._window = window
         self._graph = Graph(KINDS, 1)
         self._tail = Tail(store, 0, topic)
@@ -37,7 +33,7 @@ class Live:
         self._ready: Graph | None = None
         self._ended = False
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Load the graph and follow the store, for as long as the process lives."""
         threading.Thread(target=self._run, name="live", daemon=True).start()
 
@@ -67,15 +63,13 @@ class Live:
 
     def step(self) -> bool:
         """Take in what is new; tells whether there is likely more. Raises what the servers' clients raise."""
-        partitions = self._topics.partitions(self.topic)
-        if partitions != self._tail.partitions:
-            self._begin(partitions)
+        if self._tail.partitions == 0 and not self._begin():
+            return False
         try:
             plays = self._tail.poll()
         except Rewound as error:
             log.warning("the graph is built again", reason=str(error))
-            self._begin(partitions)
-            return True
+            return self._begin()
         if plays:
             self._graph.append(np.concatenate([some.ids for some in plays]))
         self._positions = self._tail.positions
@@ -84,11 +78,15 @@ class Live:
             log.info("the graph is loaded", plays=len(self._graph))
         return self._tail.more
 
-    def _begin(self, partitions: int) -> None:
+    def _begin(self) -> bool:
+        """Begin from nothing; tells whether the state knows by now how many partitions there are."""
+        origin = self._store.read({0: []})[0].origins.get(self.topic)
+        partitions = 0 if origin is None else origin.partitions
         self._ready = None
-        self._graph = Graph(KINDS, min(partitions * self._window, MOST_EVENTS))
+        self._graph = Graph(KINDS, max(1, min(partitions * self._window, MOST_EVENTS)))
         self._tail = Tail(self._store, partitions, self.topic)
         self._positions = self._tail.positions
+        return partitions > 0
 
     def _run(self) -> None:
         try:
@@ -102,7 +100,7 @@ class Live:
         """One step; tells how many seconds the next one may wait."""
         try:
             return 0.0 if self.step() else POLL_S
-        except (RedisError, KafkaException, Misconfigured) as error:
+        except RedisError as error:
             log.warning("the graph is not kept up now; tried again shortly", reason=str(error))
             return PAUSE_S
 

@@ -18,3 +18,14 @@ class WindowSettings(BaseSettings):
         description="newest records of each partition of listening-events that recommendations are made from; "
         "the same for stream and API",
     )
+
+
+class PoolSettings(BaseSettings):
+    """The API."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+
+    walkers: int = Field(0, ge=0, le=64, description="threads that walk; 0 for one for each core that there is")
+    walks_waiting: int = Field(
+        32, ge=0, description="most requests that wait for one of these threads; further ones get a 503 at once"
+    )

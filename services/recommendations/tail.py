@@ -87,6 +87,7 @@ class Tail:
         reads = {p: [Since(PLAYS, part.last, part.many)] for p, part in self._parts.items() if not part.waiting}
         for partition, snapshot in self._store.read(reads).items():
             part = self._parts[partition]
+            self._require_width(snapshot)
             if snapshot.epoch != part.epoch or snapshot.positions.get(self._topic, 0) < part.stored:
                 self._check(partition, part)
             else:
@@ -113,6 +114,12 @@ class Tail:
     def positions(self) -> dict[int, int]:
         """By partition, the offset up to which all was given out."""
         return {partition: part.position for partition, part in self._parts.items()}
+
+    def _require_width(self, snapshot: Snapshot) -> None:
+        origin = snapshot.origins.get(self._topic)
+        if origin is not None and origin.partitions != self.partitions:
+            msg = f"the state is of {origin.partitions} partitions by now; the graph is built again"
+            raise Rewound(msg)
 
     def _check(self, partition: int, part: _Part) -> None:
         """Go on under a new claim if the last entry is still there; its news are read by the next poll."""

@@ -1,13 +1,12 @@
 """What an API instance tells Prometheus of its graph."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from services.recommendations.live import Live
 from streamstate.metrics import Definition
-from streamstate.state import Store
+from streamstate.web.state import State
 
 NODES = Definition("recommendations_graph_nodes", ("kind",), "users, artists, albums and tracks that have edges or had")
 EDGES = Definition("recommendations_graph_edges", ("kind",), "plays in the window, one edge each")
@@ -24,14 +23,15 @@ LAG = Definition(
 METRICS = (NODES, EDGES, BYTES, PER_MILLION, OFFSET, LAG)
 
 
-class GraphCollector(Collector):
+class GraphCollector:
     """Read from the graph itself at each scrape."""
 
-    def __init__(self, live: Live, store: Store) -> None:
+    def __init__(self, live: Live, state: State) -> None:
         self._live = live
-        self._store = store
+        self._state = state
 
-    def collect(self) -> Iterator[Metric]:
+    async def collect(self) -> Iterable[Metric]:
+        """All of `METRICS`."""
         graph = self._live.held
         nodes, edges, size, mean, offset, lag = (
             GaugeMetricFamily(one.name, one.meaning, labels=one.labels) for one in METRICS
@@ -44,8 +44,9 @@ class GraphCollector(Collector):
         size.add_metric([], graph.nbytes)
         mean.add_metric([], 1e6 * graph.nbytes / max(1, len(graph)))
         positions = self._live.positions
-        for partition, snapshot in self._store.read({p: [] for p in positions}).items():
+        snapshots = await self._state.read({partition: [] for partition in positions})
+        for partition, snapshot in snapshots.items():
             offset.add_metric([str(partition)], positions[partition])
             stored = snapshot.positions.get(self._live.topic, 0)
             lag.add_metric([str(partition)], stored - positions[partition])
-        yield from (nodes, edges, size, mean, offset, lag)
+        return (nodes, edges, size, mean, offset, lag)

@@ -10,7 +10,6 @@ from services.events import KINDS
 from services.plain import listening_event
 from services.recommendations.live import Live
 from services.recommendations.model import APP
-from streamstate.kafka import Topics
 from streamstate.redis_store import RedisStore, connect
 from tests.integration.driving import Driving, eventually
 from tests.serving import sample
@@ -26,7 +25,7 @@ def assert_graph_agrees(driving: Driving) -> None:
     for play in plays:
         for kind in KINDS:
             expected[kind][play["userId"]].append(play[f"{kind.removesuffix('s')}Id"])
-    live = Live(RedisStore(connect(driving.lab.redis.url, 10), APP.name), Topics(driving.lab.kafka.bootstrap), WINDOW)
+    live = Live(RedisStore(connect(driving.lab.redis.url, 10), APP.name), WINDOW)
     while live.step():
         pass
     assert edges(live.graph()) == expected

@@ -5,16 +5,25 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.serving import Served, Wsgi
+from streamstate.web.asgi import Asgi
+from tests.serving import Loop, Served
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[str, Wsgi], Served]]:
+def loop() -> Iterator[Loop]:
+    """The event loop of the applications under test."""
+    running = Loop()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def serve(loop: Loop) -> Iterator[Callable[[str, Asgi], Served]]:
     """Serves applications for as long as the test runs."""
     with ExitStack() as stack:
 
-        def start(address: str, app: Wsgi) -> Served:
-            served = Served(address, app)
+        def start(address: str, app: Asgi) -> Served:
+            served = Served(address, loop.wsgi(app))
             stack.callback(served.stop)
             return served
 

@@ -7,13 +7,15 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from werkzeug.test import Client
 
 from streamstate.app import App
 from streamstate.settings import ApiSettings, load
-from streamstate.testing import MemoryStore
+from streamstate.state import Origin
+from streamstate.testing import MemoryStore, Reader
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
-from tests.serving import FixedTopics
+from tests.serving import FixedTopics, Loop
 
 GUIDE = Path("docs/add-a-service.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
@@ -62,13 +64,13 @@ def test_the_code_is_as_clean_as_ours(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", MODELS)
-def test_the_api_of_a_model_answers(path: str, modules: dict[str, ModuleType]) -> None:
+def test_the_api_of_a_model_answers(path: str, modules: dict[str, ModuleType], loop: Loop) -> None:
     app: App = modules[path.removesuffix(".py").replace("/", ".")].APP
     store, topics = MemoryStore(), FixedTopics(dict.fromkeys(app.topics, 2))
     settings = load(ApiSettings)
     for partition in range(2):
-        store.claim(partition, settings.advertise, {})
-    client = build(app, settings, store, topics, Freshness(topics, app.topics)).test_client()
+        store.claim(partition, settings.advertise, {}, {topic: Origin(topic, 2) for topic in app.topics})
+    client = Client(loop.wsgi(build(app, settings, Reader(store), Freshness(topics, app.topics))))
     (view,) = app.views
     assert client.get(view.path.replace("<key>", "nothing")).get_json()["title"] == "Unknown key"
     assert view.path.replace("<key>", "{key}") in client.get("/openapi.json").get_json()["paths"]

@@ -33,6 +33,9 @@ spec:
     - name: http
       port: {{ include "streamstate.apiPort" . }}
       targetPort: http
+    - name: probes
+      port: {{ include "streamstate.probePort" . }}
+      targetPort: probes
     {{- if and (hasKey .Values "stream") (not (hasKey .Values.api "replicas")) }}
     - name: status
       port: {{ include "streamstate.statusPort" . }}

@@ -81,16 +81,18 @@ between would be refused.
   ports:
     - name: http
       containerPort: {{ include "streamstate.apiPort" . }}
+    - name: probes
+      containerPort: {{ include "streamstate.probePort" . }}
   startupProbe:
-    httpGet: {path: /livez, port: http}
+    httpGet: {path: /livez, port: probes}
     periodSeconds: 1
     failureThreshold: 120
   readinessProbe:
-    httpGet: {path: /readyz, port: http}
+    httpGet: {path: /readyz, port: probes}
     periodSeconds: 2
     timeoutSeconds: 5
   livenessProbe:
-    httpGet: {path: /livez, port: http}
+    httpGet: {path: /livez, port: probes}
     periodSeconds: 10
     timeoutSeconds: 5
     failureThreshold: 6

@@ -14,7 +14,7 @@ spec:
       {{- include "streamstate.selector" . | nindent 6 }}
       {{- include "streamstate.headless" . | nindent 6 }}
   endpoints:
-    {{- range $port := hasKey .Values "stream" | ternary (list "http" "status") (list "http") }}
+    {{- range $port := hasKey .Values "stream" | ternary (list "probes" "status") (list "probes") }}
     - port: {{ $port }}
       path: /metrics
       interval: {{ $.Values.serviceMonitor.interval }}

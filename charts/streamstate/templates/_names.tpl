@@ -39,5 +39,6 @@ labels: {{- include "streamstate.labels" . | nindent 2 }}
 
 {{- define "streamstate.apiPort" -}}8080{{- end }}
 {{- define "streamstate.statusPort" -}}8081{{- end }}
+{{- define "streamstate.probePort" -}}8082{{- end }}
 {{- define "streamstate.driverPort" -}}7078{{- end }}
 {{- define "streamstate.blocksPort" -}}7079{{- end }}

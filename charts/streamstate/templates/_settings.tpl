@@ -1,18 +1,23 @@
 {{/* What is no secret: a ConfigMap. Its checksum in the pods' annotations rolls them when a setting changes. */}}
 {{- define "streamstate.settings" -}}
-STREAMSTATE_KAFKA: {{ .Values.kafka.bootstrap | quote }}
-STREAMSTATE_KAFKA_SECURITY: {{ .Values.kafka.security }}
-{{- if hasPrefix "SASL_" .Values.kafka.security }}
-STREAMSTATE_KAFKA_MECHANISM: {{ .Values.kafka.mechanism }}
-STREAMSTATE_KAFKA_USERNAME: {{ required "kafka.username is needed for SASL" .Values.kafka.username | quote }}
+STREAMSTATE_LISTEN: 0.0.0.0:{{ include "streamstate.apiPort" . }}
+STREAMSTATE_PROBE_PORT: {{ include "streamstate.probePort" . | quote }}
+STREAMSTATE_WORKERS: {{ .Values.api.workers | quote }}
+{{- with .Values.kafka }}
+STREAMSTATE_KAFKA: {{ .bootstrap | quote }}
+STREAMSTATE_KAFKA_SECURITY: {{ .security }}
+{{- if hasPrefix "SASL_" .security }}
+STREAMSTATE_KAFKA_MECHANISM: {{ .mechanism }}
+STREAMSTATE_KAFKA_USERNAME: {{ required "kafka.username is needed for SASL" .username | quote }}
 {{- end }}
-{{- if .Values.kafka.caSecret.name }}
-STREAMSTATE_KAFKA_CA: /etc/streamstate/kafka-ca/{{ .Values.kafka.caSecret.key }}
+{{- if .caSecret.name }}
+STREAMSTATE_KAFKA_CA: /etc/streamstate/kafka-ca/{{ .caSecret.key }}
 {{- end }}
-{{- with .Values.kafka.certificateSecret }}
+{{- with .certificateSecret }}
 {{- if .name }}
 STREAMSTATE_KAFKA_CERTIFICATE: /etc/streamstate/kafka/{{ .certificate }}
 STREAMSTATE_KAFKA_KEY: /etc/streamstate/kafka/{{ .key }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- with .Values.redis }}
@@ -50,12 +55,14 @@ data: {{- include "streamstate.settings" . | nindent 2 }}
 {{- end }}
 
 {{- define "streamstate.secrets" -}}
-{{- if hasPrefix "SASL_" .Values.kafka.security }}
+{{- with .Values.kafka }}
+{{- if hasPrefix "SASL_" .security }}
 - name: STREAMSTATE_KAFKA_PASSWORD
   valueFrom:
     secretKeyRef:
-      name: {{ required "kafka.passwordSecret.name is needed for SASL" .Values.kafka.passwordSecret.name }}
-      key: {{ .Values.kafka.passwordSecret.key }}
+      name: {{ required "kafka.passwordSecret.name is needed for SASL" .passwordSecret.name }}
+      key: {{ .passwordSecret.key }}
+{{- end }}
 {{- end }}
 {{- with .Values.redis }}
 {{- if .urlSecret.name }}
@@ -71,8 +78,8 @@ data: {{- include "streamstate.settings" . | nindent 2 }}
 {{/* Files from secrets: {mount path: secret name}, as JSON. */}}
 {{- define "streamstate.secretFiles" -}}
 {{- $files := dict }}
-{{- with .Values.kafka.caSecret.name }}{{ $_ := set $files "kafka-ca" . }}{{ end }}
-{{- with .Values.kafka.certificateSecret.name }}{{ $_ := set $files "kafka" . }}{{ end }}
+{{- with .Values.kafka }}{{ with .caSecret.name }}{{ $_ := set $files "kafka-ca" . }}{{ end }}{{ end }}
+{{- with .Values.kafka }}{{ with .certificateSecret.name }}{{ $_ := set $files "kafka" . }}{{ end }}{{ end }}
 {{- with .Values.redis }}{{ with .caSecret.name }}{{ $_ := set $files "redis-ca" . }}{{ end }}{{ end }}
 {{- toJson $files }}
 {{- end }}

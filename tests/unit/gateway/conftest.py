@@ -1,12 +1,11 @@
 """Two instances of metrics and one of names, really served, over stores in memory; the gateway before them."""
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from flask.testing import FlaskClient
+from werkzeug.test import Client
 
 from devkit.process import free_port
 from services.events import LISTENING_EVENTS
@@ -18,18 +17,20 @@ from services.names.model import APP as NAMES
 from services.recommendations.api import build as build_recommendations
 from services.recommendations.live import Live
 from services.recommendations.model import APP as RECOMMENDATIONS
+from services.recommendations.pool import Pool
+from services.recommendations.settings import PoolSettings
 from streamstate.app import App
 from streamstate.keys import LONG, partition_of
-from streamstate.settings import ApiSettings, GatewaySettings
-from streamstate.testing import Driver, MemoryStore
+from streamstate.settings import ApiSettings, GatewaySettings, load
+from streamstate.state import Origin
+from streamstate.testing import Driver, MemoryStore, Reader
 from streamstate.web.api import build
-from streamstate.web.client import Instances
+from streamstate.web.asgi import Asgi
 from streamstate.web.freshness import Freshness
 from tests.raw import Play, feed_name, feed_plays
-from tests.serving import FixedTopics, Served, Wsgi
+from tests.serving import FixedTopics, Loop, Served
 
 PARTITIONS = 4
-CONNECTIONS = 8
 USER, FAN, STRANGER = 42, 43, 4711
 
 
@@ -41,11 +42,12 @@ def _settings(**values: Any) -> ApiSettings:
 class Deployment:
     """The services and what the gateway sees of them; `at` are the served instances by service."""
 
-    serve: Callable[[str, Wsgi], Served]
-    executor: ThreadPoolExecutor
+    serve: Callable[[str, Asgi], Served]
+    loop: Loop
     stores: dict[str, MemoryStore] = field(default_factory=dict)
     at: dict[str, list[Served]] = field(default_factory=dict)
     graphs: list[Live] = field(default_factory=list)
+    freshness: list[Freshness] = field(default_factory=list)
     topics: FixedTopics = field(default_factory=lambda: FixedTopics({}))
 
     def start(self, app: App, instances: int) -> None:
@@ -55,8 +57,10 @@ class Deployment:
         self.at[app.name] = []
         for _ in range(instances):
             address = f"127.0.0.1:{free_port()}"
-            flask = build(app, _settings(advertise=address), store, self.topics, Freshness(self.topics, app.topics))
-            self.at[app.name].append(self.serve(address, flask))
+            freshness = Freshness(self.topics, app.topics)
+            self.freshness.append(freshness)
+            api = build(app, _settings(advertise=address), Reader(store), freshness)
+            self.at[app.name].append(self.serve(address, api))
         self.share_out(app.name)
 
     def start_recommendations(self, instances: int) -> None:
@@ -69,12 +73,13 @@ class Deployment:
     def add_recommender(self) -> Served:
         """One more instance of the recommender; its graph is loaded by the next `play`."""
         store = self.stores["recommendations"]
-        live = Live(store, self.topics, 1_000)
+        live = Live(store, 1_000)
         settings = _settings(advertise=f"127.0.0.1:{free_port()}")
         self.graphs.append(live)
         freshness = Freshness(self.topics, RECOMMENDATIONS.topics)
-        flask = build_recommendations(RECOMMENDATIONS, settings, store, self.topics, freshness, live)
-        served = self.serve(settings.advertise, flask)
+        pool = Pool(load(PoolSettings))
+        api = build_recommendations(RECOMMENDATIONS, settings, Reader(store), freshness, live, pool)
+        served = self.serve(settings.advertise, api)
         self.at["recommendations"].append(served)
         return served
 
@@ -85,7 +90,8 @@ class Deployment:
     def own(self, service: str, partition: int, instance: int) -> str:
         """Let the instance of this number own `partition`; returns its address."""
         address = self.at[service][instance].address
-        self.stores[service].claim(partition, address, {})
+        origins = {topic: Origin(topic, count) for topic, count in self.topics.counts.items()}
+        self.stores[service].claim(partition, address, {}, origins)
         return address
 
     def play(self, plays: list[Play]) -> None:
@@ -107,28 +113,25 @@ class Deployment:
         return next(served for served in self.at[service] if served.address == address)
 
     def owners(self) -> Owners:
-        addresses = {service: [one.address for one in served] for service, served in self.at.items()}
-        return Owners(addresses, Instances(CONNECTIONS), ttl_s=3_600, deadline_s=2)
+        return Owners(self.addresses(), self.loop.instances(), ttl_s=3_600)
+
+    def addresses(self) -> dict[str, list[str]]:
+        return {service: [one.address for one in served] for service, served in self.at.items()}
 
     def router(self, owners: Owners) -> Router:
-        return Router(owners, self.topics, Instances(CONNECTIONS), self.executor)
+        return Router(owners, self.loop.instances())
 
-    def gateway(self, **settings: Any) -> FlaskClient:
-        owners = self.owners()
-        given = GatewaySettings(**settings)
-        return build_gateway(given, owners, self.topics, self.router(owners), self.executor).test_client()
+    def app(self, **settings: Any) -> Asgi:
+        return build_gateway(GatewaySettings(**settings), self.addresses())
 
-
-@pytest.fixture
-def executor() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(8) as threads:
-        yield threads
+    def gateway(self, **settings: Any) -> Client:
+        return Client(self.loop.wsgi(self.app(**settings)))
 
 
 @pytest.fixture
-def deployment(serve: Callable[[str, Wsgi], Served], executor: ThreadPoolExecutor) -> Deployment:
+def deployment(serve: Callable[[str, Asgi], Served], loop: Loop) -> Deployment:
     """Metrics and recommendations twice and names once; `USER` has three plays, some of the things have names."""
-    found = Deployment(serve, executor)
+    found = Deployment(serve, loop)
     found.start(METRICS, 2)
     found.start(NAMES, 1)
     found.start_recommendations(2)

@@ -29,11 +29,12 @@ def test_a_route_tells_key_bytes_hash_partition_and_owner(deployment: Deployment
 
 
 def test_the_lag_is_what_the_state_is_behind_the_topic(deployment: Deployment) -> None:
-    gateway = deployment.gateway()
-    (step,) = gateway.get(f"/v1/route/metrics/{USER}").get_json()["views"]
+    (step,) = deployment.gateway().get(f"/v1/route/metrics/{USER}").get_json()["views"]
     assert step["lag"] == 0
     deployment.topics.written["listening-events", step["partition"]] = 103
-    assert gateway.get(f"/v1/route/metrics/{USER}").get_json()["views"][0]["lag"] == 100
+    for one in deployment.freshness:
+        one.look()
+    assert deployment.gateway().get(f"/v1/route/metrics/{USER}").get_json()["views"][0]["lag"] == 100
 
 
 def test_each_view_of_a_service_has_its_own_route(deployment: Deployment) -> None:

@@ -4,19 +4,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from flask.testing import FlaskClient
 from openapi_spec_validator import validate
+from werkzeug.test import Client
 
 from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.api import build
-from services.recommendations.live import Live
+from services.recommendations.live import Live, warm_up
 from services.recommendations.model import APP
+from services.recommendations.pool import Pool
+from services.recommendations.settings import PoolSettings
 from streamstate.settings import ApiSettings, load
-from streamstate.testing import MemoryStore
+from streamstate.testing import MemoryStore, Reader
 from streamstate.web.freshness import Freshness
 from tests.contract import hold
 from tests.raw import Play
-from tests.serving import FixedTopics, sample, scrape
+from tests.serving import FixedTopics, Loop, Wsgi, sample, scrape
 from tests.unit.recommendations.following import PARTITIONS, WINDOW, driver, fold, records
 
 ME, STRANGER = 1, 4711
@@ -30,7 +32,8 @@ PLAYS: list[Play] = [
 class Recommender:
     store: MemoryStore
     live: Live
-    client: FlaskClient
+    client: Client
+    wsgi: Wsgi
 
     def get(self, path: str, status: int = 200) -> Any:
         response = self.client.get(f"/v1/users/{path}")
@@ -42,13 +45,19 @@ class Recommender:
             pass
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """No request waits for the compiler."""
+    warm_up()
+
+
 @pytest.fixture
-def starting() -> Recommender:
+def starting(loop: Loop) -> Recommender:
     """Before anything was read."""
     store, topics = MemoryStore(), FixedTopics({LISTENING_EVENTS: PARTITIONS})
-    live = Live(store, topics, WINDOW)
-    flask = build(APP, load(ApiSettings), store, topics, Freshness(topics, [LISTENING_EVENTS]), live)
-    return Recommender(store, live, flask.test_client())
+    live, freshness = Live(store, WINDOW), Freshness(topics, [LISTENING_EVENTS])
+    wsgi = loop.wsgi(build(APP, load(ApiSettings), Reader(store), freshness, live, Pool(load(PoolSettings))))
+    return Recommender(store, live, Client(wsgi), wsgi)
 
 
 @pytest.fixture
@@ -186,4 +195,4 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("hasty")
 def test_what_is_answered_is_what_the_document_says(recommender: Recommender) -> None:
-    hold(recommender.client.application)
+    hold(recommender.wsgi)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from openapi_spec_validator import validate
+from werkzeug.test import Client
 
 from services.topics.model import APP, app
 from services.topics.settings import KeptTopic, RangeIndex, WindowIndex
@@ -12,12 +13,12 @@ from streamstate.keys import CODECS
 from streamstate.paging import Page
 from streamstate.processing import RawRecord
 from streamstate.settings import ApiSettings, load
-from streamstate.testing import Driver, MemoryStore
+from streamstate.testing import Driver, MemoryStore, Reader
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.windows import LATE
 from tests.raw import plain
-from tests.serving import FixedTopics
+from tests.serving import FixedTopics, Loop
 
 Line = tuple[int, Any, bytes | None]
 """Milliseconds, key, value."""
@@ -156,12 +157,12 @@ def test_the_default_is_the_worked_example() -> None:
     ]
 
 
-def test_a_topic_of_any_name_is_answered_and_documented() -> None:
+def test_a_topic_of_any_name_is_answered_and_documented(loop: Loop) -> None:
     one = kept(topic="a.b_c-D", range=RangeIndex(retention_ms=1), windows=None)
     driver, topics = fed(one, (1, "k/ü", b"1")), FixedTopics({one.topic: 1})
-    api = build(driver.app, load(ApiSettings), driver.store, topics, Freshness(topics, driver.app.topics))
+    api = build(driver.app, load(ApiSettings), Reader(driver.store), Freshness(topics, driver.app.topics))
     driver.store.claim(0, load(ApiSettings).advertise, {})
-    client = api.test_client()
+    client = Client(loop.wsgi(api))
     assert client.get("/v1/many?topic-a.b_c-D=k/ü").get_json()["topic-a.b_c-D"]["k/ü"]["value"] == 1
     assert client.get("/v1/topics/a.b_c-D/none/range").status_code == 404
     document = client.get("/openapi.json").get_json()

@@ -7,18 +7,18 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
-from apiflask import APIFlask
-from flask.testing import FlaskClient
+from werkzeug.test import Client
 
 from devkit.process import free_port
 from streamstate.app import App, Fold, Found, Record, Source, View
 from streamstate.keys import LONG, TEXT, KeyCodec, partition_of
 from streamstate.settings import ApiSettings
-from streamstate.state import Commit, Fields, Merge, Operation, Read, Step
-from streamstate.testing import MemoryStore
+from streamstate.state import Claim, Commit, Fields, Merge, Operation, Origin, Read, Step
+from streamstate.testing import MemoryStore, Reader
 from streamstate.web.api import build
+from streamstate.web.asgi import Asgi
 from streamstate.web.freshness import Freshness
-from tests.serving import FixedTopics, Served, Wsgi
+from tests.serving import FixedTopics, Loop, Served
 
 COUNTS = {"numbers": 4, "words": 2}
 
@@ -110,8 +110,8 @@ class Instance:
     """One instance of the API at `address`, asked through `client`."""
 
     address: str
-    app: APIFlask
-    client: FlaskClient
+    app: Asgi
+    client: Client
 
 
 @dataclass
@@ -121,12 +121,13 @@ class Service:
     store: MemoryStore
     topics: FixedTopics
     freshness: Freshness
-    serve: Callable[[str, Wsgi], Served]
+    serve: Callable[[str, Asgi], Served]
+    loop: Loop
 
     def instance(self, **settings: Any) -> Instance:
         address = f"127.0.0.1:{free_port()}"
-        app = build(APP, ApiSettings(**{"advertise": address, **settings}), self.store, self.topics, self.freshness)
-        return Instance(address, app, app.test_client())
+        app = build(APP, ApiSettings(**{"advertise": address, **settings}), Reader(self.store), self.freshness)
+        return Instance(address, app, Client(self.loop.wsgi(app)))
 
     def served(self) -> tuple[Instance, Served]:
         one = self.instance()
@@ -135,14 +136,19 @@ class Service:
     def own(self, owner: str, *partitions: int, ends: int = 0) -> None:
         """Let `owner` claim `partitions`, all of them when none is named; `ends` are the targets of a first claim."""
         for partition in partitions or range(4):
-            self.store.claim(partition, owner, {topic: ends for topic, n in COUNTS.items() if partition < n})
+            self.claim(partition, owner, ends)
+
+    def claim(self, partition: int, owner: str, ends: int = 0) -> Claim:
+        """Let `owner` claim `partition` of topics as they are now."""
+        origins = {topic: Origin(topic, count) for topic, count in self.topics.counts.items()}
+        return self.store.claim(partition, owner, {t: ends for t, n in COUNTS.items() if partition < n}, origins)
 
     def count(self, topic: str, key: Any, times: int = 1, owner: str = "10.0.0.1:1") -> int:
         """Count `key` of `topic`; returns its partition."""
         codec = LONG if topic == "numbers" else TEXT
         partition = partition_of(codec.encode(key), COUNTS[topic])
         owner = self.store.read({partition: []})[partition].owner or owner
-        claim = self.store.claim(partition, owner, {})
+        claim = self.claim(partition, owner)
         position = claim.positions.get(topic)
         step = [Merge(f"tally:{key}", add={"count": times}), Merge("all", add={str(key): times})]
         self.store.commit(Commit(claim, [Step(topic, position, (position or 0) + 1)], step))
@@ -150,9 +156,9 @@ class Service:
 
 
 @pytest.fixture
-def service(serve: Callable[[str, Wsgi], Served]) -> Service:
+def service(serve: Callable[[str, Asgi], Served], loop: Loop) -> Service:
     topics = FixedTopics(COUNTS)
-    return Service(MemoryStore(), topics, Freshness(topics, APP.topics), serve)
+    return Service(MemoryStore(), topics, Freshness(topics, APP.topics), serve, loop)
 
 
 @pytest.fixture

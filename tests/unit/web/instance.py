@@ -1,11 +1,10 @@
 """The API of the tests' app for a real gunicorn: `tests.unit.web.instance:create()`."""
 
-from apiflask import APIFlask
-
 from streamstate.settings import ApiSettings, load
-from streamstate.state import Commit, Merge, Step
-from streamstate.testing import MemoryStore
+from streamstate.state import Commit, Merge, Origin, Step
+from streamstate.testing import MemoryStore, Reader
 from streamstate.web.api import build
+from streamstate.web.asgi import Asgi
 from streamstate.web.freshness import Freshness
 from tests.serving import FixedTopics
 from tests.unit.web.conftest import APP, COUNTS
@@ -13,11 +12,12 @@ from tests.unit.web.conftest import APP, COUNTS
 SPOILT = 987_654_321
 
 
-def create() -> APIFlask:
+def create() -> Asgi:
     """An instance that owns every partition; number 7 came once, and of `SPOILT` the state cannot be understood."""
     settings, store, topics = load(ApiSettings), MemoryStore(), FixedTopics(COUNTS)
+    origins = {topic: Origin(topic, count) for topic, count in COUNTS.items()}
     for partition in range(4):
-        claim = store.claim(partition, settings.advertise, {})
+        claim = store.claim(partition, settings.advertise, {}, origins)
         operations = [Merge("tally:7", add={"count": 1}), Merge(f"tally:{SPOILT}", add={"else": 1})]
         store.commit(Commit(claim, [Step("numbers", None, 1)], operations))
-    return build(APP, settings, store, topics, Freshness(topics, APP.topics))
+    return build(APP, settings, Reader(store), Freshness(topics, APP.topics))

@@ -81,7 +81,7 @@ def test_another_method_is_405_and_names_those_that_are_allowed(api: Instance, m
 
 def test_a_partition_that_nobody_owns_yet_is_503(service: Service) -> None:
     response = service.instance().client.get("/v1/numbers/7")
-    assert "no instance owns partition" in problem(response, 503, "not-ready")["detail"]
+    assert "no instance owns partitions of" in problem(response, 503, "not-ready")["detail"]
     assert int(response.headers["Retry-After"]) >= 1
 
 
@@ -101,9 +101,13 @@ def test_a_partition_that_is_being_built_is_503_with_its_progress(service: Servi
     problem(api.client.get("/readyz"), 503, "not-ready")
 
 
-def test_a_topic_that_there_is_not_is_503_with_a_next_step(service: Service, api: Instance) -> None:
-    del service.topics.counts["numbers"]
-    assert "create it" in problem(api.client.get("/v1/numbers/7"), 503, "not-ready")["detail"]
+def test_without_kafka_all_is_answered(service: Service, api: Instance) -> None:
+    service.count("numbers", 7)
+    service.topics.counts.clear()
+    assert api.client.get("/v1/numbers/7").get_json()["count"] == 1
+    assert api.client.get("/v1/numbers/8").status_code == 404
+    assert api.client.get("/processors").get_json()["topics"] == COUNTS
+    assert api.client.get("/readyz").status_code == 200
 
 
 def test_keys_that_moved_with_new_partitions_are_503_and_not_404(service: Service, api: Instance) -> None:
@@ -186,10 +190,15 @@ def test_processors_is_the_map_of_the_service(service: Service, api: Instance) -
     ]
 
 
-def test_processors_names_nobody_where_nobody_owns(service: Service) -> None:
+def test_processors_names_nobody_for_a_partition_that_nobody_owns(service: Service) -> None:
+    service.own("10.0.0.9:8101", 0)
     found = service.instance().client.get("/processors").get_json()
-    assert found["instances"] == []
-    assert {(one["owner"], one["ready"]) for one in found["partitions"]} == {(None, False)}
+    assert found["instances"] == [{"host": "10.0.0.9", "port": 8101, "partitions": [0]}]
+    assert {(one["owner"], one["ready"]) for one in found["partitions"][1:]} == {(None, False)}
+
+
+def test_before_the_first_claim_there_is_no_map(service: Service) -> None:
+    problem(service.instance().client.get("/processors"), 503, "not-ready")
 
 
 def test_ready_means_all_owned_and_our_own_complete(service: Service) -> None:

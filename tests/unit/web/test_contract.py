@@ -10,12 +10,12 @@ from services.topics.model import APP as TOPICS
 from streamstate.app import App
 from streamstate.keys import LONG
 from streamstate.settings import ApiSettings, load
-from streamstate.testing import Driver, MemoryStore
+from streamstate.testing import Driver, MemoryStore, Reader
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from tests.contract import hold
 from tests.raw import name_json, play_json
-from tests.serving import FixedTopics
+from tests.serving import FixedTopics, Loop
 
 LONG_0, TEXT_0 = LONG.encode(0), b"0"
 RECORDS = {
@@ -33,7 +33,7 @@ RECORDS = {
 
 
 @pytest.mark.parametrize("app", [CLICKS, METRICS, NAMES, NOTIFICATIONS, TOPICS], ids=lambda app: str(app.name))
-def test_what_is_answered_is_what_the_document_says(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_answered_is_what_the_document_says(app: App, loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMSTATE_DEADLINE_MS", "20")
     store, topics = MemoryStore(), FixedTopics(dict.fromkeys(app.topics, 1))
     driver = Driver(app, store)
@@ -41,4 +41,4 @@ def test_what_is_answered_is_what_the_document_says(app: App, monkeypatch: pytes
         driver.feed(0, {topic: [(0, 1_000, *RECORDS[topic])] for topic in fold.topics})
     settings = load(ApiSettings)
     store.claim(0, settings.advertise, {})
-    hold(build(app, settings, store, topics, Freshness(topics, app.topics)))
+    hold(loop.wsgi(build(app, settings, Reader(store), Freshness(topics, app.topics))))

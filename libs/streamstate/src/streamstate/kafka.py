@@ -25,7 +25,8 @@ from streamstate.state import Origin
 
 SOURCE_HEADER = "streamstate.source"
 TIMEOUT_S = 10.0
-QUIET = {"log_level": 3}
+QUIET = {"log_level": 2}
+"""A broker that is away is told of by errors; librdkafka would also log each of its attempts, twenty a second."""
 
 
 class Topics:
@@ -56,6 +57,11 @@ class Topics:
         if time.monotonic() - read_at >= self._ttl and self._asking.acquire(blocking=False):
             threading.Thread(target=self._ask_again, args=(topic, read_at, known), daemon=True).start()
         return known
+
+    def known(self, topic: str) -> Origin | None:
+        """What was said of `topic` last, None when nothing was yet; never waits for Kafka."""
+        found = self._known.get(topic)
+        return None if found is None else found[1]
 
     def _ask_again(self, topic: str, read_at: float, known: Origin) -> None:
         try:

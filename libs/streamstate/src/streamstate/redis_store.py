@@ -7,12 +7,9 @@ A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that t
                                      stream (Append, the number as id)
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
-from importlib import resources
-from typing import Any, assert_never
+from typing import Any
 
-import msgspec
 import redis
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
@@ -20,27 +17,12 @@ from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
 from streamstate.errors import Fenced
-from streamstate.state import (
-    NO_ORIGINS,
-    Between,
-    Claim,
-    Commit,
-    Fields,
-    Newest,
-    Origin,
-    Read,
-    Since,
-    Snapshot,
-    Top,
-    Value,
-)
-
-_pack = msgspec.msgpack.encode
-
+from streamstate.redis_reads import READ, Script, pack, snapshot, tag
+from streamstate.state import NO_ORIGINS, Claim, Commit, Origin, Read, Snapshot
 
 Client = redis.Redis | RedisCluster
 
-_CLUSTER = "+cluster://"
+CLUSTER = "+cluster://"
 
 
 def connect(url: str, timeout: float) -> Client:
@@ -50,9 +32,9 @@ def connect(url: str, timeout: float) -> Client:
     `redis+cluster://` and `rediss+cluster://` name any node of a cluster, which is asked for the others at once:
     then redis-py's own error is raised when it does not answer.
     """
-    kind = RedisCluster if _CLUSTER in url else redis.Redis
+    kind = RedisCluster if CLUSTER in url else redis.Redis
     client: Client = kind.from_url(
-        url.replace(_CLUSTER, "://"),
+        url.replace(CLUSTER, "://"),
         protocol=2,
         socket_timeout=timeout,
         socket_connect_timeout=timeout,
@@ -62,16 +44,10 @@ def connect(url: str, timeout: float) -> Client:
     return client
 
 
-class _Script:
-    def __init__(self, name: str) -> None:
-        self.text = resources.files("streamstate").joinpath("lua", name).read_text()
-        self.sha = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
-
-
 _Call = tuple[int, Sequence[str | bytes | int]]
 """A partition and the script's arguments."""
 
-_CLAIM, _COMMIT, _READ = _Script("claim.lua"), _Script("commit.lua"), _Script("read.lua")
+_CLAIM, _COMMIT = Script("claim.lua"), Script("commit.lua")
 
 
 class RedisStore:
@@ -85,7 +61,7 @@ class RedisStore:
         self, partition: int, owner: str, ends: Mapping[str, int], origins: Mapping[str, Origin] = NO_ORIGINS
     ) -> Claim:
         kept = [part for topic, of in origins.items() for part in (f"origin:{topic}", f"{of.id}/{of.partitions}")]
-        arguments = [owner, _pack(kept), *(part for topic, end in ends.items() for part in (topic, end))]
+        arguments = [owner, pack(kept), *(part for topic, end in ends.items() for part in (topic, end))]
         [(epoch, server, *stored)] = self._run(_CLAIM, [(partition, arguments)])
         found = [(topic.decode(), *rest) for topic, *rest in zip(*[iter(stored)] * 3, strict=True)]
         positions = {topic: int(offset) for topic, offset, _ in found if offset}
@@ -99,13 +75,13 @@ class RedisStore:
                 raise Fenced(_refusal(self._tag(commit.claim.partition), commit, *map(bytes.decode, found)))
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
-        answers = self._run(_READ, [(partition, [_pack(reads)]) for partition, reads in wanted.items()])
+        answers = self._run(READ, [(partition, [pack(reads)]) for partition, reads in wanted.items()])
         return {
-            partition: _snapshot(reads, answer)
+            partition: snapshot(reads, answer)
             for (partition, reads), answer in zip(wanted.items(), answers, strict=True)
         }
 
-    def _run(self, script: _Script, calls: Sequence[_Call]) -> list[Any]:
+    def _run(self, script: Script, calls: Sequence[_Call]) -> list[Any]:
         """The answers to `calls`, made in one round trip; a server that does not know the script is taught it."""
         answers = self._send(script, calls)
         unknown = [index for index, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
@@ -118,7 +94,7 @@ class RedisStore:
                 raise answer
         return answers
 
-    def _send(self, script: _Script, calls: Sequence[_Call]) -> list[Any]:
+    def _send(self, script: Script, calls: Sequence[_Call]) -> list[Any]:
         if len(calls) == 1:
             # Every read of a profile is one: a pipeline would take some 10 µs more of the client.
             [(partition, arguments)] = calls
@@ -133,12 +109,12 @@ class RedisStore:
         return pipeline.execute(raise_on_error=False)
 
     def _tag(self, partition: int) -> str:
-        return f"{{{self._app}:{partition}}}"
+        return tag(self._app, partition)
 
 
 def _commit_call(commit: Commit) -> _Call:
     claim = commit.claim
-    packed = _pack(commit.steps), _pack(commit.operations), _pack(commit.counters)
+    packed = pack(commit.steps), pack(commit.operations), pack(commit.counters)
     return claim.partition, [claim.epoch, claim.server, *packed]
 
 
@@ -148,49 +124,3 @@ def _refusal(tag: str, commit: Commit, epoch: str, server: str, topic: str, offs
         f"{tag} refused {topic} {step.expected} to {step.next} of epoch {commit.claim.epoch}: it holds offset "
         f"{offset or 'none'}, epoch {epoch or 'none'}, on server {server}; claim it again"
     )
-
-
-def _pairs(flat: Sequence[bytes]) -> list[tuple[str, int]]:
-    return [(name.decode(), int(float(number))) for name, number in zip(flat[::2], flat[1::2], strict=True)]
-
-
-def _snapshot(reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
-    held = dict(zip(answer[0][::2], answer[0][1::2], strict=True))
-    owner = held.pop(b"owner", None)
-    epoch = int(held.pop(b"epoch", 0))
-    numbers: dict[str, dict[str, int]] = {"offset": {}, "time": {}, "target": {}, "count": {}}
-    origins: dict[str, Origin] = {}
-    for name, found in held.items():
-        group, _, key = name.decode().partition(":")
-        if group == "origin":
-            topic_id, _, partitions = found.decode().rpartition("/")
-            origins[key] = Origin(topic_id, int(partitions))
-        else:
-            numbers[group][key] = int(found)
-    values = [_value(read, found) for read, found in zip(reads, answer[1:], strict=True)]
-    return Snapshot(
-        None if owner is None else owner.decode(),
-        epoch,
-        numbers["offset"],
-        numbers["time"],
-        numbers["target"],
-        numbers["count"],
-        origins,
-        values,
-    )
-
-
-def _value(read: Read, found: Any) -> Any:
-    match read:
-        case Value():
-            return found
-        case Fields():
-            return dict(_pairs(found))
-        case Top():
-            return [(member, -score) for member, score in _pairs(found)]
-        case Newest() | Between():
-            return _pairs(found)
-        case Since():
-            return [(int(number.partition(b"-")[0]), text) for number, (_name, text) in found]
-        case _:
-            assert_never(read)

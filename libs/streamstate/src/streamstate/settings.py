@@ -15,6 +15,7 @@ from streamstate.errors import Misconfigured
 from streamstate.security import Security
 
 PREFIX = "STREAMSTATE_"
+LEAST_STALENESS_MS = 100
 _ADDRESS = r"^[^:/\s]+:[0-9]{1,5}$"
 
 
@@ -124,17 +125,36 @@ class HttpSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
 
+    listen: str = Field("127.0.0.1:8080", pattern=_ADDRESS, description="host:port at which requests are answered")
+    probe_port: int = Field(
+        0, ge=0, le=65535, description="further port for /livez, /readyz and /metrics, of the same host; 0 for none"
+    )
+    workers: int = Field(0, ge=0, le=64, description="worker processes; 0 for one for each core that there is")
+    connections: int = Field(
+        4_096, ge=16, description="most connections of a worker; beyond, the one that is idle for longest goes"
+    )
     deadline_ms: int = Field(
         2_000, ge=10, le=60_000, description="milliseconds in which a request is answered or fails"
     )
     requests_in_flight: int = Field(
-        128,
-        ge=1,
-        description="most requests that are answered, or wait for it, at a time; further ones get a 503 at once",
+        1_024, ge=1, description="most requests that a worker answers at a time; further ones get a 503 at once"
     )
 
 
-class ApiSettings(ServiceSettings, HttpSettings):
+class DemandSettings(BaseSettings):
+    """Of requests that say how fresh their answer must be."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+
+    demands_waiting: int = Field(
+        256, ge=0, description="most requests that wait for a fresher state at a time; further ones get a 503 at once"
+    )
+    least_staleness_ms: int = Field(
+        LEAST_STALENESS_MS, ge=0, le=10_000, description="least X-Max-Staleness that may be asked for, in milliseconds"
+    )
+
+
+class ApiSettings(ServiceSettings, HttpSettings, DemandSettings):
     """A service's API process."""
 
     advertise: str = Field(
@@ -143,7 +163,7 @@ class ApiSettings(ServiceSettings, HttpSettings):
     redis_timeout_s: float = Field(1.0, gt=0, description="seconds to wait for one answer of Redis")
 
 
-class GatewaySettings(KafkaSettings, HttpSettings):
+class GatewaySettings(HttpSettings):
     """The gateway."""
 
     instances: dict[str, str] = Field(

@@ -253,3 +253,15 @@ class Store(Protocol):
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         """A snapshot of each partition named; one snapshot is one moment, two may differ."""
         ...
+
+
+class AsyncReads(Protocol):
+    """One app's state, for those who only ask, on an event loop."""
+
+    async def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        """As `Store.read`."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        ...

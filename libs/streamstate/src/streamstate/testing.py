@@ -206,6 +206,18 @@ def _newest_first(item: tuple[str, int]) -> tuple[int, bytes]:
     return item[1], item[0].encode()
 
 
+class Reader:
+    """The `AsyncReads` of a store that does not make anybody wait."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        return self._store.read(wanted)
+
+    async def close(self) -> None: ...
+
+
 class Driver:
     """Runs an app over records in memory: `feed`, then ask `view`.
 
@@ -219,7 +231,8 @@ class Driver:
         self.emitted: list[Emit] = []
         self.dead: list[DeadLetter] = []
         held = range(partitions) if held is None else held
-        self.claims = {p: store.claim(p, "driver:1", {}) for p in held}
+        origins = {topic: Origin(topic, partitions) for topic in app.topics}
+        self.claims = {p: store.claim(p, "driver:1", {}, origins) for p in held}
 
     def feed(self, partition: int, raw: Mapping[str, Sequence[RawRecord]]) -> None:
         """Process `raw` (by topic) as one batch; records that are in the state already are skipped."""

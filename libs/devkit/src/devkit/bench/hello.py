@@ -1,9 +1,9 @@
 """The least that Flask and gunicorn can do: what the owner's reads are held against."""
 
 from flask import Flask
+from streamstate.web.admission import Admission
 
 from streamstate.settings import HttpSettings, load
-from streamstate.web.admission import Admission
 
 
 def create() -> Flask:

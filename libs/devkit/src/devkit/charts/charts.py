@@ -34,7 +34,6 @@ class Pods(Values):
         default="IfNotPresent", description="IfNotPresent, Always or Never"
     )
     image_pull_secrets: list[str] = Field(default=[], description="names of Secrets for the registry")
-    kafka: Kafka = Field(default=Kafka(), description="where the records come from; Strimzi's Secrets fit as they are")
     settings: dict[str, str | int | float | bool] = Field(
         default={},
         description="further settings, named as in docs/reference.md without STREAMSTATE_, e.g. DEADLINE_MS: 500",
@@ -58,6 +57,7 @@ class Service(Pods):
     replicas: Count = Field(default=1, description="instances; more than the topic has partitions stand idle")
     stream: Stream = Field(description="the process that folds: a Spark driver")
     api: Api = Field(description="the process that answers")
+    kafka: Kafka = Field(default=Kafka(), description="where the records come from; Strimzi's Secrets fit as they are")
     redis: Redis = Field(default=Redis(), description="where the state is")
     topics: dict[str, str] = Field(
         default={}, description="other names of topics, e.g. listening-events: listening-events-eu"
@@ -99,9 +99,7 @@ class Gateway(Pods):
     api: Api = Field(description="the process that answers")
     services: dict[str, str] = Field(description="the services, and the name of the release of each")
     autoscaling: CpuScaling = Field(default=CpuScaling(), description="instances by their use of CPU")
-    network_policy: Network = Field(
-        default=Network(egress_ports=[*_KAFKA_PORTS, 443, 6443]), description="who is let in and out"
-    )
+    network_policy: Network = Field(default=Network(egress_ports=[443, 6443]), description="who is let in and out")
     test: Test = Field(
         default=Test(path="/readyz", contains="ready"), description="what helm test asks, and the known answer"
     )

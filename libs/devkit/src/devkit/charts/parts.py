@@ -105,6 +105,11 @@ class Api(Values):
     """The process that answers."""
 
     image: str = Field(description="image, with its tag or digest", min_length=1)
+    workers: int = Field(
+        default=1,
+        ge=0,
+        description="worker processes of a pod, each of which may use a core; 0 for one for each core of the container",
+    )
     pre_stop_seconds: int = Field(
         default=5, ge=0, le=60, description="seconds in which requests still come after the end of the pod was decided"
     )

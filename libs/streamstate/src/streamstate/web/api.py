@@ -1,65 +1,72 @@
-"""The API of a service: a Flask application over the state, built from the contract alone."""
+"""The API of a service: a Flask application over the state, built from the contract alone, served as ASGI."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+import structlog
 from apiflask import APIFlask
-from flask import Response
+from prometheus_client.core import Metric
+from redis.exceptions import RedisError
 
 from streamstate.app import App, View
+from streamstate.errors import StreamStateError
 from streamstate.kafka import Topics
 from streamstate.naming import renamed
-from streamstate.redis_store import RedisStore, connect
+from streamstate.redis_reader import RedisReader, open_commands
 from streamstate.settings import ApiSettings
-from streamstate.state import Store
+from streamstate.state import AsyncReads
 from streamstate.web import openapi
-from streamstate.web.answers import Answers, json, require_ready
+from streamstate.web.answers import Answers
+from streamstate.web.asgi import Asgi
 from streamstate.web.client import Instances
+from streamstate.web.demands import Demands
 from streamstate.web.freshness import Freshness
-from streamstate.web.process import application
 from streamstate.web.processors import PATH, ViewEntry, entries, entry, processors
-from streamstate.web.telemetry import PartitionCollector, Telemetry
+from streamstate.web.request import Request, Response, json
+from streamstate.web.state import State, require_ready
+from streamstate.web.status import application
+from streamstate.web.telemetry import Telemetry, of_partitions
 
-THREADS = 16
+log = structlog.get_logger()
 
 
-def create_api(app: App, settings: ApiSettings) -> APIFlask:
+def create_api(app: App, settings: ApiSettings) -> Asgi:
     """The application of `app`. Redis is connected to by the first request."""
     app = renamed(app, settings.name, settings.topics)
-    store = RedisStore(connect(settings.redis, settings.redis_timeout_s), app.name)
-    topics = Topics(settings.kafka, security=settings.security)
-    freshness = Freshness(topics, app.topics)
-    freshness.start()
-    return build(app, settings, store, topics, freshness)
+    reads = RedisReader(open_commands(settings.redis, settings.redis_timeout_s), app.name)
+    return build(app, settings, reads, Freshness(Topics(settings.kafka, security=settings.security), app.topics))
 
 
-def build(app: App, settings: ApiSettings, store: Store, topics: Topics, freshness: Freshness) -> APIFlask:
-    """The same over any store."""
+def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshness) -> Asgi:
+    """The same over any store; what runs in the background begins with the server."""
+    state = State(app, reads, freshness)
 
-    def ready() -> None:
-        for partition, snapshot in store.read({p: [] for p in range(topics.widest(app.topics))}).items():
+    async def ready() -> None:
+        for partition, snapshot in (await state.everywhere()).items():
             if snapshot.owner in (None, settings.advertise):
                 require_ready(partition, snapshot)
 
-    flask, telemetry = skeleton(app, settings, store, topics, views=entries(app), ready=ready)
-    answers = Answers(app, settings, store, topics, freshness, Instances(THREADS), telemetry)
+    flask, telemetry = skeleton(app, settings, state, freshness, views=entries(app), ready=ready)
+    instances = Instances()
+    demands = Demands(freshness, state.positions, settings)
+    answers = Answers(app, settings, state, freshness, demands, instances, telemetry)
     for view in app.views:
         _add_view(flask, answers, view)
-    flask.add_url_rule(openapi.MANY, view_func=flask.doc(**openapi.of_many())(answers.many))
+    openapi.route(flask, openapi.MANY, "many", answers.many, **openapi.of_many())
     parameters = {view.path: openapi.view_parameters(view) for view in app.views}
     parameters[openapi.MANY] = openapi.many_parameters(app.views)
     openapi.describe(flask, [view.answers for view in app.views], parameters)
-    return flask
+    return Asgi(flask, settings, telemetry, starting=[freshness.start], ending=[instances.close, reads.close])
 
 
 def skeleton(
     app: App,
     settings: ApiSettings,
-    store: Store,
-    topics: Topics,
+    state: State,
+    freshness: Freshness,
     *,
     views: list[ViewEntry],
-    ready: Callable[[], None],
+    ready: Callable[[], Awaitable[None]],
     alive: Callable[[], None] = lambda: None,
 ) -> tuple[APIFlask, Telemetry]:
     """What the API of every service has, whatever it answers: `/processors` with these `views`, metrics of its state.
@@ -67,21 +74,28 @@ def skeleton(
     `ready` and `alive` raise a `Problem` when the instance is not.
     """
     means = "The instance has all that it answers from"
-    flask, telemetry = application(app.name, settings, settings.advertise, ready=ready, readiness=means, alive=alive)
-    telemetry.registry.register(PartitionCollector(app, store, topics))
+    flask, telemetry = application(app.name, settings.advertise, ready=ready, readiness=means, alive=alive)
 
-    def owners() -> Response:
-        return json(processors(app, store, topics, views), settings.advertise)
+    async def metrics() -> Iterable[Metric]:
+        try:
+            return of_partitions(app.name, await state.everywhere())
+        except (StreamStateError, RedisError) as error:
+            log.info("the state cannot be scraped now", reason=str(error))
+            return ()
+
+    telemetry.further(metrics)
+
+    async def owners(_request: Request) -> Response:
+        return json(await processors(app, state, freshness, views), settings.advertise)
 
     for path in (PATH, entry(app).path):
-        document = flask.doc(**openapi.of_process("Who owns which partition, and which views are answered"))
-        flask.add_url_rule(path, path, document(owners))
+        document = openapi.of_process("Who owns which partition, and which views are answered")
+        openapi.route(flask, path, path, owners, **document)
     return flask, telemetry
 
 
 def _add_view(flask: APIFlask, answers: Answers, view: View[Any]) -> None:
-    def answer(key: str = "") -> Response:
-        return answers.all(view, key) if view.topic is None else answers.one(view, key)
+    async def answer(request: Request, key: str = "") -> Response:
+        return await (answers.all if view.topic is None else answers.one)(view, key, request)
 
-    document = openapi.of_route(view.name, view.summary, view.answers)
-    flask.add_url_rule(view.path, view.name, flask.doc(**document)(answer))
+    openapi.route(flask, view.path, view.name, answer, **openapi.of_route(view.name, view.summary, view.answers))

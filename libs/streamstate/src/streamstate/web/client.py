@@ -1,18 +1,23 @@
-"""Calls from the gateway to instances, and from one instance to another: kept-alive connections, deadlines."""
+"""Calls from the gateway to instances, and from one instance to another: deadlines, and who is ill."""
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
-import urllib3
-from urllib3.exceptions import HTTPError, ProtocolError
+import structlog
 
-from streamstate.web.bulkhead import Bulkhead
+from streamstate.web.connections import Connections
 from streamstate.web.deadline import Deadline
 from streamstate.web.freshness import AGE, POSITION
+from streamstate.web.problems import CONTENT_TYPE, RETRY_AFTER_S
+from streamstate.web.request import JSON, SERVED_BY, Response
+
+log = structlog.get_logger()
 
 DIRECT = "X-Direct"
 """Marks a request that must not be forwarded again: who does not own its key answers 421."""
@@ -20,13 +25,18 @@ DIRECT = "X-Direct"
 STAND_IN = "X-Stand-In"
 """Marks a request whose owner does not answer: who gets it answers from the state, and does not ask the owner again."""
 
-SERVED_BY = "Served-By"
-"""Names the instance that answered, `standby` when it stood in for an owner that could not be reached."""
-
 TOLD = (SERVED_BY, POSITION, AGE)
 """The headers that go along with an answer, whoever passes it on."""
 
-CONNECT_S = 0.5
+_TOLD = {name: name.lower().encode() for name in TOLD}
+
+PATIENCE_S = 0.25
+"""An instance may take so long for an answer, and is not ill yet."""
+
+PROBE = "/livez"
+PROBE_S = 0.25
+PROBES = 480
+"""Two minutes: then an instance is asked again, if there still is one."""
 
 Marks = Mapping[str, str]
 """What is asked of an instance, as headers."""
@@ -38,10 +48,6 @@ ANYONE: Marks = {}
 
 class Unreachable(Exception):
     """An instance that gave no answer; another one may."""
-
-
-class Slow(Unreachable):
-    """An instance that is not asked, since too many of its answers have not come yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,48 +68,65 @@ class Answer:
 
 
 class Instances:
-    """Connections to instances by address (host:port). Safe for threads."""
+    """Instances by address (host:port). For one event loop.
 
-    def __init__(self, threads: int) -> None:
-        self._pool = urllib3.PoolManager(num_pools=64, maxsize=threads, retries=False)
-        self._bulkhead = Bulkhead(max(1, threads // 2))
+    One that gave no answer is ill until it answers a probe: only probes wait for it then.
+    """
 
-    def get(
+    def __init__(self) -> None:
+        self._connections = Connections()
+        self._ill: dict[str, asyncio.Task[None]] = {}
+
+    async def get(
         self, address: str, path: str, deadline: Deadline, query: Sequence[tuple[str, str]] = (), marks: Marks = OWNER
     ) -> Answer:
-        """GET within the deadline. Raises `Unreachable`, or a 504 `Problem` when time is up."""
-        call = self._bulkhead.enter(address, time.monotonic())
-        if call is None:
-            raise Slow(address)
+        """GET within the deadline; only JSON counts as an answer. Raises `Unreachable` when none comes."""
+        target = f"{path}?{urlencode(query)}" if query else path
+        started = time.monotonic()
         try:
-            return self._asked(f"http://{address}{path}" + (f"?{urlencode(query)}" if query else ""), deadline, marks)
-        finally:
-            self._bulkhead.leave(address, call)
+            async with asyncio.timeout_at(deadline.at):
+                found = await self._connections.get(address, target, {**deadline.headers, **marks})
+        except OSError as error:
+            # A caller in a hurry does not make an instance ill.
+            if not isinstance(error, TimeoutError) or time.monotonic() - started > PATIENCE_S:
+                self._falls_ill(address, str(error) or "no answer in time")
+            raise Unreachable(address) from error
+        content_type = found.headers.get(b"content-type", b"").decode("latin-1")
+        if content_type not in (JSON, CONTENT_TYPE):
+            msg = f"{address} answered {content_type or 'without a type'}, not JSON"
+            raise Unreachable(msg)
+        told = {name: found.headers[raw].decode("latin-1") for name, raw in _TOLD.items() if raw in found.headers}
+        return Answer(found.status, found.body, content_type, told)
 
-    def _asked(self, url: str, deadline: Deadline, marks: Marks) -> Answer:
-        try:
-            return self._once(url, deadline, marks)
-        except ProtocolError:
-            # Most likely a kept-alive connection that the other side closed meanwhile; reading twice does no harm.
-            return self._again(url, deadline, marks)
+    def well(self, address: str) -> bool:
+        """Whether the instance answered lately, or was not asked yet."""
+        return address not in self._ill
 
-    def _again(self, url: str, deadline: Deadline, marks: Marks) -> Answer:
-        try:
-            return self._once(url, deadline, marks)
-        except ProtocolError as error:
-            raise Unreachable(url) from error
+    async def close(self) -> None:
+        """End what runs in the background, and the connections."""
+        for probing in self._ill.values():
+            probing.cancel()
+        self._connections.close()
 
-    def _once(self, url: str, deadline: Deadline, marks: Marks) -> Answer:
-        left = deadline.left
-        headers = {**deadline.headers, **marks}
-        timeout = urllib3.Timeout(connect=min(CONNECT_S, left), read=left)
-        try:
-            found = self._pool.request("GET", url, headers=headers, timeout=timeout, redirect=False)
-        except ProtocolError:
-            raise
-        except HTTPError as error:
-            # A timeout may be the deadline's: `check` then raises its own problem.
-            deadline.check()
-            raise Unreachable(url) from error
-        told = {name: found.headers[name] for name in TOLD if name in found.headers}
-        return Answer(found.status, found.data, found.headers.get("Content-Type", ""), told)
+    def _falls_ill(self, address: str, reason: str) -> None:
+        if self.well(address):
+            log.warning("an instance does not answer; it is left alone until it does", address=address, reason=reason)
+            self._ill[address] = asyncio.create_task(self._probe(address))
+
+    async def _probe(self, address: str) -> None:
+        for _ in range(PROBES):
+            await asyncio.sleep(PROBE_S)
+            with suppress(OSError):
+                async with asyncio.timeout(PROBE_S):
+                    await self._connections.get(address, PROBE, {})
+                log.info("an instance answers again", address=address)
+                break
+        del self._ill[address]
+
+
+def relay(answer: Answer) -> Response:
+    """Another instance's answer, as it is."""
+    headers = {"Content-Type": answer.content_type, **answer.told}
+    if answer.status == 503:
+        headers["Retry-After"] = str(RETRY_AFTER_S)
+    return Response(answer.status, answer.body, headers)

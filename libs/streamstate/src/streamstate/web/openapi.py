@@ -1,17 +1,19 @@
 """The OpenAPI document: from the views and the types of their answers."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 from apiflask import APIFlask
 
 from streamstate.app import View
 from streamstate.keys import LONG, LONG_MAX, TEXT_MAX_BYTES, TEXT_PATTERN, KeyCodec
+from streamstate.settings import LEAST_STALENESS_MS
 from streamstate.web.deadline import ENTRIES_PATTERN, MAX_STALENESS, MIN_POSITION, MOST_MS
 from streamstate.web.deadline import HEADER as DEADLINE
 from streamstate.web.problems import MOST_KEYS
+from streamstate.web.request import Response
 
 MANY = "/v1/many"
 _REF = "#/components/schemas/{name}"
@@ -56,7 +58,7 @@ DEMANDS: list[dict[str, Any]] = [
         (
             MAX_STALENESS,
             "milliseconds that the state may be behind its topics",
-            {"type": "integer", "minimum": 0, "maximum": MOST_MS},
+            {"type": "integer", "minimum": LEAST_STALENESS_MS, "maximum": MOST_MS},
         ),
     )
 ]
@@ -71,6 +73,11 @@ def application(service: str) -> APIFlask:
     # An empty key is an error, not a redirect.
     flask.url_map.merge_slashes = False
     return flask
+
+
+def route(flask: APIFlask, path: str, name: str, view: Callable[..., Awaitable[Response]], **document: Any) -> None:
+    """Let `flask` have a route with these words about it; `view` is a coroutine function, which `Asgi` awaits."""
+    flask.add_url_rule(path, name, cast("Any", flask.doc(**document)(view)))
 
 
 def of_route(name: str, summary: str, answers: type[msgspec.Struct]) -> dict[str, Any]:
@@ -145,9 +152,8 @@ def describe(
     flask: APIFlask,
     shapes: Sequence[type],
     parameters: Mapping[str, list[dict[str, Any]]],
-    further: Callable[[dict[str, Any]], None] = lambda _spec: None,
 ) -> None:
-    """Add the schemas of answers, the parameters of paths (written as Flask has them) and what is said `further`."""
+    """Add the schemas of answers, and the parameters of paths (written as Flask has them)."""
     _, schemas = msgspec.json.schema_components(list(dict.fromkeys(shapes)), ref_template=_REF)
 
     @flask.spec_processor
@@ -156,7 +162,6 @@ def describe(
         spec.setdefault("components", {}).setdefault("schemas", {}).update(schemas)
         for path, wanted in parameters.items():
             spec["paths"][_BRACKETS.sub(r"{\1}", path)]["get"]["parameters"] = [*wanted, *DEMANDS]
-        further(spec)
         return spec
 
 

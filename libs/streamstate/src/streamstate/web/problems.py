@@ -1,13 +1,11 @@
-"""Errors as answers: problem+json (RFC 9457), one handler for all, each with a next step."""
+"""Errors as answers: problem+json (RFC 9457), one translation for all, each with a next step."""
 
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 import structlog
-from apiflask import APIFlask
 from confluent_kafka import KafkaException
-from flask import Response, request
 from redis.exceptions import RedisError
 from werkzeug.exceptions import HTTPException
 
@@ -64,41 +62,35 @@ _ADVICE = {
 }
 
 
-def install(app: APIFlask) -> None:
-    """Let every error of `app` end as a problem."""
+def problem_of(error: Exception, route: str) -> Problem:
+    """What a client is told of `error`, which ended a request for `route`."""
+    match error:
+        case Problem():
+            return error
+        case BadKey():
+            return Problem(400, "bad-key", str(error))
+        case Misconfigured():
+            return not_ready(str(error))
+        case TimeoutError():
+            return deadline_passed()
+        case RedisError() | KafkaException():
+            log.warning("a server cannot be reached", reason=str(error))
+            return not_ready(f"the state cannot be read now ({type(error).__name__})")
+        case HTTPException():
+            status = error.code or 500
+            detail = _ADVICE.get(status, error.description or error.name)
+            return Problem(status, error.name.lower().replace(" ", "-"), detail)
+        case _:
+            log.error("a request failed", exc_info=error, route=route)
+            return Problem(500, "internal", "this is our fault; tell us the X-Request-Id of this answer")
 
-    @app.errorhandler(Problem)
-    def expected(problem: Problem) -> Response:
-        return _response(problem)
 
-    @app.errorhandler(BadKey)
-    def bad_key(error: BadKey) -> Response:
-        return _response(Problem(400, "bad-key", str(error)))
-
-    @app.errorhandler(Misconfigured)
-    def misconfigured(error: Misconfigured) -> Response:
-        return _response(not_ready(str(error)))
-
-    @app.errorhandler(RedisError)
-    @app.errorhandler(KafkaException)
-    def away(error: Exception) -> Response:
-        log.warning("a server cannot be reached", reason=str(error))
-        return _response(not_ready(f"the state cannot be read now ({type(error).__name__})"))
-
-    @app.errorhandler(HTTPException)
-    def http(error: HTTPException) -> Response:
-        status = error.code or 500
-        detail = _ADVICE.get(status, error.description or error.name)
-        response = _response(Problem(status, error.name.lower().replace(" ", "-"), detail))
-        for name, value in error.get_headers(request.environ):
-            if name == "Allow":
-                response.headers[name] = value
-        return response
-
-    @app.errorhandler(Exception)
-    def bug(error: Exception) -> Response:
-        log.error("a request failed", exc_info=error, route=str(request.url_rule))
-        return _response(Problem(500, "internal", "this is our fault; tell us the X-Request-Id of this answer"))
+def headers_of(problem: Problem) -> dict[str, str]:
+    """The headers of the answer that tells of `problem`."""
+    headers = {"Content-Type": CONTENT_TYPE}
+    if problem.status == 503:
+        headers["Retry-After"] = str(RETRY_AFTER_S)
+    return headers
 
 
 def encoded(problem: Problem, **members: Any) -> bytes:
@@ -112,10 +104,3 @@ def encoded(problem: Problem, **members: Any) -> bytes:
         **problem.members,
     }
     return msgspec.json.encode(body)
-
-
-def _response(problem: Problem) -> Response:
-    response = Response(encoded(problem, instance=request.path), problem.status, content_type=CONTENT_TYPE)
-    if problem.status == 503:
-        response.headers["Retry-After"] = str(RETRY_AFTER_S)
-    return response

@@ -6,20 +6,25 @@ from typing import Any
 import msgspec
 
 from streamstate.app import App, View
-from streamstate.kafka import Topics
-from streamstate.state import Store
+from streamstate.state import Snapshot
+from streamstate.web.freshness import Freshness
+from streamstate.web.state import State
 
 PATH = "/processors"
 
 
 class Partition(msgspec.Struct):
-    """One partition: its owner's address (None: nobody yet), the owner's epoch, next offsets by topic."""
+    """One partition: its owner's address (None: nobody yet), the owner's epoch, next offsets by topic.
+
+    `ends` are the end offsets by topic as the instance saw them last; while it cannot ask Kafka, some are missing.
+    """
 
     partition: int
     owner: str | None
     epoch: int
     ready: bool
     positions: dict[str, int]
+    ends: dict[str, int]
 
 
 class Processor(msgspec.Struct):
@@ -45,7 +50,7 @@ class ViewEntry(msgspec.Struct):
 
 
 class Processors(msgspec.Struct):
-    """The whole map; `topics` are the partition counts by topic, from Kafka."""
+    """The whole map; `topics` are the partition counts by topic, as Kafka had them when the state was claimed."""
 
     service: str
     topics: dict[str, int]
@@ -69,21 +74,26 @@ def entry(app: App) -> ViewEntry:
     return ViewEntry(f"{app.name}-processors", f"/v1/{app.name}{PATH}", "", "", anywhere=True)
 
 
-def processors(app: App, store: Store, topics: Topics, views: list[ViewEntry]) -> Processors:
-    """The map as the state and Kafka have it now."""
-    counts = {topic: topics.partitions(topic) for topic in app.topics}
-    snapshots = store.read({partition: [] for partition in range(topics.widest(counts))})
+async def processors(app: App, state: State, freshness: Freshness, views: list[ViewEntry]) -> Processors:
+    """The map as the state has it now, and Kafka's ends as they were seen last."""
+    snapshots = await state.everywhere()
     owned: dict[str, list[int]] = defaultdict(list)
     for partition, snapshot in snapshots.items():
         if snapshot.owner is not None:
             owned[snapshot.owner].append(partition)
     return Processors(
         app.name,
-        counts,
+        dict(await state.counts()),
         [Processor(*_split(address), partitions) for address, partitions in sorted(owned.items())],
-        [Partition(p, one.owner, one.epoch, one.ready, dict(one.positions)) for p, one in snapshots.items()],
+        [_partition(number, snapshot, freshness) for number, snapshot in snapshots.items()],
         [entry(app), *views],
     )
+
+
+def _partition(number: int, snapshot: Snapshot, freshness: Freshness) -> Partition:
+    positions = dict(snapshot.positions)
+    ends = {topic: end for topic in positions if (end := freshness.end((topic, number))) is not None}
+    return Partition(number, snapshot.owner, snapshot.epoch, snapshot.ready, positions, ends)
 
 
 def _split(address: str) -> tuple[str, int]:

@@ -1,22 +1,26 @@
 """Parameters of a query: a struct says their names, types, limits and defaults, here and in the OpenAPI document."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
-from flask import request
 
 from streamstate.web.problems import Problem
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 
 
-def parse(kind: type[Q]) -> Q:
-    """The parameters of this request; those that `kind` does not have are left aside.
+def parse(kind: type[Q], query: Iterable[tuple[str, str]]) -> Q:
+    """The parameters in `query`; those that `kind` does not have are left aside.
 
     Raises a 400 `Problem` that names the parameter, for a text that is not of its type, a number beyond its limits, or
     one that is given twice.
     """
-    given = {name: request.args.getlist(name) for name in kind.__struct_encode_fields__ if name in request.args}
+    given: defaultdict[str, list[str]] = defaultdict(list)
+    for name, text in query:
+        if name in kind.__struct_encode_fields__:
+            given[name].append(text)
     if twice := [name for name, texts in given.items() if len(texts) > 1]:
         raise bad_parameter(f"{twice[0]} is given {len(given[twice[0]])} times; give it once")
     try:

@@ -1,30 +1,30 @@
 """What a process tells Prometheus, and the log line of a request. No label and no line holds a key."""
 
 import itertools
+import os
 import re
-import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
 import structlog
-from apiflask import APIFlask
-from flask import Response, g, request
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client.multiprocess import MultiProcessCollector
 
-from streamstate.app import App
-from streamstate.kafka import Topics
 from streamstate.lost import LOST
 from streamstate.metrics import Definition
 from streamstate.processing import DEAD, MISPLACED
-from streamstate.state import Store
+from streamstate.state import Snapshot
 
 log = structlog.get_logger()
 
 REQUEST_ID = "X-Request-Id"
 _REQUEST_ID_FORM = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_RAW_REQUEST_ID = REQUEST_ID.lower().encode()
 _SLOW_S = 1.0
+
+Source = Callable[[], Awaitable[Iterable[Metric]]]
+"""Further metrics, asked for at each scrape."""
 
 
 REQUESTS = Definition("streamstate_requests_total", ("service", "route", "status"), "requests answered")
@@ -70,80 +70,90 @@ METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED, OFFSET, DEAD_LETTERS
 
 
 class Telemetry:
-    """What a process counts of its own requests."""
+    """What a process counts of its own requests; of all worker processes together where gunicorn runs several."""
 
     def __init__(self, service: str) -> None:
         self.service = service
-        self.registry = CollectorRegistry()
-        self._requests = Counter(*_positional(REQUESTS), registry=self.registry)
-        self._seconds = Histogram(*_positional(SECONDS), registry=self.registry)
-        self.forwarded = Counter(*_positional(FORWARDED), registry=self.registry).labels(service)
-        self.stood_in = Counter(*_positional(STOOD_IN), registry=self.registry).labels(service)
-        self._refused = Counter(*_positional(REFUSED), registry=self.registry)
+        self._registry = CollectorRegistry()
+        self._requests = Counter(*_positional(REQUESTS), registry=self._registry)
+        self._seconds = Histogram(*_positional(SECONDS), registry=self._registry)
+        self.forwarded = Counter(*_positional(FORWARDED), registry=self._registry).labels(service)
+        self.stood_in = Counter(*_positional(STOOD_IN), registry=self._registry).labels(service)
+        self._refused = Counter(*_positional(REFUSED), registry=self._registry)
+        self._by_route: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._further: list[Source] = []
+        # A UUID for each request would be a system call for each. Made by the first request, not here: what gunicorn
+        # makes before it forks is the same in every worker.
+        self._run = ""
+        self._numbers = itertools.count()
+
+    def further(self, source: Source) -> None:
+        """Let every scrape ask `source` too."""
+        self._further.append(source)
 
     def refused(self, problem: str) -> None:
         """Count a request that the application never saw, by the kind of its problem."""
         self._refused.labels(self.service, problem).inc()
 
-    def install(self, app: APIFlask) -> None:
-        """Count and time every request of `app`, give it an id, and serve `/metrics`."""
-        # A UUID for each request would be a system call for each, and other threads run meanwhile. Not in the module:
-        # gunicorn imports it once, and every worker that it forks would begin with the same.
-        run, numbers = uuid.uuid4().hex[:16], itertools.count()
+    def answered(self, headers: Iterable[tuple[bytes, bytes]], route: str, status: int, seconds: float) -> str:
+        """Count and time an answer; returns the id of its request, the one that `headers` give if it is one."""
+        counter, histogram = self._by_route.get((route, status)) or self._children(route, status)
+        counter.inc()
+        histogram.observe(seconds)
+        request_id = self._request_id(headers)
+        # A 503 says itself what is missing, and there may be thousands.
+        if (status >= 500 and status != 503) or seconds > _SLOW_S:
+            ms = round(seconds * 1000)
+            log.warning("slow or failed", route=route, status=status, ms=ms, request_id=request_id)
+        return request_id
 
-        @app.before_request
-        def start() -> None:
-            g.started = time.perf_counter()
-            given = request.headers.get(REQUEST_ID, "")
-            g.request_id = given if _REQUEST_ID_FORM.fullmatch(given) else f"{run}{next(numbers):016x}"
+    async def scrape(self) -> bytes:
+        """All counts as Prometheus reads them."""
+        found = [metric for source in self._further for metric in await source()]
+        registry = self._registry
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # it has no annotations
+        return generate_latest(registry) + generate_latest(_Found(found))
 
-        @app.after_request
-        def count(response: Response) -> Response:
-            route = str(request.url_rule) if request.url_rule else "unknown"
-            seconds = time.perf_counter() - g.started
-            self._requests.labels(self.service, route, response.status_code).inc()
-            self._seconds.labels(self.service, route).observe(seconds)
-            response.headers[REQUEST_ID] = g.request_id
-            response.headers.setdefault("Cache-Control", "no-store")
-            if response.status_code >= 500 or seconds > _SLOW_S:
-                log.warning(
-                    "slow or failed",
-                    route=route,
-                    status=response.status_code,
-                    ms=round(seconds * 1000),
-                    request_id=g.request_id,
-                )
-            return response
+    def _children(self, route: str, status: int) -> tuple[Counter, Histogram]:
+        found = self._requests.labels(self.service, route, status), self._seconds.labels(self.service, route)
+        self._by_route[route, status] = found
+        return found
 
-        @app.get("/metrics")
-        @app.doc(hide=True)
-        def prometheus() -> Response:
-            return Response(generate_latest(self.registry), content_type=CONTENT_TYPE_LATEST)
+    def _request_id(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
+        given = next((text.decode("latin-1") for name, text in headers if name == _RAW_REQUEST_ID), "")
+        if _REQUEST_ID_FORM.fullmatch(given):
+            return given
+        self._run = self._run or uuid.uuid4().hex[:16]
+        return f"{self._run}{next(self._numbers):016x}"
 
 
-class PartitionCollector(Collector):
-    """What the state itself says, read at each scrape: these counts are as exact as the state."""
+class _Found(CollectorRegistry):
+    """Metrics that are there already."""
 
-    def __init__(self, app: App, store: Store, topics: Topics) -> None:
-        self._app = app
-        self._store = store
-        self._topics = topics
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        super().__init__()
+        self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        service = self._app.name
-        offset = GaugeMetricFamily(OFFSET.name, OFFSET.meaning, labels=OFFSET.labels)
-        known = {DEAD: _counter(DEAD_LETTERS), MISPLACED: _counter(MISPLACED_KEYS), LOST: _counter(LOST_RECORDS)}
-        counted = _counter(COUNTED)
-        partitions = range(self._topics.widest(self._app.topics))
-        for partition, snapshot in self._store.read({p: [] for p in partitions}).items():
-            for topic, position in snapshot.positions.items():
-                offset.add_metric([service, topic, str(partition)], position)
-            for what, count in {**dict.fromkeys(known, 0), **snapshot.counters}.items():
-                if what in known:
-                    known[what].add_metric([service, str(partition)], count)
-                else:
-                    counted.add_metric([service, str(partition), what], count)
-        yield from (offset, *known.values(), counted)
+        yield from self._metrics
+
+
+def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterator[Metric]:
+    """What the state itself says: these counts are as exact as the state."""
+    offset = GaugeMetricFamily(OFFSET.name, OFFSET.meaning, labels=OFFSET.labels)
+    known = {DEAD: _counter(DEAD_LETTERS), MISPLACED: _counter(MISPLACED_KEYS), LOST: _counter(LOST_RECORDS)}
+    counted = _counter(COUNTED)
+    for partition, snapshot in snapshots.items():
+        for topic, position in snapshot.positions.items():
+            offset.add_metric([service, topic, str(partition)], position)
+        for what, count in {**dict.fromkeys(known, 0), **snapshot.counters}.items():
+            if what in known:
+                known[what].add_metric([service, str(partition)], count)
+            else:
+                counted.add_metric([service, str(partition), what], count)
+    yield from (offset, *known.values(), counted)
 
 
 def _counter(definition: Definition) -> CounterMetricFamily:

@@ -1,199 +1,139 @@
-"""Gunicorn's threaded worker, hardened: a client that is slow, or sends nonsense, keeps no thread busy."""
+"""Gunicorn's worker for event loops, with what it lacks: a client that sends no whole request does not stay.
 
-import socket
-import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
-from selectors import EVENT_READ
+Gunicorn limits how long a connection may be idle after an answer, but not how long the first request may take to come,
+nor how many connections there are; and it tells of refused requests in plain text.
+"""
 
-from gunicorn.http import Request, RequestParser
-from gunicorn.workers.gthread import TConn, ThreadWorker
+from collections import OrderedDict
+from http import HTTPStatus
+from typing import Any
 
-from streamstate.web import heads, refusals
-from streamstate.web.admission import Admission
-from streamstate.web.problems import Problem
+from gunicorn.asgi.protocol import ASGIProtocol
+from gunicorn.workers import gasgi
+
+from streamstate.web.problems import CONTENT_TYPE, Problem, encoded
 
 PATIENCE_S = 5.0
-"""How long a client may take for the head of a request, or to close a connection after its last answer."""
+"""How long the head of a request may take, from the connection or its first byte on."""
 
-STATUS_THREADS = 3
-"""One for each of /livez, /readyz and /metrics, which are answered however many requests there are."""
+MOST_BYTES = 32 * 1024
+"""The longest head."""
 
-_CHUNK = 65_536
+LINGER_S = 1.0
+"""How long connections stay open on which nothing was asked when the process was told to end."""
+
+_MALFORMED = Problem(400, "malformed-request", "this is no HTTP/1.1 request by RFC 9112; correct it")
+_REFUSALS = {
+    400: _MALFORMED,
+    # An unknown transfer coding, for which RFC 9112 suggests 501: a 5xx would be counted as our failure.
+    501: _MALFORMED,
+    414: Problem(414, "address-too-long", "shorten the request line to 8190 bytes; ask for fewer keys at a time"),
+    431: Problem(431, "headers-too-large", f"send at most 100 header fields of 8190 bytes each, {MOST_BYTES} in all"),
+}
+_INTERNAL = Problem(500, "internal", "this is our fault; tell us when it was")
 
 
-class Worker(ThreadWorker):
-    """One loop that waits for clients, and threads that get requests whose heads are whole.
+class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no annotations
+    """One connection. While no request of it is being answered, it is among the `waiting` ones of its worker."""
 
-    Requests are read here and not in a thread, since a thread that waits for the rest of a head is lost to others; as
-    is the loop while it waits for a client to close. Bodies are not read at all: nothing here takes one. What cannot be
-    parsed is answered by a problem, and so is a request for which there is no room, before it costs anything.
-    For plain HTTP/1; TLS is for the proxy before it.
-    """
+    worker: "Worker"
+    _closed: bool
 
-    def init_process(self) -> None:
-        self._status_threads = ThreadPoolExecutor(STATUS_THREADS, "status")
-        super().init_process()
+    def connection_made(self, transport: Any) -> None:
+        self._timer: Any = None
+        self._received = 0
+        self._lingers = False
+        super().connection_made(transport)
+        self.worker.make_room()
+        self.worker.waiting[self] = None
+        self._expect_head()
 
-    def load_wsgi(self) -> None:
-        super().load_wsgi()
-        self._admission = Admission.of(self.wsgi)
+    def data_received(self, data: bytes) -> None:
+        if self._closed:
+            # It was told why it is closed; what it still sends is read, or the answer could be lost (RFC 9112, 9.6).
+            return
+        if self in self.worker.waiting:
+            self._received += len(data)
+            if self._timer is None:
+                self._expect_head()
+        super().data_received(data)
+        if self._received > MOST_BYTES and not (self._closed or self._request_ready.is_set()):
+            self._send_error_response(431, "")
+            self._close_transport()
 
-    def accept(self, listener: socket.socket) -> None:
-        """Take a new connection; when there are as many as there may be, the one that has waited longest goes."""
-        super().accept(listener)
-        if self.nr_conns >= self.worker_connections and (waiting := self.pending_conns or self.keepalived_conns):
-            conn = waiting.popleft()
-            self.poller.unregister(conn.sock)
-            self._drop(conn)
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._be_busy()
+        super().connection_lost(exc)
 
-    def set_accept_enabled(self, enabled: bool | None) -> None:
-        """Take new connections or let them wait; a worker that ends refuses them, so that clients go elsewhere."""
-        super().set_accept_enabled(enabled)
-        if not self.alive:
-            for listener in self.sockets:
-                listener.close()
+    async def _serve_http_request(self, *arguments: Any) -> bool:
+        """The head is whole."""
+        self._be_busy()
+        kept: bool = await super()._serve_http_request(*arguments)
+        if kept and not self._closed:
+            self.worker.waiting[self] = None
+        return kept
 
-    def on_client_socket_readable(self, conn: TConn, client: socket.socket) -> None:
-        """Take the next request on, or turn it away where it is: when most are, that must cost next to nothing."""
-        if self._admission.full and self.alive and heads.plain(_received(conn) or b""):
-            self._turn_away(conn)
+    def _send_error_response(self, status: int, message: str, extra_headers: Any = ()) -> None:  # noqa: ARG002
+        problem = _REFUSALS.get(status, _INTERNAL)
+        body = encoded(problem)
+        head = (
+            f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}\r\nContent-Type: {CONTENT_TYPE}\r\n"
+            f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+        )
+        self._safe_write(head.encode() + body)
+        self.app.refused(problem)
+        self._lingers = True
+
+    def _close_transport(self) -> None:
+        if self._lingers and self.transport.can_write_eof() and not self._closed:
+            self._closed = True
+            self.transport.write_eof()
+            self._expect_head()
+            self._request_ready.set()
         else:
-            super().on_client_socket_readable(conn, client)
+            super()._close_transport()
 
-    def enqueue_req(self, conn: TConn) -> None:
-        """Take the next request of `conn` on when its head is whole, else wait for more of it."""
-        received = _received(conn)
-        if received is None:
-            self._drop(conn)
-        elif heads.too_large(received):
-            self._refuse(conn, refusals.too_large(received))
-        elif heads.whole(received):
-            self._take_on(conn, received)
-        else:
-            self._wait(conn, self._on_more)
+    def end(self) -> None:
+        """Close now, without an answer."""
+        if self.transport is not None:
+            self.transport.abort()
 
-    def finish_request(self, conn: TConn, fs: Future[bool]) -> None:
-        """Wait for the next request of `conn`, or for the client to close it."""
-        if fs.exception() is None and fs.result():
-            super().finish_request(conn, fs)
-        else:
-            self._linger(conn)
+    def _expect_head(self) -> None:
+        self._timer = self.worker.loop.call_later(PATIENCE_S, self.end)
 
-    def handle_request(self, req: Request, conn: TConn) -> bool:
-        if any(name in ("CONTENT-LENGTH", "TRANSFER-ENCODING") for name, _ in req.headers):
-            # Nobody reads the body, so nobody knows where the next request would begin.
-            req.force_close()
-        return super().handle_request(req, conn)
-
-    def handle_error(self, req: Request | None, client: socket.socket, addr: object, exc: BaseException) -> None:  # noqa: ARG002
-        """Answer a request that cannot be parsed (then there is no `req`), from a thread."""
-        problem = refusals.problem_of(exc) if req is None else refusals.INTERNAL
-        if problem.status >= 500:
-            self.log.error("a request failed outside of the application", exc_info=exc)
-        self._admission.refused(problem.kind)
-        _send(client, refusals.answer(problem))
-
-    def _take_on(self, conn: TConn, received: bytes) -> None:
-        if heads.asks_for_status(received):
-            self._hand_over(conn, self._status_threads, self.finish_request)
-        elif not self._admission.full:
-            self._admission.enter()
-            self._hand_over(conn, self.tpool, self._leave)
-        elif self.alive and heads.plain(received):
-            self._turn_away(conn)
-            conn.set_timeout()
-            self.keepalived_conns.append(conn)
-            self.poller.register(conn.sock, EVENT_READ, partial(self.on_client_socket_readable, conn))
-        else:
-            self._refuse(conn, refusals.OVERLOADED)
-
-    def _hand_over(self, conn: TConn, threads: ThreadPoolExecutor, then: Callable[[TConn, Future[bool]], None]) -> None:
-        done = threads.submit(self.handle, conn)
-        done.add_done_callback(partial(self.method_queue.defer, then, conn))
-
-    def _leave(self, conn: TConn, fs: Future[bool]) -> None:
-        self._admission.leave()
-        self.finish_request(conn, fs)
-
-    def _turn_away(self, conn: TConn) -> None:
-        """Refuse a request for want of room, and keep the connection: a new one would cost more than this."""
-        self._admission.refused(refusals.OVERLOADED.kind)
-        _parser(conn).unreader.take_buffered()
-        _send(conn.sock, refusals.GO_ON_LATER)
-
-    def _refuse(self, conn: TConn, problem: Problem) -> None:
-        self._admission.refused(problem.kind)
-        _send(conn.sock, refusals.answer(problem))
-        self._linger(conn)
-
-    def _wait(self, conn: TConn, readable: Callable[[TConn], None]) -> None:
-        """Call `readable` whenever the client has sent something; the connection ends when time is up."""
-        conn.timeout = time.monotonic() + PATIENCE_S
-        self.pending_conns.append(conn)
-        self.poller.register(conn.sock, EVENT_READ, lambda _: readable(conn))
-
-    def _waited(self, conn: TConn) -> None:
-        self.poller.unregister(conn.sock)
-        self.pending_conns.remove(conn)
-
-    def _on_more(self, conn: TConn) -> None:
-        received = _received(conn)
-        if received is None or heads.too_large(received) or heads.whole(received):
-            self._waited(conn)
-            self.enqueue_req(conn)
-
-    def _linger(self, conn: TConn) -> None:
-        """Close so that the client gets the whole answer: not while it may still send (RFC 9112, section 9.6)."""
-        try:
-            conn.sock.shutdown(socket.SHUT_WR)
-        except OSError:
-            self._drop(conn)
-        else:
-            self._wait(conn, self._on_rest)
-
-    def _on_rest(self, conn: TConn) -> None:
-        if _read(conn.sock) == b"":
-            self._waited(conn)
-            self._drop(conn)
-
-    def _drop(self, conn: TConn) -> None:
-        self.nr_conns -= 1
-        conn.close()
+    def _be_busy(self) -> None:
+        self.worker.waiting.pop(self, None)
+        self._received = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
-def _received(conn: TConn) -> bytes | None:
-    """All that came of the next request so far, None when the client is gone."""
-    conn.init()
-    unreader = _parser(conn).unreader
-    received = unreader.take_buffered()
-    if not heads.whole(received):
-        more = _read(conn.sock)
-        if more == b"":
-            return None
-        received += more or b""
-    unreader.unread(received)
-    return received
+# The one place where gunicorn says which class serves a connection.
+gasgi.ASGIProtocol = Connection
 
 
-def _parser(conn: TConn) -> RequestParser:
-    assert isinstance(conn.parser, RequestParser)
-    return conn.parser
+class Worker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no annotations
+    """Ends the connection that has waited longest when there are too many."""
 
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.waiting: OrderedDict[Connection, None] = OrderedDict()
 
-def _read(sock: socket.socket) -> bytes | None:
-    """What has come, None when nothing has, empty when nothing will."""
-    try:
-        return sock.recv(_CHUNK, socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return None
-    except OSError:
-        return b""
+    def make_room(self) -> None:
+        """Let a new connection in."""
+        if self.nr_conns > self.worker_connections and self.waiting:
+            oldest, _ = self.waiting.popitem(last=False)
+            oldest.end()
 
+    def handle_exit_signal(self) -> None:
+        """Refuse new connections at once, so that clients go elsewhere; answer what was asked."""
+        super().handle_exit_signal()
+        for server in self.servers:
+            server.close()
+        # What is on its way on a connection that was kept is answered still, and told that it closes.
+        self.loop.call_later(LINGER_S, self._end_waiting)
 
-def _send(sock: socket.socket, answer: bytes) -> None:
-    """Send a few hundred bytes to a client, if it takes them."""
-    with suppress(OSError):
-        sock.send(answer, socket.MSG_DONTWAIT)
+    def _end_waiting(self) -> None:
+        for connection in list(self.waiting):
+            connection.end()

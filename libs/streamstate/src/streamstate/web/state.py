@@ -1,0 +1,70 @@
+"""The state as an API reads it: with the partition counts that the state itself knows, so that reads need no Kafka."""
+
+from collections.abc import Mapping, Sequence
+
+from streamstate.app import App
+from streamstate.origins import require_same_widths
+from streamstate.state import AsyncReads, Read, Snapshot
+from streamstate.web.freshness import Freshness, Positions
+from streamstate.web.problems import not_ready
+
+_FIRST = 8
+"""So many partitions are looked at for the counts of all: each claim keeps them."""
+
+
+class State:
+    """The state of one app. For one event loop."""
+
+    def __init__(self, app: App, reads: AsyncReads, freshness: Freshness) -> None:
+        self._app = app
+        self._reads = reads
+        self._freshness = freshness
+        self._counts: Mapping[str, int] = {}
+
+    async def counts(self) -> Mapping[str, int]:
+        """The partition counts by topic, kept by the first claim; raises a 503 `Problem` before it."""
+        if not self._counts:
+            snapshots = await self._reads.read({partition: [] for partition in range(_FIRST)})
+            origins = {topic: of for snapshot in snapshots.values() for topic, of in snapshot.origins.items()}
+            if missing := [topic for topic in self._app.topics if topic not in origins]:
+                raise not_ready(f"no instance owns partitions of {', '.join(missing)} yet")
+            self._counts = {topic: origins[topic].partitions for topic in self._app.topics}
+        return self._counts
+
+    async def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        """As `Store.read`. Raises `Misconfigured` for a state of a topic that has another number of partitions now."""
+        snapshots = await self._reads.read(wanted)
+        require_same_widths(snapshots.values(), self._freshness.widths())
+        for snapshot in snapshots.values():
+            if any(self._counts.get(t, of.partitions) != of.partitions for t, of in snapshot.origins.items()):
+                self._counts = {}
+                detail = "the state was built anew, over another number of partitions"
+                raise not_ready(detail)
+        return snapshots
+
+    async def everywhere(self) -> Mapping[int, Snapshot]:
+        """Every partition as it is, without values."""
+        counts = await self.counts()
+        return await self.read({partition: [] for partition in range(max(counts.values()))})
+
+    async def positions(self) -> Positions:
+        """The next offsets of all partitions."""
+        return self.positions_of(await self.everywhere())
+
+    def positions_of(self, snapshots: Mapping[int, Snapshot]) -> Positions:
+        """Those of `snapshots`, 0 where nothing is stored."""
+        return {
+            (topic, partition): snapshot.positions.get(topic, 0)
+            for partition, snapshot in snapshots.items()
+            for topic, count in self._counts.items()
+            if partition < count
+        }
+
+
+def require_ready(partition: int, snapshot: Snapshot) -> None:
+    """Raise a 503 `Problem` while `partition` has no owner, or its state is being built from nothing."""
+    if snapshot.owner is None:
+        raise not_ready(f"no instance owns partition {partition} yet", partition=partition)
+    if not snapshot.ready:
+        percent = int(snapshot.progress * 100)
+        raise not_ready(f"partition {partition} is being built, {percent} %", partition=partition, progress=percent)

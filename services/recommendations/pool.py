@@ -1,0 +1,46 @@
+"""Walks beside the event loop: some threads, and a queue before them that is never long."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from services.recommendations.settings import PoolSettings
+from streamstate.cores import cores
+from streamstate.web.problems import RETRY_AFTER_S, Problem
+
+T = TypeVar("T")
+
+FULL = Problem(
+    503, "overloaded", f"more walks are wanted than this instance can take in time; ask again in {RETRY_AFTER_S} s"
+)
+
+
+class Pool:
+    """Runs what takes the CPU for milliseconds and does not hold the interpreter's lock. For one event loop."""
+
+    def __init__(self, settings: PoolSettings) -> None:
+        threads = settings.walkers or cores()
+        self._most = threads + settings.walks_waiting
+        self._threads = ThreadPoolExecutor(threads, "walker")
+        self._taken = 0
+
+    async def run(self, walk: Callable[[], T]) -> T:
+        """What `walk` gives, called in a thread; raises a 503 `Problem` at once when the queue is full."""
+        if self._taken >= self._most:
+            raise FULL
+        self._taken += 1
+        walking = asyncio.get_running_loop().run_in_executor(self._threads, walk)
+        # Also when nobody waits for it any more, it takes a thread until it is done.
+        walking.add_done_callback(self._leave)
+        return await asyncio.shield(walking)
+
+    async def close(self) -> None:
+        """Take nothing more; what waits is dropped."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _leave(self, walking: "asyncio.Future[T]") -> None:
+        self._taken -= 1
+        if not walking.cancelled():
+            # Where the caller is gone, nobody else takes its error.
+            walking.exception()

@@ -1,0 +1,159 @@
+"""Clients that do harm, against a real gunicorn with our settings: the others are answered as before."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from devkit.lab import Lab, answers
+from devkit.process import LOCALHOST, Child, free_port
+from streamstate.settings import PREFIX
+from tests.serving import until
+from tests.unit.web.test_server import HALF, KNOWN, answer, connect, request
+
+CONNECTIONS, DEMANDS = 1_200, 256
+NEVER = "X-Min-Position: numbers:3=99"
+
+
+@pytest.fixture(scope="module")
+def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
+    address, home = f"{LOCALHOST}:{free_port()}", tmp_path_factory.mktemp("harms")
+    settings = {"ADVERTISE": address, "PROBE_PORT": str(free_port()), "CONNECTIONS": str(CONNECTIONS)}
+    environment = {PREFIX + name: text for name, text in settings.items()}
+    child = Lab.gunicorn("tests.unit.web.instance:create()", address, address, home, environment)
+    child.probes = f"{LOCALHOST}:{settings['PROBE_PORT']}"  # type: ignore[attr-defined]  # goes along with it
+    child.start()
+    child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)
+    worker = psutil.Process(child.pid).children()
+    yield child
+    assert psutil.Process(child.pid).children() == worker, "the worker was replaced"
+    child.stop()
+
+
+@contextmanager
+def others_are_answered(address: str) -> Iterator[None]:
+    """Others ask while the block runs, and none of them fails."""
+    stop, failures, count = threading.Event(), [], [0]
+
+    def ask() -> None:
+        while not stop.is_set():
+            try:
+                status = answer(address, request(KNOWN))[0].status
+            except OSError as error:
+                failures.append(repr(error))
+            else:
+                failures.extend([] if status == 200 else [status])
+            count[0] += 1
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        asking.join()
+    assert count[0] > 0
+    assert failures == []
+
+
+def test_a_thousand_half_heads_and_a_byte_more_on_each(child: Child) -> None:
+    with others_are_answered(child.name), ExitStack() as stack:
+        clients = [stack.enter_context(connect(child.name)) for _ in range(1_010)]
+        for client in clients:
+            client.sendall(HALF)
+        for client in clients:
+            with suppress(OSError):
+                client.sendall(b"1")
+        clients[-1].settimeout(10)
+        assert clients[-1].recv(1) == b""
+
+
+def test_readers_that_do_not_read_are_ended(child: Child) -> None:
+    with others_are_answered(child.name), ExitStack() as stack:
+        clients = []
+        for _ in range(64):
+            client = stack.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            client.connect((LOCALHOST, int(child.name.partition(":")[2])))
+            client.setblocking(False)
+            with suppress(BlockingIOError):
+                client.send(request("/metrics") * 2_000)
+            clients.append(client)
+        (worker,) = psutil.Process(child.pid).children()
+        assert answers(f"http://{child.probes}/livez")  # type: ignore[attr-defined]
+        mine = {client.getsockname() for client in clients}
+        until(lambda: not mine & {tuple(one.raddr) for one in worker.net_connections() if one.raddr}, seconds=30)
+
+
+def test_demands_that_cannot_be_met_wait_and_are_bounded(child: Child) -> None:
+    with others_are_answered(child.name), ExitStack() as stack:
+        clients = [stack.enter_context(connect(child.name)) for _ in range(300)]
+        for client in clients:
+            client.sendall(request(KNOWN, NEVER, "X-Deadline-Ms: 1500"))
+        time.sleep(0.5)
+        answered = [client for client in clients if _answered(client)]
+        assert len(answered) == 300 - DEMANDS
+        assert answers(f"http://{child.probes}/readyz")  # type: ignore[attr-defined]
+        for client in clients:
+            client.setblocking(True)
+            assert client.recv(65_536).startswith(b"HTTP/1.1 503 ")
+
+
+def _answered(client: socket.socket) -> bool:
+    client.setblocking(False)
+    try:
+        return bool(client.recv(1, socket.MSG_PEEK))
+    except BlockingIOError:
+        return False
+
+
+def test_of_too_many_connections_the_one_that_waits_for_longest_goes(child: Child) -> None:
+    with ExitStack() as stack:
+        first = stack.enter_context(connect(child.name))
+        first.sendall(request(KNOWN))
+        assert first.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        first.settimeout(10)
+        # Some of the server's connections may be older: those of the tests before.
+        for _ in range(CONNECTIONS + 100):
+            stack.enter_context(connect(child.name))
+        assert answer(child.name, request(KNOWN))[0].status == 200
+        assert first.recv(1) == b""
+
+
+def test_status_is_told_on_a_port_of_its_own(child: Child) -> None:
+    for path in ("/livez", "/readyz", "/metrics"):
+        assert answers(f"http://{child.probes}{path}")  # type: ignore[attr-defined]
+
+
+def test_counts_of_all_workers_are_added_up(tmp_path: Path) -> None:
+    address = f"{LOCALHOST}:{free_port()}"
+    environment = {f"{PREFIX}ADVERTISE": address, f"{PREFIX}WORKERS": "2"}
+    child = Lab.gunicorn("tests.unit.web.instance:create()", address, address, tmp_path, environment)
+    child.start()
+    try:
+        child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)
+        for _ in range(40):
+            answer(address, request(KNOWN))
+        texts = [answer_text(address) for _ in range(6)]
+        counts = [int(float(text.split(COUNTED)[1].split()[0])) for text in texts]
+        assert all(count >= 41 for count in counts)
+        assert len(psutil.Process(child.pid).children()) == 2
+    finally:
+        child.stop()
+
+
+COUNTED = 'streamstate_requests_total{route="/v1/numbers/<key>",service="tally",status="200"} '
+
+
+def answer_text(address: str) -> str:
+    with connect(address) as client:
+        client.sendall(request("/metrics", "Connection: close"))
+        received = b""
+        while some := client.recv(65_536):
+            received += some
+    return received.decode()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from devkit.bench import cpu, wrk
 from devkit.bench.wrk import Answers, Clients
+from devkit.demo import say
 from devkit.lab import Lab
 from devkit.process import Child
 
@@ -62,6 +63,12 @@ class Measured:
         """CPU milliseconds of the process `name` for each request."""
         return 1000 * self.usage.cpu[name] / self.answers.requests
 
+    def __str__(self) -> str:
+        seen = (
+            f"{self.answers.per_second:,.0f} a second, p99 {self.answers.p99_ms:.1f} ms, {self.answers.failures} failed"
+        )
+        return f"{self.read}, {self.situation}: {seen}, CPU {self.total_ms:.3f} ms"
+
     @property
     def parts(self) -> dict[str, float]:
         """CPU milliseconds a request by process; the streams are left out, for they work on without reads."""
@@ -110,7 +117,9 @@ class Reader:
     def _measured(self, read: Read, situation: Situation, clients: Clients) -> Measured:
         paths, meter = read.paths(self._folder, self._users), cpu.Meter(read.trees)
         answers = wrk.run(read.address, paths, clients)
-        return Measured(read.name, situation, answers, meter.read())
+        measured = Measured(read.name, situation, answers, meter.read())
+        say(str(measured))
+        return measured
 
 
 @contextmanager

@@ -1,0 +1,53 @@
+"""The page and its charts."""
+
+from xml.etree import ElementTree
+
+from devkit.bench import report, svg
+from devkit.bench.cpu import Usage
+from devkit.bench.figures import Figures
+from devkit.bench.freshness import Freshness
+from devkit.bench.ingest import Mark, rates
+from devkit.bench.peers import ingested, parse
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_a_bar_is_as_long_as_its_share_of_the_longest() -> None:
+    chart = svg.stacked("CPU", "ms", [("short", {"a": 1.0}), ("long", {"a": 1.0, "b": 3.0})])
+    drawn = [box for box in ElementTree.fromstring(chart).iter(f"{SVG}rect") if box.get("height") == "18.0"]
+    short, first, second = (float(box.attrib["width"]) for box in drawn)
+    assert short == first
+    assert abs(second - 3 * first) < 0.5
+
+
+def test_a_chart_names_its_bars_segments_and_sums() -> None:
+    chart = svg.stacked("CPU", "ms", [("a < b", {"Redis": 1.25})])
+    texts = [text.text for text in ElementTree.fromstring(chart).iter(f"{SVG}text")]
+    assert texts == ["CPU (ms)", "Redis", "a < b", "1.25"]
+
+
+def test_only_what_was_measured_is_told() -> None:
+    text = report.text(Figures(rest=Usage(10, {"Kafka": 1, "streams": 3}, 0.25)))
+    assert "| CPU of the whole demo at rest | 0.4 cores | at most 0.5 cores | 0.25 cores | yes |" in text
+    assert "| demo at rest, cores | 0.40: Kafka 0.100, streams 0.300; pressure 25% |" in text
+    assert "## Reads" not in text
+    assert "## Where the time goes" not in text
+
+
+def test_what_is_not_reached_tells_where_the_time_goes() -> None:
+    text = report.text(Figures(freshness=Freshness(1, 1, {"streams": 1.5, "Redis": 0.5, "none": 0}, None)))
+    assert "- CPU of stream and Redis at 5,000 events/s: streams 75%, Redis 25%." in text
+
+
+def test_the_second_half_begins_where_half_is_folded() -> None:
+    marks = [Mark(0, 0, 0), Mark(10, 20, 400), Mark(12, 24, 600), Mark(14, 28, 1_000)]
+    found = rates(marks)
+    assert (found.whole, found.warm) == (1_000 / 28, 100)
+    assert found.warm_per_second == 200
+
+
+def test_the_peers_figures_are_its_lines_of_json() -> None:
+    printed = 'warning: x\n{"events_s": 4, "events_per_app_cpu_s": 2, "second_half_events_per_app_cpu_s": 3}\n'
+    (line,) = parse(printed)
+    found = ingested(line)
+    assert (found.whole, found.warm, found.per_second) == (2, 3, 4)

@@ -29,7 +29,7 @@ def test_a_chart_names_its_bars_segments_and_sums() -> None:
 def test_only_what_was_measured_is_told() -> None:
     text = report.text(Figures(rest=Usage(10, {"Kafka": 1, "streams": 3}, 0.25)))
     assert "| CPU of the whole demo at rest | 0.4 cores | at most 0.5 cores | 0.25 cores | yes |" in text
-    assert "| demo at rest, cores | 0.40: Kafka 0.100, streams 0.300; pressure 25% |" in text
+    assert "| demo at rest, cores | 0.40: Kafka 0.10, streams 0.30; pressure 25% |" in text
     assert "## Reads" not in text
     assert "## Where the time goes" not in text
 
@@ -40,10 +40,11 @@ def test_what_is_not_reached_tells_where_the_time_goes() -> None:
 
 
 def test_the_second_half_begins_where_half_is_folded() -> None:
-    marks = [Mark(0, 0, 0), Mark(10, 20, 400), Mark(12, 24, 600), Mark(14, 28, 1_000)]
+    marks = [Mark(0, 0, 0, 0), Mark(10, 15, 5, 400), Mark(12, 18, 6, 600), Mark(14, 21, 7, 1_000)]
     found = rates(marks)
     assert (found.whole, found.warm) == (1_000 / 28, 100)
     assert found.warm_per_second == 200
+    assert found.parts == {"until the first commit": 20, "then in the stream": 6, "then in Redis": 2}
 
 
 def test_the_peers_figures_are_its_lines_of_json() -> None:

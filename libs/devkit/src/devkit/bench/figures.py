@@ -45,6 +45,7 @@ class Figures:
     size: Size | None = None
     reads: list[Measured] = field(default_factory=list)
     paced: list[Paced] = field(default_factory=list)
+    unasked: Usage | None = None
     walks_ms: float | None = None
     freshness: Freshness | None = None
     rest: Usage | None = None

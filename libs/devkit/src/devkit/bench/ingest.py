@@ -1,8 +1,8 @@
 """A backlog, folded from offset 0 to its end by the stream of metrics alone."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import redis
 
@@ -21,13 +21,15 @@ _LONGEST_S = 900
 class Ingest:
     """Events a CPU second of stream and state: all of them with the start of the processes, and the second half.
 
-    `per_second` is wall time: of all, and of the second half (None: not told).
+    `per_second` is wall time: of all, and of the second half (None: not told). `parts`: CPU seconds of all, by what
+    they were for.
     """
 
     whole: float
     warm: float
     per_second: float
     warm_per_second: float | None
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,16 @@ class Size:
 
 @dataclass(frozen=True)
 class Mark:
-    """So many events were folded at `at` (monotonic seconds), with so many CPU seconds."""
+    """So many events were folded at `at` (monotonic seconds), with so many CPU seconds of the stream and of Redis."""
 
     at: float
-    cpu: float
+    stream: float
+    redis: float
     folded: int
+
+    @property
+    def cpu(self) -> float:
+        return self.stream + self.redis
 
 
 def measure(lab: Lab, events: int) -> Ingest:
@@ -54,14 +61,14 @@ def measure(lab: Lab, events: int) -> Ingest:
     partitions = Topics(lab.kafka.bootstrap).partitions(EVENTS)
     streams = lab.host([f"metrics-0={lab.addresses['metrics'][0]}"])
     started, before = time.monotonic(), cpu.seconds(lab.redis.pid)
-    marks = [Mark(started, 0.0, 0)]
+    marks = [Mark(started, 0.0, 0.0, 0)]
 
     def done() -> bool:
         snapshots = store.read({partition: [] for partition in range(partitions)}).values()
         folded = sum(sum(snapshot.positions.values()) for snapshot in snapshots)
         if folded > marks[-1].folded:
-            used = cpu.seconds(streams.pid) + cpu.seconds(lab.redis.pid) - before
-            marks.append(Mark(time.monotonic(), used, folded))
+            used = cpu.seconds(streams.pid), cpu.seconds(lab.redis.pid) - before
+            marks.append(Mark(time.monotonic(), *used, folded))
         return folded >= events
 
     streams.start()
@@ -72,7 +79,7 @@ def measure(lab: Lab, events: int) -> Ingest:
 
 def rates(marks: Sequence[Mark]) -> Ingest:
     """From marks in the order of time, the first of them before the processes were started."""
-    first, last = marks[0], marks[-1]
+    first, started, last = marks[0], marks[1], marks[-1]
     middle = next(mark for mark in marks if 2 * mark.folded >= last.folded)
     rest = last.folded - middle.folded
     return Ingest(
@@ -80,6 +87,11 @@ def rates(marks: Sequence[Mark]) -> Ingest:
         warm=rest / (last.cpu - middle.cpu),
         per_second=last.folded / (last.at - first.at),
         warm_per_second=rest / (last.at - middle.at),
+        parts={
+            "until the first commit": started.cpu,
+            "then in the stream": last.stream - started.stream,
+            "then in Redis": last.redis - started.redis,
+        },
     )
 
 

@@ -78,7 +78,7 @@ def measure(plays: Int64s, users: Sequence[int]) -> Recommender:
         ("memory of the graph, bytes a play", f"{graph.nbytes / len(plays):.1f}"),
         ("1,000 walks of 100 steps, CPU", f"p50 {request_ms:.2f} ms, p99 {np.percentile(times, 99):.2f} ms"),
         (f"{MANY:,} walks, CPU", f"p50 {statistics.median(many):.2f} ms, p99 {np.percentile(many, 99):.2f} ms"),
-        *((f"requests a second, {threads} threads", f"{rate(view, asked, threads):,.0f}") for threads in (1, 2)),
+        *((f"requests a second by {n} thread{'s' * (n > 1)}", f"{rate(view, asked, n):,.0f}") for n in (1, 2)),
         *judged(),
     ]
     return Recommender(rows, request_ms)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from devkit import DevkitError
 from devkit.bench import freshness, graphjet, ingest, overload, recommendations, rest
+from devkit.bench.cpu import Meter, Usage
 from devkit.bench.data import Data
 from devkit.bench.figures import Figures, Paced
 from devkit.bench.peers import Peer, Scripts, kafka_streams
-from devkit.bench.reads import FEW, IDLE_CONNECTIONS, MANY, STREAMS, Measured, Read, Reader, Situation, of_lab
+from devkit.bench.reads import FEW, IDLE_CONNECTIONS, MANY, READ_S, STREAMS, Measured, Read, Reader, Situation, of_lab
 from devkit.bench.settings import BenchSettings
 from devkit.bench.steady import RATE, steady
 from devkit.demo import CACHE, say
@@ -70,10 +71,8 @@ class Run:
         self._data.send(self._lab.kafka.bootstrap)
         if self._settings.runs("ingest"):
             self._ingest()
-        if self._settings.peers:
-            self._peers(Scripts(self._settings.peers.absolute(), (CACHE / "peers").absolute(), self._home))
-        else:
-            say("Kafka Streams is left out: PEERS is not set")
+        if self._settings.runs("ingest", "reads", "freshness"):
+            self._peers()
         if self._settings.runs("reads", "freshness", "overload"):
             self._serve()
         say("counting the events again")
@@ -88,9 +87,13 @@ class Run:
         self.figures.ingest = ingest.measure(self._lab, self._settings.events)
         self.figures.size = ingest.size(self._lab, before)
 
-    def _peers(self, scripts: Scripts) -> None:
+    def _peers(self) -> None:
+        if self._settings.peers is None:
+            say("Kafka Streams is left out: PEERS is not set")
+            return
         say("Kafka Streams: folding the same events")
         self._data.save(self._home)
+        scripts = Scripts(self._settings.peers.absolute(), (CACHE / "peers").absolute(), self._home)
         theirs = self.figures.peers
         with kafka_streams(scripts, self._lab) as peer:
             theirs.ingest = peer.ingest
@@ -145,6 +148,7 @@ class Run:
     def _idle_and_loaded(self, reads: Sequence[Read]) -> None:
         wanted, idle = self._settings.runs("reads"), list[Measured]()
         if wanted:
+            self.figures.unasked = self._unasked(reads[-1])
             say("reads, nothing else to do")
             self.figures.reads = self._peaks(reads, [AT_REST, *FURTHER])
             idle = self._paced(reads, AT_REST, half(self.figures.reads))
@@ -159,6 +163,13 @@ class Run:
                 self.figures.paced = [Paced(*pair) for pair in zip(idle, loaded, strict=True)]
                 self.figures.reads += self._peaks(reads, FURTHER_UNDER_LOAD)
         say(f"sent {sent.per_second:,.0f} events a second meanwhile")
+
+    def _unasked(self, read: Read) -> Usage:
+        """What the processes of `read` use when nobody asks; it is part of the CPU of every read."""
+        say("no reads")
+        meter = Meter(read.trees)
+        time.sleep(READ_S)
+        return meter.read()
 
     def _freshness(self, owner: Read) -> None:
         say("freshness")

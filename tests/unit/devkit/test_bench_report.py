@@ -35,8 +35,9 @@ def test_only_what_was_measured_is_told() -> None:
 
 
 def test_what_is_not_reached_tells_where_the_time_goes() -> None:
-    text = report.text(Figures(freshness=Freshness(1, 1, {"streams": 1.5, "Redis": 0.5, "none": 0}, None)))
-    assert "- CPU of stream and Redis at 5,000 events/s: streams 75%, Redis 25%." in text
+    text = report.text(Figures(freshness=Freshness(151, 1, {"streams": 1.5, "Redis": 0.5, "none": 0}, None)))
+    missed = "freshness at 5,000 events/s, p50; CPU of stream and Redis at 5,000 events/s"
+    assert f"- {missed}: streams 75%, Redis 25%." in text
 
 
 def test_the_second_half_begins_where_half_is_folded() -> None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,12 +116,25 @@ def parse(output: str) -> list[Mapping[str, Any]]:
 
 
 def _output(argv: Sequence[str], **env: str) -> str:
-    done = subprocess.run(argv, check=False, capture_output=True, text=True, env={**os.environ, **env})
-    if done.returncode:
-        lines = (done.stdout + done.stderr).strip().splitlines()[-10:]
-        msg = "\n".join([f"{argv[0]} failed; its last lines:", *lines])
-        raise DevkitError(msg)
-    return done.stdout
+    """What a script prints. When it fails or is interrupted, what it has started ends with it."""
+    pipe = subprocess.PIPE
+    script = subprocess.Popen(
+        argv, stdout=pipe, stderr=pipe, text=True, env={**os.environ, **env}, start_new_session=True
+    )
+    with ExitStack() as unless_done:
+        unless_done.callback(_kill_group, script.pid)
+        output, errors = script.communicate()
+        if script.returncode:
+            lines = (output + errors).strip().splitlines()[-10:]
+            msg = "\n".join([f"{' '.join(argv[:3])} failed; its last lines:", *lines])
+            raise DevkitError(msg)
+        unless_done.pop_all()
+    return output
+
+
+def _kill_group(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _end(pidfile: Path) -> None:

@@ -124,9 +124,11 @@ class Reader:
 
 @contextmanager
 def idle_connections(address: str, count: int) -> Iterator[None]:
-    """`count` connections on which nothing is sent."""
+    """`count` connections that are kept alive after one request each."""
     host, _, port = address.rpartition(":")
     with ExitStack() as stack:
         for _ in range(count):
-            stack.enter_context(socket.create_connection((host, int(port)), timeout=10))
+            connection = stack.enter_context(socket.create_connection((host, int(port)), timeout=10))
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            connection.recv(4_096)
         yield

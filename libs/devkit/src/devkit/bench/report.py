@@ -1,6 +1,7 @@
 """What was measured, as Markdown with charts."""
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -80,10 +81,13 @@ def _amount(value: float, unit: str) -> str:
 
 
 def _goes(found: Sequence[Target]) -> Iterator[str]:
-    """For each target that is not met, the share of each process."""
+    """The share of each process, for the targets that are not met; those with the same shares together."""
+    missed: defaultdict[str, list[str]] = defaultdict(list)
     for target in found:
         if not target.met and target.parts:
-            yield f"- {target.what}: {shares(target.parts)}.\n"
+            missed[shares(target.parts)].append(target.what)
+    for parts, names in missed.items():
+        yield f"- {'; '.join(names)}: {parts}.\n"
 
 
 def shares(parts: Mapping[str, float]) -> str:

@@ -68,8 +68,8 @@ def _overload(figures: Figures) -> Iterator[Target]:
 def _streams(figures: Figures) -> Iterator[Target]:
     if fresh := figures.freshness:
         at = f"at {RATE:,} events/s"
-        yield Target(f"freshness {at}, p50", fresh.p50_ms, 150, 100, "ms")
-        yield Target(f"freshness {at}, p99", fresh.p99_ms, 300, 200, "ms")
+        yield Target(f"freshness {at}, p50", fresh.p50_ms, 150, 100, "ms", parts=fresh.cores)
+        yield Target(f"freshness {at}, p99", fresh.p99_ms, 300, 200, "ms", parts=fresh.cores)
         yield Target(f"CPU of stream and Redis {at}", sum(fresh.cores.values()), 0.8, 0.5, "cores", parts=fresh.cores)
     if rest := figures.rest:
         parts = {name: rest.cores(name) for name in rest.cpu}

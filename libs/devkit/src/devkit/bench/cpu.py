@@ -41,9 +41,10 @@ class Meter:
 
     def read(self) -> Usage:
         """The usage since the creation."""
-        passed = time.monotonic() - self._started
+        passed, stalled = time.monotonic() - self._started, _stalled()
         cpu = {name: total - self._cpu[name] for name, total in self._now().items()}
-        return Usage(passed, cpu, None if self._stalled is None else ((_stalled() or 0.0) - self._stalled) / passed)
+        pressure = None if stalled is None or self._stalled is None else (stalled - self._stalled) / passed
+        return Usage(passed, cpu, pressure)
 
     def _now(self) -> dict[str, float]:
         return {name: seconds(pid) for name, pid in self._trees.items()}

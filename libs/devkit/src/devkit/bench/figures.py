@@ -51,7 +51,7 @@ class Figures:
     rest: Usage | None = None
     overload: Overload | None = None
     recommender: Recommender | None = None
-    loading: Sequence[Row] = ()
+    loading: Row | None = None
 
     def failures(self) -> list[str]:
         """The reads that were not all answered with 200."""

@@ -19,7 +19,7 @@ WARM_S = 60
 
 _FIRST_MARKER = 10_000_000
 """Markers are users of their own, so that the first answer for one is the marker's."""
-_POLL_S = 0.005
+_POLL_S = 0.01
 _LOST_S = 30
 
 

@@ -38,16 +38,21 @@ class Read:
 
 @dataclass(frozen=True)
 class Situation:
-    """How a read was asked: by how many connections, beside how many that ask nothing, at how many events a second."""
+    """How a read was asked: by how many connections, beside how many that ask nothing, at how many events a second.
+
+    `paced`: at half the rate of its peak.
+    """
 
     connections: int
     idle: int = 0
     events: int = 0
+    paced: bool = False
 
     def __str__(self) -> str:
         beside = f", {self.idle:,} idle beside" if self.idle else ""
         load = f", {self.events:,} events/s" if self.events else ""
-        return f"{self.connections} connections{beside}{load}"
+        pace = " at half the peak rate" if self.paced else ""
+        return f"{self.connections} connections{pace}{beside}{load}"
 
 
 @dataclass(frozen=True)

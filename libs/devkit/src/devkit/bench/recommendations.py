@@ -18,8 +18,10 @@ from services.recommendations.graph import Bipartite, Graph
 from services.recommendations.live import Live, warm_up
 from services.recommendations.model import APP
 from services.recommendations.salsa import recommend
+from services.recommendations.settings import WindowSettings
 from streamstate.kafka import Topics
 from streamstate.redis_store import RedisStore, connect
+from streamstate.settings import load
 
 BATCH, ASKED, MANY = 50_000, 1_000, 10_000
 JUDGED_USERS, JUDGED_EVENTS, JUDGED = 2_000, 100_000, 100
@@ -108,12 +110,13 @@ def judged() -> list[Row]:
     return [(f"precision@10, {walks:,} walks", f"{precision(walks):.3f}") for walks in (1_000, MANY)]
 
 
-def loaded(lab: Lab, plays: int) -> list[Row]:
-    """What an instance does before it is ready, apart from compiling its kernels."""
-    client = connect(lab.redis.url, 60)
-    live = Live(RedisStore(client, APP.name), Topics(lab.kafka.bootstrap), plays)
+def loaded(lab: Lab) -> tuple[Graph, Row]:
+    """The graph that the lab's recommender has, and what it takes to load it, apart from compiling its kernels."""
+    store = RedisStore(connect(lab.redis.url, 60), APP.name)
+    live = Live(store, Topics(lab.kafka.bootstrap), load(WindowSettings).window)
     started, before = time.perf_counter(), time.thread_time()
     while live.step():
         pass
     seconds, used = time.perf_counter() - started, time.thread_time() - before
-    return [(f"loading {len(live.graph()):,} plays from Redis", f"{seconds:.1f} s, CPU {used:.1f} s")]
+    graph = live.graph()
+    return graph, (f"loading {len(graph):,} plays from Redis", f"{seconds:.1f} s, CPU {used:.1f} s")

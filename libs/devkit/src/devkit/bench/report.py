@@ -77,6 +77,8 @@ def _target(target: Target) -> tuple[str, ...]:
 
 
 def _amount(value: float, unit: str) -> str:
+    if unit == "ms" and value >= 100:
+        return f"{value:,.0f} ms"
     return {"": f"{value:.0%}", "x": f"{value:.2f} x"}.get(unit) or f"{value:.3g} {unit}"
 
 

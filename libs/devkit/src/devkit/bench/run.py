@@ -20,9 +20,10 @@ from devkit.process import Child, free_port
 from services.metrics.model import APP
 from services.verify import verify
 
-AT_REST, UNDER_LOAD = Situation(FEW), Situation(FEW, events=RATE)
-FURTHER = (Situation(MANY), Situation(FEW, IDLE_CONNECTIONS))
-FURTHER_UNDER_LOAD = (UNDER_LOAD, Situation(MANY, events=RATE))
+AT_REST = Situation(FEW)
+IDLE = (AT_REST, Situation(MANY), Situation(FEW, IDLE_CONNECTIONS))
+LOADED = (Situation(FEW, events=RATE), Situation(MANY, events=RATE))
+PACED, PACED_UNDER_LOAD = Situation(FEW, paced=True), Situation(FEW, events=RATE, paced=True)
 CAUGHT_UP_S = 1_200
 
 
@@ -52,9 +53,6 @@ class Run:
     def _recommender(self) -> None:
         """Inside this process, before others run."""
         plays, peers, source = self._data.plays, self._settings.peers, self._settings.graphjet
-        if self._settings.runs("reads"):
-            say("the walks of a combined answer")
-            self.figures.walks_ms = recommendations.walks_ms(recommendations.graph_of(plays), self._users)
         if self._settings.runs("recommendations"):
             say("the recommender inside this process")
             self.figures.recommender = recommendations.measure(plays, self._users)
@@ -108,10 +106,10 @@ class Run:
         theirs = self.figures.peers
         theirs.reads = self._peaks([peer.read], [AT_REST])
         rates = half(theirs.reads)
-        (idle,) = self._paced([peer.read], AT_REST, rates)
+        (idle,) = self._paced([peer.read], PACED, rates)
         with steady(self._lab.kafka.bootstrap, self._data):
             time.sleep(freshness.WARM_S)
-            (loaded,) = self._paced([peer.read], UNDER_LOAD, rates)
+            (loaded,) = self._paced([peer.read], PACED_UNDER_LOAD, rates)
         theirs.paced = Paced(idle, loaded)
 
     def _serve(self) -> None:
@@ -120,9 +118,11 @@ class Run:
         lab.start_services()
         say("folding the events in all services")
         lab.streams.wait_until(lambda: lab.behind() == 0 and lab.ready(), timeout=CAUGHT_UP_S)
-        if self._settings.runs("recommendations"):
-            self.figures.loading = recommendations.loaded(lab, self._settings.events)
         lab.streams.stop()
+        if self._settings.runs("reads", "recommendations"):
+            say("the walks of a combined answer")
+            graph, self.figures.loading = recommendations.loaded(lab)
+            self.figures.walks_ms = recommendations.walks_ms(graph, self._users)
         with self._metrics_alone() as streams:
             reads = of_lab(lab, streams)
             if self._settings.runs("reads", "freshness"):
@@ -150,8 +150,8 @@ class Run:
         if wanted:
             self.figures.unasked = self._unasked(reads[-1])
             say("reads, nothing else to do")
-            self.figures.reads = self._peaks(reads, [AT_REST, *FURTHER])
-            idle = self._paced(reads, AT_REST, half(self.figures.reads))
+            self.figures.reads = self._peaks(reads, IDLE)
+            idle = self._paced(reads, PACED, half(self.figures.reads))
         with steady(self._lab.kafka.bootstrap, self._data) as sent:
             say(f"{RATE:,} events a second, warming up")
             time.sleep(freshness.WARM_S)
@@ -159,9 +159,9 @@ class Run:
                 self._freshness(reads[0])
             if wanted:
                 say(f"reads under {RATE:,} events a second")
-                loaded = self._paced(reads, UNDER_LOAD, half(self.figures.reads))
+                loaded = self._paced(reads, PACED_UNDER_LOAD, half(self.figures.reads))
                 self.figures.paced = [Paced(*pair) for pair in zip(idle, loaded, strict=True)]
-                self.figures.reads += self._peaks(reads, FURTHER_UNDER_LOAD)
+                self.figures.reads += self._peaks(reads, LOADED)
         say(f"sent {sent.per_second:,.0f} events a second meanwhile")
 
     def _unasked(self, read: Read) -> Usage:

@@ -98,9 +98,10 @@ def recommender(figures: Figures) -> str:
 def _recommender(figures: Figures) -> Iterator[Row]:
     if figures.walks_ms:
         yield "the three walks of a combined answer, CPU", f"{figures.walks_ms:.2f} ms"
+    if figures.loading:
+        yield figures.loading
     if ours := figures.recommender:
         yield from ours.rows
-        yield from figures.loading
         if theirs := figures.peers.graphjet:
             yield "GraphJet: edges taken in a CPU second", f"{theirs.edges:,.0f}"
             yield "GraphJet: a request, CPU p50", f"{theirs.request_ms:.0f} ms"

@@ -7,7 +7,7 @@ from devkit.bench.cpu import Usage
 from devkit.bench.figures import Figures
 from devkit.bench.freshness import Freshness
 from devkit.bench.ingest import Mark, rates
-from devkit.bench.peers import ingested, parse
+from devkit.bench.reads import Situation
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -40,16 +40,15 @@ def test_what_is_not_reached_tells_where_the_time_goes() -> None:
     assert f"- {missed}: streams 75%, Redis 25%." in text
 
 
+def test_a_situation_says_all_that_is_special_about_it() -> None:
+    assert str(Situation(16)) == "16 connections"
+    assert str(Situation(16, idle=1_000)) == "16 connections, 1,000 idle beside"
+    assert str(Situation(16, events=5_000, paced=True)) == "16 connections at half the peak rate, 5,000 events/s"
+
+
 def test_the_second_half_begins_where_half_is_folded() -> None:
     marks = [Mark(0, 0, 0, 0), Mark(10, 15, 5, 400), Mark(12, 18, 6, 600), Mark(14, 21, 7, 1_000)]
     found = rates(marks)
     assert (found.whole, found.warm) == (1_000 / 28, 100)
     assert found.warm_per_second == 200
     assert found.parts == {"until the first commit": 20, "then in the stream": 6, "then in Redis": 2}
-
-
-def test_the_peers_figures_are_its_lines_of_json() -> None:
-    printed = 'warning: x\n{"events_s": 4, "events_per_app_cpu_s": 2, "second_half_events_per_app_cpu_s": 3}\n'
-    (line,) = parse(printed)
-    found = ingested(line)
-    assert (found.whole, found.warm, found.per_second) == (2, 3, 4)

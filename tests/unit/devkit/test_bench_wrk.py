@@ -30,6 +30,11 @@ def test_without_figures_it_says_what_wrk_printed(output: str) -> None:
         parse(output, "Connection refused")
 
 
+def test_a_server_that_never_answers_is_an_error() -> None:
+    with pytest.raises(DevkitError, match="no answer at all"):
+        parse(OUTPUT.replace("4002", "0"), "")
+
+
 def test_the_rate_is_shared_by_the_threads() -> None:
     argv = Clients(connections=8, seconds=5, rate=100, threads=4, tally=True).argv("127.0.0.1:80", Path("paths"))
     assert argv[:4] == ["wrk", "-t4", "-c8", "-d5s"]

@@ -60,7 +60,7 @@ class Clients:
 
 
 def run(address: str, paths: Path, clients: Clients) -> Answers:
-    """Ask `address` until the time of `clients` is over. Raises `DevkitError` when wrk fails."""
+    """Ask `address` until the time of `clients` is over. Raises `DevkitError` when wrk fails or is never answered."""
     argv = clients.argv(address, paths)
     try:
         done = subprocess.run(argv, check=False, capture_output=True, text=True)
@@ -71,9 +71,13 @@ def run(address: str, paths: Path, clients: Clients) -> Answers:
 
 
 def parse(output: str, errors: str) -> Answers:
-    """The figures in wrk's output. Raises `DevkitError` with what it printed when there are none."""
+    """The figures in wrk's output. Raises `DevkitError` when there are none, or no answer."""
     last = output.rstrip().rpartition("\n")[2]
     if not last.startswith("{"):
         msg = f"wrk gave no figures:\n{output}{errors}".rstrip()
         raise DevkitError(msg)
-    return Answers(**json.loads(last))
+    answers = Answers(**json.loads(last))
+    if answers.requests == 0:
+        msg = "wrk got no answer at all; look at the log of the server that was asked"
+        raise DevkitError(msg)
+    return answers

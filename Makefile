@@ -8,7 +8,7 @@ SKAFFOLD_SCHEMA := .cache/skaffold/v4beta13.json
 HELM := $(or $(shell command -v helm),.cache/go/bin/helm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test verify faults nightly charts cluster-test check docs fix bench bench-recommendations bench-overload
+.PHONY: help demo demo-clean test verify faults nightly charts cluster-test check docs fix bench
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -52,14 +52,8 @@ fix: $(INSTALLED) ## let ruff mend what it can
 	@$(BIN)/ruff check --fix $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
 
-bench: $(INSTALLED) redis ## measure ingest, freshness, reads and memory; writes docs/bench.md
+bench: $(INSTALLED) redis wrk ## measure everything and write docs/bench.md (ONLY=reads,freshness PEERS=folder GRAPHJET=source)
 	@$(BIN)/python -m devkit.bench
-
-bench-recommendations: $(INSTALLED) redis ## measure the graph, the walks and the recommender (GRAPHJET=command); writes docs/bench-recommendations.md
-	@$(BIN)/python -m devkit.bench.recommendations
-
-bench-overload: $(INSTALLED) ## measure what is answered among slow clients and in a flood; writes docs/bench-overload.md
-	@$(BIN)/python -m devkit.bench.overload
 
 $(INSTALLED): requirements.txt libs/streamstate/pyproject.toml libs/devkit/pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "install Python 3.11 or newer, or name it: make PYTHON=python3.11"; exit 1; }
@@ -96,8 +90,12 @@ requirements: .cache/uv ## pin all requirements anew, with hashes
 	@$@/bin/python -m pip install --quiet --disable-pip-version-check uv
 
 # RUNLEVEL keeps Debian from starting a server of its own.
-.PHONY: redis
+INSTALL = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing $(1)" \
+  && apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq $(1) >/dev/null
+.PHONY: redis wrk
 redis:
-	@command -v redis-server >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
-	  && echo "installing redis-server" && apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq redis-server >/dev/null; } \
+	@command -v redis-server >/dev/null || { $(call INSTALL,redis-server); } \
 	  || { echo "install redis-server (Debian: apt-get install redis-server)"; exit 1; }
+
+wrk:
+	@command -v wrk >/dev/null || { $(call INSTALL,wrk); } || { echo "install wrk (Debian: apt-get install wrk)"; exit 1; }

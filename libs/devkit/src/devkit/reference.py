@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import to_json
 from pydantic_settings import BaseSettings
 
-from devkit.bench.recommendations import BenchSettings
+from devkit.bench.settings import BenchSettings
 from devkit.demo import DemoSettings
 from services.notifications.settings import GraceSettings
 from services.recommendations import telemetry
@@ -54,7 +54,7 @@ def text() -> str:
         _settings(GatewaySettings, PREFIX),
         "## Settings of the demo\n",
         _settings(DemoSettings, ""),
-        "## Settings of the bench of recommendations\n",
+        "## Settings of the bench\n",
         _settings(BenchSettings, ""),
         "## What a fold may write, and a view may read\n",
         _table(("operation", "effect"), ((one.__name__, _first(one)) for one in Operation.__args__)),

@@ -1,40 +1,37 @@
 """Twitter's GraphJet on the same edges, by a harness that is not part of this project."""
 
 import re
-import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from devkit import DevkitError
 
+USERS = 60
 _EDGES = re.compile(r"= (\d+)/cpu-s")
 _WALKS = re.compile(r"cpu of the thread: mean [\d.]+, p50 ([\d.]+)")
 
 
 @dataclass(frozen=True)
 class GraphJet:
-    """What it took: edges a CPU second when they come in, CPU milliseconds in the middle for a recommendation."""
+    """Edges taken in a CPU second, and median CPU milliseconds of a recommendation."""
 
     edges: float
-    walks_ms: float
+    request_ms: float
 
 
-def measure(command: str, edges: NDArray[np.int64], users: int, scratch: Path) -> GraphJet:
-    """Run `command` with a file of `edges` (int64 of shape (n, 2)) for `users` users; takes minutes.
+def measure(peers: Path, source: Path, data: Path) -> GraphJet:
+    """Build `source` and run it on `edges.bin` of the folder `data`; takes minutes. Raises `DevkitError`."""
+    argv = [str(peers / "graphjet/run.sh"), str(source), str(data / "edges.bin"), f"--users={USERS}"]
+    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    return parse(done.stdout, done.stderr)
 
-    Raises `DevkitError` with its last lines when it does not tell the figures.
-    """
-    file = scratch / "edges.bin"
-    edges.astype("<i8").tofile(file)
-    argv = [*shlex.split(command), str(file), f"--users={users}"]
-    found = subprocess.run(argv, check=False, capture_output=True, text=True)
-    coming, walks = _EDGES.search(found.stdout), _WALKS.search(found.stdout)
-    if coming is None or walks is None:
-        lines = (found.stdout + found.stderr).strip().splitlines()[-10:]
-        msg = "\n".join(["GRAPHJET did not tell its figures; its last lines:", *lines])
+
+def parse(output: str, errors: str) -> GraphJet:
+    """The figures in the harness' output. Raises `DevkitError` with its last lines when there are none."""
+    edges, request = _EDGES.search(output), _WALKS.search(output)
+    if edges is None or request is None:
+        lines = (output + errors).strip().splitlines()[-10:]
+        msg = "\n".join(["GraphJet's harness gave no figures; its last lines:", *lines])
         raise DevkitError(msg)
-    return GraphJet(float(coming[1]), float(walks[1]))
+    return GraphJet(float(edges[1]), float(request[1]))

@@ -1,81 +1,139 @@
-"""Reads over HTTP by several clients at once, each on a kept-alive connection."""
+"""Reads over HTTP: how many, how fast, and the CPU time that each process spends on one."""
 
 import socket
-import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
-CLIENTS = 16
+from devkit.bench import cpu, wrk
+from devkit.bench.wrk import Answers, Clients
+from devkit.demo import say
+from devkit.lab import Lab
+from devkit.process import Child
+
+OWNER, GATEWAY, COMBINED = "owner profile", "gateway profile with names", "combined answer"
+STREAMS = "streams"
+"""The tree of the streams: its CPU is shown, but is not part of what a read costs."""
+
+FEW, MANY, IDLE_CONNECTIONS = 16, 256, 1_000
+READ_S, PACED_S, WARM_S = 8, 15, 8
 
 
 @dataclass(frozen=True)
-class Reads:
-    """What the clients saw: answers a second, and milliseconds in the middle and for the slowest hundredth."""
+class Read:
+    """What is asked: `path` has a place for {user}, `trees` are the processes that may have a part in the answer."""
 
-    per_second: float
-    p50_ms: float
-    p99_ms: float
+    name: str
+    address: str
+    path: str
+    trees: Mapping[str, int]
 
-
-def measure(address: str, paths: Sequence[str], seconds: float, clients: int = CLIENTS) -> Reads:
-    """Ask `paths` in turn for `seconds`, by `clients` at once. Raises `ConnectionError` when an answer is not 200."""
-    times: list[float] = []
-    failures: list[Exception] = []
-    end = time.monotonic() + seconds
-
-    def client(first: int) -> None:
-        try:
-            with connect(address) as connection:
-                for at in range(first, 10**9, clients):
-                    if time.monotonic() > end:
-                        return
-                    started = time.perf_counter()
-                    path = paths[at % len(paths)]
-                    if (status := ask(connection, path)) != 200:
-                        msg = f"{path} answered {status}"
-                        raise ConnectionError(msg)
-                    times.append(time.perf_counter() - started)
-        except OSError as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    return Reads(len(times) / seconds, percentile(times, 0.5) * 1000, percentile(times, 0.99) * 1000)
+    def paths(self, folder: Path, users: Sequence[int]) -> Path:
+        """A file with a path for each of `users`."""
+        file = folder / f"{self.name.replace(' ', '-')}.txt"
+        file.write_text("".join(f"{self.path.format(user=user)}\n" for user in users))
+        return file
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that is not below `share` (0 to 1) of `values`."""
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+@dataclass(frozen=True)
+class Situation:
+    """How a read was asked: by how many connections, beside how many that ask nothing, at how many events a second.
+
+    `paced`: at half the rate of its peak.
+    """
+
+    connections: int
+    idle: int = 0
+    events: int = 0
+    paced: bool = False
+
+    def __str__(self) -> str:
+        beside = f", {self.idle:,} idle beside" if self.idle else ""
+        load = f", {self.events:,} events/s" if self.events else ""
+        pace = " at half the peak rate" if self.paced else ""
+        return f"{self.connections} connections{pace}{beside}{load}"
 
 
-def connect(address: str) -> socket.socket:
-    """A connection to `address` (host:port)."""
+@dataclass(frozen=True)
+class Measured:
+    """One read in one situation."""
+
+    read: str
+    situation: Situation
+    answers: Answers
+    usage: cpu.Usage
+
+    def cpu_ms(self, name: str) -> float:
+        """CPU milliseconds of the process `name` for each request."""
+        return 1000 * self.usage.cpu[name] / self.answers.requests
+
+    def __str__(self) -> str:
+        seen = (
+            f"{self.answers.per_second:,.0f} a second, p99 {self.answers.p99_ms:.1f} ms, {self.answers.failures} failed"
+        )
+        return f"{self.read}, {self.situation}: {seen}, CPU {self.total_ms:.3f} ms"
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """CPU milliseconds a request by process; the streams are left out, for they work on without reads."""
+        return {name: self.cpu_ms(name) for name in self.usage.cpu if name != STREAMS}
+
+    @property
+    def total_ms(self) -> float:
+        """CPU milliseconds a request of all processes but the streams."""
+        return sum(self.parts.values())
+
+
+def of_lab(lab: Lab, streams: Child) -> list[Read]:
+    """The three reads; `streams` are those that run."""
+    apis = {child.name.rpartition("-")[0]: child.pid for child in lab.apis}
+    owner = {"owner": apis["metrics"], "Redis": lab.redis.pid, STREAMS: streams.pid}
+    named = {"gateway": lab.gateway.pid, "names": apis["names"], **owner}
+    combined = {"recommender": apis["recommendations"], **named}
+    gateway = lab.url.removeprefix("http://")
+    return [
+        Read(OWNER, lab.addresses["metrics"][0], "/v1/users/{user}/metrics", owner),
+        Read(GATEWAY, gateway, "/v1/users/{user}/metrics", named),
+        Read(COMBINED, gateway, "/v1/users/{user}", combined),
+    ]
+
+
+class Reader:
+    """Asks reads for `users`; files go to `folder`."""
+
+    def __init__(self, folder: Path, users: Sequence[int]) -> None:
+        self._folder = folder
+        self._users = users
+
+    def warm(self, read: Read) -> None:
+        """Let caches fill and connections open."""
+        wrk.run(read.address, read.paths(self._folder, self._users), Clients(FEW, WARM_S))
+
+    def peak(self, read: Read, situation: Situation) -> Measured:
+        """As many as the connections can."""
+        with idle_connections(read.address, situation.idle):
+            return self._measured(read, situation, Clients(situation.connections, READ_S))
+
+    def paced(self, read: Read, situation: Situation, rate: float) -> Measured:
+        """`rate` a second."""
+        return self._measured(read, situation, Clients(situation.connections, PACED_S, rate))
+
+    def _measured(self, read: Read, situation: Situation, clients: Clients) -> Measured:
+        paths, meter = read.paths(self._folder, self._users), cpu.Meter(read.trees)
+        answers = wrk.run(read.address, paths, clients)
+        measured = Measured(read.name, situation, answers, meter.read())
+        say(str(measured))
+        return measured
+
+
+@contextmanager
+def idle_connections(address: str, count: int) -> Iterator[None]:
+    """`count` connections that are kept alive after one request each."""
     host, _, port = address.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=10)
-
-
-def ask(connection: socket.socket, path: str) -> int:
-    """The status of the answer, which is read to its end. Raises `ConnectionError` when the server closes."""
-    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-    found = b""
-    while b"\r\n\r\n" not in found:
-        found += _some(connection)
-    head, _, body = found.partition(b"\r\n\r\n")
-    length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-    while len(body) < length:
-        body += _some(connection)
-    return int(head.split(maxsplit=2)[1])
-
-
-def _some(connection: socket.socket) -> bytes:
-    some = connection.recv(65_536)
-    if not some:
-        msg = "the server closed the connection"
-        raise ConnectionError(msg)
-    return some
+    with ExitStack() as stack:
+        for _ in range(count):
+            connection = stack.enter_context(socket.create_connection((host, int(port)), timeout=10))
+            connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            connection.recv(4_096)
+        yield

@@ -1,0 +1,70 @@
+"""What a run has measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from devkit.bench.cpu import Usage
+from devkit.bench.freshness import Freshness
+from devkit.bench.graphjet import GraphJet
+from devkit.bench.ingest import Ingest, Size
+from devkit.bench.overload import Overload
+from devkit.bench.reads import FEW, Measured, Situation
+from devkit.bench.recommendations import Recommender, Row
+
+
+@dataclass(frozen=True)
+class Paced:
+    """One read at the same rate without and with events."""
+
+    idle: Measured
+    loaded: Measured
+
+    @property
+    def rise_ms(self) -> float:
+        """By how much the events raise p99."""
+        return self.loaded.answers.p99_ms - self.idle.answers.p99_ms
+
+
+@dataclass
+class Peers:
+    """The figures of others in the same run."""
+
+    ingest: Ingest | None = None
+    reads: list[Measured] = field(default_factory=list)
+    paced: Paced | None = None
+    freshness: Freshness | None = None
+    graphjet: GraphJet | None = None
+
+
+@dataclass
+class Figures:
+    """What was not measured is None or empty."""
+
+    peers: Peers = field(default_factory=Peers)
+    ingest: Ingest | None = None
+    size: Size | None = None
+    reads: list[Measured] = field(default_factory=list)
+    paced: list[Paced] = field(default_factory=list)
+    unasked: Usage | None = None
+    walks_ms: float | None = None
+    freshness: Freshness | None = None
+    rest: Usage | None = None
+    overload: Overload | None = None
+    recommender: Recommender | None = None
+    loading: Row | None = None
+
+    def failures(self) -> list[str]:
+        """The reads that were not all answered with 200."""
+        pairs = [*self.paced, *filter(None, [self.peers.paced])]
+        paced = [one for pair in pairs for one in (pair.idle, pair.loaded)]
+        return [
+            f"{one.read}, {one.situation}: {one.answers.failures:,} of {one.answers.requests:,} answers were not 200"
+            for one in [*self.reads, *self.peers.reads, *paced]
+            if one.answers.failures
+        ]
+
+
+def peak(reads: Sequence[Measured], name: str = "") -> Measured | None:
+    """The read `name`, or the only one, without load and by few connections."""
+    idle = Situation(FEW)
+    return next((one for one in reads if one.situation == idle and name in ("", one.read)), None)

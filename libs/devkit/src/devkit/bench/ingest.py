@@ -1,0 +1,113 @@
+"""A backlog, folded from offset 0 to its end by the stream of metrics alone."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import redis
+
+from devkit.bench import cpu
+from devkit.lab import Lab
+from devkit.topics import EVENTS
+from services.events import KINDS
+from services.metrics.model import APP
+from streamstate.kafka import Topics
+from streamstate.redis_store import RedisStore, connect
+
+_LONGEST_S = 900
+
+
+@dataclass(frozen=True)
+class Ingest:
+    """Events a CPU second of stream and state: all of them with the start of the processes, and the second half.
+
+    `per_second` is wall time: of all, and of the second half (None: not told). `parts`: CPU seconds of all, by what
+    they were for.
+    """
+
+    whole: float
+    warm: float
+    per_second: float
+    warm_per_second: float | None
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Size:
+    """Bytes in Redis."""
+
+    user: float
+    pair: float
+    """Of each distinct (user, item) over the three kinds."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """So many events were folded at `at` (monotonic seconds), with so many CPU seconds of the stream and of Redis."""
+
+    at: float
+    stream: float
+    redis: float
+    folded: int
+
+    @property
+    def cpu(self) -> float:
+        return self.stream + self.redis
+
+
+def measure(lab: Lab, events: int) -> Ingest:
+    """`events` are in the topic, and nothing is stored."""
+    store = RedisStore(connect(lab.redis.url, 60), APP.name)
+    partitions = Topics(lab.kafka.bootstrap).partitions(EVENTS)
+    streams = lab.host([f"metrics-0={lab.addresses['metrics'][0]}"])
+    started, before = time.monotonic(), cpu.seconds(lab.redis.pid)
+    marks = [Mark(started, 0.0, 0.0, 0)]
+
+    def done() -> bool:
+        snapshots = store.read({partition: [] for partition in range(partitions)}).values()
+        folded = sum(sum(snapshot.positions.values()) for snapshot in snapshots)
+        if folded > marks[-1].folded:
+            used = cpu.seconds(streams.pid), cpu.seconds(lab.redis.pid) - before
+            marks.append(Mark(time.monotonic(), *used, folded))
+        return folded >= events
+
+    streams.start()
+    streams.wait_until(done, timeout=_LONGEST_S)
+    streams.stop()
+    return rates(marks)
+
+
+def rates(marks: Sequence[Mark]) -> Ingest:
+    """From marks in the order of time, the first of them before the processes were started."""
+    first, started, last = marks[0], marks[1], marks[-1]
+    middle = next(mark for mark in marks if 2 * mark.folded >= last.folded)
+    rest = last.folded - middle.folded
+    return Ingest(
+        whole=last.folded / last.cpu,
+        warm=rest / (last.cpu - middle.cpu),
+        per_second=last.folded / (last.at - first.at),
+        warm_per_second=rest / (last.at - middle.at),
+        parts={
+            "until the first commit": started.cpu,
+            "then in the stream": last.stream - started.stream,
+            "then in Redis": last.redis - started.redis,
+        },
+    )
+
+
+def size(lab: Lab, bytes_before: int) -> Size:
+    """What the state of metrics takes beyond `bytes_before`."""
+    held = used_memory(lab) - bytes_before
+    with redis.Redis.from_url(lab.redis.url) as client:
+        charts = list(client.scan_iter(match=f"{{{APP.name}:*}}:user:*:*", count=1_000))
+        pipeline = client.pipeline(transaction=False)
+        for chart in charts:
+            pipeline.zcard(chart)
+        pairs = sum(pipeline.execute())
+    return Size(held / (len(charts) / len(KINDS)), held / pairs)
+
+
+def used_memory(lab: Lab) -> int:
+    """Bytes that Redis has allocated."""
+    with redis.Redis.from_url(lab.redis.url) as client:
+        return int(client.info("memory")["used_memory"])

@@ -1,0 +1,99 @@
+"""What was measured, as Markdown with charts."""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from devkit.bench import reads, svg, tables
+from devkit.bench.figures import Figures, peak
+from devkit.bench.steady import RATE
+from devkit.bench.targets import Target, targets
+
+PAGE, CPU_CHART, LATENCY_CHART = "bench.md", "bench-cpu.svg", "bench-latency.svg"
+
+
+def write(folder: Path, figures: Figures, events: int) -> None:
+    """The page and its charts."""
+    (folder / CPU_CHART).write_text(cpu_chart(figures))
+    (folder / LATENCY_CHART).write_text(latency_chart(figures))
+    charts = f"![CPU a request by process]({CPU_CHART})\n\n![Latency without and with events]({LATENCY_CHART})\n"
+    (folder / PAGE).write_text(f"# Figures\n\n{conditions(events)}\n\n{text(figures)}\n## Charts\n\n{charts}")
+
+
+def conditions(events: int) -> str:
+    """Where and how the figures come about."""
+    return f"""Written by `make bench` on {os.cpu_count()} cores, with broker, load and clients on the same machine.
+The state is made of {events:,} seeded events in 8 partitions. Compare figures of one run only.
+
+- *CPU* is user and system time of a process and all its workers. *Pressure* is the share of the run in which some
+  task waited for a core (`/proc/pressure/cpu`).
+- Reads come from `wrk` in one thread, for users drawn by their plays, after a warm-up. What `streams` use is shown but
+  not part of a request's CPU: they go on without reads. What other processes use when nobody asks is part of it.
+- Under load the stream of metrics runs alone, as in its deployment, and {RATE:,} events a second are sent.
+- Kafka Streams answers profiles with names kept in them (RocksDB, `exactly_once_v2`, one process, no gateway); its
+  ingest is counted from its first record, ours from the start of the processes and with Redis. Without it in a run,
+  what is relative to it is left out."""
+
+
+def text(figures: Figures) -> str:
+    """Every section that there are figures for."""
+    found = targets(figures)
+    sections = [
+        ("Targets", tables.table(("what", "figure", "target", "stretch", "met"), map(_target, found))),
+        ("Where the time goes", "".join(_goes(found))),
+        ("Reads", tables.reads([*figures.reads, *figures.peers.reads])),
+        ("Reads at half their peak rate", tables.paced([*figures.paced, *filter(None, [figures.peers.paced])])),
+        ("Streams", tables.streams(figures)),
+        ("Overload", tables.overload(figures)),
+        ("Recommender, inside its process", tables.recommender(figures)),
+        ("Failed", "".join(f"- {failure}\n" for failure in figures.failures())),
+    ]
+    return "\n".join(f"## {title}\n\n{body}" for title, body in sections if body)
+
+
+def cpu_chart(figures: Figures) -> str:
+    """CPU a request by process, without load."""
+    names = (reads.OWNER, reads.GATEWAY, reads.COMBINED)
+    found = [*(peak(figures.reads, name) for name in names), peak(figures.peers.reads)]
+    return svg.stacked("CPU a request", "ms", [(one.read, one.parts) for one in found if one])
+
+
+def latency_chart(figures: Figures) -> str:
+    """p50 and p99 at half the peak rate."""
+    pairs = [*figures.paced, *filter(None, [figures.peers.paced])]
+    bars = [
+        (f"{one.read}, {when}", {"p50": one.answers.p50_ms, "p50 to p99": one.answers.p99_ms - one.answers.p50_ms})
+        for pair in pairs
+        for when, one in (("idle", pair.idle), ("loaded", pair.loaded))
+    ]
+    return svg.stacked(f"Latency at half the peak rate, idle and at {RATE:,} events/s", "ms", bars)
+
+
+def _target(target: Target) -> tuple[str, ...]:
+    limit = f"{'at least' if target.at_least else 'at most'} {_amount(target.limit, target.unit)}"
+    goal = "" if target.goal is None else _amount(target.goal, target.unit)
+    return target.what, _amount(target.value, target.unit), limit, goal, "yes" if target.met else "no"
+
+
+def _amount(value: float, unit: str) -> str:
+    if unit == "ms" and value >= 100:
+        return f"{value:,.0f} ms"
+    return {"": f"{value:.0%}", "x": f"{value:.2f} x"}.get(unit) or f"{value:.3g} {unit}"
+
+
+def _goes(found: Sequence[Target]) -> Iterator[str]:
+    """The share of each process, for the targets that are not met; those with the same shares together."""
+    missed: defaultdict[str, list[str]] = defaultdict(list)
+    for target in found:
+        if not target.met and target.parts:
+            missed[shares(target.parts)].append(target.what)
+    for parts, names in missed.items():
+        yield f"- {'; '.join(names)}: {parts}.\n"
+
+
+def shares(parts: Mapping[str, float]) -> str:
+    """The greatest first."""
+    total = sum(parts.values())
+    ordered = sorted(parts.items(), key=lambda part: -part[1])
+    return ", ".join(f"{name} {amount / total:.0%}" for name, amount in ordered if amount >= 0.005 * total)

@@ -1,0 +1,190 @@
+"""One run, part by part, over one lab. The order keeps the parts from disturbing each other."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from devkit import DevkitError
+from devkit.bench import freshness, graphjet, ingest, overload, recommendations, rest
+from devkit.bench.cpu import Meter, Usage
+from devkit.bench.data import Data
+from devkit.bench.figures import Figures, Paced
+from devkit.bench.peers import Peer, Scripts, kafka_streams
+from devkit.bench.reads import FEW, IDLE_CONNECTIONS, MANY, READ_S, STREAMS, Measured, Read, Reader, Situation, of_lab
+from devkit.bench.settings import BenchSettings
+from devkit.bench.steady import RATE, steady
+from devkit.demo import CACHE, say
+from devkit.lab import Lab, Plan
+from devkit.process import Child, free_port
+from services.metrics.model import APP
+from services.verify import verify
+
+AT_REST = Situation(FEW)
+IDLE = (AT_REST, Situation(MANY), Situation(FEW, IDLE_CONNECTIONS))
+LOADED = (Situation(FEW, events=RATE), Situation(MANY, events=RATE))
+PACED, PACED_UNDER_LOAD = Situation(FEW, paced=True), Situation(FEW, events=RATE, paced=True)
+CAUGHT_UP_S = 1_200
+
+
+class Run:
+    """What `settings` ask for, with everything in the folder `home`; `figures` fills up."""
+
+    def __init__(self, settings: BenchSettings, home: Path) -> None:
+        self.figures = Figures()
+        self._settings = settings
+        self._home = home
+        self._data = Data.make(settings.events)
+        self._users = self._data.users()
+        self._reader = Reader(home, self._users)
+        self._lab = Lab(Plan(home, CACHE, free_port(), free_port(), free_port()), say)
+
+    def measure(self) -> None:
+        """Measure. Raises `StreamStateError` when a part cannot be measured or a state is not exact."""
+        self._recommender()
+        if self._settings.runs("ingest", "reads", "freshness", "overload"):
+            try:
+                self._over_lab()
+            finally:
+                self._lab.stop()
+        if self._settings.runs("rest"):
+            self.figures.rest = rest.measure(self._home / "demo")
+
+    def _recommender(self) -> None:
+        """Inside this process, before others run."""
+        plays, peers, source = self._data.plays, self._settings.peers, self._settings.graphjet
+        if self._settings.runs("recommendations"):
+            say("the recommender inside this process")
+            self.figures.recommender = recommendations.measure(plays, self._users)
+            if peers and source:
+                say("the same with GraphJet")
+                self._data.save(self._home)
+                self.figures.peers.graphjet = graphjet.measure(peers, source, self._home)
+            else:
+                say("GraphJet is left out: PEERS and GRAPHJET are not both set")
+
+    def _over_lab(self) -> None:
+        self._lab.start_servers()
+        say(f"sending {self._settings.events:,} events, and the names of all that was played")
+        self._data.send(self._lab.kafka.bootstrap)
+        if self._settings.runs("ingest"):
+            self._ingest()
+        if self._settings.runs("ingest", "reads", "freshness"):
+            self._peers()
+        if self._settings.runs("reads", "freshness", "overload"):
+            self._serve()
+        say("counting the events again")
+        for report in verify(self._lab.settings, [APP.name]):
+            if report.differences:
+                msg = f"{report}, such as {report.differences[0]}; do not trust the figures"
+                raise DevkitError(msg)
+
+    def _ingest(self) -> None:
+        say("folding the events from offset 0")
+        before = ingest.used_memory(self._lab)
+        self.figures.ingest = ingest.measure(self._lab, self._settings.events)
+        self.figures.size = ingest.size(self._lab, before)
+
+    def _peers(self) -> None:
+        if self._settings.peers is None:
+            say("Kafka Streams is left out: PEERS is not set")
+            return
+        say("Kafka Streams: folding the same events")
+        self._data.save(self._home)
+        scripts = Scripts(self._settings.peers.absolute(), (CACHE / "peers").absolute(), self._home)
+        theirs = self.figures.peers
+        with kafka_streams(scripts, self._lab) as peer:
+            theirs.ingest = peer.ingest
+            if self._settings.runs("reads"):
+                self._read_peer(peer)
+            if self._settings.runs("freshness"):
+                say("Kafka Streams: freshness")
+                theirs.freshness = peer.freshness()
+
+    def _read_peer(self, peer: Peer) -> None:
+        say("Kafka Streams: reads")
+        theirs = self.figures.peers
+        theirs.reads = self._peaks([peer.read], [AT_REST])
+        rates = half(theirs.reads)
+        (idle,) = self._paced([peer.read], PACED, rates)
+        with steady(self._lab.kafka.bootstrap, self._data):
+            time.sleep(freshness.WARM_S)
+            (loaded,) = self._paced([peer.read], PACED_UNDER_LOAD, rates)
+        theirs.paced = Paced(idle, loaded)
+
+    def _serve(self) -> None:
+        """The parts that need all services, with everything folded."""
+        lab = self._lab
+        lab.start_services()
+        say("folding the events in all services")
+        lab.streams.wait_until(lambda: lab.behind() == 0 and lab.ready(), timeout=CAUGHT_UP_S)
+        lab.streams.stop()
+        if self._settings.runs("reads", "recommendations"):
+            say("the walks of a combined answer")
+            graph, self.figures.loading = recommendations.loaded(lab)
+            self.figures.walks_ms = recommendations.walks_ms(graph, self._users)
+        with self._metrics_alone() as streams:
+            reads = of_lab(lab, streams)
+            if self._settings.runs("reads", "freshness"):
+                self._idle_and_loaded(reads)
+            if self._settings.runs("overload"):
+                say(f"{overload.CLIENTS} clients without pause")
+                owner = reads[0]
+                self.figures.overload = overload.measure(owner, owner.paths(self._home, self._users))
+
+    @contextmanager
+    def _metrics_alone(self) -> Iterator[Child]:
+        """The stream of metrics in a process of its own, as in a deployment."""
+        lab = self._lab
+        streams = lab.host([f"metrics-0={lab.addresses['metrics'][0]}"])
+        streams.start()
+        try:
+            streams.wait_until(lambda: lab.behind(APP.name) == 0, timeout=CAUGHT_UP_S)
+            yield streams
+            streams.wait_until(lambda: lab.behind(APP.name) == 0, timeout=CAUGHT_UP_S)
+        finally:
+            streams.stop()
+
+    def _idle_and_loaded(self, reads: Sequence[Read]) -> None:
+        wanted, idle = self._settings.runs("reads"), list[Measured]()
+        if wanted:
+            self.figures.unasked = self._unasked(reads[-1])
+            say("reads, nothing else to do")
+            self.figures.reads = self._peaks(reads, IDLE)
+            idle = self._paced(reads, PACED, half(self.figures.reads))
+        with steady(self._lab.kafka.bootstrap, self._data) as sent:
+            say(f"{RATE:,} events a second, warming up")
+            time.sleep(freshness.WARM_S)
+            if self._settings.runs("freshness"):
+                self._freshness(reads[0])
+            if wanted:
+                say(f"reads under {RATE:,} events a second")
+                loaded = self._paced(reads, PACED_UNDER_LOAD, half(self.figures.reads))
+                self.figures.paced = [Paced(*pair) for pair in zip(idle, loaded, strict=True)]
+                self.figures.reads += self._peaks(reads, LOADED)
+        say(f"sent {sent.per_second:,.0f} events a second meanwhile")
+
+    def _unasked(self, read: Read) -> Usage:
+        """What the processes of `read` use when nobody asks; it is part of the CPU of every read."""
+        say("no reads")
+        meter = Meter(read.trees)
+        time.sleep(READ_S)
+        return meter.read()
+
+    def _freshness(self, owner: Read) -> None:
+        say("freshness")
+        trees = {name: owner.trees[name] for name in (STREAMS, "Redis")}
+        self.figures.freshness = freshness.measure(self._lab.kafka.bootstrap, owner.address, trees)
+
+    def _peaks(self, reads: Sequence[Read], situations: Sequence[Situation]) -> list[Measured]:
+        for read in reads:
+            self._reader.warm(read)
+        return [self._reader.peak(read, situation) for read in reads for situation in situations]
+
+    def _paced(self, reads: Sequence[Read], situation: Situation, rates: Mapping[str, float]) -> list[Measured]:
+        return [self._reader.paced(read, situation, rates[read.name]) for read in reads]
+
+
+def half(peaks: Sequence[Measured]) -> dict[str, float]:
+    """Half the rate of each read when there was nothing else to do, by few connections."""
+    return {one.read: one.answers.per_second / 2 for one in peaks if one.situation == AT_REST}

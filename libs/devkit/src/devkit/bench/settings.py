@@ -1,0 +1,35 @@
+"""Settings of the bench."""
+
+from pathlib import Path
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings
+
+PARTS = ("ingest", "reads", "freshness", "overload", "rest", "recommendations")
+
+
+class BenchSettings(BaseSettings):
+    """What `make bench` takes from the environment."""
+
+    only: str = Field(
+        "", description=f"parts to run, separated by commas: {', '.join(PARTS)}; empty: all, and the report is written"
+    )
+    events: int = Field(2_000_000, ge=100_000, description="listening events that the state is made of")
+    peers: Path | None = Field(
+        None, description="the folder of the peers' scripts: Kafka Streams is measured in the same run"
+    )
+    graphjet: Path | None = Field(
+        None, description="the source of GraphJet, with PEERS: its recommendations are measured in the same run"
+    )
+
+    @field_validator("only")
+    @classmethod
+    def _known(cls, only: str) -> str:
+        if unknown := set(filter(None, only.split(","))) - set(PARTS):
+            msg = f"there is no part {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}"
+            raise ValueError(msg)
+        return only
+
+    def runs(self, *parts: str) -> bool:
+        """Whether one of `parts` is to be measured."""
+        return not self.only or not set(parts).isdisjoint(self.only.split(","))

@@ -1,0 +1,55 @@
+"""A steady load of listening events."""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from devkit.bench.data import Data
+from devkit.topics import EVENTS
+from streamstate.kafka import producer
+
+RATE = 5_000
+_DRAWN = 200_000
+_TICK_S = 0.02
+
+
+@dataclass
+class Sent:
+    """How many events were sent so far, and in how many seconds."""
+
+    events: int = 0
+    seconds: float = 0.0
+
+    @property
+    def per_second(self) -> float:
+        return self.events / self.seconds
+
+
+@contextmanager
+def steady(bootstrap: str, data: Data) -> Iterator[Sent]:
+    """Send `RATE` events a second of `data` for as long as the block runs."""
+    sent, stop, drawn = Sent(), threading.Event(), data.now(_DRAWN)
+    out = producer(bootstrap)
+
+    def send() -> None:
+        started, tick = time.monotonic(), int(RATE * _TICK_S)
+        while not stop.is_set():
+            first = sent.events % _DRAWN
+            for key, value in drawn[first : first + tick]:
+                out.produce(EVENTS, value, key)
+            out.poll(0)
+            sent.events += tick
+            sent.seconds = time.monotonic() - started
+            time.sleep(max(0.0, sent.events / RATE - sent.seconds))
+        out.flush()
+
+    with ThreadPoolExecutor(1) as executor:
+        sending = executor.submit(send)
+        try:
+            yield sent
+        finally:
+            stop.set()
+        sending.result()

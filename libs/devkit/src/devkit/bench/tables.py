@@ -1,0 +1,116 @@
+"""The figures of each part as tables in Markdown, empty where nothing was measured."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from devkit.bench.cpu import Usage
+from devkit.bench.figures import Figures, Paced
+from devkit.bench.freshness import Freshness
+from devkit.bench.ingest import Ingest
+from devkit.bench.reads import Measured
+from devkit.bench.recommendations import Row
+from devkit.bench.steady import RATE
+
+_WHAT = ("what", "figure")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = list(rows)
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *lines)) if lines else ""
+
+
+def reads(found: Sequence[Measured]) -> str:
+    head = ("read", "situation", "a second", "p50 ms", "p99 ms", "CPU ms a request", "by process", "pressure")
+    return table(head, map(_read, found))
+
+
+def _read(one: Measured) -> tuple[str, ...]:
+    processes = ", ".join(f"{name} {one.cpu_ms(name):.3f}" for name in one.usage.cpu)
+    latency = (f"{one.answers.p50_ms:.1f}", f"{one.answers.p99_ms:.1f}")
+    rate, pressure = f"{one.answers.per_second:,.0f}", _share(one.usage.pressure)
+    failed = f" ({one.answers.failures:,} not 200)" if one.answers.failures else ""
+    return one.read, f"{one.situation}{failed}", rate, *latency, f"{one.total_ms:.3f}", processes, pressure
+
+
+def paced(found: Sequence[Paced]) -> str:
+    head = ("read", "a second, idle / loaded", "p50 ms", "p99 ms", "rise of p99 ms", "pressure")
+    return table(head, map(_pair, found))
+
+
+def _pair(pair: Paced) -> tuple[str, ...]:
+    idle, loaded = pair.idle, pair.loaded
+    return (
+        idle.read,
+        f"{idle.answers.per_second:,.0f} / {loaded.answers.per_second:,.0f}",
+        f"{idle.answers.p50_ms:.1f} / {loaded.answers.p50_ms:.1f}",
+        f"{idle.answers.p99_ms:.1f} / {loaded.answers.p99_ms:.1f}",
+        f"{pair.rise_ms:.1f}",
+        f"{_share(idle.usage.pressure)} / {_share(loaded.usage.pressure)}",
+    )
+
+
+def streams(figures: Figures) -> str:
+    rows = [*_ingest("", figures.ingest), *_ingest("Kafka Streams: ", figures.peers.ingest)]
+    if size := figures.size:
+        rows.append(("Redis, bytes a user / a (user, item) pair", f"{size.user:,.0f} / {size.pair:.1f}"))
+    rows += [*_freshness("", figures.freshness), *_freshness("Kafka Streams: ", figures.peers.freshness)]
+    rows += [*_cores("cores when nobody asks", figures.unasked), *_cores("demo at rest, cores", figures.rest)]
+    return table(_WHAT, rows)
+
+
+def _ingest(who: str, found: Ingest | None) -> Iterator[Row]:
+    if found:
+        yield f"{who}ingest, events a CPU second, all / second half", f"{found.whole:,.0f} / {found.warm:,.0f}"
+        half = "" if found.warm_per_second is None else f", second half {found.warm_per_second:,.0f}"
+        yield f"{who}ingest, events a second", f"{found.per_second:,.0f}{half}"
+
+
+def _freshness(who: str, found: Freshness | None) -> Iterator[Row]:
+    if found:
+        yield f"{who}freshness at {RATE:,} events/s, p50 / p99", f"{found.p50_ms:.0f} / {found.p99_ms:.0f} ms"
+        yield f"{who}cores meanwhile", f"{_amounts(found.cores)}; pressure {_share(found.pressure)}"
+
+
+def _cores(what: str, found: Usage | None) -> Iterator[Row]:
+    if found:
+        amounts = _amounts({name: found.cores(name) for name in found.cpu})
+        yield what, f"{found.cores():.2f}: {amounts}; pressure {_share(found.pressure)}"
+
+
+def overload(figures: Figures) -> str:
+    return table(_WHAT, _overload(figures))
+
+
+def _overload(figures: Figures) -> Iterator[Row]:
+    if found := figures.overload:
+        yield "answers a CPU second of the owner, peak / flood", f"{found.peak:,.0f} / {found.flood:,.0f}"
+        asked, lost = found.answers.requests, found.answers.lost
+        answers = f"{found.answers.ok:,} / {asked - found.answers.ok:,} / {lost:,}"
+        yield "answers in the flood: 200 / refused / lost", answers
+        yield "all answers in the flood", f"p50 {found.answers.p50_ms:.1f} ms, p99 {found.answers.p99_ms:.1f} ms"
+        yield "memory before / after", f"{found.before / 1e6:.0f} / {found.after / 1e6:.0f} MB"
+        yield "pressure", _share(found.pressure)
+
+
+def recommender(figures: Figures) -> str:
+    return table(_WHAT, _recommender(figures))
+
+
+def _recommender(figures: Figures) -> Iterator[Row]:
+    if figures.walks_ms:
+        yield "the three walks of a combined answer, CPU", f"{figures.walks_ms:.2f} ms"
+    if figures.loading:
+        yield figures.loading
+    if ours := figures.recommender:
+        yield from ours.rows
+        if theirs := figures.peers.graphjet:
+            yield "GraphJet: edges taken in a CPU second", f"{theirs.edges:,.0f}"
+            yield "GraphJet: a request, CPU p50", f"{theirs.request_ms:.0f} ms"
+            yield "GraphJet's CPU a request over ours", f"{theirs.request_ms / ours.request_ms:,.0f} x"
+
+
+def _amounts(parts: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {amount:.2f}" for name, amount in parts.items())
+
+
+def _share(share: float | None) -> str:
+    return "unknown" if share is None else f"{share:.0%}"

@@ -1,0 +1,54 @@
+"""The page and its charts."""
+
+from xml.etree import ElementTree
+
+from devkit.bench import report, svg
+from devkit.bench.cpu import Usage
+from devkit.bench.figures import Figures
+from devkit.bench.freshness import Freshness
+from devkit.bench.ingest import Mark, rates
+from devkit.bench.reads import Situation
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_a_bar_is_as_long_as_its_share_of_the_longest() -> None:
+    chart = svg.stacked("CPU", "ms", [("short", {"a": 1.0}), ("long", {"a": 1.0, "b": 3.0})])
+    drawn = [box for box in ElementTree.fromstring(chart).iter(f"{SVG}rect") if box.get("height") == "18.0"]
+    short, first, second = (float(box.attrib["width"]) for box in drawn)
+    assert short == first
+    assert abs(second - 3 * first) < 0.5
+
+
+def test_a_chart_names_its_bars_segments_and_sums() -> None:
+    chart = svg.stacked("CPU", "ms", [("a < b", {"Redis": 1.25})])
+    texts = [text.text for text in ElementTree.fromstring(chart).iter(f"{SVG}text")]
+    assert texts == ["CPU (ms)", "Redis", "a < b", "1.25"]
+
+
+def test_only_what_was_measured_is_told() -> None:
+    text = report.text(Figures(rest=Usage(10, {"Kafka": 1, "streams": 3}, 0.25)))
+    assert "| CPU of the whole demo at rest | 0.4 cores | at most 0.5 cores | 0.25 cores | yes |" in text
+    assert "| demo at rest, cores | 0.40: Kafka 0.10, streams 0.30; pressure 25% |" in text
+    assert "## Reads" not in text
+    assert "## Where the time goes" not in text
+
+
+def test_what_is_not_reached_tells_where_the_time_goes() -> None:
+    text = report.text(Figures(freshness=Freshness(151, 1, {"streams": 1.5, "Redis": 0.5, "none": 0}, None)))
+    missed = "freshness at 5,000 events/s, p50; CPU of stream and Redis at 5,000 events/s"
+    assert f"- {missed}: streams 75%, Redis 25%." in text
+
+
+def test_a_situation_says_all_that_is_special_about_it() -> None:
+    assert str(Situation(16)) == "16 connections"
+    assert str(Situation(16, idle=1_000)) == "16 connections, 1,000 idle beside"
+    assert str(Situation(16, events=5_000, paced=True)) == "16 connections at half the peak rate, 5,000 events/s"
+
+
+def test_the_second_half_begins_where_half_is_folded() -> None:
+    marks = [Mark(0, 0, 0, 0), Mark(10, 15, 5, 400), Mark(12, 18, 6, 600), Mark(14, 21, 7, 1_000)]
+    found = rates(marks)
+    assert (found.whole, found.warm) == (1_000 / 28, 100)
+    assert found.warm_per_second == 200
+    assert found.parts == {"until the first commit": 20, "then in the stream": 6, "then in Redis": 2}

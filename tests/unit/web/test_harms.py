@@ -38,7 +38,8 @@ def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
 @contextmanager
 def others_are_answered(address: str) -> Iterator[None]:
     """Others ask while the block runs, and none of them fails."""
-    stop, failures, count = threading.Event(), [], [0]
+    stop, count = threading.Event(), [0]
+    failures: list[int | str] = []
 
     def ask() -> None:
         while not stop.is_set():

@@ -19,7 +19,6 @@ from services.recommendations.live import Live, warm_up
 from services.recommendations.model import APP
 from services.recommendations.salsa import recommend
 from services.recommendations.settings import WindowSettings
-from streamstate.kafka import Topics
 from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import load
 
@@ -113,7 +112,7 @@ def judged() -> list[Row]:
 def loaded(lab: Lab) -> tuple[Graph, Row]:
     """The graph that the lab's recommender has, and what it takes to load it, apart from compiling its kernels."""
     store = RedisStore(connect(lab.redis.url, 60), APP.name)
-    live = Live(store, Topics(lab.kafka.bootstrap), load(WindowSettings).window)
+    live = Live(store, load(WindowSettings).window)
     started, before = time.perf_counter(), time.thread_time()
     while live.step():
         pass

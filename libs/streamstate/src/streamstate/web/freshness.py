@@ -48,18 +48,20 @@ class History:
 
     def age(self, now: float, positions: Positions) -> float | None:
         """Seconds since a state at `positions` had everything; None when it never had since the first look."""
-        ages = [self._age(now, place, position) for place, position in positions.items()]
-        known = [age for age in ages if age is not None]
-        return max(known) if known and len(known) == len(ages) else None
+        oldest = now
+        for place, position in positions.items():
+            for moment, end in reversed(self._seen[place]):
+                if end <= position:
+                    oldest = min(oldest, moment)
+                    break
+            else:
+                return None
+        return now - oldest if positions else None
 
     def end(self, place: Place) -> int | None:
         """The end of `place` at the last look, None before the first one."""
         seen = self._seen.get(place)
         return seen[-1][1] if seen else None
-
-    def _age(self, now: float, place: Place, position: int) -> float | None:
-        current = next((moment for moment, end in reversed(self._seen[place]) if end <= position), None)
-        return None if current is None else now - current
 
 
 class Freshness:

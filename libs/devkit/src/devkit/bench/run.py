@@ -25,6 +25,7 @@ IDLE = (AT_REST, Situation(MANY), Situation(FEW, IDLE_CONNECTIONS))
 LOADED = (Situation(FEW, events=RATE), Situation(MANY, events=RATE))
 PACED, PACED_UNDER_LOAD = Situation(FEW, paced=True), Situation(FEW, events=RATE, paced=True)
 CAUGHT_UP_S = 1_200
+PEERS_CACHE = (CACHE / "peers").absolute()
 
 
 class Run:
@@ -59,7 +60,7 @@ class Run:
             if peers and source:
                 say("the same with GraphJet")
                 self._data.save(self._home)
-                self.figures.peers.graphjet = graphjet.measure(peers, source, self._home)
+                self.figures.peers.graphjet = graphjet.measure(peers, source, PEERS_CACHE, self._home)
             else:
                 say("GraphJet is left out: PEERS and GRAPHJET are not both set")
 
@@ -91,7 +92,7 @@ class Run:
             return
         say("Kafka Streams: folding the same events")
         self._data.save(self._home)
-        scripts = Scripts(self._settings.peers.absolute(), (CACHE / "peers").absolute(), self._home)
+        scripts = Scripts(self._settings.peers.absolute(), PEERS_CACHE, self._home)
         theirs = self.figures.peers
         with kafka_streams(scripts, self._lab) as peer:
             theirs.ingest = peer.ingest

@@ -24,7 +24,7 @@ def main() -> int:
             run = Run(settings, Path(home))
             run.measure()
     except (StreamStateError, KeyboardInterrupt) as error:
-        sys.stderr.write(f"bench: {error or 'interrupted'}\n")
+        sys.stderr.write(f"bench: {str(error) or 'interrupted'}\n")
         return 1
     sys.stdout.write(f"\n{report.text(run.figures)}")
     if not settings.only:

@@ -1,5 +1,6 @@
 """Twitter's GraphJet on the same edges, by a harness that is not part of this project."""
 
+import os
 import re
 import subprocess
 from dataclasses import dataclass
@@ -20,10 +21,11 @@ class GraphJet:
     request_ms: float
 
 
-def measure(peers: Path, source: Path, data: Path) -> GraphJet:
-    """Build `source` and run it on `edges.bin` of the folder `data`; takes minutes. Raises `DevkitError`."""
+def measure(peers: Path, source: Path, cache: Path, data: Path) -> GraphJet:
+    """Build `source` into `cache` and run it on `edges.bin` of the folder `data`; minutes. Raises `DevkitError`."""
     argv = [str(peers / "graphjet/run.sh"), str(source), str(data / "edges.bin"), f"--users={USERS}"]
-    done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    env = {**os.environ, "PEERS_CACHE": str(cache / "jars")}
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, env=env)
     return parse(done.stdout, done.stderr)
 
 

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from urllib3.exceptions import HTTPError
+
 from devkit import DevkitError
 from devkit.bench import freshness, graphjet, ingest, overload, recommendations, rest
 from devkit.bench.cpu import Meter, Usage
@@ -25,6 +27,7 @@ IDLE = (AT_REST, Situation(MANY), Situation(FEW, IDLE_CONNECTIONS))
 LOADED = (Situation(FEW, events=RATE), Situation(MANY, events=RATE))
 PACED, PACED_UNDER_LOAD = Situation(FEW, paced=True), Situation(FEW, events=RATE, paced=True)
 CAUGHT_UP_S = 1_200
+PEERS_CACHE = (CACHE / "peers").absolute()
 
 
 class Run:
@@ -59,7 +62,7 @@ class Run:
             if peers and source:
                 say("the same with GraphJet")
                 self._data.save(self._home)
-                self.figures.peers.graphjet = graphjet.measure(peers, source, self._home)
+                self.figures.peers.graphjet = graphjet.measure(peers, source, PEERS_CACHE, self._home)
             else:
                 say("GraphJet is left out: PEERS and GRAPHJET are not both set")
 
@@ -91,7 +94,7 @@ class Run:
             return
         say("Kafka Streams: folding the same events")
         self._data.save(self._home)
-        scripts = Scripts(self._settings.peers.absolute(), (CACHE / "peers").absolute(), self._home)
+        scripts = Scripts(self._settings.peers.absolute(), PEERS_CACHE, self._home)
         theirs = self.figures.peers
         with kafka_streams(scripts, self._lab) as peer:
             theirs.ingest = peer.ingest
@@ -117,7 +120,7 @@ class Run:
         lab = self._lab
         lab.start_services()
         say("folding the events in all services")
-        lab.streams.wait_until(lambda: lab.behind() == 0 and lab.ready(), timeout=CAUGHT_UP_S)
+        lab.streams.wait_until(lambda: caught_up(lab) and lab.ready(), timeout=CAUGHT_UP_S)
         lab.streams.stop()
         if self._settings.runs("reads", "recommendations"):
             say("the walks of a combined answer")
@@ -139,9 +142,9 @@ class Run:
         streams = lab.host([f"metrics-0={lab.addresses['metrics'][0]}"])
         streams.start()
         try:
-            streams.wait_until(lambda: lab.behind(APP.name) == 0, timeout=CAUGHT_UP_S)
+            streams.wait_until(lambda: caught_up(lab, APP.name), timeout=CAUGHT_UP_S)
             yield streams
-            streams.wait_until(lambda: lab.behind(APP.name) == 0, timeout=CAUGHT_UP_S)
+            streams.wait_until(lambda: caught_up(lab, APP.name), timeout=CAUGHT_UP_S)
         finally:
             streams.stop()
 
@@ -183,6 +186,18 @@ class Run:
 
     def _paced(self, reads: Sequence[Read], situation: Situation, rates: Mapping[str, float]) -> list[Measured]:
         return [self._reader.paced(read, situation, rates[read.name]) for read in reads]
+
+
+def caught_up(lab: Lab, *services: str) -> bool:
+    """Whether the states have reached the ends of their topics; not while an instance is too busy to tell.
+
+    Waits a second first: to ask without pause takes from the streams what they need.
+    """
+    time.sleep(1)
+    try:
+        return lab.behind(*services) == 0
+    except (KeyError, HTTPError):
+        return False
 
 
 def half(peaks: Sequence[Measured]) -> dict[str, float]:

@@ -335,6 +335,20 @@ class TestEveryStore:
         pages = look(store, reads=[*reads, Between("i:k", 2, 2, 9), Between("i:k", 3, 9, 9)]).values
         assert pages == [[("b", 1), ("a", 2)], [("c", 2)], [], [], [("d", 3)]]
 
+    def test_a_long_timeline_is_read_from_any_place_among_equal_times(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        entries = {f"{number:03}": number // 50 for number in range(100)}
+        store.commit(step(claim, [Insert("i", "k", entries)]))
+        reads = [Between("i:k", 0, 2, 40, 7), Between("i:k", 1, 2, 100, 45), Between("i:k", 0, 1, 100)]
+        found = [[int(text) for text, _ in page] for page in look(store, reads=reads).values]
+        assert found == [list(range(7, 47)), list(range(95, 100)), list(range(50))]
+
+    @pytest.mark.parametrize(("most", "expected"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (100, 3)])
+    def test_a_read_of_a_timeline_ends_with_so_many_bytes(self, store: Store, most: int, expected: int) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, [Insert("i", "k", {"é": 1, "aa": 2, "b": 3})]))
+        assert len(look(store, reads=[Between("i:k", 0, 9, 9, 0, most)]).values[0]) == expected
+
     def test_an_entry_may_stand_instead_of_those_of_the_same_time(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
         store.commit(step(claim, [Insert("i", "k", {"a": 1, "b": 1, "c": 2})], None, 1))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamstate.paging import Page
+from streamstate.paging import PAGE_BYTES, Page
 from streamstate.state import Commit, Insert, Step
 from streamstate.testing import MemoryStore
 
@@ -30,6 +30,19 @@ def test_pages_follow_each_other(entries: dict[str, int], limit: int, first: int
         page = parse(**{"from": str(first), "to": "5", "limit": str(limit), "cursor": cursor})
     wanted = [(text, time) for text, time in entries.items() if first <= time < 5]
     assert found == sorted(wanted, key=lambda one: (one[1], one[0]))
+
+
+def test_pages_of_many_bytes_end_early_and_follow_each_other_too() -> None:
+    store = MemoryStore()
+    entries = {f"{letter}{'x' * (PAGE_BYTES // 3)}": 1 for letter in "abcdefg"}
+    store.commit(Commit(store.claim(0, "a:1", {}), [Step("t", None, 1)], [Insert("i", "k", entries)]))
+    pages: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = parse(cursor=cursor) if cursor else parse()
+        some, cursor = page.cut(store.read({0: [page.read("i:k")]})[0].values[0])
+        pages.append("".join(text[0] for text, _ in some))
+    assert pages == ["abc", "def", "g"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,9 @@ from msgspec import Meta
 from streamstate.state import Between
 
 MOST_TIME = 2**53
+PAGE_BYTES = 2**20
+"""A page ends with the entry with which its texts have so many bytes."""
+
 _CURSOR = r"^[0-9]{1,16}\.[0-9]{1,9}$"
 
 Time = Annotated[int, Meta(ge=0, le=MOST_TIME)]
@@ -30,12 +33,15 @@ class Page(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     def read(self, key: str) -> Between:
         """One entry more than is wanted of the timeline `key`, to see whether there is a next page."""
         time, skip = self._start()
-        return Between(key, max(time, self.from_), self.to, self.limit + 1, skip)
+        return Between(key, max(time, self.from_), self.to, self.limit + 1, skip, PAGE_BYTES)
 
     def cut(self, entries: Sequence[TimeEntry]) -> tuple[Sequence[TimeEntry], str | None]:
-        """The entries of this page, of those that `read` gave, and the next page's cursor (None: there is none)."""
+        """The entries of this page, of those that `read` gave, and the next page's cursor (None: there is none).
+
+        A page of many bytes ends early, and the one behind it may turn out to be empty.
+        """
         page = entries[: self.limit]
-        if len(entries) == len(page):
+        if len(entries) == len(page) and sum(len(text.encode()) for text, _ in page) < PAGE_BYTES:
             return page, None
         last = page[-1][1]
         time, skip = self._start()

@@ -121,7 +121,8 @@ class Since(msgspec.Struct, frozen=True, array_like=True, tag="since"):
 class Between(msgspec.Struct, frozen=True, array_like=True, tag="between"):
     """The entries of a timeline from the time `start` to before `end`: [(text, milliseconds)].
 
-    In order of time, ties by text in byte order; at most `n`, without the first `skip`.
+    In order of time, ties by text in byte order; at most `n`, without the first `skip`. The last one is the one with
+    which their texts reach `most_bytes`.
     """
 
     key: str
@@ -129,6 +130,7 @@ class Between(msgspec.Struct, frozen=True, array_like=True, tag="between"):
     end: int
     n: int
     skip: int = 0
+    most_bytes: int = 2**53
 
 
 Read = Value | Fields | Top | Newest | Since | Between

@@ -195,9 +195,11 @@ def _answer(keys: dict[str, Any], read: Read) -> Any:
         case Since(key, after, n):
             entries = keys.get(key, _Log()).entries
             return [(number, text) for number, text in entries.items() if number > after][:n]
-        case Between(key, start, end, n, skip):
+        case Between(key, start, end, n, skip, most_bytes):
             found = sorted(keys.get(key, {}).items(), key=_newest_first)
-            return [entry for entry in found if start <= entry[1] < end][skip : skip + n]
+            page = [entry for entry in found if start <= entry[1] < end][skip : skip + n]
+            before = itertools.accumulate((len(text.encode()) for text, _ in page), initial=0)
+            return [entry for entry, size in zip(page, before, strict=False) if size < most_bytes]
         case _:
             assert_never(read)
 

@@ -1,5 +1,7 @@
 -- KEYS[1]: the partition's hash tag. ARGV[1]: the reads. Returns {the partition's hash, answer, answer ...}.
 local tag, call = KEYS[1], redis.call
+-- So many entries are looked at before it is asked whether they are enough: each may have a megabyte.
+local PIECE = 16
 local read = {
   value = function(key) return call('GET', key) end,
   fields = function(key) return call('HGETALL', key) end,
@@ -8,9 +10,21 @@ local read = {
   since = function(key, after, n)
     return n < 1 and {} or call('XRANGE', key, string.format('(%.0f', after), '+', 'COUNT', n)
   end,
-  between = function(key, first, last, n, skip)
-    local from, to = string.format('%.0f', first), string.format('(%.0f', last)
-    return n < 1 and {} or call('ZRANGE', key, from, to, 'BYSCORE', 'LIMIT', skip, n, 'WITHSCORES')
+  -- By rank: it costs the same wherever it begins, and however many entries of one time are skipped.
+  between = function(key, first, last, n, skip, most_bytes)
+    if n < 1 then return {} end
+    local start = call('ZCOUNT', key, '-inf', string.format('(%.0f', first)) + skip
+    local found, bytes = {}, 0
+    for rank = start, start + n - 1, PIECE do
+      local some = call('ZRANGE', key, rank, math.min(rank + PIECE, start + n) - 1, 'WITHSCORES')
+      for i = 1, #some, 2 do
+        if bytes >= most_bytes or tonumber(some[i + 1]) >= last then return found end
+        found[#found + 1], found[#found + 2] = some[i], some[i + 1]
+        bytes = bytes + #some[i]
+      end
+      if #some < 2 * PIECE then return found end
+    end
+    return found
   end,
 }
 local answers = {call('HGETALL', tag)}

@@ -189,7 +189,9 @@ class Stream:
             writer = rows.writeStream.foreachBatch(lambda batch, _: self._advance(batch, job))
         else:
             # A Python task costs tens of milliseconds: one for each slot, not for each partition.
-            writer = rows.coalesce(settings.slots).mapInArrow(job, "nothing long").writeStream.format("noop")
+            tasks = rows.coalesce(settings.slots).mapInArrow(job, "nothing long")
+            # Nothing reads the checkpoint again, so no batch waits until it is written.
+            writer = tasks.writeStream.format("noop").option("asyncProgressTrackingEnabled", "true")
         return writer.queryName(self.name).option("checkpointLocation", checkpoint).start()
 
     def _rows(self, offsets: dict[str, dict[str, int]]) -> DataFrame:
@@ -200,8 +202,9 @@ class Stream:
             .option("kafka.bootstrap.servers", self._settings.kafka)
             .option("assign", json.dumps(assigned))
             .option("startingOffsets", json.dumps(offsets))
-            # Half a second less for a batch of few records.
-            .option("kafka.fetch.max.wait.ms", "10")
+            # The source asks for a partition's begin and end behind each fetch, on the connection on which the consumer
+            # prefetches already: Kafka holds them back until that fetch is answered, and there is nothing more to come.
+            .option("kafka.fetch.max.wait.ms", "0")
             .option("kafka.isolation.level", "read_committed")
         )
         if not self._app.merges:

@@ -11,6 +11,9 @@ from streamstate.spark.jars import jars
 _TUNING = {
     # Batches are planned alike and small; what would be re-planned or watched costs more than it brings.
     "spark.sql.adaptive.enabled": "false",
+    # The source makes its row converters anew for each partition of each batch: generating their code takes a quarter
+    # of the JVM's time at a steady load. Whole stages, which see many rows, are compiled all the same.
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.metricsEnabled": "false",

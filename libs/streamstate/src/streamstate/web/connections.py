@@ -1,6 +1,6 @@
-"""HTTP/1.1 GETs over connections that are kept: what an asynchronous gateway spends most of its time with.
+"""HTTP/1.1 GETs over kept connections: a gateway spends most of its time with them.
 
-A client library does the same for twice the CPU time (docs/bench.md), since it does much more.
+A client library (aiohttp) does the same for twice the CPU time, since it does much more.
 """
 
 import asyncio

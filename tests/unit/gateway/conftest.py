@@ -15,7 +15,7 @@ from services.gateway.router import Router
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from services.recommendations.api import build as build_recommendations
-from services.recommendations.live import Live
+from services.recommendations.live import Live, warm_up
 from services.recommendations.model import APP as RECOMMENDATIONS
 from services.recommendations.pool import Pool
 from services.recommendations.settings import PoolSettings
@@ -128,8 +128,14 @@ class Deployment:
         return Client(self.loop.wsgi(self.app(**settings)))
 
 
+@pytest.fixture(scope="session")
+def compiled() -> None:
+    """No request waits for the compiler."""
+    warm_up()
+
+
 @pytest.fixture
-def deployment(serve: Callable[[str, Asgi], Served], loop: Loop) -> Deployment:
+def deployment(serve: Callable[[str, Asgi], Served], loop: Loop, compiled: None) -> Deployment:  # noqa: ARG001
     """Metrics and recommendations twice and names once; `USER` has three plays, some of the things have names."""
     found = Deployment(serve, loop)
     found.start(METRICS, 2)

@@ -9,7 +9,7 @@ from services.events import LISTENING_EVENTS
 from services.recommendations.model import PLAYS
 from services.recommendations.packing import Plays, pack
 from streamstate.keys import LONG, partition_of
-from streamstate.state import Append, Commit, Step, Store
+from streamstate.state import Append, Commit, Origin, Step, Store
 
 Int64s = NDArray[np.int64]
 
@@ -20,7 +20,8 @@ class Writer:
     def __init__(self, store: Store, partitions: int, window: int) -> None:
         self._store = store
         self._window = window
-        self._claims = [store.claim(partition, "bench:1", {}) for partition in range(partitions)]
+        origins = {LISTENING_EVENTS: Origin("bench", partitions)}
+        self._claims = [store.claim(partition, "bench:1", {}, origins) for partition in range(partitions)]
         self._positions: list[int | None] = [None] * partitions
         self._time = 0
 

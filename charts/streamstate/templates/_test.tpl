@@ -32,9 +32,13 @@ spec:
       command: [python, -c]
       args:
         - |
-          import sys, urllib3
+          import sys, urllib.error, urllib.request
           url, wanted = sys.argv[1:]
-          found = urllib3.request("GET", url, timeout=10, retries=False).data.decode()
+          try:
+              answer = urllib.request.urlopen(url, timeout=10)
+          except urllib.error.HTTPError as refusal:
+              answer = refusal
+          found = answer.read().decode()
           sys.exit(None if wanted in found else f"{url} answered {found}, without {wanted}")
         - http://{{ include "streamstate.name" . }}.{{ .Release.Namespace }}.svc:{{ include "streamstate.apiPort" . }}{{ .Values.test.path }}
         - {{ .Values.test.contains | quote }}

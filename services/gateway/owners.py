@@ -122,7 +122,7 @@ class Owners:
 
     async def document(self, service: str, path: str) -> bytes:
         """What the first instance of `service` that answers has at `path`, empty when none does."""
-        for address in sorted(self.addresses.get(service, ()), key=lambda address: not self._client.well(address)):
+        for address in self._client.well_first(self.addresses.get(service, ())):
             try:
                 answer = await self._client.get(address, path, Deadline(time.monotonic() + LOOK_S))
                 if answer.status == 200:

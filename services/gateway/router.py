@@ -101,8 +101,7 @@ class Router:
     async def _stand_in(
         self, service: str, owner: str | None, path: str, query: Query, deadline: Deadline, marks: Marks
     ) -> Answer:
-        others = self._owners.others(service, owner)
-        for address in sorted(others, key=lambda other: not self._client.well(other)):
+        for address in self._client.well_first(self._owners.others(service, owner)):
             try:
                 return await self._client.get(address, path, deadline, query, marks)
             except Unreachable:

@@ -196,7 +196,7 @@ def caught_up(lab: Lab, *services: str) -> bool:
     time.sleep(1)
     try:
         return lab.behind(*services) == 0
-    except (KeyError, HTTPError):
+    except HTTPError:
         return False
 
 

@@ -21,7 +21,6 @@ from streamstate.web.problems import RETRY_AFTER_S, Problem
 from streamstate.web.request import Request, Response, headers_of
 from streamstate.web.telemetry import REQUEST_ID, Telemetry
 
-View = Callable[..., Awaitable[Response]]
 Hook = Callable[[], Awaitable[None]]
 
 READ = ("GET", "HEAD")

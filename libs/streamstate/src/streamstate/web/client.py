@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -101,6 +101,10 @@ class Instances:
     def well(self, address: str) -> bool:
         """Whether the instance answered lately, or was not asked yet."""
         return address not in self._ill
+
+    def well_first(self, addresses: Iterable[str]) -> list[str]:
+        """`addresses` in their order, but those that are ill last."""
+        return sorted(addresses, key=lambda address: not self.well(address))
 
     async def close(self) -> None:
         """End what runs in the background, and the connections."""

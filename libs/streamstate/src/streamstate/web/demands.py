@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-import structlog
 from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
@@ -16,8 +15,6 @@ from streamstate.settings import DemandSettings
 from streamstate.web.deadline import ENTRY_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline
 from streamstate.web.freshness import Freshness, Place, Positions
 from streamstate.web.problems import Problem, not_ready
-
-log = structlog.get_logger()
 
 PAUSE_S = 0.05
 MARGIN_S = 0.1

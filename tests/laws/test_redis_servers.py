@@ -52,7 +52,7 @@ def cluster(tmp_path: Path) -> Iterator[list[int]]:
 
 def say(port: int, command: str) -> str:
     """The answer of the node at `port`."""
-    argv = ["redis-cli", "-p", str(port), *command.split()]
+    argv = ["redis-cli", "-p", str(port), *command.split(" ")]
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -96,12 +96,39 @@ def test_a_partition_that_moved_to_another_node_is_found_there(cluster: list[int
     assert len({store.claim(p, "a:1", {}).server for p in PARTITIONS}) == 2
 
 
+def test_a_partition_half_of_which_has_moved_takes_no_part_of_a_commit(cluster: list[int]) -> None:
+    store = RedisStore(connect(f"redis+cluster://{LOCALHOST}:{cluster[0]}", 5.0), "app")
+    use(store)
+    slot = int(say(cluster[0], "CLUSTER KEYSLOT {app:0}"))
+    source = next(port for port in cluster if say(port, f"CLUSTER COUNTKEYSINSLOT {slot}") != "0")
+    target = next(port for port in cluster if port != source)
+    ids = {port: say(port, "CLUSTER MYID") for port in (source, target)}
+    say(target, f"CLUSTER SETSLOT {slot} IMPORTING {ids[source]}")
+    say(source, f"CLUSTER SETSLOT {slot} MIGRATING {ids[target]}")
+    say(source, f"MIGRATE {LOCALHOST} {target} {{app:0}}:k 0 5000")
+    claim = store.claim(0, "b:1", {})
+    commit = Commit(claim, [Step("topic", 3, 4)], [Merge("f", {"n": 1}), Put("k", "new")])
+    with pytest.raises(redis.RedisError):
+        store.commit(commit)
+    held = redis.Redis(port=source)
+    assert (held.hget("{app:0}:f", "n"), held.hget("{app:0}", "offset:topic")) == (b"0", b"3")
+
+    say(source, f"MIGRATE {LOCALHOST} {target}  0 5000 KEYS {{app:0}} {{app:0}}:f")
+    for port in (target, source):
+        say(port, f"CLUSTER SETSLOT {slot} NODE {ids[target]}")
+    claim = store.claim(0, "b:1", {"topic": 5})
+    assert claim.positions == {"topic": 3}
+    store.commit(Commit(claim, commit.steps, commit.operations))
+    assert store.read({0: [Value("k"), Fields("f")]})[0].values == [b"new", {"n": 1}]
+
+
 def test_tls_and_a_user_who_may_only_what_the_store_does(tmp_path: Path) -> None:
     port, authority = free_port(), Authority(tmp_path / "ca")
     certificate, key = authority.issue("redis", LOCALHOST)
     tls = ["--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-ca-cert-file", str(authority.path)]
     rights = (
-        "~{app:* +evalsha +script|load +info +hset +hget +hmget +hgetall +hincrby +hsetnx +set +get +time +client +ping"
+        "~{app:* +evalsha +script|load +info +hset +hget +hmget +hgetall +hincrby +hsetnx +set +get +exists "
+        "+time +client +ping"
     )
     user = ("--user", "app", "on", ">secret", *rights.split(), "--user", "default", "off")
     tls += ["--port", "0", "--tls-port", str(port), "--tls-auth-clients", "no"]

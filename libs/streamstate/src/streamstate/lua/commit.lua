@@ -3,6 +3,7 @@
 -- Returns {1} when all was applied, else {0, epoch, run id, topic, offset ('' for none)} as they are, and nothing was.
 local tag, call = KEYS[1], redis.call
 local epoch, server, steps = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
+local operations, counters = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
 local held = call('HGET', tag, 'epoch') or ''
 local run = string.match(call('INFO', 'server'), 'run_id:(%w+)')
 for _, step in ipairs(steps) do
@@ -13,6 +14,87 @@ for _, step in ipairs(steps) do
   end
 end
 
+-- What a script has written stays when it fails. So everything that Redis may refuse is tried before the first write: the
+-- rights to the commands, and a read of each key, which finds one of another type and one that is moving to another node.
+local rights = {
+  put = {{'SET', tag, ''}},
+  delete = {{'DEL', tag}},
+  merge = {{'HSET', tag, '', ''}},
+  rank = {{'ZADD', tag, 0, ''}},
+  push = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYRANK', tag, 0, 0}},
+  append = {{'XADD', tag, '*', '', ''}},
+  insert = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYSCORE', tag, 0, 0}},
+  forget = {{'ZREMRANGEBYSCORE', tag, 0, 0}, {'ZRANGE', tag, 0, 0}, {'ZADD', tag, 0, ''}, {'ZREM', tag, ''}},
+  commit = {{'HINCRBY', tag, '', 1}, {'HSET', tag, '', ''}},
+}
+local checked = {}
+local function require_rights(kind)
+  for _, command in ipairs(checked[kind] and {} or rights[kind]) do
+    if not redis.acl_check_cmd(unpack(command)) then
+      error(redis.error_reply('NOPERM the Redis user may not run ' .. command[1] .. ', nothing was written'))
+    end
+  end
+  checked[kind] = true
+end
+
+-- Lua passes only so many arguments at a time.
+local PIECE = 1000
+local function read_all(read, key, names)
+  if #names <= PIECE then return #names > 0 and call(read, key, unpack(names)) or {} end
+  local values = {}
+  for first = 1, #names, PIECE do
+    for i, value in ipairs(call(read, key, unpack(names, first, math.min(first + PIECE - 1, #names)))) do
+      values[first + i - 1] = value
+    end
+  end
+  return values
+end
+
+local function write_all(write, key, changes)
+  for first = 1, #changes, 2 * PIECE do
+    call(write, key, unpack(changes, first, math.min(first + 2 * PIECE - 1, #changes)))
+  end
+end
+
+local function append_names(names, map)
+  local count = #names
+  for name in pairs(map) do
+    count = count + 1
+    names[count] = name
+  end
+  return names
+end
+
+local function outdated(family, op)
+  return call('ZRANGEBYSCORE', family, '-inf', string.format('(%.0f', op[3]))
+end
+
+-- Returns the names that an operation changes, and their old values.
+local read = {
+  merge = function(key, op)
+    local names = append_names(append_names(append_names({}, op[3]), op[4]), op[5])
+    return {names, read_all('HMGET', key, names)}
+  end,
+  rank = function(key, op)
+    local names = append_names({}, op[3])
+    return {names, read_all('ZMSCORE', key, names)}
+  end,
+}
+
+local touch = {
+  put = function(key) call('EXISTS', key) end,
+  delete = function(key) call('EXISTS', key) end,
+  push = function(key) call('ZCARD', key) end,
+  append = function(key) call('XLEN', key) end,
+  insert = function(family, op)
+    call('ZCARD', family)
+    call('ZCARD', family .. ':' .. op[3])
+  end,
+  forget = function(family, op)
+    for _, name in ipairs(outdated(family, op)) do call('ZCARD', family .. ':' .. name) end
+  end,
+}
+
 local function merged(was, add, least, most)
   local now = was
   if add then now = (now or 0) + add end
@@ -21,46 +103,30 @@ local function merged(was, add, least, most)
   return now
 end
 
-local function names_of(...)
-  local names = {}
-  for _, map in ipairs({...}) do
-    for name in pairs(map) do names[#names + 1] = name end
-  end
-  return names
-end
-
--- One read and one write for many names, in pieces since Lua passes only so many arguments: `change` gives for a name and
--- its old value what to append to the write.
-local PIECE = 1000
-local function update(key, read, write, names, change)
-  for first = 1, #names, PIECE do
-    local last = math.min(first + PIECE - 1, #names)
-    local old, changes = call(read, key, unpack(names, first, last)), {}
-    for i = first, last do change(changes, names[i], old[i - first + 1]) end
-    if #changes > 0 then call(write, key, unpack(changes)) end
-  end
-end
-
-local apply = {
+local write = {
   put = function(key, op) call('SET', key, op[3]) end,
   delete = function(key) call('DEL', key) end,
-  merge = function(key, op)
-    update(key, 'HMGET', 'HSET', names_of(op[3], op[4], op[5]), function(changes, name, old)
-      local was = tonumber(old or nil)
+  merge = function(key, op, old)
+    local changes, names, values = {}, old[1], old[2]
+    for i, name in ipairs(names) do
+      local was = tonumber(values[i] or nil)
       local now = merged(was, op[3][name], op[4][name], op[5][name])
       if now ~= was then
         changes[#changes + 1] = name
         changes[#changes + 1] = string.format('%.0f', now)
       end
-    end)
+    end
+    write_all('HSET', key, changes)
   end,
   -- Scores are stored negated: Redis then orders ties by member, ascending. Two commands for a ranking cost less than a
   -- ZINCRBY for each member.
-  rank = function(key, op)
-    update(key, 'ZMSCORE', 'ZADD', names_of(op[3]), function(changes, name, old)
-      changes[#changes + 1] = (old or 0) - op[3][name]
-      changes[#changes + 1] = name
-    end)
+  rank = function(key, op, old)
+    local changes, by, names, values = {}, op[3], old[1], old[2]
+    for i, name in ipairs(names) do
+      changes[2 * i - 1] = (values[i] or 0) - by[name]
+      changes[2 * i] = name
+    end
+    write_all('ZADD', key, changes)
   end,
   push = function(key, op)
     for member, time in pairs(op[3]) do call('ZADD', key, time, member) end
@@ -83,7 +149,7 @@ local apply = {
   end,
   forget = function(family, op)
     local before = string.format('(%.0f', op[3])
-    for _, name in ipairs(call('ZRANGEBYSCORE', family, '-inf', before)) do
+    for _, name in ipairs(outdated(family, op)) do
       call('ZREMRANGEBYSCORE', family .. ':' .. name, '-inf', before)
       local first = call('ZRANGE', family .. ':' .. name, 0, 0, 'WITHSCORES')
       if first[1] then call('ZADD', family, first[2], name) else call('ZREM', family, name) end
@@ -91,10 +157,31 @@ local apply = {
   end,
 }
 
-for _, op in ipairs(cmsgpack.unpack(ARGV[4])) do
-  apply[op[1]](tag .. ':' .. op[2], op)
+local types = {put = 'string', merge = 'hash', append = 'stream', delete = 'none'}
+
+require_rights('commit')
+local found, seen = {}, {}
+for i, op in ipairs(operations) do
+  local kind, key = op[1], tag .. ':' .. op[2]
+  local before, after = seen[key], types[kind] or 'zset'
+  require_rights(kind)
+  if before and before ~= after and before ~= 'none' and after ~= 'none' then
+    error(redis.error_reply('WRONGTYPE one commit uses a key as ' .. before .. ' and as ' .. after .. ', nothing was written'))
+  end
+  if not before and read[kind] then
+    found[i] = read[kind](key, op)
+  elseif not before or kind == 'insert' or kind == 'forget' then
+    touch[kind](key, op)
+  end
+  seen[key] = after
 end
-for name, count in pairs(cmsgpack.unpack(ARGV[5])) do call('HINCRBY', tag, 'count:' .. name, count) end
+
+for i, op in ipairs(operations) do
+  local kind, key = op[1], tag .. ':' .. op[2]
+  -- Of a key that comes again, the values that this commit wrote are read.
+  write[kind](key, op, found[i] or read[kind] and read[kind](key, op))
+end
+for name, count in pairs(counters) do call('HINCRBY', tag, 'count:' .. name, count) end
 for _, step in ipairs(steps) do
   local next_offset, time = string.format('%.0f', step[3]), string.format('%.0f', step[4])
   call('HSET', tag, 'offset:' .. step[1], next_offset, 'time:' .. step[1], time)

@@ -1,0 +1,130 @@
+"""A commit that Redis refuses a part of: nothing of it is there, and a later attempt counts everything once."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from redis.exceptions import RedisError
+
+from devkit.process import LOCALHOST, free_port
+from devkit.redis import Redis
+from streamstate.redis_store import Client, RedisStore, connect
+from streamstate.state import Append, Claim, Commit, Delete, Forget, Insert, Merge, Operation, Push, Put, Rank, Step
+
+FIRST: list[Operation] = [Merge("sum", {"n": 1}), Rank("ranking", {"a": 1})]
+EACH: dict[str, Operation] = {
+    "put": Put("text", "x"),
+    "delete": Delete("text"),
+    "merge": Merge("fields", {"n": 1}, least={"l": 1}),
+    "rank": Rank("scores", {"a": 1}),
+    "push": Push("list", {"a": 1}, 5),
+    "append": Append("log", 7, "x", 5),
+    "insert": Insert("family", "k", {"x": 9}),
+    "forget": Forget("family", 5),
+}
+WRITES = {
+    "set": ("put",),
+    "del": ("delete",),
+    "hset": ("merge",),
+    "zadd": ("rank", "push", "insert"),
+    "zremrangebyrank": ("push",),
+    "xadd": ("append",),
+    "zremrangebyscore": ("forget",),
+    "hincrby": ("put",),
+}
+CASES = [(command, kind) for command, kinds in WRITES.items() for kind in kinds]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Redis]:
+    one = Redis(tmp_path, free_port())
+    one.start()
+    yield one
+    one.stop()
+
+
+def attempt(claim: Claim, *operations: Operation) -> Commit:
+    return Commit(claim, [Step("topic", None, 3)], [*FIRST, *operations], {"count": 1})
+
+
+def contents(client: Client) -> dict[bytes, object]:
+    return {key: client.dump(key) for key in client.scan_iter("*")}
+
+
+def assert_refused_then_applied(store: RedisStore, client: Client, commit: Commit, mend: Callable[[], object]) -> None:
+    before = contents(client)
+    for _ in range(2):
+        with pytest.raises(RedisError):
+            store.commit(commit)
+        assert contents(client) == before
+    mend()
+    store.commit(commit)
+    tag = f"{{app:{commit.claim.partition}}}"
+    assert client.hget(f"{tag}:sum", "n") == b"1"
+    assert client.zscore(f"{tag}:ranking", "a") == -1
+    assert (client.hget(tag, "offset:topic"), client.hget(tag, "count:count")) == (b"3", b"1")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EACH if kind not in ("put", "delete")])
+@pytest.mark.parametrize("type_of_another", ["text", "set"])
+def test_a_key_of_another_type(server: Redis, kind: str, type_of_another: str) -> None:
+    client = connect(server.url, 5.0)
+    store = RedisStore(client, "app")
+    claim = store.claim(0, "a:1", {})
+    operation = EACH[kind]
+    keys = [f"{{app:0}}:{operation.family if isinstance(operation, Insert | Forget) else operation.key}"]
+    keys += [f"{keys[0]}:{operation.key}"] if isinstance(operation, Insert) else []
+    for key in keys:
+        client.set(key, "text") if type_of_another == "text" else client.sadd(key, "member")
+        assert_refused_then_applied(store, client, attempt(claim, operation), partial(client.delete, key))
+        client.flushall()
+        claim = store.claim(0, "a:1", {})
+
+
+def test_an_outdated_timeline_of_another_type(server: Redis) -> None:
+    client = connect(server.url, 5.0)
+    store = RedisStore(client, "app")
+    claim = store.claim(0, "a:1", {})
+    client.zadd("{app:0}:family", {"k": 1})
+    client.set("{app:0}:family:k", "text")
+    commit = attempt(claim, EACH["forget"])
+    assert_refused_then_applied(store, client, commit, lambda: client.delete("{app:0}:family:k"))
+
+
+@pytest.mark.parametrize(("command", "kind"), CASES)
+def test_a_user_who_may_not_run_a_command(server: Redis, command: str, kind: str) -> None:
+    admin = connect(server.url, 5.0)
+    admin.acl_setuser(
+        "writer", enabled=True, passwords=["+secret"], keys=["*"], categories=["+@all"], commands=[f"-{command}"]
+    )
+    client = connect(f"redis://writer:secret@{LOCALHOST}:{server.port}/0", 5.0)
+    store = RedisStore(client, "app")
+    claim = RedisStore(admin, "app").claim(0, "a:1", {})
+    admin.zadd("{app:0}:family", {"k": 1})
+    admin.zadd("{app:0}:family:k", {"x": 1})
+    assert_refused_then_applied(
+        store,
+        admin,
+        attempt(claim, EACH[kind]),
+        partial(admin.acl_setuser, "writer", enabled=True, passwords=["+secret"], keys=["*"], categories=["+@all"]),
+    )
+
+
+def test_a_full_memory(server: Redis) -> None:
+    client = connect(server.url, 5.0)
+    store = RedisStore(client, "app")
+    claim = store.claim(0, "a:1", {})
+    client.config_set("maxmemory", 1)
+    assert_refused_then_applied(store, client, attempt(claim), lambda: client.config_set("maxmemory", 0))
+
+
+def test_a_commit_that_uses_one_key_as_two_types(server: Redis) -> None:
+    client = connect(server.url, 5.0)
+    store = RedisStore(client, "app")
+    claim = store.claim(0, "a:1", {})
+    with pytest.raises(RedisError, match="one commit uses a key as string and as zset"):
+        store.commit(attempt(claim, Put("key", "x"), Rank("key", {"a": 1})))
+    assert not client.exists("{app:0}:sum", "{app:0}:key")
+    store.commit(attempt(claim, Put("key", "x"), Delete("key"), Rank("key", {"a": 1})))
+    assert client.zscore("{app:0}:key", "a") == -1

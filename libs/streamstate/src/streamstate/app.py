@@ -220,6 +220,11 @@ class App:
         return any(len(fold.sources) > 1 for fold in self.folds)
 
     @property
+    def looks_up(self) -> bool:
+        """Whether folds look up the rows of topics that other folds keep."""
+        return bool(self.tables) and not self.merges
+
+    @property
     def dead_letters(self) -> str:
         """The topic that gets the records which the app cannot use."""
         return f"{self.name}-dlq"

@@ -188,8 +188,9 @@ class Stream:
         if self._app.merges:
             writer = rows.writeStream.foreachBatch(lambda batch, _: self._advance(batch, job))
         else:
-            # A Python task costs tens of milliseconds: one for each slot, not for each partition.
-            tasks = rows.coalesce(settings.slots).mapInArrow(job, "nothing long")
+            # A Python task costs tens of milliseconds: one for each slot, not for each partition; only one where what the
+            # other tasks have folded must be seen.
+            tasks = rows.coalesce(1 if self._app.looks_up else settings.slots).mapInArrow(job, "nothing long")
             # Nothing reads the checkpoint again, so no batch waits until it is written.
             writer = tasks.writeStream.format("noop").option("asyncProgressTrackingEnabled", "true")
         return writer.queryName(self.name).option("checkpointLocation", checkpoint).start()

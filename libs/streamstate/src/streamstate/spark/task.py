@@ -53,8 +53,15 @@ class Job:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Commit every row of `batches`. Raises `Fenced` when a partition is not this query's any more."""
         advance = _Advance(self)
+        # What looks tables up waits for all of their rows that the micro-batch holds.
+        waiting: list[dict[Place, list[RawRecord]]] = []
         for batch in batches:
-            advance(by_place(batch))
+            rows = by_place(batch)
+            if self.app.looks_up:
+                waiting.append({place: rows.pop(place) for place in list(rows) if place[0] not in self.app.tables})
+            advance(rows)
+        for rows in waiting:
+            advance(rows)
         return iter(())
 
 

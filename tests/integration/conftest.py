@@ -17,6 +17,8 @@ from tests.integration.driving import Driving
 EVENTS = 20_000
 SEED = 7
 USERS = 300
+# Small, so that every backlog takes several micro-batches.
+BATCH_RECORDS = 1_000
 INSTANCES = {"metrics": 2, "recommendations": 2, "clicks": 2, "topics": 3}
 
 
@@ -24,7 +26,9 @@ INSTANCES = {"metrics": 2, "recommendations": 2, "clicks": 2, "topics": 3}
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     home = tmp_path_factory.mktemp("lab")
     ports = (free_port(), free_port(), free_port())
-    lab = Lab(Plan(home, Path.cwd() / CACHE, *ports, INSTANCES), say=lambda _line: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STREAMSTATE_BATCH_RECORDS", str(BATCH_RECORDS))
+        lab = Lab(Plan(home, Path.cwd() / CACHE, *ports, INSTANCES), say=lambda _line: None)
     try:
         lab.start()
         yield lab

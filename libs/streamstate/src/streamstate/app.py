@@ -220,9 +220,9 @@ class App:
         return any(len(fold.sources) > 1 for fold in self.folds)
 
     @property
-    def looks_up(self) -> bool:
-        """Whether folds look up the rows of topics that other folds keep."""
-        return bool(self.tables) and not self.merges
+    def one_task(self) -> bool:
+        """Whether one task must have all rows of a micro-batch: folds look tables up, or merge topics."""
+        return bool(self.tables) or self.merges
 
     @property
     def dead_letters(self) -> str:

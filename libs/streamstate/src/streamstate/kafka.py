@@ -99,6 +99,10 @@ class Topics:
         """The end offsets of (topic, partition): of what is committed, for no more can be read."""
         return self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # it has no annotations
 
+    def at(self, places: Iterable[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], int]:
+        """The first offsets, of (topic, partition), at `timestamp` (milliseconds) or later; -1 where there is none."""
+        return self._offsets(places, OffsetSpec.for_timestamp(timestamp))
+
     def _offsets(self, places: Iterable[tuple[str, int]], of: OffsetSpec) -> dict[tuple[str, int], int]:
         wanted = {TopicPartition(*place): of for place in places}
         answers = self._admin.list_offsets(

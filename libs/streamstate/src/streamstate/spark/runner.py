@@ -6,12 +6,14 @@ import tempfile
 import threading
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import structlog
 from confluent_kafka import KafkaException
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from redis.exceptions import RedisError
 
 from streamstate.app import App
@@ -23,15 +25,19 @@ from streamstate.membership import Membership
 from streamstate.origins import require_same_topics
 from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import StreamSettings
-from streamstate.spark.order import in_order
+from streamstate.spark.rows import COLUMNS, Place
+from streamstate.spark.slices import next_slice
 from streamstate.spark.status import Status
-from streamstate.spark.task import COLUMNS, Job
+from streamstate.spark.task import Job
 from streamstate.state import Claim, Origin, Snapshot
 from streamstate.totals import Publisher
 
 log = structlog.get_logger()
 
 PAUSE_S = 1.0
+
+Offsets = dict[Place, int]
+Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
 
 @dataclass(frozen=True)
@@ -122,7 +128,11 @@ class Stream:
         checkpoint = self._checkpoint()
         # Whoever holds the first partition publishes for all.
         publisher = self._publisher() if self._app.totals and 0 in held else None
-        query = self._start(claims, topics, counts, checkpoint)
+        offsets = _stored(claims, topics, counts)
+        job = self._job(claims, counts)
+        if self._app.merges and not self._catch_up(offsets, job):
+            return
+        query = self._start(offsets, job, checkpoint)
         self.status.started()
         self._log.info("folding", partitions=sorted(held), topics=topics)
         try:
@@ -135,7 +145,9 @@ class Stream:
                     self._log.warning("the state was emptied, or claimed by another; it is claimed again")
                     return
                 self._pass_gaps(query, claims)
-                self._show(query, snapshots)
+                if progress := query.lastProgress:
+                    self.status.finished(progress.batchId)
+                self._show(snapshots)
                 if publisher:
                     publisher.publish(max(counts.values()))
                 if (building and not self._incomplete_tables(counts)) or self._origins() != origins:
@@ -171,54 +183,68 @@ class Stream:
                 )
         return claims
 
-    def _start(
-        self, claims: dict[int, Claim], topics: Iterable[str], counts: dict[str, int], checkpoint: str
-    ) -> StreamingQuery:
-        offsets: dict[str, dict[str, int]] = {}
-        for partition, claim in claims.items():
-            for topic in topics:
-                if partition < counts[topic]:
-                    offsets.setdefault(topic, {})[str(partition)] = claim.positions.get(topic, _EARLIEST)
+    def _job(self, claims: dict[int, Claim], counts: dict[str, int]) -> Job:
         settings = self._settings
+        return Job(
+            self._app,
+            claims,
+            counts,
+            settings.commit_records,
+            settings.kafka,
+            settings.redis,
+            settings.redis_timeout_s,
+            settings.security,
+        )
+
+    def _catch_up(self, offsets: Offsets, job: Job) -> bool:
+        """Fold a backlog slice by slice, so that no micro-batch is larger than memory; False when it was interrupted.
+
+        `offsets` is brought to where the query goes on.
+        """
+        while ends := next_slice(self._topics, offsets, self._settings.batch_records):
+            if self._stopping.is_set() or self._partitions.changed.is_set():
+                return False
+            self._membership.require()
+            reader = self._options(self._spark.read.format("kafka"), offsets)
+            rows = reader.option("endingOffsets", _json(ends)).load()
+            self._tasks(rows, job).write.format("noop").mode("overwrite").save()
+            offsets |= ends
+            self._log.info("a part of the backlog is folded")
+            self._show(self._store.read({partition: [] for partition in job.claims}))
+        return True
+
+    def _start(self, offsets: Offsets, job: Job, checkpoint: str) -> StreamingQuery:
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
-        security = settings.security
-        job = Job(self._app, claims, counts, settings.kafka, settings.redis, settings.redis_timeout_s, security)
-        rows = self._rows(offsets).selectExpr(*COLUMNS)
-        # The commits are made in the tasks and fenced, so nothing is left to be written: the sink is empty.
-        if self._app.merges:
-            writer = rows.writeStream.foreachBatch(lambda batch, _: self._advance(batch, job))
-        else:
-            # A Python task costs tens of milliseconds: one for each slot, not for each partition; only one where what the
-            # other tasks have folded must be seen.
-            tasks = rows.coalesce(1 if self._app.looks_up else settings.slots).mapInArrow(job, "nothing long")
-            # Nothing reads the checkpoint again, so no batch waits until it is written.
-            writer = tasks.writeStream.format("noop").option("asyncProgressTrackingEnabled", "true")
+        reader = self._options(self._spark.readStream.format("kafka"), offsets)
+        if not self._app.merges:
+            reader = reader.option("maxOffsetsPerTrigger", self._settings.batch_records)
+        # The commits are made in the tasks and fenced, so nothing is left to be written: the sink is empty. Nothing
+        # reads the checkpoint again, so no batch waits until it is written.
+        writer = (
+            self._tasks(reader.load(), job).writeStream.format("noop").option("asyncProgressTrackingEnabled", "true")
+        )
         return writer.queryName(self.name).option("checkpointLocation", checkpoint).start()
 
-    def _rows(self, offsets: dict[str, dict[str, int]]) -> DataFrame:
-        assigned = {topic: [int(partition) for partition in parts] for topic, parts in offsets.items()}
-        reader = (
-            self._spark.readStream.format("kafka")
-            .options(**self._settings.security.source())
+    def _tasks(self, rows: DataFrame, job: Job) -> DataFrame:
+        # A Python task costs tens of milliseconds: one for each slot, not for each partition.
+        tasks = 1 if self._app.one_task else self._settings.slots
+        return rows.selectExpr(*COLUMNS).coalesce(tasks).mapInArrow(job, "nothing long")
+
+    def _options(self, reader: Reader, offsets: Offsets) -> Reader:
+        """What the Kafka source is told, as a stream or as one slice."""
+        assigned: dict[str, list[int]] = {}
+        for topic, partition in offsets:
+            assigned.setdefault(topic, []).append(partition)
+        return (
+            reader.options(**self._settings.security.source())
             .option("kafka.bootstrap.servers", self._settings.kafka)
             .option("assign", json.dumps(assigned))
-            .option("startingOffsets", json.dumps(offsets))
+            .option("startingOffsets", _json(offsets))
             # The source asks for a partition's begin and end behind each fetch, on the connection on which the consumer
             # prefetches already: Kafka holds them back until that fetch is answered, and there is nothing more to come.
             .option("kafka.fetch.max.wait.ms", "0")
             .option("kafka.isolation.level", "read_committed")
         )
-        if not self._app.merges:
-            reader = reader.option("maxOffsetsPerTrigger", self._settings.batch_records)
-        return reader.load()
-
-    def _advance(self, batch: DataFrame, job: Job) -> None:
-        """One micro-batch of an app that merges topics: it holds all that there is, so that all of it is in order."""
-        snapshots = self._store.read({partition: [] for partition in job.claims})
-        topics = self._app.topics
-        times = {(topic, p): one.at(topic)[1] for p, one in snapshots.items() for topic in topics}
-        rows = in_order(batch, topics, times, self._settings.slots)
-        rows.mapInArrow(job, "nothing long").write.format("noop").mode("overwrite").save()
 
     def _publisher(self) -> Publisher:
         return Publisher(self._app, self._store, self._topics, self._settings.kafka, self._settings.security)
@@ -243,7 +269,7 @@ class Stream:
         if found := [commit for commit in commits if commit]:
             self._store.commit(*found)
 
-    def _show(self, query: StreamingQuery, snapshots: Mapping[int, Snapshot]) -> None:
+    def _show(self, snapshots: Mapping[int, Snapshot]) -> None:
         """Tell the group and the endpoint how far the state is."""
         positions = {
             (topic, partition): offset
@@ -251,14 +277,30 @@ class Stream:
             for topic, offset in snapshot.positions.items()
         }
         self._membership.commit(positions)
-        if progress := query.lastProgress:
-            self.status.finished(progress.batchId)
         self.status.moved(positions)
         self.status.folding = True
         self.status.turn()
 
 
 _EARLIEST = -2
+
+
+def _stored(claims: Mapping[int, Claim], topics: Iterable[str], counts: Mapping[str, int]) -> Offsets:
+    """Where the state stands, by topic and partition."""
+    return {
+        (topic, partition): claim.positions.get(topic, _EARLIEST)
+        for topic in topics
+        for partition, claim in claims.items()
+        if partition < counts[topic]
+    }
+
+
+def _json(offsets: Offsets) -> str:
+    """As Spark's Kafka source takes offsets."""
+    by_topic: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in offsets.items():
+        by_topic.setdefault(topic, {})[str(partition)] = offset
+    return json.dumps(by_topic)
 
 
 def _of(offsets: Mapping[tuple[str, int], int], partition: int) -> dict[str, int]:

@@ -16,13 +16,15 @@ _TUNING = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Each micro-batch has a description made for the listeners of which there are none.
+    "spark.sql.ui.explainMode": "simple",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "5",
     # Several services in one session share the slots evenly, so that one's backlog does not hold up the others.
     "spark.scheduler.mode": "FAIR",
     "spark.locality.wait": "0",
     # How often an idle query looks for records. Each look costs Spark and Kafka together 2 ms of CPU.
-    "spark.sql.streaming.pollingDelay": "50ms",
+    "spark.sql.streaming.pollingDelay": "250ms",
     # A plain rename on tmpfs instead of the checked one: 150 ms a batch become 35.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"

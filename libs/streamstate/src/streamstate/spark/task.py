@@ -2,11 +2,10 @@
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from confluent_kafka import Producer
 
@@ -15,14 +14,9 @@ from streamstate.kafka import Outgoing, dead_letters, derived, original_headers,
 from streamstate.processing import RawRecord, Sifted, apply, merge, sift
 from streamstate.redis_store import RedisStore, connect
 from streamstate.security import OPEN, Security
+from streamstate.spark.rows import Place, by_place, in_order, whole
 from streamstate.state import Claim, Commit, Read
 from streamstate.tables import look_up
-
-Place = tuple[str, int]
-"""Topic and partition."""
-
-COLUMNS = ("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp", "key", "value")
-"""What the query selects, and the columns of the batches here."""
 
 
 @functools.lru_cache
@@ -39,12 +33,13 @@ def _producer(bootstrap: str, security: Security) -> Producer:
 class Job:
     """One query's work, sent to the workers: the app, what it may write (claims), and where the servers are.
 
-    `counts` are the partition counts by topic.
+    `counts` are the partition counts by topic, `commit_records` the most records of one commit.
     """
 
     app: App
     claims: dict[int, Claim]
     counts: dict[str, int]
+    commit_records: int
     kafka: str
     redis: str
     redis_timeout_s: float
@@ -53,16 +48,20 @@ class Job:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Commit every row of `batches`. Raises `Fenced` when a partition is not this query's any more."""
         advance = _Advance(self)
-        # What looks tables up waits for all of their rows that the micro-batch holds.
-        waiting: list[dict[Place, list[RawRecord]]] = []
-        for batch in batches:
-            rows = by_place(batch)
-            if self.app.looks_up:
-                waiting.append({place: rows.pop(place) for place in list(rows) if place[0] not in self.app.tables})
-            advance(rows)
-        for rows in waiting:
-            advance(rows)
+        for batch in self._ordered(batches, advance.times) if self.app.one_task else batches:
+            advance(by_place(batch))
         return iter(())
+
+    def _ordered(
+        self, batches: Iterable[pa.RecordBatch], times: Callable[[Iterable[int]], Mapping[Place, int]]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of the whole micro-batch: first the tables, then by stream time."""
+        for batch in whole(batches):
+            rows = in_order(
+                batch, self.app.topics, self.app.tables, times({int(p) for p in batch["partition"].to_numpy()})
+            )
+            for start in range(0, len(rows), self.commit_records):
+                yield rows.slice(start, self.commit_records)
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class _Advance:
         self._reached: dict[Place, tuple[int | None, int]] = {}
 
     def __call__(self, rows: Mapping[Place, list[RawRecord]]) -> None:
-        self._learn(rows)
+        self._learn({partition for _, partition in rows})
         parts = [part for fold in self._job.app.folds for part in self._parts(fold, rows)]
         lookups = look_up(self._job.app, self._store, self._job.counts, _wanted(parts))
         values = self._values(parts)
@@ -104,6 +103,11 @@ class _Advance:
             send_all(_producer(self._job.kafka, self._job.security), outgoing)
         self._store.commit(*commits)
         self._reached |= {(s.topic, one.claim.partition): (s.next, s.time) for one in commits for s in one.steps}
+
+    def times(self, partitions: Iterable[int]) -> Mapping[Place, int]:
+        """The stream times (milliseconds) of all topics in `partitions`."""
+        self._learn(set(partitions))
+        return {place: time for place, (_, time) in self._reached.items()}
 
     def _found(self, part: _Part, lookups: Rows, values: Mapping[int, Mapping[Read, Any]]) -> Found:
         times = [self._reached[topic, part.partition][1] for topic in part.fold.topics]
@@ -136,9 +140,9 @@ class _Advance:
                 headers = original_headers(self._job.kafka, place, offsets, self._job.security)
                 yield from dead_letters(self._job.app, some.dead, place, headers)
 
-    def _learn(self, places: Iterable[Place]) -> None:
+    def _learn(self, partitions: set[int]) -> None:
         """Where the state stands, for partitions that this task sees for the first time."""
-        new = {partition for _, partition in places} - {partition for _, partition in self._reached}
+        new = partitions - {partition for _, partition in self._reached}
         if new:
             snapshots = self._store.read({partition: [] for partition in new})
             self._reached |= {(topic, p): snapshots[p].at(topic) for p in new for topic in self._job.app.topics}
@@ -150,21 +154,3 @@ def _wanted(parts: Iterable[_Part]) -> Wanted:
         for table, keys in part.fold.lookups(part.records).items():
             wanted[table].update(keys)
     return wanted
-
-
-def by_place(batch: pa.RecordBatch) -> dict[Place, list[RawRecord]]:
-    """The rows by topic and partition, each in the order in which they come."""
-    topics = batch["topic"].dictionary_encode()
-    partitions = batch["partition"].to_numpy()
-    codes = topics.indices.to_numpy().astype(np.int64) << 32 | partitions
-    if (np.diff(codes) < 0).any():
-        # Topics that are merged come mixed. The sort is stable, so the order within each stays.
-        return by_place(batch.take(np.argsort(codes, kind="stable")))
-    cuts = np.flatnonzero(np.diff(codes)) + 1
-    columns = [batch[name].to_numpy(zero_copy_only=False) for name in ("offset", "timestamp", "key", "value")]
-    rows: dict[Place, list[RawRecord]] = {}
-    for start, end in zip([0, *cuts], [*cuts, len(codes)], strict=True):
-        if start < end:
-            place = topics.dictionary[int(codes[start] >> 32)].as_py(), int(partitions[start])
-            rows[place] = list(zip(*(column[start:end].tolist() for column in columns), strict=True))
-    return rows

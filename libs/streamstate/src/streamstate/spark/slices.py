@@ -1,0 +1,44 @@
+"""How far merged topics are read at a time.
+
+Their records are folded by stream time, over all topics of a partition. So a slice ends in all of them at the same
+moment: what is before the first record with a timestamp has an earlier stream time, and what is after it has not.
+"""
+
+from collections.abc import Callable, Mapping
+
+from streamstate.kafka import Topics
+from streamstate.spark.rows import Place
+
+
+def next_slice(topics: Topics, starts: Mapping[Place, int], most: int) -> dict[Place, int]:
+    """Where the next slice of about `most` records ends; empty when no more than that are left.
+
+    `starts` are the next offsets, negative ones mean the first that there still are.
+    """
+    begins, ends = topics.begins(starts), topics.ends(starts)
+    starts = {place: max(start, begins[place]) for place, start in starts.items()}
+    if _size(starts, ends) <= most:
+        return {}
+
+    def until(timestamp: int) -> dict[Place, int]:
+        found = topics.at(starts, timestamp)
+        return {p: max(starts[p], ends[p] if at < 0 else min(at, ends[p])) for p, at in found.items()}
+
+    return until(latest(lambda timestamp: _size(starts, until(timestamp)), most))
+
+
+def latest(size: Callable[[int], int], most: int) -> int:
+    """The latest timestamp (milliseconds) with a `size` of at most `most`; a later one where that is nothing at all."""
+    below, above = 0, _END
+    while above - below > 1:
+        middle = (below + above) // 2
+        below, above = (middle, above) if size(middle) <= most else (below, middle)
+    return below if size(below) else above
+
+
+_END = 1 << 43
+"""A timestamp (milliseconds) of the year 2248."""
+
+
+def _size(starts: Mapping[Place, int], ends: Mapping[Place, int]) -> int:
+    return sum(ends[place] - start for place, start in starts.items())

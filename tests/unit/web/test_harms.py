@@ -20,19 +20,31 @@ DEMANDS = 256
 NEVER = "X-Min-Position: numbers:3=99"
 
 
-@pytest.fixture(scope="module")
-def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
-    address, home = f"{LOCALHOST}:{free_port()}", tmp_path_factory.mktemp("harms")
-    settings = {"ADVERTISE": address, "PROBE_PORT": str(free_port())}
-    environment = {PREFIX + name: text for name, text in settings.items()}
+@contextmanager
+def running(home: Path, **settings: str) -> Iterator[Child]:
+    """A server that answers at the address that is its name."""
+    address = f"{LOCALHOST}:{free_port()}"
+    environment = {PREFIX + name: text for name, text in {"ADVERTISE": address, **settings}.items()}
     child = Lab.gunicorn("tests.unit.web.instance:create()", address, address, home, environment)
-    child.probes = f"{LOCALHOST}:{settings['PROBE_PORT']}"  # type: ignore[attr-defined]  # goes along with it
     child.start()
-    child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)
-    worker = psutil.Process(child.pid).children()
-    yield child
-    assert psutil.Process(child.pid).children() == worker, "the worker was replaced"
-    child.stop()
+    try:
+        child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)
+        yield child
+    finally:
+        child.stop()
+
+
+@pytest.fixture(scope="module")
+def probes() -> str:
+    return f"{LOCALHOST}:{free_port()}"
+
+
+@pytest.fixture(scope="module")
+def child(tmp_path_factory: pytest.TempPathFactory, probes: str) -> Iterator[Child]:
+    with running(tmp_path_factory.mktemp("harms"), PROBE_PORT=probes.rpartition(":")[2]) as child:
+        worker = psutil.Process(child.pid).children()
+        yield child
+        assert psutil.Process(child.pid).children() == worker, "the worker was replaced"
 
 
 @contextmanager
@@ -91,7 +103,7 @@ def test_readers_that_do_not_read_are_ended(child: Child) -> None:
         until(lambda: not mine & {tuple(one.raddr) for one in worker.net_connections() if one.raddr}, seconds=30)
 
 
-def test_demands_that_cannot_be_met_wait_and_are_bounded(child: Child) -> None:
+def test_demands_that_cannot_be_met_wait_and_are_bounded(child: Child, probes: str) -> None:
     with others_are_answered(child.name), ExitStack() as stack:
         clients = [stack.enter_context(connect(child.name)) for _ in range(300)]
         for client in clients:
@@ -99,7 +111,7 @@ def test_demands_that_cannot_be_met_wait_and_are_bounded(child: Child) -> None:
         time.sleep(0.5)
         answered = [client for client in clients if _answered(client)]
         assert len(answered) == 300 - DEMANDS
-        assert answers(f"http://{child.probes}/readyz")  # type: ignore[attr-defined]
+        assert answers(f"http://{probes}/readyz")
         for client in clients:
             client.setblocking(True)
             assert client.recv(65_536).startswith(b"HTTP/1.1 503 ")
@@ -114,44 +126,30 @@ def _answered(client: socket.socket) -> bool:
 
 
 def test_of_too_many_connections_the_one_that_waits_for_longest_goes(tmp_path: Path) -> None:
-    address = f"{LOCALHOST}:{free_port()}"
-    environment = {f"{PREFIX}ADVERTISE": address, f"{PREFIX}CONNECTIONS": "32"}
-    child = Lab.gunicorn("tests.unit.web.instance:create()", address, address, tmp_path, environment)
-    child.start()
-    try:
-        child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)
-        with ExitStack() as stack:
-            first = stack.enter_context(connect(address))
-            first.sendall(request(KNOWN))
-            assert first.recv(65_536).startswith(b"HTTP/1.1 200 ")
-            for _ in range(64):
-                stack.enter_context(connect(address))
-            assert answer(address, request(KNOWN))[0].status == 200
-            assert first.recv(1) == b""
-    finally:
-        child.stop()
+    with running(tmp_path, CONNECTIONS="32") as child, ExitStack() as stack:
+        first = stack.enter_context(connect(child.name))
+        first.sendall(request(KNOWN))
+        assert first.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        for _ in range(64):
+            stack.enter_context(connect(child.name))
+        assert answer(child.name, request(KNOWN))[0].status == 200
+        assert first.recv(1) == b""
 
 
-def test_status_is_told_on_a_port_of_its_own(child: Child) -> None:
+@pytest.mark.usefixtures("child")
+def test_status_is_told_on_a_port_of_its_own(probes: str) -> None:
     for path in ("/livez", "/readyz", "/metrics"):
-        assert answers(f"http://{child.probes}{path}")  # type: ignore[attr-defined]
+        assert answers(f"http://{probes}{path}")
 
 
 def test_counts_of_all_workers_are_added_up(tmp_path: Path) -> None:
-    address = f"{LOCALHOST}:{free_port()}"
-    environment = {f"{PREFIX}ADVERTISE": address, f"{PREFIX}WORKERS": "2"}
-    child = Lab.gunicorn("tests.unit.web.instance:create()", address, address, tmp_path, environment)
-    child.start()
-    try:
-        child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)
+    with running(tmp_path, WORKERS="2") as child:
         for _ in range(40):
-            answer(address, request(KNOWN))
-        texts = [answer_text(address) for _ in range(6)]
+            answer(child.name, request(KNOWN))
+        texts = [answer_text(child.name) for _ in range(6)]
         counts = [int(float(text.split(COUNTED)[1].split()[0])) for text in texts]
         assert all(count >= 41 for count in counts)
         assert len(psutil.Process(child.pid).children()) == 2
-    finally:
-        child.stop()
 
 
 COUNTED = 'streamstate_requests_total{route="/v1/numbers/<key>",service="tally",status="200"} '

@@ -8,9 +8,6 @@ from streamstate.state import AsyncReads, Read, Snapshot
 from streamstate.web.freshness import Freshness, Positions
 from streamstate.web.problems import not_ready
 
-_FIRST = 8
-"""So many partitions are looked at for the counts of all: each claim keeps them."""
-
 
 class State:
     """The state of one app. For one event loop."""
@@ -22,10 +19,9 @@ class State:
         self._counts: Mapping[str, int] = {}
 
     async def counts(self) -> Mapping[str, int]:
-        """The partition counts by topic, kept by the first claim; raises a 503 `Problem` before it."""
+        """The partition counts by topic, which each claim keeps; raises a 503 `Problem` before that of partition 0."""
         if not self._counts:
-            snapshots = await self._reads.read({partition: [] for partition in range(_FIRST)})
-            origins = {topic: of for snapshot in snapshots.values() for topic, of in snapshot.origins.items()}
+            origins = (await self._reads.read({0: []}))[0].origins
             if missing := [topic for topic in self._app.topics if topic not in origins]:
                 raise not_ready(f"no instance owns partitions of {', '.join(missing)} yet")
             self._counts = {topic: origins[topic].partitions for topic in self._app.topics}

@@ -48,4 +48,4 @@ RUN set -e; own=services/$SERVICE/requirements.txt; \
     fi
 ENV SERVICE=$SERVICE
 USER 10001:10001
-CMD ["sh", "-c", "exec python -m gunicorn --config python:streamstate.web.gunicorn_conf services.$SERVICE.api:create\\(\\)"]
+CMD ["sh", "-c", "exec python -m gunicorn --config python:streamstate.web.server.gunicorn_conf services.$SERVICE.api:create\\(\\)"]

@@ -11,7 +11,7 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.core.result import Ok
 from schemathesis.schemas import APIOperation, BaseSchema
 
-from streamstate.web.openapi import MANY
+from streamstate.web.server.openapi import MANY
 from tests.serving import Wsgi
 
 EXAMPLES = 10

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from streamstate.keys import LONG, partition_of
-from streamstate.processing import RawRecord
+from streamstate.processing.decode import RawRecord
 from streamstate.testing import Driver
 
 Play = tuple[int, int, int, int, int]

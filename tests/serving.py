@@ -14,11 +14,11 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.test import Client
 
 from streamstate.errors import Misconfigured
-from streamstate.kafka import Topics
-from streamstate.state import Origin
-from streamstate.web.asgi import Asgi
-from streamstate.web.client import Instances
-from streamstate.web.deadline import Deadline
+from streamstate.kafka.admin import Topics
+from streamstate.state.store import Origin
+from streamstate.web.client.instances import Instances
+from streamstate.web.http.deadline import Deadline
+from streamstate.web.server.asgi import Asgi
 
 T = TypeVar("T")
 

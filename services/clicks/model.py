@@ -8,10 +8,11 @@ import msgspec
 
 from streamstate.app import App, Found, Source, Totals, View
 from streamstate.errors import BadRecord
-from streamstate.joins import Joined, left_join
 from streamstate.keys import TEXT
-from streamstate.state import Fields, Merge, Operation, Read
-from streamstate.tables import changelog
+from streamstate.operators.table_join import Joined, left_join
+from streamstate.operators.tables import changelog
+from streamstate.state.operations import Merge, Operation
+from streamstate.state.reads import Fields, Read
 
 USER_CLICKS, USER_REGIONS, CLICKS_PER_REGION = "user-clicks", "user-regions", "clicks-per-region"
 UNKNOWN = "UNKNOWN"

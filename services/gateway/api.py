@@ -18,13 +18,13 @@ from services.gateway.users import Users
 from services.recommendations.answers import Parameters, path, view
 from streamstate.keys import LONG
 from streamstate.settings import GatewaySettings, load
-from streamstate.web import openapi
-from streamstate.web.answers import asked_for_many
-from streamstate.web.asgi import Asgi
-from streamstate.web.client import Instances, relay
-from streamstate.web.problems import not_ready
-from streamstate.web.request import JSON, Request, Response, json
-from streamstate.web.status import application
+from streamstate.web.client.instances import Instances, relay
+from streamstate.web.http.problems import not_ready
+from streamstate.web.http.request import JSON, Request, Response, json
+from streamstate.web.server import openapi
+from streamstate.web.server.asgi import Asgi
+from streamstate.web.server.status import application
+from streamstate.web.views import asked_for_many
 
 NAME = "gateway"
 ROUTE = "/v1/route/<service>/<key>"
@@ -60,7 +60,7 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]]) -> 
             raise not_ready(f"no instance answers of: {', '.join(missing)}")
 
     flask, telemetry = application(NAME, NAME, ready=ready, readiness="The instances of every service are known")
-    _add_users(flask, Users(owners, router, Names(router, settings.names_ttl_s, settings.names_cached)))
+    _add_users(flask, Users(owners, router, Names(router, settings.names_cached)))
     _add_views(flask, owners, router)
     _add_many(flask, owners, router)
     _add_route(flask, owners)

@@ -4,9 +4,9 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 
-from streamstate.web.client import Answer, Instances, Unreachable
-from streamstate.web.deadline import Deadline
-from streamstate.web.problems import Problem
+from streamstate.web.client.instances import Answer, Instances, Unreachable
+from streamstate.web.http.deadline import Deadline
+from streamstate.web.http.problems import Problem
 
 ANOTHER_MAY = (503, 504)
 """Answers after which another instance is asked."""

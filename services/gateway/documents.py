@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from apiflask import APIFlask
 
-from streamstate.web import openapi
+from streamstate.web.server import openapi
 
 SPEC = "/openapi.json"
 

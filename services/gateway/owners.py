@@ -11,10 +11,11 @@ from functools import cached_property
 import msgspec
 import structlog
 
-from streamstate.web.client import Instances, Unreachable
-from streamstate.web.deadline import Deadline
-from streamstate.web.problems import Problem, bad_query, not_ready
-from streamstate.web.processors import PATH, Processors, ViewEntry
+from streamstate.keys import CODECS, partition_of
+from streamstate.web.client.instances import Instances, Unreachable
+from streamstate.web.http.deadline import Deadline
+from streamstate.web.http.problems import Problem, bad_query, not_ready
+from streamstate.web.partition_map import PATH, Processors, ViewEntry
 
 LOOK_S = 1.0
 """Seconds in which an instance tells its map."""
@@ -42,6 +43,17 @@ class ServiceMap:
     def views(self) -> Mapping[str, ViewEntry]:
         """The views by name."""
         return {view.name: view for view in self.processors.views}
+
+    @cached_property
+    def positions(self) -> Mapping[tuple[str, int], int]:
+        """The next offsets by topic and partition."""
+        held = self.processors.partitions
+        return {(topic, one.partition): position for one in held for topic, position in one.positions.items()}
+
+    def partition(self, view: ViewEntry, text: str) -> int:
+        """Where the key that `text` names lies. Raises `BadKey` for text that is no key of `view`."""
+        codec = CODECS[view.key]
+        return partition_of(codec.encode(codec.parse(text)), self.processors.topics[view.topic])
 
 
 def _pattern(path: str) -> re.Pattern[str]:

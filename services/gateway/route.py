@@ -6,8 +6,8 @@ from confluent_kafka import murmur2
 from services.gateway.owners import Owners
 from streamstate.errors import BadKey
 from streamstate.keys import CODECS, partition_of
-from streamstate.web.problems import Problem
-from streamstate.web.processors import Partition, ViewEntry
+from streamstate.web.http.problems import Problem
+from streamstate.web.partition_map import Partition, ViewEntry
 
 _MOST = 2**31 - 1
 

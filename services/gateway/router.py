@@ -8,12 +8,12 @@ from urllib.parse import quote
 
 from services.gateway.balance import SHARE, Balance
 from services.gateway.owners import Owners, ServiceMap
-from streamstate.keys import CODECS, partition_of
-from streamstate.web.client import ANYONE, OWNER, STANDBY, Answer, Instances, Marks, Unreachable
-from streamstate.web.deadline import Deadline
-from streamstate.web.openapi import MANY
-from streamstate.web.problems import MOST_KEYS, Problem, not_ready
-from streamstate.web.processors import ViewEntry
+from streamstate.keys import CODECS
+from streamstate.web.client.instances import ANYONE, OWNER, STANDBY, Answer, Instances, Marks, Unreachable
+from streamstate.web.http.deadline import Deadline
+from streamstate.web.http.problems import MOST_KEYS, Problem, not_ready
+from streamstate.web.partition_map import ViewEntry
+from streamstate.web.server.openapi import MANY
 
 ATTEMPTS = 2
 Query = Sequence[tuple[str, str]]
@@ -31,6 +31,10 @@ class Router:
         self._client = client
         self._balance = Balance(client)
 
+    async def map_of(self, service: str) -> ServiceMap:
+        """What is known of `service`; raises a 503 `Problem` when none of its instances ever answered."""
+        return await self._owners.service(service)
+
     async def one(self, service: str, view: ViewEntry, text: str, query: Query, deadline: Deadline) -> Answer:
         """The answer of `view` for the key that `text` names (any text when the view is not about a key).
 
@@ -42,7 +46,7 @@ class Router:
                 CODECS[view.key].parse(text)
             return await self.anyone(service, path, query, deadline)
         known = await self._owners.service(service)
-        return await self._ask(service, known.owners.get(_partition(known, view, text)), path, query, deadline)
+        return await self._ask(service, known.owners.get(known.partition(view, text)), path, query, deadline)
 
     async def anyone(self, service: str, path: str, query: Query, deadline: Deadline) -> Answer:
         """The answer of any instance of `service`."""
@@ -56,7 +60,7 @@ class Router:
         known = await self._owners.service(service)
         places: defaultdict[str | None, list[tuple[str, str]]] = defaultdict(list)
         for name, text in wanted:
-            places[known.owners.get(_partition(known, known.views[name], text))].append((name, text))
+            places[known.owners.get(known.partition(known.views[name], text))].append((name, text))
         answers = await asyncio.gather(
             *(
                 self._ask(service, owner, MANY, asked[first : first + MOST_KEYS], deadline)
@@ -107,8 +111,3 @@ class Router:
             except Unreachable:
                 continue
         raise Problem(503, "no-instance", f"no instance of {service} can be reached; ask again in 1 s")
-
-
-def _partition(known: ServiceMap, view: ViewEntry, text: str) -> int:
-    codec = CODECS[view.key]
-    return partition_of(codec.encode(codec.parse(text)), known.processors.topics[view.topic])

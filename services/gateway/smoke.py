@@ -11,7 +11,7 @@ import msgspec
 import urllib3
 
 from services.events import LISTENING_EVENTS, ListeningEvent
-from streamstate.kafka import Outgoing, producer, send_all
+from streamstate.kafka.producer import Outgoing, producer, send_all
 from streamstate.keys import LONG
 from streamstate.settings import KafkaSettings, load
 

@@ -13,10 +13,10 @@ from services.gateway.router import Router
 from services.metrics.model import Profile
 from services.recommendations.answers import ALL_KINDS, Recommendations, view
 from streamstate.keys import LONG
-from streamstate.web.client import Answer, relay
-from streamstate.web.deadline import Deadline
-from streamstate.web.problems import Problem
-from streamstate.web.request import Request, Response, json
+from streamstate.web.client.instances import Answer, relay
+from streamstate.web.http.deadline import Deadline
+from streamstate.web.http.problems import Problem
+from streamstate.web.http.request import Request, Response, json
 
 _decode_profile = msgspec.json.Decoder(Profile).decode
 _decode_recommendations = msgspec.json.Decoder(Recommendations).decode

@@ -10,7 +10,8 @@ import msgspec
 from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
 from streamstate.app import App, Fold, Found, Record, Source, View
 from streamstate.keys import LONG, sortable, unsortable
-from streamstate.state import Fields, Merge, Operation, Rank, Read, Top
+from streamstate.state.operations import Merge, Operation, Rank
+from streamstate.state.reads import Fields, Read, Top
 
 TOP = 10
 

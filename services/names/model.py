@@ -11,8 +11,9 @@ from services.events import KINDS, LISTENING_EVENTS, Id, ListeningEvent, decode_
 from streamstate.app import App, Emit, Fold, Found, Record, Source, View, Wanted, json_decoder
 from streamstate.errors import BadRecord
 from streamstate.keys import LONG, sortable
-from streamstate.state import Newest, Operation, Push, Read, Value
-from streamstate.tables import row, table
+from streamstate.operators.tables import row, table
+from streamstate.state.operations import Operation, Push
+from streamstate.state.reads import Newest, Read, Value
 
 RECENT = 50
 ENRICHED = "listening-events-enriched"

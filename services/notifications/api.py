@@ -3,7 +3,7 @@
 from services.notifications.model import APP
 from streamstate.settings import ApiSettings, load
 from streamstate.web.api import create_api
-from streamstate.web.asgi import Asgi
+from streamstate.web.server.asgi import Asgi
 
 
 def create() -> Asgi:

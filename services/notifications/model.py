@@ -8,13 +8,13 @@ import msgspec
 from services.notifications.settings import DAY_MS, GraceSettings
 from streamstate.app import App, Effect, Emit, Found, Source, View
 from streamstate.errors import BadRecord
-from streamstate.joins import Joined, left_join
 from streamstate.keys import TEXT
-from streamstate.paging import EVER, Page
+from streamstate.operators.pages import EVER, Page
+from streamstate.operators.table_join import Joined, left_join
+from streamstate.operators.tables import changelog
+from streamstate.operators.windows import Sample, Update, Windowed, Windows, summaries, timeline
 from streamstate.settings import load
-from streamstate.state import Read
-from streamstate.tables import changelog
-from streamstate.windows import Sample, Update, Windowed, Windows, summaries, timeline
+from streamstate.state.reads import Read
 
 OPEN, TICK = "open", "tick"
 NOTIFICATIONS, NOTIFICATION_WINDOWS = "notifications", "notification-windows"

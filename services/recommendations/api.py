@@ -22,21 +22,22 @@ from services.recommendations.salsa import Recommendation, recommend
 from services.recommendations.settings import PoolSettings, WindowSettings
 from services.recommendations.telemetry import GraphCollector
 from streamstate.app import App
-from streamstate.kafka import Topics
+from streamstate.deployment.overrides import renamed
+from streamstate.kafka.admin import Topics
 from streamstate.keys import LONG
-from streamstate.naming import renamed
-from streamstate.redis_reader import RedisReader, open_commands
-from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import ApiSettings, load
-from streamstate.state import AsyncReads
-from streamstate.web import openapi, query
+from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis_reader import RedisReader, open_commands
+from streamstate.state.store import AsyncReads
 from streamstate.web.api import skeleton
-from streamstate.web.asgi import Asgi
-from streamstate.web.deadline import Deadline
-from streamstate.web.demands import Demands
+from streamstate.web.consistency import Demands
 from streamstate.web.freshness import Freshness, Positions
-from streamstate.web.processors import ViewEntry
-from streamstate.web.request import Request, Response, json
+from streamstate.web.http import query
+from streamstate.web.http.deadline import Deadline
+from streamstate.web.http.request import Request, Response, json
+from streamstate.web.partition_map import ViewEntry
+from streamstate.web.server import openapi
+from streamstate.web.server.asgi import Asgi
 from streamstate.web.state import State
 
 WALKING = 0.8

@@ -11,8 +11,8 @@ from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.graph import MOST_EVENTS, Graph
 from services.recommendations.salsa import recommend
 from services.recommendations.tail import Rewound, Tail
-from streamstate.state import Store
-from streamstate.web.problems import not_ready
+from streamstate.state.store import Store
+from streamstate.web.http.problems import not_ready
 
 log = structlog.get_logger()
 

@@ -11,7 +11,7 @@ from services.recommendations.settings import WindowSettings
 from streamstate.app import App, Fold, Found, Record, Source
 from streamstate.keys import LONG
 from streamstate.settings import load
-from streamstate.state import Append, Operation
+from streamstate.state.operations import Append, Operation
 
 PLAYS = "plays"
 """The key of the log."""

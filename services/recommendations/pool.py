@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from services.recommendations.settings import PoolSettings
-from streamstate.cores import cores
-from streamstate.web.problems import RETRY_AFTER_S, Problem
+from streamstate.deployment.cores import cores
+from streamstate.web.http.problems import RETRY_AFTER_S, Problem
 
 T = TypeVar("T")
 

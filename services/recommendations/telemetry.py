@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from services.recommendations.live import Live
-from streamstate.metrics import Definition
+from streamstate.deployment.metrics import Definition
 from streamstate.web.state import State
 
 NODES = Definition("recommendations_graph_nodes", ("kind",), "users, artists, albums and tracks that have edges or had")

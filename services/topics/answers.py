@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from streamstate.keys import unsortable
-from streamstate.paging import Page, TimeEntry
-from streamstate.windows import Number, summaries
+from streamstate.operators.pages import Page, TimeEntry
+from streamstate.operators.windows import Number, summaries
 
 
 class Latest(msgspec.Struct):

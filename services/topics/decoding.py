@@ -8,7 +8,7 @@ import msgspec
 
 from services.topics.settings import KeptTopic
 from streamstate.errors import BadRecord
-from streamstate.windows import Number
+from streamstate.operators.windows import Number
 
 MOST = 2**53
 """The greatest size of a number: sums of such are as exact as JSON's."""

@@ -13,10 +13,11 @@ from services.topics.decoding import Kept, decoder
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.app import App, Effect, Fold, Found, Record, Source, View
 from streamstate.keys import CODECS, sortable
-from streamstate.paging import EVER, Page
+from streamstate.operators.pages import EVER, Page
+from streamstate.operators.windows import Windowed, Windows, clock, timeline
 from streamstate.settings import load
-from streamstate.state import Delete, Forget, Insert, Operation, Put, Read, Value
-from streamstate.windows import Windowed, Windows, clock, timeline
+from streamstate.state.operations import Delete, Forget, Insert, Operation, Put
+from streamstate.state.reads import Read, Value
 
 Records = Sequence[Record[Any, Kept]]
 

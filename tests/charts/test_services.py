@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator
 
 from devkit.charts.charts import CHARTS
 from devkit.charts.files import FOLDER, files, schema
-from devkit.lab import SERVICES
+from devkit.registry import SERVICES
 from tests.charts.rendering import Object, environment, helm, of_kind, pods, render
 
 SECURED = Path("charts/metrics/ci/01-secured-values.yaml")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from devkit.lab import SERVICES
+from devkit.registry import SERVICES
 from services.events import KINDS
 from tests.e2e import feed
 from tests.e2e.cluster import FEED, NAMESPACE, eventually, forwarded, get, helm, kubectl, run, send, upgrade

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from services.events import KINDS, LISTENING_EVENTS
-from streamstate.kafka import producer, send_all
+from streamstate.kafka.producer import producer, send_all
 from streamstate.keys import LONG
 
 USERS = 40

@@ -8,7 +8,7 @@ from typing import Any
 
 from devkit.demo import CACHE
 from devkit.kafka import VERSION, fetch
-from devkit.lab import SERVICES
+from devkit.registry import SERVICES
 from streamstate.spark import jars
 from tests.e2e.cluster import run
 

@@ -4,7 +4,7 @@ import json
 import time
 from contextlib import suppress
 
-from devkit.lab import SERVICES
+from devkit.registry import SERVICES
 from tests.e2e import feed
 from tests.e2e.cluster import Reads, eventually, forwarded, get, helm, kubectl, run_job, upgrade
 from tests.e2e.conftest import Clock, Deployment, plays, values_of

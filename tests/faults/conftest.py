@@ -17,7 +17,7 @@ from devkit.demo import CACHE
 from devkit.lab import Lab, Plan, answers, get
 from devkit.process import free_port
 from services.verify import verify
-from streamstate.kafka import producer
+from streamstate.kafka.producer import producer
 from tests.faults import report
 from tests.faults.fleet import OTHERS, Fleet
 from tests.faults.load import READS_PER_S, Reading, Writing, without_names

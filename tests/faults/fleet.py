@@ -13,8 +13,8 @@ from redis.exceptions import RedisError
 from devkit.lab import Lab, answers
 from devkit.process import Child
 from services.verify import recounts
-from streamstate.kafka import Topics
-from streamstate.redis_store import RedisStore, connect
+from streamstate.kafka.admin import Topics
+from streamstate.state.redis import RedisStore, connect
 from tests.integration.driving import eventually
 
 OTHERS = "others"

@@ -9,10 +9,11 @@ from confluent_kafka.cimpl import NewTopic
 
 from devkit import records
 from devkit.topics import EVENTS
-from streamstate.kafka import producer, send_all
-from streamstate.lost import LOST
-from streamstate.redis_store import RedisStore, connect
-from streamstate.state import Fields, Snapshot
+from streamstate.kafka.producer import producer, send_all
+from streamstate.processing.truncation import LOST
+from streamstate.state.reads import Fields
+from streamstate.state.redis import RedisStore, connect
+from streamstate.state.store import Snapshot
 from tests.faults.conftest import UnderLoad
 from tests.faults.fleet import Fleet
 from tests.faults.report import Row

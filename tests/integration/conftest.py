@@ -11,7 +11,7 @@ from devkit import feed, generator
 from devkit.demo import CACHE
 from devkit.lab import Lab, Plan
 from devkit.process import free_port
-from streamstate.kafka import producer
+from streamstate.kafka.producer import producer
 from tests.integration.driving import Driving
 
 EVENTS = 20_000

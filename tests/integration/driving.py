@@ -15,9 +15,9 @@ from devkit.feed import send_events
 from devkit.lab import Lab
 from devkit.records import Event
 from services.verify import verify
-from streamstate.kafka import Topics
-from streamstate.verify.log import whole
+from streamstate.kafka.admin import Topics
 from streamstate.verify.recount import Difference
+from streamstate.verify.topic_log import whole
 
 SETTLED_S = 120
 

@@ -10,7 +10,7 @@ from services.events import KINDS
 from services.plain import listening_event
 from services.recommendations.live import Live
 from services.recommendations.model import APP
-from streamstate.redis_store import RedisStore, connect
+from streamstate.state.redis import RedisStore, connect
 from tests.integration.driving import Driving, eventually
 from tests.serving import sample
 from tests.unit.recommendations.following import edges

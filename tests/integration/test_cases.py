@@ -12,8 +12,8 @@ from confluent_kafka import murmur2
 
 from devkit import topics
 from devkit.lab import get
-from streamstate.kafka import SOURCE_HEADER
-from streamstate.web.processors import PATH
+from streamstate.kafka.dead_letters import SOURCE_HEADER
+from streamstate.web.partition_map import PATH
 from tests.integration import recount_cases as recount
 from tests.integration.driving import Driving, eventually, headers
 from tests.serving import sample

@@ -12,8 +12,8 @@ from devkit.lab import Lab
 from devkit.process import free_port
 from devkit.topics import EVENTS, create
 from streamstate.errors import Ousted
-from streamstate.membership import Membership
-from streamstate.redis_store import RedisStore, connect
+from streamstate.kafka.consumer_group import Membership
+from streamstate.state.redis import RedisStore, connect
 from tests.integration.driving import Driving, eventually
 
 GROUP = "members"

@@ -11,8 +11,8 @@ from devkit import records
 from devkit.lab import Lab
 from devkit.process import Child
 from devkit.topics import EVENTS
-from streamstate.kafka import producer, send_all
-from streamstate.redis_store import RedisStore, connect
+from streamstate.kafka.producer import producer, send_all
+from streamstate.state.redis import RedisStore, connect
 from tests.integration.driving import Driving, eventually
 
 TOPIC = "listening-events-origins"

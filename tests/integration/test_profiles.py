@@ -10,7 +10,7 @@ import urllib3
 from devkit.lab import get
 from devkit.topics import ENRICHED, EVENTS, NAMES
 from services.plain import listening_event
-from streamstate.kafka import SOURCE_HEADER
+from streamstate.kafka.dead_letters import SOURCE_HEADER
 from tests.integration import recount
 from tests.integration.driving import Driving, eventually, headers
 from tests.integration.graphs import assert_graph_agrees

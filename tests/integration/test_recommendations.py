@@ -19,8 +19,8 @@ from devkit.lab import Lab, answers, get
 from devkit.process import LOCALHOST, free_port
 from devkit.topics import EVENTS
 from services.recommendations.model import APP
-from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import PREFIX
+from streamstate.state.redis import RedisStore, connect
 from tests.integration.driving import Driving, eventually
 from tests.integration.graphs import assert_graph_agrees, edge_count
 

@@ -19,11 +19,12 @@ from devkit.feed import send_events
 from devkit.kafka import Kafka
 from devkit.process import LOCALHOST, Child, free_port
 from devkit.redis import Redis
-from streamstate.kafka import Topics, producer
-from streamstate.redis_store import RedisStore, connect
-from streamstate.security import Security
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.producer import producer
+from streamstate.kafka.security import Security
 from streamstate.settings import PREFIX
 from streamstate.spark import jars
+from streamstate.state.redis import RedisStore, connect
 from tests.certificates import Authority
 from tests.integration.driving import eventually
 from tests.serving import sample

@@ -20,8 +20,8 @@ from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from streamstate.app import App
 from streamstate.keys import LONG, partition_of
-from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import PREFIX
+from streamstate.state.redis import RedisStore, connect
 from streamstate.testing import Driver
 from tests.raw import feed_name, feed_plays
 

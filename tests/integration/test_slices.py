@@ -7,8 +7,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from devkit.lab import Lab
-from streamstate.kafka import Topics, producer
-from streamstate.spark.rows import Place
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.producer import producer
+from streamstate.processing.advance import Place
 from streamstate.spark.slices import next_slice
 
 RECORDS, MOST = 3_000, 400

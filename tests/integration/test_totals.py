@@ -8,10 +8,11 @@ from confluent_kafka.cimpl import NewTopic
 from devkit.lab import Lab
 from streamstate.app import App, Totals
 from streamstate.errors import Misconfigured
-from streamstate.kafka import Topics
-from streamstate.state import Commit, Merge, Step
-from streamstate.testing import MemoryStore
-from streamstate.totals import Publisher
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.totals import Publisher
+from streamstate.state.memory import MemoryStore
+from streamstate.state.operations import Merge
+from streamstate.state.store import Commit, Step
 from tests.integration.driving import read
 
 APP = App("totalled", (), totals=(Totals("totalled-out", "sums"),))

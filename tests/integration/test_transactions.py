@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 
 from devkit import records
 from devkit.topics import EVENTS
-from streamstate.kafka import Topics
+from streamstate.kafka.admin import Topics
 from streamstate.keys import LONG, partition_of
 from tests.integration.driving import Driving, eventually
 

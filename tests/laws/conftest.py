@@ -8,9 +8,9 @@ import pytest
 import redis
 
 from devkit.redis import Redis
-from streamstate.redis_store import Client, RedisStore, connect
-from streamstate.state import Claim, Store
-from streamstate.testing import MemoryStore
+from streamstate.state.memory import MemoryStore
+from streamstate.state.redis import Client, RedisStore, connect
+from streamstate.state.store import Claim, Store
 
 DATABASE = 9
 

@@ -7,8 +7,9 @@ from typing import Any
 from streamstate.app import App, Effect, Emit, Fold, Found, Record, Source
 from streamstate.errors import BadRecord
 from streamstate.keys import TEXT
-from streamstate.processing import RawRecord
-from streamstate.state import Fields, Merge, Newest, Push, Put, Rank, Read, Top, Value
+from streamstate.processing.decode import RawRecord
+from streamstate.state.operations import Merge, Push, Put, Rank
+from streamstate.state.reads import Fields, Newest, Read, Top, Value
 
 KEYS = ("a", "b", "c")
 REGIONS = ("north", "south")

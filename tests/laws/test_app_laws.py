@@ -12,14 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import services
+from devkit.registry import SERVICES
 from services.topics import model as kept
 from services.topics.settings import KeptTopic, RangeIndex, WindowIndex
 from streamstate.app import App
+from streamstate.deployment.overrides import renamed
 from streamstate.errors import Fenced
 from streamstate.keys import LONG, LONG_MAX, partition_of
-from streamstate.naming import renamed
-from streamstate.processing import RawRecord
-from streamstate.testing import Driver, MemoryStore
+from streamstate.processing.decode import RawRecord
+from streamstate.state.memory import MemoryStore
+from streamstate.testing import Driver
 from tests.raw import name_json, plain, play_json
 
 PARTITIONS = 2
@@ -143,6 +145,22 @@ def effects(driver: Driver) -> list[Any]:
 
 def test_the_apps_are_found() -> None:
     assert {"metrics", "names"} <= set(APPS)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_a_service_declares_the_topics_that_its_model_reads(name: str) -> None:
+    assert {topic.name for topic in SERVICES[name].inputs} == set(APPS[name].topics)
+
+
+def test_services_agree_on_what_a_topic_is() -> None:
+    declared = {topic for service in SERVICES.values() for topic in (*service.inputs, *service.outputs)}
+    assert len({topic.name for topic in declared}) == len(declared)
+
+
+def test_no_two_services_answer_the_same_view_or_path() -> None:
+    views = [view for name in SERVICES for view in APPS[name].views]
+    assert len({view.name for view in views}) == len(views)
+    assert len({view.path for view in views}) == len(views)
 
 
 @pytest.mark.parametrize("name", APPS)

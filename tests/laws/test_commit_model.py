@@ -14,9 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from streamstate.errors import Fenced
 from streamstate.keys import partition_of
-from streamstate.processing import DEAD, MISPLACED, RawRecord
-from streamstate.state import Commit, Snapshot
-from streamstate.testing import Driver, MemoryStore, Saved
+from streamstate.processing.decode import DEAD, MISPLACED, RawRecord
+from streamstate.state.memory import MemoryStore, Saved
+from streamstate.state.store import Commit, Snapshot
+from streamstate.testing import Driver
 from tests.laws.protocol import JOIN, TALLY, Case, Tagged, usable
 
 PARTITIONS = 2

@@ -8,14 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamstate.app import App, Effect, Emit, Fold, Found, Record, Source
-from streamstate.joins import Joined, left_join
 from streamstate.keys import TEXT
-from streamstate.pairs import Pair, paired
-from streamstate.processing import RawRecord
-from streamstate.state import Between
-from streamstate.tables import changelog
-from streamstate.testing import Driver, MemoryStore
-from streamstate.windows import LATE, Windowed, Windows, summaries
+from streamstate.operators.interval_join import Pair, paired
+from streamstate.operators.table_join import Joined, left_join
+from streamstate.operators.tables import changelog
+from streamstate.operators.windows import LATE, Windowed, Windows, summaries
+from streamstate.processing.decode import RawRecord
+from streamstate.state.memory import MemoryStore
+from streamstate.state.reads import Between
+from streamstate.testing import Driver
 
 Event = tuple[str, str, int, str | None]
 """Topic, key, timestamp, value."""

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from services.topics.recount import recounted
 from services.verify import recounts
-from streamstate.naming import renamed
-from streamstate.redis_store import Client, RedisStore
+from streamstate.deployment.overrides import renamed
+from streamstate.state.redis import Client, RedisStore
 from streamstate.testing import Driver
 from streamstate.verify.recount import Recount
-from streamstate.verify.state import State
+from streamstate.verify.redis_state import State
 from tests.laws.test_app_laws import APPS, KEPT, PARTITIONS, Records, numbered, pairs_of
 
 RECOUNTS = {**recounts(), "kept": recounted("kept", KEPT)}

@@ -9,8 +9,9 @@ from redis.exceptions import RedisError
 
 from devkit.process import LOCALHOST, free_port
 from devkit.redis import Redis
-from streamstate.redis_store import Client, RedisStore, connect
-from streamstate.state import Append, Claim, Commit, Delete, Forget, Insert, Merge, Operation, Push, Put, Rank, Step
+from streamstate.state.operations import Append, Delete, Forget, Insert, Merge, Operation, Push, Put, Rank
+from streamstate.state.redis import Client, RedisStore, connect
+from streamstate.state.store import Claim, Commit, Step
 
 FIRST: list[Operation] = [Merge("sum", {"n": 1}), Rank("ranking", {"a": 1})]
 EACH: dict[str, Operation] = {

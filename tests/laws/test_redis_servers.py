@@ -10,8 +10,10 @@ import redis
 from redis.exceptions import NoPermissionError
 
 from devkit.process import LOCALHOST, Child, free_port
-from streamstate.redis_store import RedisStore, connect
-from streamstate.state import Commit, Fields, Merge, Operation, Put, Step, Value
+from streamstate.state.operations import Merge, Operation, Put
+from streamstate.state.reads import Fields, Value
+from streamstate.state.redis import RedisStore, connect
+from streamstate.state.store import Commit, Step
 from tests.certificates import Authority
 from tests.serving import until
 

@@ -8,8 +8,10 @@ import pytest
 from devkit.process import free_port
 from devkit.redis import Redis
 from streamstate.errors import Fenced
-from streamstate.redis_store import Client, RedisStore, connect
-from streamstate.state import Append, Commit, Forget, Insert, Merge, Operation, Put, Rank, Step, Value
+from streamstate.state.operations import Append, Forget, Insert, Merge, Operation, Put, Rank
+from streamstate.state.reads import Value
+from streamstate.state.redis import Client, RedisStore, connect
+from streamstate.state.store import Commit, Step
 
 
 def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:

@@ -5,30 +5,11 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamstate.redis_store import RedisStore
-from streamstate.state import (
-    Append,
-    Between,
-    Commit,
-    Delete,
-    Fields,
-    Forget,
-    Insert,
-    Merge,
-    Newest,
-    Operation,
-    Push,
-    Put,
-    Rank,
-    Read,
-    Since,
-    Snapshot,
-    Step,
-    Store,
-    Top,
-    Value,
-)
-from streamstate.testing import MemoryStore
+from streamstate.state.memory import MemoryStore
+from streamstate.state.operations import Append, Delete, Forget, Insert, Merge, Operation, Push, Put, Rank
+from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
+from streamstate.state.redis import RedisStore
+from streamstate.state.store import Commit, Snapshot, Step, Store
 
 EXACT = 2**53
 names = st.sampled_from(["", "\0", "a", "A", "b", "é", "🎵", "x:y", "x y", "10", "9"]) | st.text(max_size=8)

@@ -7,30 +7,9 @@ from typing import Any
 import pytest
 
 from streamstate.errors import Fenced
-from streamstate.state import (
-    Append,
-    Between,
-    Claim,
-    Commit,
-    Delete,
-    Fields,
-    Forget,
-    Insert,
-    Merge,
-    Newest,
-    Operation,
-    Origin,
-    Push,
-    Put,
-    Rank,
-    Read,
-    Since,
-    Snapshot,
-    Step,
-    Store,
-    Top,
-    Value,
-)
+from streamstate.state.operations import Append, Delete, Forget, Insert, Merge, Operation, Push, Put, Rank
+from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
+from streamstate.state.store import Claim, Commit, Origin, Snapshot, Step, Store
 from tests.laws.conftest import Subject
 
 A, B = "10.0.0.1:8101", "10.0.0.2:8101"

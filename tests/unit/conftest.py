@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from streamstate.web.asgi import Asgi
+from streamstate.web.server.asgi import Asgi
 from tests.serving import Loop, Served
 
 

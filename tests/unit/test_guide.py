@@ -11,8 +11,8 @@ from werkzeug.test import Client
 
 from streamstate.app import App
 from streamstate.settings import ApiSettings, load
-from streamstate.state import Origin
-from streamstate.testing import MemoryStore, Reader
+from streamstate.state.memory import MemoryStore, Reader
+from streamstate.state.store import Origin
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from tests.serving import FixedTopics, Loop

@@ -7,8 +7,9 @@ import pytest
 from services.clicks.model import APP, UNKNOWN, USER_CLICKS, USER_REGIONS
 from streamstate.errors import Misconfigured
 from streamstate.keys import partition_of
-from streamstate.processing import RawRecord
-from streamstate.testing import Driver, MemoryStore
+from streamstate.processing.decode import RawRecord
+from streamstate.state.memory import MemoryStore
+from streamstate.testing import Driver
 from tests.raw import plain
 from tests.worked import CLICKS, TOTALS, Line
 

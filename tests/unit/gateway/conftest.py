@@ -22,11 +22,12 @@ from services.recommendations.settings import PoolSettings
 from streamstate.app import App
 from streamstate.keys import LONG, partition_of
 from streamstate.settings import ApiSettings, GatewaySettings, load
-from streamstate.state import Origin
-from streamstate.testing import Driver, MemoryStore, Reader
+from streamstate.state.memory import MemoryStore, Reader
+from streamstate.state.store import Origin
+from streamstate.testing import Driver
 from streamstate.web.api import build
-from streamstate.web.asgi import Asgi
 from streamstate.web.freshness import Freshness
+from streamstate.web.server.asgi import Asgi
 from tests.raw import Play, feed_name, feed_plays
 from tests.serving import FixedTopics, Loop, Served
 

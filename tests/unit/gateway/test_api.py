@@ -11,7 +11,7 @@ from services.events import KINDS
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from services.recommendations.answers import path as path_of
-from streamstate.web.asgi import Asgi
+from streamstate.web.server.asgi import Asgi
 from tests.contract import hold
 from tests.serving import Loop, Served, forwarded, scrape
 from tests.unit.gateway.conftest import STRANGER, USER, Deployment
@@ -175,18 +175,18 @@ def test_names_that_cannot_be_had_are_a_warning(deployment: Deployment) -> None:
     assert warning.startswith("names: ")
 
 
-def test_names_are_remembered_for_a_while(deployment: Deployment) -> None:
+def test_names_are_remembered(deployment: Deployment) -> None:
     gateway = deployment.gateway()
     first, again = (gateway.get(f"/v1/users/{USER}/metrics").get_json() for _ in range(2))
     assert first == again
     assert sum(path.startswith("/v1/many") for path in deployment.at["names"][0].seen) == 1
 
 
-def test_names_that_may_not_be_remembered_are_asked_again(deployment: Deployment) -> None:
-    gateway = deployment.gateway(names_ttl_s=0)
-    gateway.get(f"/v1/users/{USER}")
-    deployment.name("artists", 1, "The Artist")
-    assert gateway.get(f"/v1/users/{USER}").get_json()["topTenArtists"][0]["name"] == "The Artist"
+def test_the_names_that_were_known_for_longest_make_room(deployment: Deployment) -> None:
+    gateway = deployment.gateway(names_cached=1)
+    first, again = (gateway.get(f"/v1/users/{USER}/metrics").get_json() for _ in range(2))
+    assert first == again
+    assert sum(path.startswith("/v1/many") for path in deployment.at["names"][0].seen) == 2
 
 
 def test_names_live_while_metrics_never_answered(serve: Callable[[str, Asgi], Served], loop: Loop) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 from services.gateway.balance import SHARE, Balance
-from streamstate.web.client import OWNER, Answer, Instances, Marks, Unreachable
-from streamstate.web.deadline import Deadline
-from streamstate.web.problems import Problem
+from streamstate.web.client.instances import OWNER, Answer, Instances, Marks, Unreachable
+from streamstate.web.http.deadline import Deadline
+from streamstate.web.http.problems import Problem
 from tests.serving import soon
 
 ALL = ("a:1", "b:1", "c:1")

@@ -11,9 +11,9 @@ from devkit.process import free_port
 from services.gateway.owners import Owners
 from streamstate.errors import BadKey
 from streamstate.keys import LONG, partition_of
-from streamstate.state import Commit, Origin, Step
-from streamstate.web.client import Answer
-from streamstate.web.problems import MOST_KEYS, Problem
+from streamstate.state.store import Commit, Origin, Step
+from streamstate.web.client.instances import Answer
+from streamstate.web.http.problems import MOST_KEYS, Problem
 from tests.serving import Loop, forwarded, soon, until
 from tests.unit.gateway.conftest import PARTITIONS, STRANGER, USER, Deployment
 

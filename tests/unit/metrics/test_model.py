@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from services.metrics.model import APP, instant
 from streamstate.keys import LONG_MAX
-from streamstate.testing import Driver, MemoryStore
+from streamstate.state.memory import MemoryStore
+from streamstate.testing import Driver
 from tests.raw import Play, feed_plays, plain
 
 ids = st.integers(0, 15) | st.sampled_from([9, 10, 99, 100, 2**53 + 1, LONG_MAX])

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from services.names.model import APP, ENRICHED, RECENT
 from streamstate.keys import LONG, LONG_MAX
-from streamstate.processing import DeadLetter
-from streamstate.testing import Driver, MemoryStore
+from streamstate.processing.decode import DeadLetter
+from streamstate.state.memory import MemoryStore
+from streamstate.testing import Driver
 from tests.raw import Play, feed, feed_name, feed_plays, name_json, plain
 
 ids = st.integers(0, 3)

@@ -15,10 +15,11 @@ from services.notifications.model import (
     TICK,
     app,
 )
-from streamstate.paging import Page
-from streamstate.processing import RawRecord
-from streamstate.testing import Driver, MemoryStore
-from streamstate.windows import LATE
+from streamstate.operators.pages import Page
+from streamstate.operators.windows import LATE
+from streamstate.processing.decode import RawRecord
+from streamstate.state.memory import MemoryStore
+from streamstate.testing import Driver
 from tests.raw import plain
 
 Line = tuple[int, str, str, str | None]

@@ -8,8 +8,8 @@ from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.graph import Bipartite, Graph
 from services.recommendations.model import app
 from streamstate.keys import LONG, partition_of
-from streamstate.processing import RawRecord
-from streamstate.state import Store
+from streamstate.processing.decode import RawRecord
+from streamstate.state.store import Store
 from streamstate.testing import Driver
 from tests.raw import Play, play_json
 

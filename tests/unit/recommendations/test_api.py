@@ -14,7 +14,7 @@ from services.recommendations.model import APP
 from services.recommendations.pool import Pool
 from services.recommendations.settings import PoolSettings
 from streamstate.settings import ApiSettings, load
-from streamstate.testing import MemoryStore, Reader
+from streamstate.state.memory import MemoryStore, Reader
 from streamstate.web.freshness import Freshness
 from tests.contract import hold
 from tests.raw import Play

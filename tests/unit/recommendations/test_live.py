@@ -11,9 +11,11 @@ from services.recommendations.live import Live
 from services.recommendations.model import PLAYS as LOG
 from services.recommendations.model import app
 from services.recommendations.tail import Tail
-from streamstate.state import Append, Commit, Step
-from streamstate.testing import Driver, MemoryStore
-from streamstate.web.problems import Problem
+from streamstate.state.memory import MemoryStore
+from streamstate.state.operations import Append
+from streamstate.state.store import Commit, Step
+from streamstate.testing import Driver
+from streamstate.web.http.problems import Problem
 from tests.raw import Play
 from tests.unit.recommendations.following import (
     PARTITIONS,

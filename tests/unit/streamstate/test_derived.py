@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import pytest
 from confluent_kafka import Message
 
-from streamstate.kafka import SOURCE_HEADER
-from streamstate.verify.derived import Derived, Effects, by_header, dead_letters
+from streamstate.kafka.dead_letters import SOURCE_HEADER
+from streamstate.verify.derived_topics import Derived, Effects, by_header, dead_letters
 
 CONTENTS = [b"one", None, b"two"]
 

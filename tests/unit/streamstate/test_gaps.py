@@ -1,8 +1,10 @@
 """Where everything is read, the state stands at the end, whether a record is the last there or not."""
 
-from streamstate.gaps import passed
-from streamstate.state import Commit, Put, Step, Value
-from streamstate.testing import MemoryStore
+from streamstate.processing.offset_gaps import passed
+from streamstate.state.memory import MemoryStore
+from streamstate.state.operations import Put
+from streamstate.state.reads import Value
+from streamstate.state.store import Commit, Step
 
 READ = {"a": {"0": 7, "1": 9}, "b": {"0": 3}, "c": {"0": 2}, "elsewhere": {"1": 9}}
 

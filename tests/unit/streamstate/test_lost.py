@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from streamstate.lost import LOST, left_out, refusal
-from streamstate.state import Claim, Commit, Step
-from streamstate.testing import MemoryStore
+from streamstate.processing.truncation import LOST, left_out, refusal
+from streamstate.state.memory import MemoryStore
+from streamstate.state.store import Claim, Commit, Step
 
 BEHIND = Claim(3, 1, "run", {"a": 5, "b": 7, "c": 0}, {"a": 50, "b": 70})
 

@@ -5,8 +5,8 @@ import pytest
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
+from streamstate.deployment.overrides import renamed
 from streamstate.errors import Misconfigured
-from streamstate.naming import renamed
 
 
 def test_an_app_under_its_own_name_is_itself() -> None:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from streamstate.errors import Misconfigured
-from streamstate.origins import require_same_topics, require_same_widths
-from streamstate.state import Origin, Snapshot
+from streamstate.processing.topic_identity import require_same_topics, require_same_widths
+from streamstate.state.store import Origin, Snapshot
 
 THEN = {"plays": Origin("a", 8), "names": Origin("b", 4)}
 

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamstate.paging import PAGE_BYTES, Page
-from streamstate.state import Commit, Insert, Step
-from streamstate.testing import MemoryStore
+from streamstate.operators.pages import PAGE_BYTES, Page
+from streamstate.state.memory import MemoryStore
+from streamstate.state.operations import Insert
+from streamstate.state.store import Commit, Step
 
 
 def parse(**given: str) -> Page:

@@ -1,15 +1,21 @@
 """What becomes of the raw records of one partition: folded or dead-lettered, each by itself."""
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import pytest
 
-from services.events import decode_event
+from services.events import ListeningEvent, decode_event
 from services.metrics.model import APP
-from streamstate.app import Count, Effect, Emit, Fold, Found, Source
+from streamstate.app import App, Count, Effect, Emit, Fold, Found, Record, Source
 from streamstate.keys import LONG, LONG_MAX, partition_of
-from streamstate.processing import DEAD, MISPLACED, RawRecord, apply, merge, sift
-from streamstate.state import Put, Step
+from streamstate.processing.advance import merge
+from streamstate.processing.decode import DEAD, MISPLACED, RawRecord, sift
+from streamstate.state.memory import MemoryStore
+from streamstate.state.operations import Put
+from streamstate.state.reads import Value
+from streamstate.state.store import Step
+from streamstate.testing import Driver
 from tests.raw import play_json
 
 SOURCE = APP.source("listening-events")
@@ -177,8 +183,12 @@ def test_topics_are_merged_by_stream_time_and_at_a_tie_in_their_order() -> None:
 
 
 def test_what_a_fold_wants_is_told_apart_into_operations_counts_and_records_to_emit() -> None:
-    wanted: list[Effect] = [Put("k", "v"), Count("late", 2), Count("late")]
-    sifted = sift(SOURCE, [*between(KEY, GOOD), (13, 0, KEY, b"{")], NOTHING, 0, 1)
-    emits = [Emit("out", b"k", b"v", record) for record in sifted.records]
-    folded = apply(Fold((SOURCE,), lambda _, __: [*wanted, *emits]), sifted.records, [sifted], Found())
-    assert (folded.operations, folded.counters, folded.emits) == ([Put("k", "v")], {"late": 3, DEAD: 1}, emits)
+    def apply(records: Sequence[Record[int, ListeningEvent]], _found: Found) -> Iterable[Effect]:
+        yield from (Put("k", "v"), Count("late", 2), Count("late"))
+        yield from (Emit("out", b"k", b"v", record) for record in records)
+
+    driver = Driver(App("told", (Fold((SOURCE,), apply),)), MemoryStore())
+    driver.feed(0, {SOURCE.topic: [*between(KEY, GOOD), (13, 0, KEY, b"{")]})
+    state = driver.store.read({0: [Value("k")]})[0]
+    assert (state.values, state.counters) == ([b"v"], {"late": 3, DEAD: 1})
+    assert [(emit.topic, emit.cause.offset) for emit in driver.emitted] == [("out", 10), ("out", 11), ("out", 12)]

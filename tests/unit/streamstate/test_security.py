@@ -1,6 +1,6 @@
 """One description of the proofs, in librdkafka's words and in Java's."""
 
-from streamstate.security import OPEN, Security
+from streamstate.kafka.security import OPEN, Security
 
 SCRAM = Security("SASL_SSL", "SCRAM-SHA-512", "reader", 'a"b\\c', "the CA")
 

@@ -4,9 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from streamstate.app import App, Found, Record
 from streamstate.keys import LONG, TEXT, partition_of
-from streamstate.state import Commit, Delete, Operation, Put, Read, Snapshot, Step
-from streamstate.tables import look_up, row, table
-from streamstate.testing import Driver, MemoryStore
+from streamstate.operators.tables import look_up, row, table
+from streamstate.state.memory import MemoryStore
+from streamstate.state.operations import Delete, Operation, Put
+from streamstate.state.reads import Read
+from streamstate.state.store import Commit, Snapshot, Step
+from streamstate.testing import Driver
 
 
 def upper(_key: object, value: bytes) -> str:

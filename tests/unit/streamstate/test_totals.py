@@ -1,9 +1,10 @@
 """Which totals are published: those that rose."""
 
 from streamstate.app import Totals
-from streamstate.state import Commit, Merge, Step
-from streamstate.testing import MemoryStore
-from streamstate.totals import reads, risen, summed
+from streamstate.kafka.totals import reads, risen, summed
+from streamstate.state.memory import MemoryStore
+from streamstate.state.operations import Merge
+from streamstate.state.store import Commit, Step
 
 TOTALS = (Totals("out", "sums"), Totals("other", "more"))
 

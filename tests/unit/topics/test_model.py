@@ -10,13 +10,14 @@ from werkzeug.test import Client
 from services.topics.model import APP, app
 from services.topics.settings import KeptTopic, RangeIndex, WindowIndex
 from streamstate.keys import CODECS
-from streamstate.paging import Page
-from streamstate.processing import RawRecord
+from streamstate.operators.pages import Page
+from streamstate.operators.windows import LATE
+from streamstate.processing.decode import RawRecord
 from streamstate.settings import ApiSettings, load
-from streamstate.testing import Driver, MemoryStore, Reader
+from streamstate.state.memory import MemoryStore, Reader
+from streamstate.testing import Driver
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
-from streamstate.windows import LATE
 from tests.raw import plain
 from tests.serving import FixedTopics, Loop
 

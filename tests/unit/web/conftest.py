@@ -13,11 +13,13 @@ from devkit.process import free_port
 from streamstate.app import App, Fold, Found, Record, Source, View
 from streamstate.keys import LONG, TEXT, KeyCodec, partition_of
 from streamstate.settings import ApiSettings
-from streamstate.state import Claim, Commit, Fields, Merge, Operation, Origin, Read, Step
-from streamstate.testing import MemoryStore, Reader
+from streamstate.state.memory import MemoryStore, Reader
+from streamstate.state.operations import Merge, Operation
+from streamstate.state.reads import Fields, Read
+from streamstate.state.store import Claim, Commit, Origin, Step
 from streamstate.web.api import build
-from streamstate.web.asgi import Asgi
 from streamstate.web.freshness import Freshness
+from streamstate.web.server.asgi import Asgi
 from tests.serving import FixedTopics, Loop, Served
 
 COUNTS = {"numbers": 4, "words": 2}

@@ -1,11 +1,12 @@
 """The API of the tests' app for a real gunicorn: `tests.unit.web.instance:create()`."""
 
 from streamstate.settings import ApiSettings, load
-from streamstate.state import Commit, Merge, Origin, Step
-from streamstate.testing import MemoryStore, Reader
+from streamstate.state.memory import MemoryStore, Reader
+from streamstate.state.operations import Merge
+from streamstate.state.store import Commit, Origin, Step
 from streamstate.web.api import build
-from streamstate.web.asgi import Asgi
 from streamstate.web.freshness import Freshness
+from streamstate.web.server.asgi import Asgi
 from tests.serving import FixedTopics
 from tests.unit.web.conftest import APP, COUNTS
 

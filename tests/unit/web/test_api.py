@@ -8,7 +8,7 @@ from openapi_spec_validator import validate
 from werkzeug.test import TestResponse
 
 from streamstate.keys import LONG, partition_of
-from streamstate.state import Commit, Origin, Step
+from streamstate.state.store import Commit, Origin, Step
 from tests.serving import sample, scrape
 from tests.unit.web.conftest import COUNTS, Instance, Service
 

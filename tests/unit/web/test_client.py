@@ -8,8 +8,8 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from devkit.process import free_port
-from streamstate.web.client import ANYONE, Answer, Unreachable
-from streamstate.web.problems import Problem
+from streamstate.web.client.instances import ANYONE, Answer, Unreachable
+from streamstate.web.http.problems import Problem
 from tests.serving import Loop, soon
 
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nServed-By: me\r\nContent-Length: 2\r\n\r\n{}"

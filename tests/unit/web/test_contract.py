@@ -10,7 +10,8 @@ from services.topics.model import APP as TOPICS
 from streamstate.app import App
 from streamstate.keys import LONG
 from streamstate.settings import ApiSettings, load
-from streamstate.testing import Driver, MemoryStore, Reader
+from streamstate.state.memory import MemoryStore, Reader
+from streamstate.testing import Driver
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from tests.contract import hold

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from random import Random
 
 from devkit import topics
-from streamstate.kafka import Outgoing
+from streamstate.kafka.producer import Outgoing
 from streamstate.keys import LONG
 
 USERS = 20

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from devkit import DevkitError, cases, generator, lfm, topics
 from devkit.records import Event, Name
-from streamstate.kafka import producer, send_all
+from streamstate.kafka.producer import producer, send_all
 
 SEED = 1
 USERS = 1_000

@@ -16,13 +16,10 @@ from devkit import topics
 from devkit.kafka import Kafka
 from devkit.process import LOCALHOST, Child, free_port, require_free_port
 from devkit.redis import Redis
-from streamstate.kafka import Topics
+from devkit.registry import SERVICES
+from streamstate.kafka.admin import Topics
 from streamstate.settings import PREFIX, ServiceSettings
 from streamstate.spark import jars
-
-SERVICES = ("metrics", "names", "recommendations", "clicks", "notifications", "topics")
-ANYWHERE = ("recommendations",)
-"""Services whose instances answer for any key: one stream is enough for all of them."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Lab:
         self.streams = self.host(
             f"{name}-{number}={at}"
             for name, some in self.addresses.items()
-            for number, at in enumerate(some[:1] if name in ANYWHERE else some)
+            for number, at in enumerate(some[:1] if SERVICES[name].any_instance else some)
         )
         self.apis = [
             self._api(service, f"{service}-{number}", at, ADVERTISE=at)
@@ -164,7 +161,7 @@ class Lab:
     @staticmethod
     def gunicorn(app: str, name: str, address: str, home: Path, environment: Mapping[str, str]) -> Child:
         """A process that serves the application which `app` makes, with our gunicorn settings."""
-        config = "python:streamstate.web.gunicorn_conf"
+        config = "python:streamstate.web.server.gunicorn_conf"
         argv = [sys.executable, "-m", "gunicorn", "--config", config, app]
         # The processes of all services share the cores.
         own = {PREFIX + "LISTEN": address, PREFIX + "WORKERS": "1"}

@@ -9,11 +9,9 @@ from pydantic_settings import BaseSettings
 
 from devkit.bench.settings import BenchSettings
 from devkit.demo import DemoSettings
-from services.notifications.settings import GraceSettings
+from devkit.registry import SERVICES
 from services.recommendations import telemetry
-from services.recommendations.settings import WindowSettings
-from services.topics.settings import KeptSettings
-from streamstate.metrics import Definition
+from streamstate.deployment.metrics import Definition
 from streamstate.settings import (
     PREFIX,
     ApiSettings,
@@ -24,8 +22,9 @@ from streamstate.settings import (
     StreamSettings,
 )
 from streamstate.spark import status
-from streamstate.state import Operation, Read
-from streamstate.web.telemetry import METRICS
+from streamstate.state.operations import Operation
+from streamstate.state.reads import Read
+from streamstate.web.server.telemetry import METRICS
 
 PATH = Path("docs/reference.md")
 
@@ -44,12 +43,11 @@ def text() -> str:
         _settings(HttpSettings, PREFIX),
         "## Settings of an API\n",
         _settings(ApiSettings, PREFIX),
-        "## Settings of recommendations, stream and API\n",
-        _settings(WindowSettings, PREFIX),
-        "## Settings of notifications, stream\n",
-        _settings(GraceSettings, PREFIX),
-        "## Settings of topics, stream and API\n",
-        _settings(KeptSettings, PREFIX),
+        *(
+            f"## Settings of {name}, stream and API\n\n{_settings(service.settings, PREFIX)}"
+            for name, service in SERVICES.items()
+            if service.settings
+        ),
         "## Settings of the gateway\n",
         _settings(GatewaySettings, PREFIX),
         "## Settings of the demo\n",

@@ -9,7 +9,7 @@ import sys
 from streamstate.app import App
 from streamstate.settings import StreamSettings, load
 from streamstate.spark.process import run
-from streamstate.spark.runner import Hosted
+from streamstate.spark.query import Hosted
 
 
 def hosted(arguments: list[str]) -> list[Hosted]:

@@ -5,6 +5,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from devkit import DevkitError
+from devkit.registry import topics
 
 EVENTS = "listening-events"
 ARTISTS, ALBUMS, TRACKS = NAMES = ("artists", "albums", "tracks")
@@ -12,24 +13,9 @@ ENRICHED = "listening-events-enriched"
 USER_CLICKS, USER_REGIONS, CLICKS_PER_REGION = "user-clicks", "user-regions", "clicks-per-region"
 OPEN, TICK, NOTIFICATIONS, NOTIFICATION_WINDOWS = "open", "tick", "notifications", "notification-windows"
 BOOKINGS = "bookings"
-DEAD_LETTERS = tuple(
-    f"{service}-dlq" for service in ("metrics", "names", "recommendations", "clicks", "notifications", "topics")
-)
 
-_COMPACT = {"cleanup.policy": "compact"}
-CONFIGS: dict[str, dict[str, str]] = {
-    EVENTS: {},
-    **dict.fromkeys(NAMES, _COMPACT),
-    ENRICHED: {},
-    USER_CLICKS: {},
-    # Not compacted: where users were is wanted again when the state is built anew.
-    USER_REGIONS: {},
-    CLICKS_PER_REGION: _COMPACT,
-    **{topic: {} for topic in (OPEN, TICK, NOTIFICATIONS, NOTIFICATION_WINDOWS, BOOKINGS)},
-    **{topic: {} for topic in DEAD_LETTERS},
-}
-PARTITIONS = {BOOKINGS: 9}
-"""Partitions of topics that have a number of their own."""
+TOPICS = topics()
+CONFIGS = {name: {"cleanup.policy": "compact"} if topic.compacted else {} for name, topic in TOPICS.items()}
 
 
 def create(bootstrap: str, partitions: int = 8) -> None:
@@ -38,7 +24,7 @@ def create(bootstrap: str, partitions: int = 8) -> None:
     Returns when Kafka's metadata shows them. Raises `DevkitError` when Kafka refuses or does not answer.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    new = [NewTopic(topic, PARTITIONS.get(topic, partitions), 1, config=config) for topic, config in CONFIGS.items()]
+    new = [NewTopic(name, topic.partitions or partitions, 1, config=CONFIGS[name]) for name, topic in TOPICS.items()]
     for topic, created in admin.create_topics(new, operation_timeout=30.0).items():
         try:
             created.result()

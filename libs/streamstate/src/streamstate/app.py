@@ -9,7 +9,8 @@ import msgspec
 
 from streamstate.errors import BadRecord, Misconfigured
 from streamstate.keys import KeyCodec, partition_of
-from streamstate.state import Operation, Read
+from streamstate.state.operations import Operation
+from streamstate.state.reads import Read
 
 K = TypeVar("K")
 V = TypeVar("V")

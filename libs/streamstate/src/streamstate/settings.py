@@ -12,7 +12,7 @@ from pydantic import Field, FilePath, SecretStr, ValidationError, model_validato
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from streamstate.errors import Misconfigured
-from streamstate.security import Security
+from streamstate.kafka.security import Security
 
 PREFIX = "STREAMSTATE_"
 LEAST_STALENESS_MS = 100
@@ -177,8 +177,7 @@ class GatewaySettings(HttpSettings):
     )
     namespace: str = Field("default", description="Kubernetes namespace of these")
     owners_ttl_s: float = Field(2.0, gt=0, description="seconds between two looks at who owns which partition")
-    names_ttl_s: float = Field(5.0, ge=0, description="seconds for which a name is cached")
-    names_cached: int = Field(100_000, ge=1, description="most names in the cache")
+    names_cached: int = Field(200_000, ge=1, description="most names in the cache; 100,000 take about 30 MB")
 
 
 S = TypeVar("S", bound=BaseSettings)

@@ -10,7 +10,7 @@ import numpy as np
 from devkit import records, topics
 from devkit.bench.exact import listening
 from devkit.bench.plays import Int64s, with_homes
-from streamstate.kafka import Outgoing, producer, send_all
+from streamstate.kafka.producer import Outgoing, producer, send_all
 
 SEED, USERS, TRACKS = 1, 50_000, 1_000_000
 ASKED = 20_000

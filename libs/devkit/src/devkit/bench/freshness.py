@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from devkit import DevkitError, records
 from devkit.bench import cpu
 from devkit.topics import EVENTS
-from streamstate.kafka import QUIET
+from streamstate.kafka.admin import QUIET
 
 MARKERS = 200
 WARM_S = 60

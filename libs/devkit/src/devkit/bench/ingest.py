@@ -11,8 +11,8 @@ from devkit.lab import Lab
 from devkit.topics import EVENTS
 from services.events import KINDS
 from services.metrics.model import APP
-from streamstate.kafka import Topics
-from streamstate.redis_store import RedisStore, connect
+from streamstate.kafka.admin import Topics
+from streamstate.state.redis import RedisStore, connect
 
 _LONGEST_S = 900
 

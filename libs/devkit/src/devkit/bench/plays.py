@@ -9,7 +9,8 @@ from services.events import LISTENING_EVENTS
 from services.recommendations.model import PLAYS
 from services.recommendations.packing import Plays, pack
 from streamstate.keys import LONG, partition_of
-from streamstate.state import Append, Commit, Origin, Step, Store
+from streamstate.state.operations import Append
+from streamstate.state.store import Commit, Origin, Step, Store
 
 Int64s = NDArray[np.int64]
 

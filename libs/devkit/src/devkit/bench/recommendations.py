@@ -19,8 +19,8 @@ from services.recommendations.live import Live, warm_up
 from services.recommendations.model import APP
 from services.recommendations.salsa import recommend
 from services.recommendations.settings import WindowSettings
-from streamstate.redis_store import RedisStore, connect
 from streamstate.settings import load
+from streamstate.state.redis import RedisStore, connect
 
 BATCH, ASKED, MANY = 50_000, 1_000, 10_000
 JUDGED_USERS, JUDGED_EVENTS, JUDGED = 2_000, 100_000, 100

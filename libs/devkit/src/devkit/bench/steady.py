@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from devkit.bench.data import Data
 from devkit.topics import EVENTS
-from streamstate.kafka import producer
+from streamstate.kafka.producer import producer
 
 RATE = 5_000
 _DRAWN = 200_000

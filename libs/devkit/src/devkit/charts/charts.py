@@ -1,6 +1,6 @@
 """The values of each chart."""
 
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -21,7 +21,7 @@ from devkit.charts.parts import (
     Test,
     Values,
 )
-from devkit.lab import SERVICES
+from devkit.registry import SERVICES
 from services.topics.settings import EXAMPLE, KeptTopic
 
 _KAFKA_PORTS, _REDIS_PORTS = [9092, 9093, 9094], [6379, 6380]
@@ -142,22 +142,22 @@ class Infra(Values):
     redis: InfraRedis = Field(default=InfraRedis(), description="one server")
 
 
-S = TypeVar("S", bound=Service)
+OF_THEIR_OWN: dict[str, type[Service]] = {"topics": TopicsService}
+"""Services with values that no other one has."""
 
 
-def _service(name: str, kind: type[S], api: Api | None = None) -> S:
-    image = f"{name}-stream:{VERSION}"
-    api = api or Api(image=f"{name}-api:{VERSION}")
-    return kind(stream=Stream(image=image), api=api, test=Test(contains='"service":'))
+def _service(name: str) -> Service:
+    anywhere = SERVICES[name].any_instance
+    kind, api = (Replicated, ReplicatedApi) if anywhere else (OF_THEIR_OWN.get(name, Service), Api)
+    return kind(
+        stream=Stream(image=f"{name}-stream:{VERSION}"),
+        api=api(image=f"{name}-api:{VERSION}"),
+        test=Test(contains='"service":'),
+    )
 
-
-OWNERS = ("metrics", "names", "clicks", "notifications")
-TOPICS, RECOMMENDATIONS = "topics", "recommendations"
 
 CHARTS: dict[str, Values] = {
-    **{name: _service(name, Service) for name in OWNERS},
-    TOPICS: _service(TOPICS, TopicsService),
-    RECOMMENDATIONS: _service(RECOMMENDATIONS, Replicated, ReplicatedApi(image=f"{RECOMMENDATIONS}-api:{VERSION}")),
+    **{name: _service(name) for name in SERVICES},
     "gateway": Gateway(
         api=Api(image=f"gateway-api:{VERSION}"),
         services={name: name for name in SERVICES},

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from devkit.lab import SERVICES
+from devkit.registry import SERVICES
 
 PATH = Path("skaffold.yaml")
 SCHEMA_VERSION = "v4beta13"

@@ -1,1 +1,4 @@
-"""The stream side: a PySpark driver that folds the partitions which the consumer group gives to this instance."""
+"""The stream process: queries over Kafka whose tasks fold and commit.
+
+Nothing here knows HTTP answers; an API image has no Spark.
+"""

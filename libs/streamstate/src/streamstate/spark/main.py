@@ -3,11 +3,11 @@
 import sys
 
 from streamstate.app import App
+from streamstate.deployment.overrides import renamed
 from streamstate.errors import Misconfigured
-from streamstate.naming import renamed
 from streamstate.settings import StreamSettings, load
 from streamstate.spark.process import run
-from streamstate.spark.runner import Hosted
+from streamstate.spark.query import Hosted
 
 
 def main(app: App) -> None:

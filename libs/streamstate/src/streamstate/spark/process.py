@@ -6,10 +6,10 @@ import threading
 import structlog
 from py4j.protocol import Py4JError
 
-from streamstate import logs
+from streamstate.deployment import logs
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
-from streamstate.spark.runner import Hosted, Stream, reason
+from streamstate.spark.query import Hosted, Stream, reason
 from streamstate.spark.session import session
 
 log = structlog.get_logger()

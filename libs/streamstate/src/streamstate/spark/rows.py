@@ -7,10 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamstate.processing import RawRecord
-
-Place = tuple[str, int]
-"""Topic and partition."""
+from streamstate.processing.advance import Place
+from streamstate.processing.decode import RawRecord
 
 COLUMNS = ("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp", "key", "value")
 """What the query selects, and the columns of the batches here."""

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
-from streamstate.metrics import Definition
+from streamstate.deployment.metrics import Definition
 
 log = structlog.get_logger()
 

@@ -1,1 +1,4 @@
-"""Holds every stored key against a recount of the topics, while the streams run. Shares no code with the folds."""
+"""A state held against a recount of its topics.
+
+Reads Kafka and Redis as they are, not through an API.
+"""

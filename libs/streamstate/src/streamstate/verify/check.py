@@ -9,15 +9,15 @@ import structlog
 from confluent_kafka import Message
 
 from streamstate.errors import Misconfigured, StreamStateError
-from streamstate.kafka import Topics
-from streamstate.redis_store import connect
+from streamstate.kafka.admin import Topics
 from streamstate.settings import ServiceSettings
+from streamstate.state.redis import connect
 from streamstate.verify.counting import Counting, Rewound
-from streamstate.verify.derived import Derived, by_header, dead_letters
-from streamstate.verify.log import Log, whole
+from streamstate.verify.derived_topics import Derived, by_header, dead_letters
 from streamstate.verify.recount import Difference, Recounted
-from streamstate.verify.state import State
+from streamstate.verify.redis_state import State
 from streamstate.verify.tables import Tables
+from streamstate.verify.topic_log import Log, whole
 
 log = structlog.get_logger()
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 from confluent_kafka import Message, murmur2
 
-from streamstate.verify.derived import Effects
-from streamstate.verify.log import Log
+from streamstate.verify.derived_topics import Effects
 from streamstate.verify.recount import Recounted, Versions, unequal
+from streamstate.verify.topic_log import Log
 
 
 class Rewound(Exception):

@@ -4,9 +4,9 @@ from collections import defaultdict
 from contextlib import ExitStack
 from typing import Self
 
-from streamstate.kafka import Topics
+from streamstate.kafka.admin import Topics
 from streamstate.settings import ServiceSettings
-from streamstate.verify.log import Log
+from streamstate.verify.topic_log import Log
 
 
 class Tables:

@@ -1,1 +1,4 @@
-"""The answering side: Flask applications over the state, and the way to the instance that owns a key."""
+"""The API process: views of the state over HTTP.
+
+Nothing here knows Spark; reads need no Kafka.
+"""

@@ -9,23 +9,23 @@ from prometheus_client.core import Metric
 from redis.exceptions import RedisError
 
 from streamstate.app import App, View
+from streamstate.deployment.overrides import renamed
 from streamstate.errors import StreamStateError
-from streamstate.kafka import Topics
-from streamstate.naming import renamed
-from streamstate.redis_reader import RedisReader, open_commands
+from streamstate.kafka.admin import Topics
 from streamstate.settings import ApiSettings
-from streamstate.state import AsyncReads
-from streamstate.web import openapi
-from streamstate.web.answers import Answers
-from streamstate.web.asgi import Asgi
-from streamstate.web.client import Instances
-from streamstate.web.demands import Demands
+from streamstate.state.redis_reader import RedisReader, open_commands
+from streamstate.state.store import AsyncReads
+from streamstate.web.client.instances import Instances
+from streamstate.web.consistency import Demands
 from streamstate.web.freshness import Freshness
-from streamstate.web.processors import PATH, ViewEntry, entries, entry, processors
-from streamstate.web.request import Request, Response, json
+from streamstate.web.http.request import Request, Response, json
+from streamstate.web.partition_map import PATH, ViewEntry, entries, entry, processors
+from streamstate.web.server import openapi
+from streamstate.web.server.asgi import Asgi
+from streamstate.web.server.status import application
+from streamstate.web.server.telemetry import Telemetry, of_partitions
 from streamstate.web.state import State, require_ready
-from streamstate.web.status import application
-from streamstate.web.telemetry import Telemetry, of_partitions
+from streamstate.web.views import Answers
 
 log = structlog.get_logger()
 

@@ -14,15 +14,10 @@ import structlog
 from confluent_kafka import KafkaException
 
 from streamstate.errors import Misconfigured
-from streamstate.kafka import Topics
+from streamstate.kafka.admin import Topics
+from streamstate.web.http.request import AGE, POSITION
 
 log = structlog.get_logger()
-
-POSITION = "Position"
-"""The next offsets of the state that answered: `topic:partition=offset`, separated by commas."""
-
-AGE = "State-Age-Ms"
-"""Milliseconds since the state was last known to have all that its topics held; absent when that is long ago."""
 
 LOOK_S = 0.5
 _SEEN = 600

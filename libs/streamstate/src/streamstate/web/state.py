@@ -3,10 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from streamstate.app import App
-from streamstate.origins import require_same_widths
-from streamstate.state import AsyncReads, Read, Snapshot
+from streamstate.processing.topic_identity import require_same_widths
+from streamstate.state.reads import Read
+from streamstate.state.store import AsyncReads, Snapshot
 from streamstate.web.freshness import Freshness, Positions
-from streamstate.web.problems import not_ready
+from streamstate.web.http.problems import not_ready
+
+_FIRST = 8
+"""So many partitions are looked at for the counts: one of them is claimed early, whoever comes first."""
 
 
 class State:
@@ -19,9 +23,10 @@ class State:
         self._counts: Mapping[str, int] = {}
 
     async def counts(self) -> Mapping[str, int]:
-        """The partition counts by topic, which each claim keeps; raises a 503 `Problem` before that of partition 0."""
+        """The partition counts by topic, which each claim keeps; raises a 503 `Problem` before the first ones."""
         if not self._counts:
-            origins = (await self._reads.read({0: []}))[0].origins
+            snapshots = await self._reads.read({partition: [] for partition in range(_FIRST)})
+            origins = {topic: of for snapshot in snapshots.values() for topic, of in snapshot.origins.items()}
             if missing := [topic for topic in self._app.topics if topic not in origins]:
                 raise not_ready(f"no instance owns partitions of {', '.join(missing)} yet")
             self._counts = {topic: origins[topic].partitions for topic in self._app.topics}

@@ -1,0 +1,105 @@
+"""What is asked of Kafka apart from the records: partition counts, offsets."""
+
+import threading
+import time
+from collections.abc import Iterable
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from streamstate.errors import Misconfigured
+from streamstate.kafka.security import OPEN, Security
+from streamstate.state.store import Origin
+
+TIMEOUT_S = 10.0
+QUIET = {"log_level": 2}
+"""A broker that is away is told of by errors; librdkafka would also log each of its attempts, twenty a second."""
+
+
+class Topics:
+    """Partition counts and ids of topics from Kafka, remembered for `ttl` seconds. Safe for threads."""
+
+    def __init__(self, bootstrap: str, ttl: float = 20.0, security: Security = OPEN) -> None:
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, **security.client(), **QUIET})
+        self._ttl = ttl
+        self._known: dict[str, tuple[float, Origin]] = {}
+        self._asking = threading.Lock()
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions `topic` has. Raises `Misconfigured` for a topic that does not exist.
+
+        While Kafka is away, a count that was known before goes on being used: partitions are never taken away.
+        """
+        return self.origin(topic).partitions
+
+    def origin(self, topic: str) -> Origin:
+        """The id and the partition count of `topic`, with what was said of `partitions`.
+
+        Only the first call waits for Kafka: later ones get what is known, and what is old is asked for meanwhile.
+        """
+        found = self._known.get(topic)
+        if found is None:
+            found = self._known[topic] = (time.monotonic(), self._ask(topic, TIMEOUT_S))
+        read_at, known = found
+        if time.monotonic() - read_at >= self._ttl and self._asking.acquire(blocking=False):
+            threading.Thread(target=self._ask_again, args=(topic, read_at, known), daemon=True).start()
+        return known
+
+    def known(self, topic: str) -> Origin | None:
+        """What was said of `topic` last, None when nothing was yet; never waits for Kafka."""
+        found = self._known.get(topic)
+        return None if found is None else found[1]
+
+    def _ask_again(self, topic: str, read_at: float, known: Origin) -> None:
+        try:
+            self._known[topic] = (time.monotonic(), self._ask(topic, 1.0))
+        except KafkaException:
+            self._known[topic] = (time.monotonic(), known)
+        except Misconfigured:
+            # A broker that is just starting knows no topics; one that goes on like this is believed.
+            if time.monotonic() - read_at > 2 * self._ttl:
+                self._known.pop(topic)
+        finally:
+            self._asking.release()
+
+    def _ask(self, topic: str, timeout: float) -> Origin:
+        try:
+            asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
+            found = asked[topic].result()
+        except KafkaException as error:
+            reason = error.args[0]
+            if reason.code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION):
+                raise
+            msg = f"the topic {topic} cannot be read ({reason.str()}); create it or correct its name"
+            raise Misconfigured(msg) from error
+        return Origin(str(found.topic_id), len(found.partitions))
+
+    def widest(self, topics: Iterable[str]) -> int:
+        """The partitions of the widest of `topics`: as many as an app over them has."""
+        return max(map(self.partitions, topics))
+
+    def begins(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The first offsets that there still are, of (topic, partition)."""
+        return self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # it has no annotations
+
+    def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The end offsets of (topic, partition): of what is committed, for no more can be read."""
+        return self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # it has no annotations
+
+    def at(self, places: Iterable[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], int]:
+        """The first offsets, of (topic, partition), at `timestamp` (milliseconds) or later; -1 where there is none."""
+        return self._offsets(places, OffsetSpec.for_timestamp(timestamp))
+
+    def _offsets(self, places: Iterable[tuple[str, int]], of: OffsetSpec) -> dict[tuple[str, int], int]:
+        wanted = {TopicPartition(*place): of for place in places}
+        answers = self._admin.list_offsets(
+            wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
+        )
+        return {(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}

@@ -1,0 +1,172 @@
+"""The place of an instance in a consumer group, which decides who owns which partition."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from streamstate.errors import Ousted
+from streamstate.kafka.admin import QUIET, TIMEOUT_S
+from streamstate.kafka.security import OPEN, Security
+
+log = structlog.get_logger()
+
+_LEAVE_S = 3.0
+_PAUSE_S = 0.2
+_CONFIRMED_S = 0.5
+
+
+class Membership:
+    """An instance's place in the app's consumer group.
+
+    It joins the group with the app's widest topic, as a static member, reads no records, and calls `changed` with the
+    partitions that it holds whenever they change. It also commits the stored offsets, so that Kafka's own tools
+    show the lag.
+
+    As a static member it keeps its place when the process dies and comes back within `session_timeout_ms`: nothing
+    moves then. After `stop` it has left: with the state in Redis, taking partitions over costs the others a second or
+    two, while a place that is kept leaves them unfolded until the process is back, or the timeout is over.
+
+    Kafka refuses a client for good when another has joined under its name; whoever has its partitions now must not be
+    disturbed. But a client whose session ran out while the broker was away, or the process hung, may be refused too:
+    librdkafka forgets its member id then, and may send a heartbeat before it has joined again. So a client that was
+    refused is replaced by a new one, unless the group says that the place is another's.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group: str,
+        instance: str,
+        session_timeout_ms: int,
+        changed: Callable[[frozenset[int]], None],
+        security: Security = OPEN,
+    ) -> None:
+        self._connection = {"bootstrap.servers": bootstrap, **security.client(), **QUIET}
+        self._group = group
+        self._instance = instance
+        self._session_timeout_ms = session_timeout_ms
+        self._changed = changed
+        self._member = ""
+        self._ousted: str | None = None
+        self._held: frozenset[int] = frozenset()
+        self._positions: Mapping[tuple[str, int], int] = {}
+        self._stopping = threading.Event()
+
+    def start(self, topic: str) -> None:
+        """Join the group for `topic`."""
+        self._thread = threading.Thread(target=self._run, args=(topic,), name=f"membership-{self._group}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Leave the group; takes about a quarter of a second."""
+        self._stopping.set()
+        self._thread.join()
+
+    def commit(self, positions: Mapping[tuple[str, int], int]) -> None:
+        """Tell Kafka how far the state is, soon; a failure is only logged, since the truth is in the store."""
+        self._positions = positions
+
+    def require(self) -> None:
+        """Raise `Ousted` when another has this instance's place."""
+        if self._ousted is not None:
+            msg = f"the group has no place for {self._instance} any more ({self._ousted}); start the process again"
+            raise Ousted(msg)
+
+    def _run(self, topic: str) -> None:
+        while (refusal := self._be_member(topic)) is not None:
+            self._update(frozenset())
+            if self._taken():
+                self._ousted = refusal
+                return
+
+    def _be_member(self, topic: str) -> str | None:
+        """Join, and stay until the process stops (None) or Kafka refuses the client for good (why)."""
+        consumer = Consumer(
+            {
+                **self._connection,
+                "group.id": self._group,
+                "group.instance.id": self._instance,
+                "group.protocol": "classic",
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": self._session_timeout_ms,
+                "heartbeat.interval.ms": self._session_timeout_ms // 5,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "on_commit": self._on_commit,
+            }
+        )
+        try:
+            consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_gone, on_lost=self._on_gone)
+            while not self._stopping.is_set():
+                message = consumer.poll(0.2)
+                if message is not None and (error := message.error()) is not None:
+                    log.warning("the consumer group reports a problem", reason=error.str())
+                    # The error itself does not say that it is fatal.
+                    if error.code() == KafkaError._FATAL:
+                        return error.str()
+                self._commit(consumer)
+            self._leave(consumer)
+        finally:
+            consumer.close()
+        return None
+
+    def _leave(self, consumer: Consumer) -> None:
+        # A static member that only closes does not leave; one that unsubscribes does, when it has nothing any more.
+        consumer.unsubscribe()
+        end = time.monotonic() + _LEAVE_S
+        while self._held and time.monotonic() < end:
+            consumer.poll(0.1)
+
+    def _taken(self) -> bool:
+        """Whether the group knows another member by this instance's name; waits until it can say so."""
+        admin = AdminClient(self._connection)
+        while not self._stopping.wait(_PAUSE_S):
+            try:
+                asked = admin.describe_consumer_groups([self._group], request_timeout=TIMEOUT_S)
+                members = asked[self._group].result().members
+            except KafkaException as error:
+                log.warning("the consumer group does not say who is in it", reason=str(error))
+            else:
+                return any(m.group_instance_id == self._instance and m.member_id != self._member for m in members)
+        return False
+
+    def _commit(self, consumer: Consumer) -> None:
+        positions, self._positions = self._positions, {}
+        offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in positions.items()]
+        try:
+            if offsets and _known(consumer, offsets):
+                consumer.commit(offsets=offsets, asynchronous=True)
+        except KafkaException as error:
+            self._on_commit(error.args[0], offsets)
+
+    def _on_commit(self, error: KafkaError | None, _offsets: list[TopicPartition]) -> None:
+        if error is not None:
+            log.warning("the consumer group did not take the offsets", reason=error.str())
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._member = consumer.memberid()
+        consumer.incremental_assign(partitions)
+        consumer.pause(partitions)
+        self._update(self._held | {p.partition for p in partitions})
+
+    def _on_gone(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._update(self._held - {p.partition for p in partitions})
+        consumer.incremental_unassign(partitions)
+
+    def _update(self, held: frozenset[int]) -> None:
+        self._held = held
+        self._changed(held)
+
+
+def _known(consumer: Consumer, places: list[TopicPartition]) -> bool:
+    """Whether the group's coordinator answers, and has given this client a member id.
+
+    A commit would wait in the client for a coordinator that is away, and go out while the client joins anew: Kafka
+    would refuse it as one of a stranger, and the member id that comes meanwhile would not be known here.
+    """
+    consumer.committed(places, timeout=_CONFIRMED_S)
+    return bool(consumer.memberid())

@@ -1,0 +1,4 @@
+"""The pieces that folds are made of: tables, joins, windows, pages.
+
+Pure: nothing here knows Kafka, Redis, Spark or HTTP.
+"""

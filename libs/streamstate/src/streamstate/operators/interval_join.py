@@ -1,0 +1,115 @@
+"""The windowed join of two streams: records of one key that are close in time are paired."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streamstate.app import Count, Effect, Fold, Found, Record, Source
+from streamstate.keys import sortable, unsortable
+from streamstate.operators.windows import LATE, clock, timeline
+from streamstate.state.operations import Forget, Insert, Operation
+from streamstate.state.reads import Between, Read
+
+_ALL = 2**31 - 1
+
+
+class Entry(NamedTuple):
+    """What is remembered of a record: its Kafka timestamp (milliseconds), offset and value."""
+
+    timestamp: int
+    offset: int
+    value: str
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """Two records of one key; `cause` is the one of them that came last."""
+
+    key: Any
+    left: Entry
+    right: Entry
+    cause: Record[Any, str]
+
+
+def paired(
+    left: Source[Any, str],
+    right: Source[Any, str],
+    within: int,
+    grace: int,
+    apply: Callable[[Sequence[Pair]], Iterable[Effect]],
+) -> Fold:
+    """A fold over each pair of a record of `left` and one of `right` whose timestamps differ by at most `within`.
+
+    All times are milliseconds of stream time. A record that is more than `within` + `grace` older than the greatest
+    timestamp so far is counted as late and dropped; the others are remembered while a partner may come. So each
+    pair is there exactly once, when the second of the two comes.
+    """
+    join = _Join((left.topic, right.topic), within, grace, apply)
+    return Fold((left, right), join.apply, reads=join.reads)
+
+
+@dataclass(frozen=True)
+class _Join:
+    topics: tuple[str, str]
+    within: int
+    grace: int
+    use: Callable[[Sequence[Pair]], Iterable[Effect]]
+
+    def reads(self, records: Sequence[Record[Any, str]]) -> Iterable[Read]:
+        return self._partners(records).values()
+
+    def apply(self, records: Sequence[Record[Any, str]], found: Found) -> Iterable[Effect]:
+        """Entries of this batch are found beside those that are remembered, so that its cut does not matter."""
+        known = {place: [_entry(*one) for one in found.values[read]] for place, read in self._partners(records).items()}
+        new: defaultdict[tuple[str, Any], list[Entry]] = defaultdict(list)
+        pairs: list[Pair] = []
+        late = now = 0
+        for record, now in zip(records, clock(records, found), strict=True):
+            if record.timestamp + self.within + self.grace < now:
+                late += 1
+                continue
+            own = Entry(record.timestamp, record.offset, record.value)
+            place = self._other(record.topic), record.key
+            near = [one for one in known[place] + new[place] if abs(one.timestamp - own.timestamp) <= self.within]
+            pairs += [self._pair(record, own, one) for one in sorted(near)]
+            new[record.topic, record.key].append(own)
+        yield from self.use(pairs)
+        for (topic, key), entries in new.items():
+            if entries:
+                yield Insert(topic, str(key), {_text(entry): entry.timestamp for entry in entries})
+        yield from self._forget(now)
+        if late:
+            yield Count(LATE, late)
+
+    def _forget(self, now: int) -> Iterable[Operation]:
+        """The oldest record that is not late has partners up to `within` before it."""
+        return [Forget(topic, now - 2 * self.within - self.grace) for topic in self.topics]
+
+    def _pair(self, record: Record[Any, str], own: Entry, other: Entry) -> Pair:
+        left, right = (own, other) if record.topic == self.topics[0] else (other, own)
+        return Pair(record.key, left, right, record)
+
+    def _partners(self, records: Iterable[Record[Any, str]]) -> dict[tuple[str, Any], Between]:
+        """Where the partners of `records` are, by topic and key."""
+        times: defaultdict[tuple[str, Any], list[int]] = defaultdict(list)
+        for record in records:
+            times[self._other(record.topic), record.key].append(record.timestamp)
+        return {
+            (topic, key): Between(timeline(topic, key), min(some) - self.within, max(some) + self.within + 1, n=_ALL)
+            for (topic, key), some in times.items()
+        }
+
+    def _other(self, topic: str) -> str:
+        left, right = self.topics
+        return right if topic == left else left
+
+
+def _text(entry: Entry) -> str:
+    return f"{sortable(entry.offset)} {entry.value}"
+
+
+def _entry(text: str, timestamp: int) -> Entry:
+    offset, _, value = text.partition(" ")
+    return Entry(timestamp, unsortable(offset), value)

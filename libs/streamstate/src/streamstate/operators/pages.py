@@ -1,0 +1,58 @@
+"""Pages of a timeline: the parameters of a request, what is read for them, and where the next page begins."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from streamstate.state.reads import Between
+
+MOST_TIME = 2**53
+PAGE_BYTES = 2**20
+"""A page ends with the entry with which its texts have so many bytes."""
+
+_CURSOR = r"^[0-9]{1,16}\.[0-9]{1,9}$"
+
+Time = Annotated[int, Meta(ge=0, le=MOST_TIME)]
+TimeEntry = tuple[str, int]
+"""A text of a timeline and its time."""
+
+
+class Page(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+    """The parameters of a view over a timeline. Times are milliseconds since 1970."""
+
+    from_: Annotated[Time, Meta(description="the first time that is wanted")] = 0
+    to: Annotated[Time, Meta(description="the first time that is not wanted any more")] = MOST_TIME
+    limit: Annotated[int, Meta(ge=1, le=1_000, description="most entries of one answer")] = 100
+    cursor: Annotated[
+        Annotated[str, Meta(pattern=_CURSOR)] | None,
+        Meta(description="`next` of the answer before; the other parameters stay as they were"),
+    ] = None
+
+    def read(self, key: str) -> Between:
+        """One entry more than is wanted of the timeline `key`, to see whether there is a next page."""
+        time, skip = self._start()
+        return Between(key, max(time, self.from_), self.to, self.limit + 1, skip, PAGE_BYTES)
+
+    def cut(self, entries: Sequence[TimeEntry]) -> tuple[Sequence[TimeEntry], str | None]:
+        """The entries of this page, of those that `read` gave, and the next page's cursor (None: there is none).
+
+        A page of many bytes ends early, and the one behind it may turn out to be empty.
+        """
+        page = entries[: self.limit]
+        if len(entries) == len(page) and sum(len(text.encode()) for text, _ in page) < PAGE_BYTES:
+            return page, None
+        last = page[-1][1]
+        time, skip = self._start()
+        seen = sum(at == last for _, at in page) + (skip if last == time else 0)
+        return page, f"{last}.{seen}"
+
+    def _start(self) -> tuple[int, int]:
+        """The cursor's time, and how many entries of that time came before."""
+        time, _, skip = (self.cursor or "0.0").partition(".")
+        return int(time), int(skip)
+
+
+EVER = Page(limit=1)
+"""Reads whether there is anything at all."""

@@ -1,0 +1,62 @@
+"""Joins of co-partitioned topics."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from streamstate.app import Effect, Fold, Found, Record, Source, no_reads
+from streamstate.operators.tables import changes, row
+from streamstate.state.reads import Read, Value
+
+K = TypeVar("K")
+
+
+class Joined(msgspec.Struct, Generic[K], frozen=True, gc=False):
+    """A record, and the table's row of its key at that moment (None: there is none).
+
+    For a record of the table itself, the row is what it made of it.
+    """
+
+    record: Record[K, Any]
+    row: str | None
+
+
+def left_join(
+    table: Source[K, str | None],
+    stream: Source[K, Any],
+    apply: Callable[[Sequence[Joined[K]], Found], Iterable[Effect]],
+    reads: Callable[[Sequence[Record[K, Any]]], Iterable[Read]] = no_reads,
+) -> Fold:
+    """A fold over the records of both topics in the order of their stream time, the table first at a tie.
+
+    table: a `changelog`; the fold keeps its rows.
+    apply: as of a `Fold`, with the row of each record's key. `reads` is what it wants to know besides.
+
+    A row holds for the records of `stream` that follow it. A record of the table that comes to Kafka late, when a
+    micro-batch has already taken records of the stream with greater timestamps, holds from then on only: Kafka Streams'
+    `max.task.idle.ms` is 0 here. A build from nothing, with both topics complete, is always the same.
+    """
+
+    def rows(records: Sequence[Record[K, Any]]) -> Iterable[Read]:
+        yield from (Value(row(table.topic, key)) for key in {one.key for one in records if one.topic == stream.topic})
+        yield from reads(records)
+
+    def apply_joined(records: Sequence[Record[K, Any]], found: Found) -> Iterable[Effect]:
+        yield from changes(record for record in records if record.topic == table.topic)
+        yield from apply(_joined(table.topic, records, found), found)
+
+    return Fold((table, stream), apply_joined, reads=rows)
+
+
+def _joined(table: str, records: Sequence[Record[K, Any]], found: Found) -> list[Joined[K]]:
+    now: dict[K, str | None] = {}
+    joined = []
+    for record in records:
+        if record.topic == table:
+            now[record.key] = record.value
+        elif record.key not in now:
+            held = found.values[Value(row(table, record.key))]
+            now[record.key] = None if held is None else held.decode()
+        joined.append(Joined(record, now[record.key]))
+    return joined

@@ -1,0 +1,64 @@
+"""A topic as a table: the last value of each key, a null value (tombstone) deletes."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from streamstate.app import App, Fold, Found, Record, Rows, Source, Wanted
+from streamstate.keys import KeyCodec, partition_of
+from streamstate.state.operations import Delete, Operation, Put
+from streamstate.state.reads import Value
+from streamstate.state.store import Store
+
+K = TypeVar("K")
+
+
+def row(table: str, key: Any) -> str:
+    """The state key of one row."""
+    return f"{table}:{key}"
+
+
+def changelog(
+    topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str], *, table: bool = False
+) -> Source[K, Any]:
+    """A source of the texts that `decode` takes from the values of `topic`; a null value stays None."""
+
+    def decode_or_tombstone(key: K, value: bytes | None) -> str | None:
+        return None if value is None else decode(key, value)
+
+    return Source(topic, key, decode_or_tombstone, table=table)
+
+
+def changes(records: Iterable[Record[Any, str | None]]) -> Iterable[Operation]:
+    """What the records of a changelog make of its rows."""
+    last = {(record.topic, record.key): record.value for record in records}
+    for place, value in last.items():
+        yield Delete(row(*place)) if value is None else Put(row(*place), value)
+
+
+def table(topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str]) -> Fold:
+    """The fold that keeps `topic` as a table of the texts that `decode` takes from its values."""
+
+    def apply(records: Sequence[Record[K, str | None]], _found: Found) -> Iterable[Operation]:
+        return changes(records)
+
+    return Fold((changelog(topic, key, decode, table=True),), apply)
+
+
+def look_up(app: App, store: Store, counts: Mapping[str, int], wanted: Wanted) -> Rows:
+    """The rows that are there, of all tables and partitions, in one round trip.
+
+    `counts` are the partition counts by topic; the store is the app's own.
+    """
+    places: dict[int, list[tuple[str, Any]]] = {}
+    for name, keys in wanted.items():
+        codec = app.source(name).key
+        for key in keys:
+            places.setdefault(partition_of(codec.encode(key), counts[name]), []).append((name, key))
+    found: dict[str, dict[Any, str]] = {name: {} for name in wanted}
+    if places:
+        reads = {p: [Value(row(name, key)) for name, key in rows] for p, rows in places.items()}
+        for partition, snapshot in store.read(reads).items():
+            for (name, key), value in zip(places[partition], snapshot.values, strict=True):
+                if value is not None:
+                    found[name][key] = value.decode()
+    return found

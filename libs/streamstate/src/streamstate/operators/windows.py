@@ -1,0 +1,144 @@
+"""Windows of time, and the numbers of each key summed up in them."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice
+from typing import Any
+
+import msgspec
+
+from streamstate.app import Count, Found, Record
+from streamstate.state.operations import Forget, Insert, Operation
+from streamstate.state.reads import Between, Read
+
+LATE = "late_records"
+"""What is counted of records that came too late for a window that they belong to."""
+
+Number = int | float
+Sample = tuple[Record[Any, Any], Number | None]
+"""A record and its number; a record without one only lets time go on."""
+
+
+class Summary(msgspec.Struct, array_like=True, frozen=True):
+    """The numbers of one key in the window from `start` (milliseconds)."""
+
+    start: int
+    count: int
+    least: Number
+    most: Number
+    total: Number
+
+    def add(self, number: Number) -> "Summary":
+        least, most = min(self.least, number), max(self.most, number)
+        return Summary(self.start, self.count + 1, least, most, self.total + number)
+
+
+_decode = msgspec.json.Decoder(Summary).decode
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of `size` that start at each multiple of `advance`: tumbling when the two are equal, hopping when not.
+
+    All in milliseconds of stream time, the greatest Kafka timestamp that was seen; no clock is asked.
+
+    grace: how long after its end a window still takes records.
+    retention: how long after its start a window is kept; at least `size` + `grace`.
+    """
+
+    size: int
+    advance: int
+    retention: int
+    grace: int = 0
+
+    def __post_init__(self) -> None:
+        if not (0 < self.advance <= self.size and self.grace >= 0 and self.retention >= self.size + self.grace):
+            msg = f"windows need 0 < advance <= size, grace >= 0 and retention >= size + grace; found {self}"
+            raise ValueError(msg)
+
+    def starts(self, time: int) -> range:
+        """The starts, from 0, of the windows that `time` falls into: each takes from its start to before its end."""
+        first = (time - self.size) // self.advance * self.advance + self.advance
+        return range(max(0, first), time + 1, self.advance)
+
+    def takes(self, start: int, now: int) -> bool:
+        """Whether the window from `start` still takes records when the stream time is `now`."""
+        return start + self.size + self.grace > now
+
+
+def clock(records: Iterable[Record[Any, Any]], found: Found) -> Iterator[int]:
+    """The stream time at each of `records`: the greatest Kafka timestamp so far, of all topics of the fold."""
+    return islice(accumulate((record.stream_time for record in records), max, initial=found.time), 1, None)
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a record made of one window."""
+
+    record: Record[Any, Any]
+    end: int
+    summary: Summary
+
+
+@dataclass(frozen=True)
+class Windowed:
+    """The windows of every key, kept in the timelines of `family`. For use within a fold's `reads` and `apply`."""
+
+    family: str
+    windows: Windows
+
+    def reads(self, records: Iterable[Record[Any, Any]]) -> Iterable[Read]:
+        """What `sum_up` wants to know for these records."""
+        return self._reads(records).values()
+
+    def sum_up(self, samples: Sequence[Sample], found: Found) -> tuple[list[Update], list[Operation | Count]]:
+        """Each update of a window, in order, and what is to be written. A number that comes too late is counted."""
+        records = [record for record, _ in samples]
+        held = {
+            key: {start: _decode(text) for text, start in found.values[r]} for key, r in self._reads(records).items()
+        }
+        updates: list[Update] = []
+        late = now = 0
+        for (record, number), now in zip(samples, clock(records, found), strict=True):
+            if number is None:
+                continue
+            starts = self.windows.starts(record.timestamp)
+            taking = [start for start in starts if self.windows.takes(start, now)]
+            late += len(taking) < len(starts)
+            for start in taking:
+                before = held[record.key].get(start)
+                after = before.add(number) if before else Summary(start, 1, number, number, number)
+                held[record.key][start] = after
+                updates.append(Update(record, start + self.windows.size, after))
+        counted = [Count(LATE, late)] if late else []
+        return updates, [*self._written(updates), Forget(self.family, now - self.windows.retention), *counted]
+
+    def _written(self, updates: Iterable[Update]) -> Iterable[Insert]:
+        """The last of each window."""
+        last = {(update.record.key, update.summary.start): update.summary for update in updates}
+        entries: defaultdict[Any, dict[str, int]] = defaultdict(dict)
+        for (key, start), summary in last.items():
+            entries[key][msgspec.json.encode(summary).decode()] = start
+        return [Insert(self.family, str(key), texts, instead=True) for key, texts in entries.items()]
+
+    def _reads(self, records: Iterable[Record[Any, Any]]) -> dict[Any, Between]:
+        times: dict[Any, tuple[int, int]] = {}
+        for record in records:
+            first, last = times.get(record.key, (record.timestamp, record.timestamp))
+            times[record.key] = min(first, record.timestamp), max(last, record.timestamp)
+        return {key: self._between(key, *reach) for key, reach in times.items()}
+
+    def _between(self, key: Any, first: int, last: int) -> Between:
+        start = max(0, first - self.windows.size + 1)
+        return Between(timeline(self.family, key), start, last + 1, n=(last - start) // self.windows.advance + 1)
+
+
+def timeline(family: str, key: Any) -> str:
+    """The state key of one timeline of a family, as a `Between` names it."""
+    return f"{family}:{key}"
+
+
+def summaries(entries: Iterable[tuple[str, int]]) -> list[Summary]:
+    """The windows in what a `Between` of a `Windowed` gave."""
+    return [_decode(text) for text, _start in entries]

@@ -1,0 +1,140 @@
+"""From the raw records of partitions to their commits: the one way, whoever brings the records.
+
+Decisions are pure. The store is read for what folds ask of it, and written once all that was made is published.
+"""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streamstate.app import App, Count, Emit, Fold, Found, Record, Rows, Wanted
+from streamstate.operators.tables import look_up
+from streamstate.processing.decode import DeadLetter, RawRecord, Sifted, sift
+from streamstate.state.operations import Operation
+from streamstate.state.reads import Read
+from streamstate.state.store import Claim, Commit, Store
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a batch holds for one fold in one partition."""
+
+    fold: Fold
+    partition: int
+    sifted: Sequence[Sifted]
+    records: Sequence[Record[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What a part makes: the commit, and what is published before it. `dead` are letters by topic."""
+
+    partition: int
+    commit: Commit
+    emits: Sequence[Emit]
+    dead: Mapping[str, Sequence[DeadLetter]]
+
+
+Publish = Callable[[Sequence[Folded]], None]
+"""Returns when all that was folded is published for good; what is published and not committed then comes again."""
+
+
+class Advance:
+    """Brings partitions forward by commits, remembering where each stands.
+
+    claims: what may be written. counts: partition counts by topic.
+
+    Round trips are what a small micro-batch waits for: there is one for each kind of call and batch of rows, not for
+    each partition.
+    """
+
+    def __init__(
+        self, app: App, store: Store, claims: Mapping[int, Claim], counts: Mapping[str, int], publish: Publish
+    ) -> None:
+        self._app = app
+        self._store = store
+        self._claims = claims
+        self._counts = counts
+        self._publish = publish
+        self._reached: dict[Place, tuple[int | None, int]] = {}
+
+    def __call__(self, rows: Mapping[Place, Sequence[RawRecord]]) -> None:
+        """Fold `rows`, publish, commit. Raises `Fenced` when a partition is claimed by another by now."""
+        self._learn({partition for _, partition in rows})
+        parts = [part for fold in self._app.folds for part in self._parts(fold, rows)]
+        lookups = look_up(self._app, self._store, self._counts, _wanted(parts))
+        values = self._values(parts)
+        folded = [self._fold(part, lookups, values[part.partition]) for part in parts]
+        self._publish(folded)
+        self._store.commit(*(one.commit for one in folded))
+        for one in folded:
+            self._reached |= {(step.topic, one.partition): (step.next, step.time) for step in one.commit.steps}
+
+    def times(self, partitions: Iterable[int]) -> Mapping[Place, int]:
+        """The stream times (milliseconds) of all topics in `partitions`."""
+        self._learn(set(partitions))
+        return {place: time for place, (_, time) in self._reached.items()}
+
+    def _learn(self, partitions: set[int]) -> None:
+        """Where the state stands, for partitions that are seen for the first time."""
+        new = partitions - {partition for _, partition in self._reached}
+        if new:
+            snapshots = self._store.read({partition: [] for partition in new})
+            self._reached |= {(topic, p): snapshots[p].at(topic) for p in new for topic in self._app.topics}
+
+    def _parts(self, fold: Fold, rows: Mapping[Place, Sequence[RawRecord]]) -> Iterator[Part]:
+        for partition in sorted({partition for topic, partition in rows if topic in fold.topics}):
+            sifted = [
+                sift(source, rows[place], self._reached[place], partition, self._counts[source.topic])
+                for source in fold.sources
+                if (place := (source.topic, partition)) in rows
+            ]
+            yield Part(fold, partition, sifted, merge(sifted))
+
+    def _values(self, parts: Sequence[Part]) -> Mapping[int, Mapping[Read, Any]]:
+        """What the folds want to know of the partitions' own state, by partition."""
+        reads: dict[int, list[Read]] = {part.partition: [] for part in parts}
+        for part in parts:
+            reads[part.partition] += part.fold.reads(part.records)
+        if not any(reads.values()):
+            return {partition: {} for partition in reads}
+        found = self._store.read(reads)
+        return {p: dict(zip(wanted, found[p].values, strict=True)) for p, wanted in reads.items()}
+
+    def _fold(self, part: Part, lookups: Rows, values: Mapping[Read, Any]) -> Folded:
+        time = max(self._reached[topic, part.partition][1] for topic in part.fold.topics)
+        operations: list[Operation] = []
+        emits: list[Emit] = []
+        counters: Counter[str] = Counter()
+        for some in part.sifted:
+            counters.update(some.counters)
+        for effect in part.fold.apply(part.records, Found(lookups, values, time)):
+            if isinstance(effect, Emit):
+                emits.append(effect)
+            elif isinstance(effect, Count):
+                counters[effect.what] += effect.by
+            else:
+                operations.append(effect)
+        steps = [some.step for some in part.sifted]
+        commit = Commit(self._claims[part.partition], steps, operations, +counters)
+        return Folded(part.partition, commit, emits, {some.step.topic: some.dead for some in part.sifted if some.dead})
+
+
+def merge(sifted: Sequence[Sifted]) -> Sequence[Record[Any, Any]]:
+    """The records of all in one order: by stream time, at a tie in the order given; offsets stay in order."""
+    if len(sifted) == 1:
+        return sifted[0].records
+    return list(heapq.merge(*(some.records for some in sifted), key=lambda record: record.stream_time))
+
+
+def _wanted(parts: Iterable[Part]) -> Wanted:
+    wanted: defaultdict[str, set[Any]] = defaultdict(set)
+    for part in parts:
+        for table, keys in part.fold.lookups(part.records).items():
+            wanted[table].update(keys)
+    return wanted

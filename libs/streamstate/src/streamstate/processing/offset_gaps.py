@@ -1,0 +1,21 @@
+"""Offsets without records at the end of a partition: markers of transactions, what was aborted, what is deleted."""
+
+from collections.abc import Mapping
+
+from streamstate.state.store import Claim, Commit, Snapshot, Step
+
+
+def passed(claim: Claim, snapshot: Snapshot, read: Mapping[str, Mapping[str, int]]) -> Commit | None:
+    """The commit that brings the state to where everything was read; None when it stands there.
+
+    Without it the state would seem to lag for ever, and one built from nothing would never be complete: only records
+    move it. `read` are the offsets before which all records are folded, as Spark tells them: by topic and, in digits,
+    partition.
+    """
+    ends = {topic: parts[str(claim.partition)] for topic, parts in read.items() if str(claim.partition) in parts}
+    steps = [
+        Step(topic, snapshot.positions.get(topic), end, snapshot.times.get(topic, 0))
+        for topic, end in ends.items()
+        if snapshot.positions.get(topic, 0) < end
+    ]
+    return Commit(claim, steps, []) if steps else None

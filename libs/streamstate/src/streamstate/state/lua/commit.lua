@@ -1,0 +1,198 @@
+-- KEYS[1]: the partition's hash tag, e.g. {metrics:7}; it is also the hash that holds owner, epoch, offsets and times.
+-- ARGV: epoch, run id of the server, steps ({topic, expected offset or nil, next offset, stream time}), operations, counters.
+-- Returns {1} when all was applied, else {0, epoch, run id, topic, offset ('' for none)} as they are, and nothing was.
+local tag, call = KEYS[1], redis.call
+local epoch, server, steps = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
+local operations, counters = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
+local held = call('HGET', tag, 'epoch') or ''
+local run = string.match(call('INFO', 'server'), 'run_id:(%w+)')
+for _, step in ipairs(steps) do
+  local offset = call('HGET', tag, 'offset:' .. step[1])
+  local expected = step[2] and string.format('%.0f', step[2])
+  if held ~= epoch or run ~= server or offset ~= (expected or false) then
+    return {0, held, run, step[1], offset or ''}
+  end
+end
+
+-- What a script has written stays when it fails. So everything that Redis may refuse is tried before the first write: the
+-- rights to the commands, and a read of each key, which finds one of another type and one that is moving to another node.
+local rights = {
+  put = {{'SET', tag, ''}},
+  delete = {{'DEL', tag}},
+  merge = {{'HSET', tag, '', ''}},
+  rank = {{'ZADD', tag, 0, ''}},
+  push = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYRANK', tag, 0, 0}},
+  append = {{'XADD', tag, '*', '', ''}},
+  insert = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYSCORE', tag, 0, 0}},
+  forget = {{'ZREMRANGEBYSCORE', tag, 0, 0}, {'ZRANGE', tag, 0, 0}, {'ZADD', tag, 0, ''}, {'ZREM', tag, ''}},
+  commit = {{'HINCRBY', tag, '', 1}, {'HSET', tag, '', ''}},
+}
+local checked = {}
+local function require_rights(kind)
+  for _, command in ipairs(rights[kind]) do
+    if not redis.acl_check_cmd(unpack(command)) then
+      error(redis.error_reply('NOPERM the Redis user may not run ' .. command[1] .. ', nothing was written'))
+    end
+  end
+  checked[kind] = true
+end
+
+-- Lua passes only so many arguments at a time.
+local PIECE = 1000
+local function call_in_pieces(command, key, arguments, count)
+  if count <= 2 * PIECE then return count > 0 and call(command, key, unpack(arguments, 1, count)) or {} end
+  local values = {}
+  for first = 1, count, 2 * PIECE do
+    local answer = call(command, key, unpack(arguments, first, math.min(first + 2 * PIECE - 1, count)))
+    for i, value in ipairs(type(answer) == 'table' and answer or {}) do values[first + i - 1] = value end
+  end
+  return values
+end
+
+local function append_names(names, map)
+  local count = #names
+  for name in pairs(map) do
+    count = count + 1
+    names[count] = name
+  end
+  return names
+end
+
+local function outdated(family, op)
+  return call('ZRANGEBYSCORE', family, '-inf', string.format('(%.0f', op[3]))
+end
+
+-- Returns the old values of what an operation changes, and their names where there are several: tables cost as much as
+-- a command, and most operations of a small commit change one member.
+local read = {
+  merge = function(key, op)
+    local names = append_names(append_names(append_names({}, op[3]), op[4]), op[5])
+    return call_in_pieces('HMGET', key, names, #names), names
+  end,
+  rank = function(key, op)
+    local name = next(op[3])
+    if name and not next(op[3], name) then return call('ZSCORE', key, name) end
+    local names = append_names({}, op[3])
+    return call_in_pieces('ZMSCORE', key, names, #names), names
+  end,
+}
+
+local touch = {
+  put = function(key) call('EXISTS', key) end,
+  delete = function(key) call('EXISTS', key) end,
+  push = function(key) call('ZCARD', key) end,
+  append = function(key) call('XLEN', key) end,
+  insert = function(family, op)
+    call('ZCARD', family)
+    call('ZCARD', family .. ':' .. op[3])
+  end,
+  forget = function(family, op)
+    for _, name in ipairs(outdated(family, op)) do call('ZCARD', family .. ':' .. name) end
+  end,
+}
+
+local function merged(was, add, least, most)
+  local now = was
+  if add then now = (now or 0) + add end
+  if least and (not now or least < now) then now = least end
+  if most and (not now or most > now) then now = most end
+  return now
+end
+
+-- Written over by each operation, up to the count that it passes on.
+local changes = {}
+
+local write = {
+  put = function(key, op) call('SET', key, op[3]) end,
+  delete = function(key) call('DEL', key) end,
+  merge = function(key, op, values, names)
+    local count, add, least, most = 0, op[3], op[4], op[5]
+    for i = 1, #names do
+      local name = names[i]
+      local was = tonumber(values[i] or nil)
+      local now = merged(was, add[name], least[name], most[name])
+      if now ~= was then
+        changes[count + 1], changes[count + 2] = name, now
+        count = count + 2
+      end
+    end
+    call_in_pieces('HSET', key, changes, count)
+  end,
+  -- Scores are stored negated: Redis then orders ties by member, ascending. Two commands for a ranking cost less than a
+  -- ZINCRBY for each member.
+  rank = function(key, op, values, names)
+    if not names then
+      local name, by = next(op[3])
+      call('ZADD', key, (values or 0) - by, name)
+      return
+    end
+    local by = op[3]
+    for i = 1, #names do
+      changes[2 * i - 1] = (values[i] or 0) - by[names[i]]
+      changes[2 * i] = names[i]
+    end
+    call_in_pieces('ZADD', key, changes, 2 * #names)
+  end,
+  push = function(key, op)
+    for member, time in pairs(op[3]) do call('ZADD', key, time, member) end
+    call('ZREMRANGEBYRANK', key, 0, -op[4] - 1)
+  end,
+  append = function(key, op)
+    local number, oldest = string.format('%.0f', op[3]), string.format('%.0f', math.max(0, op[3] - op[5] + 1))
+    local added = redis.pcall('XADD', key, 'MINID', '=', oldest, number, 'text', op[4])
+    if type(added) == 'table' and added.err and not string.find(added.err, 'equal or smaller') then error(added) end
+  end,
+  -- The family is a sorted set itself, of its timelines with a time that none of their entries is before.
+  insert = function(family, op)
+    local key, oldest = family .. ':' .. op[3], math.huge
+    for _, time in pairs(op[4]) do
+      oldest = math.min(oldest, time)
+      if op[5] then call('ZREMRANGEBYSCORE', key, time, time) end
+    end
+    for text, time in pairs(op[4]) do call('ZADD', key, time, text) end
+    if oldest < math.huge then call('ZADD', family, 'LT', oldest, op[3]) end
+  end,
+  forget = function(family, op)
+    local before = string.format('(%.0f', op[3])
+    for _, name in ipairs(outdated(family, op)) do
+      call('ZREMRANGEBYSCORE', family .. ':' .. name, '-inf', before)
+      local first = call('ZRANGE', family .. ':' .. name, 0, 0, 'WITHSCORES')
+      if first[1] then call('ZADD', family, first[2], name) else call('ZREM', family, name) end
+    end
+  end,
+}
+
+local types = {put = 'string', merge = 'hash', append = 'stream', delete = 'none'}
+local replaces = {put = true, delete = true}
+
+require_rights('commit')
+local old, names, seen = {}, {}, {}
+for i, op in ipairs(operations) do
+  local kind, key = op[1], tag .. ':' .. op[2]
+  local before, after = seen[key], types[kind] or 'zset'
+  if not checked[kind] then require_rights(kind) end
+  if before and before ~= after and before ~= 'none' and not replaces[kind] then
+    error(redis.error_reply('WRONGTYPE one commit uses a key as ' .. before .. ' and as ' .. after .. ', nothing was written'))
+  end
+  if before and read[kind] then
+    -- Of a key that comes again, the values that this commit wrote are read.
+    names[i] = 'again'
+  elseif read[kind] then
+    old[i], names[i] = read[kind](key, op)
+  elseif not before or kind == 'insert' or kind == 'forget' then
+    touch[kind](key, op)
+  end
+  seen[key] = after
+end
+
+for i, op in ipairs(operations) do
+  local kind, key = op[1], tag .. ':' .. op[2]
+  if names[i] == 'again' then old[i], names[i] = read[kind](key, op) end
+  write[kind](key, op, old[i], names[i])
+end
+for name, count in pairs(counters) do call('HINCRBY', tag, 'count:' .. name, count) end
+for _, step in ipairs(steps) do
+  local next_offset, time = string.format('%.0f', step[3]), string.format('%.0f', step[4])
+  call('HSET', tag, 'offset:' .. step[1], next_offset, 'time:' .. step[1], time)
+end
+return {1}

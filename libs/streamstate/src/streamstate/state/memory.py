@@ -1,0 +1,194 @@
+"""A store in memory: the reference of what a store does."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from streamstate.errors import Fenced
+from streamstate.state.operations import Append, Delete, Forget, Insert, Merge, Operation, Push, Put, Rank
+from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
+from streamstate.state.store import NO_ORIGINS, Claim, Commit, Origin, Snapshot, Store
+
+
+@dataclass
+class _Partition:
+    owner: str | None = None
+    epoch: int = 0
+    positions: dict[str, int] = field(default_factory=dict)
+    times: dict[str, int] = field(default_factory=dict)
+    targets: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
+    keys: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class _Log:
+    last: int = 0
+    entries: dict[int, bytes] = field(default_factory=dict)
+
+    def append(self, number: int, text: bytes, keep: int) -> None:
+        if number > self.last:
+            self.last = number
+            self.entries = {n: kept for n, kept in self.entries.items() if n > number - keep} | {number: text}
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a `MemoryStore` held at one moment."""
+
+    partitions: Mapping[int, _Partition]
+
+
+class MemoryStore:
+    """A `Store` in a dictionary, with the same fencing as the real one. Not for several threads."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[int, _Partition] = {}
+        self._epochs = itertools.count(1)
+        self._runs = itertools.count(1)
+        self._server = f"run {next(self._runs)}"
+
+    def claim(
+        self, partition: int, owner: str, ends: Mapping[str, int], origins: Mapping[str, Origin] = NO_ORIGINS
+    ) -> Claim:
+        held = self._partitions.setdefault(partition, _Partition())
+        held.origins = {**origins, **held.origins}
+        held.owner, held.epoch = owner, next(self._epochs)
+        for topic, end in ends.items():
+            if topic not in held.positions:
+                held.targets.setdefault(topic, end)
+        return Claim(partition, held.epoch, self._server, dict(held.positions), dict(held.times))
+
+    def commit(self, *commits: Commit) -> None:
+        for commit in commits:
+            self._commit(commit)
+
+    def _commit(self, commit: Commit) -> None:
+        held = self._partitions.get(commit.claim.partition, _Partition(epoch=-1))
+        stored = {step.topic: held.positions.get(step.topic) for step in commit.steps}
+        expected = {step.topic: step.expected for step in commit.steps}
+        if (held.epoch, self._server, stored) != (commit.claim.epoch, commit.claim.server, expected):
+            msg = f"partition {commit.claim.partition} stands at {stored} in epoch {held.epoch} on {self._server}"
+            raise Fenced(msg)
+        for operation in commit.operations:
+            _apply(held.keys, operation)
+        for step in commit.steps:
+            held.positions[step.topic], held.times[step.topic] = step.next, step.time
+        for name, count in commit.counters.items():
+            held.counters[name] = held.counters.get(name, 0) + count
+
+    def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        return {partition: self._snapshot(partition, reads) for partition, reads in wanted.items()}
+
+    def save(self) -> Saved:
+        """What the server's file, or a replica that lags from here on, would hold."""
+        return Saved(deepcopy(self._partitions))
+
+    def restart(self, saved: Saved | None = None) -> None:
+        """What a crash and restart of the server looks like from outside: nothing is lost, or all since `saved`."""
+        self._server = f"run {next(self._runs)}"
+        if saved is not None:
+            self._partitions = deepcopy(dict(saved.partitions))
+
+    def empty(self) -> None:
+        """What FLUSHALL does: the same server, nothing in it."""
+        self._partitions.clear()
+
+    def _snapshot(self, partition: int, reads: Sequence[Read]) -> Snapshot:
+        held = self._partitions.get(partition, _Partition())
+        return Snapshot(
+            held.owner,
+            held.epoch,
+            dict(held.positions),
+            dict(held.times),
+            dict(held.targets),
+            dict(held.counters),
+            dict(held.origins),
+            [_answer(held.keys, read) for read in reads],
+        )
+
+
+def _apply(keys: dict[str, Any], operation: Operation) -> None:
+    match operation:
+        case Put(key, value):
+            keys[key] = value.encode()
+        case Delete(key):
+            keys.pop(key, None)
+        case Merge(key, add, least, most):
+            _merge(keys.setdefault(key, {}) if add or least or most else {}, add, least, most)
+        case Rank(key, by):
+            scores = keys.setdefault(key, {}) if by else {}
+            for member, number in by.items():
+                scores[member] = scores.get(member, 0) + number
+        case Push(key, members, keep):
+            kept = sorted({**keys.get(key, {}), **members}.items(), key=_newest_first, reverse=True)
+            keys[key] = dict(kept[:keep])
+        case Append(key, number, text, keep):
+            keys.setdefault(key, _Log()).append(number, text.encode(), keep)
+        case Insert() | Forget():
+            _apply_to_timelines(keys, operation)
+        case _:
+            assert_never(operation)
+
+
+def _apply_to_timelines(keys: dict[str, Any], operation: Insert | Forget) -> None:
+    timelines = keys.setdefault(operation.family, set())
+    match operation:
+        case Insert(family, name, entries, instead):
+            key = f"{family}:{name}"
+            timelines.add(key)
+            gone = set(entries.values()) if instead else set()
+            keys[key] = {text: at for text, at in keys.get(key, {}).items() if at not in gone} | entries
+        case Forget(_, before):
+            for key in timelines:
+                keys[key] = {text: at for text, at in keys.get(key, {}).items() if at >= before}
+
+
+def _merge(fields: dict[str, int], add: dict[str, int], least: dict[str, int], most: dict[str, int]) -> None:
+    for name, number in add.items():
+        fields[name] = fields.get(name, 0) + number
+    for name, number in least.items():
+        fields[name] = min(fields.get(name, number), number)
+    for name, number in most.items():
+        fields[name] = max(fields.get(name, number), number)
+
+
+def _answer(keys: dict[str, Any], read: Read) -> Any:
+    match read:
+        case Value(key):
+            return keys.get(key)
+        case Fields(key):
+            return dict(keys.get(key, {}))
+        case Top(key, n):
+            return sorted(keys.get(key, {}).items(), key=lambda item: (-item[1], item[0].encode()))[:n]
+        case Newest(key, n):
+            return sorted(keys.get(key, {}).items(), key=_newest_first, reverse=True)[:n]
+        case Since(key, after, n):
+            entries = keys.get(key, _Log()).entries
+            return [(number, text) for number, text in entries.items() if number > after][:n]
+        case Between(key, start, end, n, skip, most_bytes):
+            found = sorted(keys.get(key, {}).items(), key=_newest_first)
+            page = [entry for entry in found if start <= entry[1] < end][skip : skip + n]
+            before = itertools.accumulate((len(text.encode()) for text, _ in page), initial=0)
+            return [entry for entry, size in zip(page, before, strict=False) if size < most_bytes]
+        case _:
+            assert_never(read)
+
+
+def _newest_first(item: tuple[str, int]) -> tuple[int, bytes]:
+    return item[1], item[0].encode()
+
+
+class Reader:
+    """The `AsyncReads` of a store that does not make anybody wait."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        return self._store.read(wanted)
+
+    async def close(self) -> None: ...

@@ -1,0 +1,77 @@
+"""What a fold may write.
+
+The classes are also the wire format: an array of tag and fields, which server-side functions unpack.
+"""
+
+import msgspec
+
+
+class Put(msgspec.Struct, frozen=True, array_like=True, tag="put"):
+    """Set `key` to one value."""
+
+    key: str
+    value: str
+
+
+class Delete(msgspec.Struct, frozen=True, array_like=True, tag="delete"):
+    """Remove `key`, whatever it holds."""
+
+    key: str
+
+
+class Merge(msgspec.Struct, frozen=True, array_like=True, tag="merge"):
+    """Merge whole numbers (up to 2^53) into the fields of `key`: add to, keep the least of, keep the most of."""
+
+    key: str
+    add: dict[str, int] = {}
+    least: dict[str, int] = {}
+    most: dict[str, int] = {}
+
+
+class Rank(msgspec.Struct, frozen=True, array_like=True, tag="rank"):
+    """Add to the scores (whole numbers up to 2^53) of the members of the ranking `key`."""
+
+    key: str
+    by: dict[str, int]
+
+
+class Push(msgspec.Struct, frozen=True, array_like=True, tag="push"):
+    """Add members with their time (milliseconds) to the list `key`, which keeps its newest `keep`; ties by member."""
+
+    key: str
+    members: dict[str, int]
+    keep: int
+
+
+class Append(msgspec.Struct, frozen=True, array_like=True, tag="append"):
+    """Add `text` to the log `key` as the entry `number` (from 1), and let go of those up to `number` - `keep`.
+
+    An entry whose number is not above that of the last one is there already: it is left out.
+    """
+
+    key: str
+    number: int
+    text: str
+    keep: int
+
+
+class Insert(msgspec.Struct, frozen=True, array_like=True, tag="insert"):
+    """Add texts with their time (milliseconds) to the timeline `family`:`key`.
+
+    With `instead`, entries that are there at the same times go first.
+    """
+
+    family: str
+    key: str
+    entries: dict[str, int]
+    instead: bool = False
+
+
+class Forget(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
+    """Let go of what all timelines of `family` hold before the time `before` (milliseconds)."""
+
+    family: str
+    before: int
+
+
+Operation = Put | Delete | Merge | Rank | Push | Append | Insert | Forget

@@ -1,0 +1,127 @@
+"""The store in Redis (or Valkey): readable keys, and one server-side script for each verb.
+
+A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that they share a slot of a Redis Cluster:
+
+    {metrics:7}                      hash: owner, epoch, offset:<topic>, time:<topic>, target:<topic>, count:<name>
+    {metrics:7}:<key>                string (Put), hash (Merge), sorted set (Rank, with negated scores; Push; Insert),
+                                     stream (Append, the number as id)
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.cluster import RedisCluster
+from redis.exceptions import NoScriptError
+from redis.retry import Retry
+
+from streamstate.errors import Fenced
+from streamstate.state.reads import Read
+from streamstate.state.redis_reads import READ, Script, pack, snapshot, tag
+from streamstate.state.store import NO_ORIGINS, Claim, Commit, Origin, Snapshot
+
+Client = redis.Redis | RedisCluster
+
+CLUSTER = "+cluster://"
+
+
+def connect(url: str, timeout: float) -> Client:
+    """A client that never repeats a command by itself, with `timeout` in seconds for connecting and for each answer.
+
+    redis-py's own retry sends a command again after a lost reply, and so may apply it several times.
+    `redis+cluster://` and `rediss+cluster://` name any node of a cluster, which is asked for the others at once:
+    then redis-py's own error is raised when it does not answer.
+    """
+    kind = RedisCluster if CLUSTER in url else redis.Redis
+    client: Client = kind.from_url(
+        url.replace(CLUSTER, "://"),
+        protocol=2,
+        socket_timeout=timeout,
+        socket_connect_timeout=timeout,
+        retry=Retry(NoBackoff(), 0),
+        health_check_interval=0,
+    )
+    return client
+
+
+_Call = tuple[int, Sequence[str | bytes | int]]
+"""A partition and the script's arguments."""
+
+_CLAIM, _COMMIT = Script("claim.lua"), Script("commit.lua")
+
+
+class RedisStore:
+    """The `Store` of one app. Safe for threads, as the client is."""
+
+    def __init__(self, client: Client, app: str) -> None:
+        self._client = client
+        self._app = app
+
+    def claim(
+        self, partition: int, owner: str, ends: Mapping[str, int], origins: Mapping[str, Origin] = NO_ORIGINS
+    ) -> Claim:
+        kept = [part for topic, of in origins.items() for part in (f"origin:{topic}", f"{of.id}/{of.partitions}")]
+        arguments = [owner, pack(kept), *(part for topic, end in ends.items() for part in (topic, end))]
+        [(epoch, server, *stored)] = self._run(_CLAIM, [(partition, arguments)])
+        found = [(topic.decode(), *rest) for topic, *rest in zip(*[iter(stored)] * 3, strict=True)]
+        positions = {topic: int(offset) for topic, offset, _ in found if offset}
+        times = {topic: int(time) for topic, _, time in found if time}
+        return Claim(partition, int(epoch), server.decode(), positions, times)
+
+    def commit(self, *commits: Commit) -> None:
+        answers = self._run(_COMMIT, [_commit_call(commit) for commit in commits])
+        for commit, (applied, *found) in zip(commits, answers, strict=True):
+            if not applied:
+                raise Fenced(_refusal(self._tag(commit.claim.partition), commit, *map(bytes.decode, found)))
+
+    def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        answers = self._run(READ, [(partition, [pack(reads)]) for partition, reads in wanted.items()])
+        return {
+            partition: snapshot(reads, answer)
+            for (partition, reads), answer in zip(wanted.items(), answers, strict=True)
+        }
+
+    def _run(self, script: Script, calls: Sequence[_Call]) -> list[Any]:
+        """The answers to `calls`, made in one round trip; a server that does not know the script is taught it."""
+        answers = self._send(script, calls)
+        unknown = [index for index, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+        if unknown:
+            self._client.script_load(script.text)
+            for index, answer in zip(unknown, self._send(script, [calls[i] for i in unknown]), strict=True):
+                answers[index] = answer
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
+
+    def _send(self, script: Script, calls: Sequence[_Call]) -> list[Any]:
+        if len(calls) == 1:
+            # Every read of a profile is one: a pipeline would take some 10 µs more of the client.
+            [(partition, arguments)] = calls
+            try:
+                return [self._client.evalsha(script.sha, 1, self._tag(partition), *arguments)]
+            except NoScriptError as error:
+                return [error]
+        pipeline = self._client.pipeline(transaction=False)
+        for partition, arguments in calls:
+            # Not `evalsha`, which redis-py refuses in a cluster's pipeline, although it routes a script of one key.
+            pipeline.execute_command("EVALSHA", script.sha, 1, self._tag(partition), *arguments)
+        return pipeline.execute(raise_on_error=False)
+
+    def _tag(self, partition: int) -> str:
+        return tag(self._app, partition)
+
+
+def _commit_call(commit: Commit) -> _Call:
+    claim = commit.claim
+    packed = pack(commit.steps), pack(commit.operations), pack(commit.counters)
+    return claim.partition, [claim.epoch, claim.server, *packed]
+
+
+def _refusal(tag: str, commit: Commit, epoch: str, server: str, topic: str, offset: str) -> str:
+    (step,) = (step for step in commit.steps if step.topic == topic)
+    return (
+        f"{tag} refused {topic} {step.expected} to {step.next} of epoch {commit.claim.epoch}: it holds offset "
+        f"{offset or 'none'}, epoch {epoch or 'none'}, on server {server}; claim it again"
+    )

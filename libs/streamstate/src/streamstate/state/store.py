@@ -1,0 +1,147 @@
+"""The state of one app, and the store that keeps it.
+
+State lives in named keys, grouped by Kafka partition. A partition's keys change only by a commit, together with the
+offset that they stand for.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from streamstate.state.operations import Operation
+from streamstate.state.reads import Read
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a writer got when it took a partition over; its commits count only as long as this is true.
+
+    `epoch` rises with every claim. `server` names the run of the server that answered: one that restarted, failed
+    over or was emptied may hold an older state, so it refuses the commits of an earlier claim. `positions` are the next
+    offsets by topic, as stored, and `times` the stream times there.
+    """
+
+    partition: int
+    epoch: int
+    server: str
+    positions: Mapping[str, int]
+    times: Mapping[str, int] = field(default_factory=dict)
+
+
+class Origin(NamedTuple):
+    """What makes a topic the same as before: its id, which Kafka gives anew to a topic of an old name, and its width.
+
+    A state belongs to the origins that it was built from: offsets count the records of one topic id, and keys lie where
+    the number of `partitions` put them.
+    """
+
+    id: str
+    partitions: int
+
+
+NO_ORIGINS: Mapping[str, Origin] = {}
+
+
+class Step(msgspec.Struct, frozen=True, array_like=True):
+    """How far a commit moves one topic: from offset `expected` (None where nothing was stored yet) to `next`.
+
+    `time` is the topic's stream time at `next`: the greatest Kafka timestamp before it, in milliseconds.
+    """
+
+    topic: str
+    expected: int | None
+    next: int
+    time: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One step of one partition: `operations` bring the state from the expected offsets to the next ones.
+
+    `counters` are added to the partition's own counts (dead letters, misplaced keys), so these are as exact as the
+    state.
+    """
+
+    claim: Claim
+    steps: Sequence[Step]
+    operations: Sequence[Operation]
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One partition at one moment: who owns it, where it stands, and the values that were asked for.
+
+    `owner` is the address (host:port) of the owning instance's API, None before the first claim; `positions` are the
+    next offsets by topic, `times` the stream times there; `targets` are the positions from which a state built from
+    nothing is complete; `origins` are the topics as they were at the first claim; `values` answers the reads in their
+    order.
+    """
+
+    owner: str | None
+    epoch: int
+    positions: Mapping[str, int]
+    times: Mapping[str, int]
+    targets: Mapping[str, int]
+    counters: Mapping[str, int]
+    origins: Mapping[str, Origin]
+    values: Sequence[Any]
+
+    def at(self, topic: str) -> tuple[int | None, int]:
+        """The next offset of `topic` (None: nothing is stored) and the stream time there."""
+        return self.positions.get(topic), self.times.get(topic, 0)
+
+    def complete(self, topic: str) -> bool:
+        """Whether the state has all that `topic` held when it was claimed with nothing stored."""
+        return self.positions.get(topic, 0) >= self.targets.get(topic, 0)
+
+    @property
+    def progress(self) -> float:
+        """How much of the first build is done, 0 to 1; 1 for a state that is complete."""
+        wanted = sum(self.targets.values())
+        done = sum(min(self.positions.get(topic, 0), target) for topic, target in self.targets.items())
+        return done / wanted if wanted else 1.0
+
+    @property
+    def ready(self) -> bool:
+        """Whether the partition was claimed and its state is complete (it may still lag behind the topic's end)."""
+        return self.owner is not None and self.progress == 1.0
+
+
+class Store(Protocol):
+    """One app's state. A verb may block for a round trip, and raises the client's own error when none comes."""
+
+    def claim(
+        self, partition: int, owner: str, ends: Mapping[str, int], origins: Mapping[str, Origin] = NO_ORIGINS
+    ) -> Claim:
+        """Take `partition` over for `owner`: from here on, commits of earlier claims are refused.
+
+        `ends` are the end offsets by topic; where nothing is stored, they become the partition's targets. `origins` are
+        kept for the topics that have none yet.
+        """
+        ...
+
+    def commit(self, *commits: Commit) -> None:
+        """Apply them in order, each whole or not at all; raises `Fenced` when one was refused.
+
+        After `Fenced` the others may have been applied or not. May be repeated: the second time is refused.
+        """
+        ...
+
+    def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        """A snapshot of each partition named; one snapshot is one moment, two may differ."""
+        ...
+
+
+class AsyncReads(Protocol):
+    """One app's state, for those who only ask, on an event loop."""
+
+    async def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        """As `Store.read`."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        ...

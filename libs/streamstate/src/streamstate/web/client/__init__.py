@@ -1,0 +1,4 @@
+"""Asking other instances over kept connections.
+
+Nothing here knows the state.
+"""

@@ -1,0 +1,129 @@
+"""How fresh an answer must be, where a request says so: it waits until the state is, as a coroutine."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from confluent_kafka import KafkaException
+from redis.exceptions import RedisError
+
+from streamstate.errors import Misconfigured
+from streamstate.settings import DemandSettings
+from streamstate.web.freshness import Freshness, Place, Positions
+from streamstate.web.http.deadline import ENTRY_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline
+from streamstate.web.http.problems import Problem, not_ready
+
+PAUSE_S = 0.05
+MARGIN_S = 0.1
+"""What is left of the deadline when waiting ends, for the answer's way back."""
+
+_ENTRY = re.compile(rf"\s*{ENTRY_PATTERN}\s*", re.ASCII)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a request wants of the state that answers it. Positions of other partitions than the answer's are met."""
+
+    positions: Positions
+    staleness_s: float | None
+
+    @classmethod
+    def of(cls, headers: Mapping[str, str], least_staleness_ms: int) -> "Demand":
+        """From `X-Min-Position` and `X-Max-Staleness` (milliseconds); raises a 400 `Problem` for other texts."""
+        wanted = headers.get(MIN_POSITION, "")
+        positions: dict[Place, int] = {}
+        for text in wanted.split(",") if wanted else []:
+            entry = _ENTRY.fullmatch(text)
+            if entry is None:
+                raise Problem(400, "bad-demand", f"{MIN_POSITION} is topic:partition=offset, separated by commas")
+            place = (entry[1], int(entry[2]))
+            positions[place] = max(positions.get(place, 0), int(entry[3]))
+        staleness = headers.get(MAX_STALENESS)
+        if staleness is None:
+            return cls(positions, None)
+        if not (staleness.isascii() and staleness.isdigit() and len(staleness) < 10):
+            raise Problem(400, "bad-demand", f"{MAX_STALENESS} is a whole number of milliseconds")
+        if int(staleness) < least_staleness_ms:
+            raise Problem(400, "bad-demand", f"{MAX_STALENESS} is at least {least_staleness_ms}")
+        return cls(positions, int(staleness) / 1000)
+
+    def lacking(self, positions: Positions, age: float | None) -> str:
+        """How far the state is from what is wanted, empty when it is there."""
+        for place, wanted in self.positions.items():
+            missing = wanted - positions.get(place, wanted)
+            if missing > 0:
+                return f"partition {place[1]} of {place[0]} is {missing} records before the position that is demanded"
+        if self.staleness_s is not None and (age is None or age > self.staleness_s):
+            return "the state has long been behind" if age is None else f"the state is {age * 1000:.0f} ms old"
+        return ""
+
+
+class Demands:
+    """The requests that wait. The state's positions and Kafka's ends are looked at once for all of them.
+
+    positions: reads the state's next offsets of all partitions.
+    """
+
+    def __init__(
+        self, freshness: Freshness, positions: Callable[[], Awaitable[Positions]], settings: DemandSettings
+    ) -> None:
+        self._freshness = freshness
+        self._read_positions = positions
+        self._settings = settings
+        self._waiting: dict[object, Demand] = {}
+        self._positions: Positions = {}
+        self._looked = asyncio.Event()
+        self._looking: asyncio.Task[None] | None = None
+
+    async def met(self, read: Callable[[], Awaitable[T]], positions: Callable[[T], Positions], deadline: Deadline) -> T:
+        """What `read` gives as soon as it is as fresh as the request demands.
+
+        Raises a 503 `Problem` that says how far it is when it is not within the deadline, or when too many wait.
+        """
+        found = await read()
+        if not deadline.demands:
+            return found
+        demand = Demand.of(deadline.demands, self._settings.least_staleness_ms)
+        while lacking := demand.lacking(at := positions(found), self._freshness.age(at)):
+            await self._wait(demand, at, lacking, deadline)
+            found = await read()
+        return found
+
+    async def _wait(self, demand: Demand, at: Positions, lacking: str, deadline: Deadline) -> None:
+        """Until the places of `at` are there, as far as the shared look can tell."""
+        if len(self._waiting) >= self._settings.demands_waiting:
+            raise not_ready(f"{lacking}, and as many requests wait for that as may")
+        waiter = object()
+        self._waiting[waiter] = demand
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+        try:
+            async with asyncio.timeout_at(deadline.at - MARGIN_S):
+                while lacking:
+                    await self._looked.wait()
+                    now = {place: self._positions.get(place, offset) for place, offset in at.items()}
+                    lacking = demand.lacking(now, self._freshness.age(now))
+        except TimeoutError:
+            raise not_ready(lacking) from None
+        finally:
+            del self._waiting[waiter]
+
+    async def _look(self) -> None:
+        """Look for as long as anybody waits."""
+        ends_at = 0.0
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            stale = any(demand.staleness_s is not None for demand in self._waiting.values())
+            with suppress(KafkaException, Misconfigured, RedisError):
+                if stale and loop.time() >= ends_at:
+                    ends_at = loop.time() + self._settings.least_staleness_ms / 2000
+                    await asyncio.to_thread(self._freshness.look)
+                self._positions = await self._read_positions()
+            looked, self._looked = self._looked, asyncio.Event()
+            looked.set()
+            await asyncio.sleep(PAUSE_S)

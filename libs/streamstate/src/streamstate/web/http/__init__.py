@@ -1,0 +1,4 @@
+"""What every HTTP process says alike: requests, answers, deadlines, problems.
+
+Nothing here knows the state.
+"""

@@ -1,0 +1,59 @@
+"""What a request demands of everybody who has a part in its answer; first of all, one time budget."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from streamstate.web.http.problems import Problem, deadline_passed
+
+HEADER = "X-Deadline-Ms"
+MIN_POSITION = "X-Min-Position"
+MAX_STALENESS = "X-Max-Staleness"
+
+MOST_MS = 999_999_999
+"""The longest time that a header can say."""
+
+ENTRY_PATTERN = r"([A-Za-z0-9._-]{1,249}):([0-9]{1,9})=([0-9]{1,18})"
+ENTRIES_PATTERN = f"({ENTRY_PATTERN}(, ?{ENTRY_PATTERN})*)?"
+"""What `X-Min-Position` says: topic:partition=offset, separated by commas; nothing is no demand."""
+
+_LOWER = {name: name.lower() for name in (HEADER, MIN_POSITION, MAX_STALENESS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """`at` is on the monotonic clock, in seconds; `demands` are the headers that the answer's parts must meet too."""
+
+    at: float
+    demands: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def given(cls, headers: Mapping[str, str], accepted: float, longest_ms: int) -> "Deadline":
+        """What `headers` (names in lower case) allow by `X-Deadline-Ms`, at most `longest_ms`, from `accepted` on.
+
+        Raises a 400 `Problem` for another text.
+        """
+        text = headers.get(_LOWER[HEADER])
+        demands = {name: headers[_LOWER[name]] for name in (MIN_POSITION, MAX_STALENESS) if _LOWER[name] in headers}
+        if text is None:
+            return cls(accepted + longest_ms / 1000, demands)
+        if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) < 10):
+            raise Problem(400, "bad-deadline", f"{HEADER} is a whole number of milliseconds above 0")
+        return cls(accepted + min(int(text), longest_ms) / 1000, demands)
+
+    @property
+    def left(self) -> float:
+        """Seconds left; raises a 504 `Problem` when there are none."""
+        left = self.at - time.monotonic()
+        if left <= 0:
+            raise deadline_passed()
+        return left
+
+    def share(self, part: float) -> "Deadline":
+        """The deadline of one of several attempts, which gets `part` (0 to 1) of the time left."""
+        return replace(self, at=time.monotonic() + part * self.left)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What tells another instance of it; raises a 504 `Problem` when no time is left."""
+        return {HEADER: str(max(1, int(self.left * 1000))), **self.demands}

@@ -1,0 +1,70 @@
+"""A request and an answer, as coroutine views have them."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from streamstate.web.http.deadline import Deadline
+from streamstate.web.http.problems import Problem
+
+JSON = "application/json"
+
+MOST_BYTES = 8 * 1024 * 1024
+"""The longest answer."""
+
+POSITION = "Position"
+"""The next offsets of the state that answered: `topic:partition=offset`, separated by commas."""
+
+AGE = "State-Age-Ms"
+"""Milliseconds since the state was last known to have all that its topics held; absent when that is long ago."""
+
+SERVED_BY = "Served-By"
+"""Names the instance that answered, `standby` when it stood in for an owner that could not be reached."""
+
+
+class Request:
+    """One GET. `path` is percent-decoded, `query` are its parameters in order, `deadline` ends it."""
+
+    def __init__(self, scope: Mapping[str, Any], accepted: float, longest_ms: int) -> None:
+        """`accepted` is the moment (seconds, monotonic clock) from which the deadline counts.
+
+        Raises a 400 `Problem` for a deadline that is none.
+        """
+        self.path: str = scope["path"]
+        self._query: bytes = scope["query_string"]
+        self.headers = headers_of(scope)
+        self.deadline = Deadline.given(self.headers, accepted, longest_ms)
+
+    @cached_property
+    def query(self) -> Sequence[tuple[str, str]]:
+        return parse_qsl(self._query.decode(errors="replace"), keep_blank_values=True, errors="replace")
+
+
+class Response(NamedTuple):
+    """A whole answer; `headers` do not hold the length of the body."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+def headers_of(scope: Mapping[str, Any]) -> Mapping[str, str]:
+    """The headers by name in lower case; those of one name are joined by commas (RFC 9110, section 5.2)."""
+    found: dict[str, str] = {}
+    for raw, value in scope["headers"]:
+        name, text = raw.decode("latin-1"), value.decode("latin-1")
+        found[name] = f"{found[name]}, {text}" if name in found else text
+    return found
+
+
+def json(answer: Any, served_by: str, told: Mapping[str, str] | None = None) -> Response:
+    """An answer in JSON; `told` is what its headers say of the state. Raises a 400 `Problem` when it is too long."""
+    body = msgspec.json.encode(answer)
+    if len(body) > MOST_BYTES:
+        raise Problem(
+            400, "answer-too-large", f"the answer has {len(body)} bytes; ask for less to get {MOST_BYTES} at most"
+        )
+    return Response(200, body, {"Content-Type": JSON, SERVED_BY: served_by, **(told or {})})

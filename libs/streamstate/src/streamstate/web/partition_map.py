@@ -1,0 +1,101 @@
+"""The map of a service: who owns which partition, and what can be asked. The gateway lives on it."""
+
+from collections import defaultdict
+from typing import Any
+
+import msgspec
+
+from streamstate.app import App, View
+from streamstate.state.store import Snapshot
+from streamstate.web.freshness import Freshness
+from streamstate.web.state import State
+
+PATH = "/processors"
+
+
+class Partition(msgspec.Struct):
+    """One partition: its owner's address (None: nobody yet), the owner's epoch, next offsets by topic.
+
+    `ends` are the end offsets by topic as the instance saw them last; while it cannot ask Kafka, some are missing.
+    """
+
+    partition: int
+    owner: str | None
+    epoch: int
+    ready: bool
+    positions: dict[str, int]
+    ends: dict[str, int]
+
+
+class Processor(msgspec.Struct):
+    """One instance and the partitions that it owns."""
+
+    host: str
+    port: int
+    partitions: list[int]
+
+
+class ViewEntry(msgspec.Struct):
+    """One view: its path with `<key>` in it, the topic whose partitioning locates a key, and the key's type.
+
+    `anywhere` says that any ready instance answers for any key, and that `/v1/many` does not. A view of all partitions
+    together has no topic, and one that is not about a key has no key: these are empty.
+    """
+
+    name: str
+    path: str
+    topic: str
+    key: str
+    anywhere: bool = False
+
+
+class Processors(msgspec.Struct):
+    """The whole map; `topics` are the partition counts by topic, as Kafka had them when the state was claimed."""
+
+    service: str
+    topics: dict[str, int]
+    instances: list[Processor]
+    partitions: list[Partition]
+    views: list[ViewEntry]
+
+
+def entries(app: App) -> list[ViewEntry]:
+    """The views that are answered from the state of `app`: by the owner of the key's partition, if they are of one."""
+    return [_entry(view) for view in app.views]
+
+
+def _entry(view: View[Any]) -> ViewEntry:
+    key = "" if view.key is None else view.key.name
+    return ViewEntry(view.name, view.path, view.topic or "", key, anywhere=view.topic is None)
+
+
+def entry(app: App) -> ViewEntry:
+    """The map itself, as one of the views: it has a path of its own at the gateway."""
+    return ViewEntry(f"{app.name}-processors", f"/v1/{app.name}{PATH}", "", "", anywhere=True)
+
+
+async def processors(app: App, state: State, freshness: Freshness, views: list[ViewEntry]) -> Processors:
+    """The map as the state has it now, and Kafka's ends as they were seen last."""
+    snapshots = await state.everywhere()
+    owned: dict[str, list[int]] = defaultdict(list)
+    for partition, snapshot in snapshots.items():
+        if snapshot.owner is not None:
+            owned[snapshot.owner].append(partition)
+    return Processors(
+        app.name,
+        dict(await state.counts()),
+        [Processor(*_split(address), partitions) for address, partitions in sorted(owned.items())],
+        [_partition(number, snapshot, freshness) for number, snapshot in snapshots.items()],
+        [entry(app), *views],
+    )
+
+
+def _partition(number: int, snapshot: Snapshot, freshness: Freshness) -> Partition:
+    positions = dict(snapshot.positions)
+    ends = {topic: end for topic in positions if (end := freshness.end((topic, number))) is not None}
+    return Partition(number, snapshot.owner, snapshot.epoch, snapshot.ready, positions, ends)
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)

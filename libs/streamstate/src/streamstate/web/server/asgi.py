@@ -1,0 +1,136 @@
+"""The ASGI application over a Flask one, in which every route is declared and documented.
+
+A view that is a coroutine function is awaited on the event loop, with a `Request` before the parameters of its path.
+Any other one (documents, pages) is called by Flask in a thread. Errors, counts and headers are the same for both.
+"""
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from apiflask import APIFlask
+from werkzeug.exceptions import MethodNotAllowed
+from werkzeug.routing import Rule
+from werkzeug.test import EnvironBuilder
+
+from streamstate.settings import HttpSettings
+from streamstate.web.http import problems
+from streamstate.web.http.problems import RETRY_AFTER_S, Problem
+from streamstate.web.http.request import Request, Response, headers_of
+from streamstate.web.server import status
+from streamstate.web.server.telemetry import REQUEST_ID, Telemetry
+
+Hook = Callable[[], Awaitable[None]]
+
+READ = ("GET", "HEAD")
+OVERLOADED = Problem(
+    503, "overloaded", f"this instance has all the requests that it can answer in time; ask again in {RETRY_AFTER_S} s"
+)
+
+
+class Asgi:
+    """Answers for `flask`, whose routes are complete by then.
+
+    starting, ending: awaited in this order when the server starts, on its loop, and when it ends.
+    """
+
+    def __init__(
+        self,
+        flask: APIFlask,
+        settings: HttpSettings,
+        telemetry: Telemetry,
+        starting: Iterable[Hook] = (),
+        ending: Iterable[Hook] = (),
+    ) -> None:
+        self.flask = flask
+        self._settings = settings
+        self._telemetry = telemetry
+        self._starting = starting
+        self._ending = ending
+        self._routes = flask.url_map.bind("")
+        # APIFlask wraps what it documents.
+        views = {name: inspect.unwrap(view) for name, view in flask.view_functions.items()}
+        self._views = {name: view for name, view in views.items() if inspect.iscoroutinefunction(view)}
+        self._in_flight = 0
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await send({"type": "websocket.close"})
+
+    async def _lifespan(self, receive: Any, send: Any) -> None:
+        await receive()
+        for hook in self._starting:
+            await hook()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    def refused(self, problem: Problem) -> None:
+        """Count a request that was turned away, here or by the server."""
+        self._telemetry.refused(problem.kind)
+
+    async def close(self) -> None:
+        """Let go of what the application holds open."""
+        for hook in self._ending:
+            await hook()
+
+    async def _http(self, scope: Mapping[str, Any], send: Any) -> None:
+        started = time.monotonic()
+        route = "unknown"
+        self._in_flight += 1
+        try:
+            if self._in_flight > self._settings.requests_in_flight and scope["path"] not in status.PATHS:
+                self.refused(OVERLOADED)
+                raise OVERLOADED
+            rule, arguments = self._routes.match(scope["path"], scope["method"], return_rule=True)
+            route = rule.rule
+            response = await self._answer(scope, rule, arguments, started)
+        except Exception as error:  # noqa: BLE001, every error ends as a problem
+            response = _told(error, route, scope["path"])
+        finally:
+            self._in_flight -= 1
+        request_id = self._telemetry.answered(scope["headers"], route, response.status, time.monotonic() - started)
+        headers = {"Cache-Control": "no-store", **response.headers, REQUEST_ID: request_id}
+        headers["Content-Length"] = str(len(response.body))
+        raw = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers.items()]
+        await send({"type": "http.response.start", "status": response.status, "headers": raw})
+        await send({"type": "http.response.body", "body": response.body})
+
+    async def _answer(
+        self, scope: Mapping[str, Any], rule: Rule, arguments: Mapping[str, Any], started: float
+    ) -> Response:
+        view = self._views.get(rule.endpoint)
+        if view is None or scope["method"] not in READ:
+            return await asyncio.to_thread(self._by_flask, scope)
+        request = Request(scope, started, self._settings.deadline_ms)
+        async with asyncio.timeout_at(request.deadline.at):
+            response: Response = await view(request, **arguments)
+        return response
+
+    def _by_flask(self, scope: Mapping[str, Any]) -> Response:
+        environ = EnvironBuilder(
+            path=scope["path"],
+            method=scope["method"],
+            query_string=scope["query_string"].decode("latin-1"),
+            headers=list(headers_of(scope).items()),
+        ).get_environ()
+        with self.flask.request_context(environ):
+            found = self.flask.full_dispatch_request()
+            headers = {name: text for name, text in found.headers.items() if name != "Content-Length"}
+            return Response(found.status_code, found.get_data(), headers)
+
+
+def _told(error: Exception, route: str, path: str) -> Response:
+    """The answer that tells of `error`."""
+    problem = problems.problem_of(error, route)
+    headers = problems.headers_of(problem)
+    if isinstance(error, MethodNotAllowed) and error.valid_methods:
+        headers["Allow"] = ", ".join(sorted(error.valid_methods))
+    return Response(problem.status, problems.encoded(problem, instance=path), headers)

@@ -1,0 +1,164 @@
+"""What a process tells Prometheus, and the log line of a request. No label and no line holds a key."""
+
+import itertools
+import os
+import re
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from streamstate.deployment.metrics import Definition
+from streamstate.processing.decode import DEAD, MISPLACED
+from streamstate.processing.truncation import LOST
+from streamstate.state.store import Snapshot
+
+log = structlog.get_logger()
+
+REQUEST_ID = "X-Request-Id"
+_REQUEST_ID_FORM = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_RAW_REQUEST_ID = REQUEST_ID.lower().encode()
+_SLOW_S = 1.0
+
+Source = Callable[[], Awaitable[Iterable[Metric]]]
+"""Further metrics, asked for at each scrape."""
+
+
+REQUESTS = Definition("streamstate_requests_total", ("service", "route", "status"), "requests answered")
+SECONDS = Definition("streamstate_request_seconds", ("service", "route"), "how long they took, a histogram")
+FORWARDED = Definition(
+    "streamstate_forwarded_requests_total",
+    ("service",),
+    "requests for keys of another instance, passed on; a steady rise says that a caller does not know the owners",
+)
+STOOD_IN = Definition(
+    "streamstate_stood_in_requests_total",
+    ("service",),
+    "requests answered in place of an owner that was away or slow; a steady rise says that one of the others is ill",
+)
+REFUSED = Definition(
+    "streamstate_refused_requests_total",
+    ("service", "problem"),
+    "requests that were refused unseen: overloaded ones are beyond REQUESTS_IN_FLIGHT, add instances; the others are "
+    "malformed or too large",
+)
+OFFSET = Definition("streamstate_offset", ("service", "topic", "partition"), "the next offset of the state")
+DEAD_LETTERS = Definition(
+    "streamstate_dead_letters_total",
+    ("service", "partition"),
+    "records that could not be used; read them in <service>-dlq",
+)
+MISPLACED_KEYS = Definition(
+    "streamstate_misplaced_keys_total",
+    ("service", "partition"),
+    "keys that another partitioner than murmur2 placed; set partitioner=murmur2_random in that producer",
+)
+LOST_RECORDS = Definition(
+    "streamstate_lost_records_total",
+    ("service", "partition"),
+    "records that Kafka had deleted before they were read; the state lacks them for good",
+)
+COUNTED = Definition(
+    "streamstate_counted_total",
+    ("service", "partition", "what"),
+    "what the service's folds count, such as records that came too late for their window",
+)
+METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED, OFFSET, DEAD_LETTERS, MISPLACED_KEYS, LOST_RECORDS, COUNTED)
+
+
+class Telemetry:
+    """What a process counts of its own requests; of all worker processes together where gunicorn runs several."""
+
+    def __init__(self, service: str) -> None:
+        self.service = service
+        self._registry = CollectorRegistry()
+        self._requests = Counter(*_positional(REQUESTS), registry=self._registry)
+        self._seconds = Histogram(*_positional(SECONDS), registry=self._registry)
+        self.forwarded = Counter(*_positional(FORWARDED), registry=self._registry).labels(service)
+        self.stood_in = Counter(*_positional(STOOD_IN), registry=self._registry).labels(service)
+        self._refused = Counter(*_positional(REFUSED), registry=self._registry)
+        self._by_route: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self._further: list[Source] = []
+        # A UUID for each request would be a system call for each. Made by the first request, not here: what gunicorn
+        # makes before it forks is the same in every worker.
+        self._run = ""
+        self._numbers = itertools.count()
+
+    def further(self, source: Source) -> None:
+        """Let every scrape ask `source` too."""
+        self._further.append(source)
+
+    def refused(self, problem: str) -> None:
+        """Count a request that the application never saw, by the kind of its problem."""
+        self._refused.labels(self.service, problem).inc()
+
+    def answered(self, headers: Iterable[tuple[bytes, bytes]], route: str, status: int, seconds: float) -> str:
+        """Count and time an answer; returns the id of its request, the one that `headers` give if it is one."""
+        counter, histogram = self._by_route.get((route, status)) or self._children(route, status)
+        counter.inc()
+        histogram.observe(seconds)
+        request_id = self._request_id(headers)
+        # A 503 says itself what is missing, and there may be thousands.
+        if (status >= 500 and status != 503) or seconds > _SLOW_S:
+            ms = round(seconds * 1000)
+            log.warning("slow or failed", route=route, status=status, ms=ms, request_id=request_id)
+        return request_id
+
+    async def scrape(self) -> bytes:
+        """All counts as Prometheus reads them."""
+        found = [metric for source in self._further for metric in await source()]
+        registry = self._registry
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # it has no annotations
+        return generate_latest(registry) + generate_latest(_Found(found))
+
+    def _children(self, route: str, status: int) -> tuple[Counter, Histogram]:
+        found = self._requests.labels(self.service, route, status), self._seconds.labels(self.service, route)
+        self._by_route[route, status] = found
+        return found
+
+    def _request_id(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
+        given = next((text.decode("latin-1") for name, text in headers if name == _RAW_REQUEST_ID), "")
+        if _REQUEST_ID_FORM.fullmatch(given):
+            return given
+        self._run = self._run or uuid.uuid4().hex[:16]
+        return f"{self._run}{next(self._numbers):016x}"
+
+
+class _Found(CollectorRegistry):
+    """Metrics that are there already."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        super().__init__()
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._metrics
+
+
+def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterator[Metric]:
+    """What the state itself says: these counts are as exact as the state."""
+    offset = GaugeMetricFamily(OFFSET.name, OFFSET.meaning, labels=OFFSET.labels)
+    known = {DEAD: _counter(DEAD_LETTERS), MISPLACED: _counter(MISPLACED_KEYS), LOST: _counter(LOST_RECORDS)}
+    counted = _counter(COUNTED)
+    for partition, snapshot in snapshots.items():
+        for topic, position in snapshot.positions.items():
+            offset.add_metric([service, topic, str(partition)], position)
+        for what, count in {**dict.fromkeys(known, 0), **snapshot.counters}.items():
+            if what in known:
+                known[what].add_metric([service, str(partition)], count)
+            else:
+                counted.add_metric([service, str(partition), what], count)
+    yield from (offset, *known.values(), counted)
+
+
+def _counter(definition: Definition) -> CounterMetricFamily:
+    return CounterMetricFamily(definition.name, definition.meaning, labels=definition.labels)
+
+
+def _positional(definition: Definition) -> tuple[str, str, tuple[str, ...]]:
+    return definition.name, definition.meaning, definition.labels

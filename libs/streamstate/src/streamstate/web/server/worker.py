@@ -1,0 +1,139 @@
+"""Gunicorn's worker for event loops, with what it lacks: a client that sends no whole request does not stay.
+
+Gunicorn limits how long a connection may be idle after an answer, but not how long the first request may take to come,
+nor how many connections there are; and it tells of refused requests in plain text.
+"""
+
+from collections import OrderedDict
+from http import HTTPStatus
+from typing import Any
+
+from gunicorn.asgi.protocol import ASGIProtocol
+from gunicorn.workers import gasgi
+
+from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded
+
+PATIENCE_S = 5.0
+"""How long the head of a request may take, from the connection or its first byte on."""
+
+MOST_BYTES = 32 * 1024
+"""The longest head."""
+
+LINGER_S = 1.0
+"""How long connections stay open on which nothing was asked when the process was told to end."""
+
+_MALFORMED = Problem(400, "malformed-request", "this is no HTTP/1.1 request by RFC 9112; correct it")
+_REFUSALS = {
+    400: _MALFORMED,
+    # An unknown transfer coding, for which RFC 9112 suggests 501: a 5xx would be counted as our failure.
+    501: _MALFORMED,
+    414: Problem(414, "address-too-long", "shorten the request line to 8190 bytes; ask for fewer keys at a time"),
+    431: Problem(431, "headers-too-large", f"send at most 100 header fields of 8190 bytes each, {MOST_BYTES} in all"),
+}
+_INTERNAL = Problem(500, "internal", "this is our fault; tell us when it was")
+
+
+class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no annotations
+    """One connection. While no request of it is being answered, it is among the `waiting` ones of its worker."""
+
+    worker: "Worker"
+    _closed: bool
+
+    def connection_made(self, transport: Any) -> None:
+        self._timer: Any = None
+        self._received = 0
+        self._lingers = False
+        super().connection_made(transport)
+        self.worker.make_room()
+        self.worker.waiting[self] = None
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        if self._closed:
+            # It was told why it is closed; what it still sends is read, or the answer could be lost (RFC 9112, 9.6).
+            return
+        if self in self.worker.waiting:
+            self._received += len(data)
+            if self._timer is None:
+                self._expect_head()
+        super().data_received(data)
+        if self._received > MOST_BYTES and not (self._closed or self._request_ready.is_set()):
+            self._send_error_response(431, "")
+            self._close_transport()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._be_busy()
+        super().connection_lost(exc)
+
+    async def _serve_http_request(self, *arguments: Any) -> bool:
+        """The head is whole."""
+        self._be_busy()
+        kept: bool = await super()._serve_http_request(*arguments)
+        if kept and not self._closed:
+            self.worker.waiting[self] = None
+        return kept
+
+    def _send_error_response(self, status: int, message: str, extra_headers: Any = ()) -> None:  # noqa: ARG002
+        problem = _REFUSALS.get(status, _INTERNAL)
+        body = encoded(problem)
+        head = (
+            f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}\r\nContent-Type: {CONTENT_TYPE}\r\n"
+            f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+        )
+        self._safe_write(head.encode() + body)
+        self.app.refused(problem)
+        self._lingers = True
+
+    def _close_transport(self) -> None:
+        if self._lingers and self.transport.can_write_eof() and not self._closed:
+            self._closed = True
+            self.transport.write_eof()
+            self._expect_head()
+            self._request_ready.set()
+        else:
+            super()._close_transport()
+
+    def end(self) -> None:
+        """Close now, without an answer."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def _expect_head(self) -> None:
+        self._timer = self.worker.loop.call_later(PATIENCE_S, self.end)
+
+    def _be_busy(self) -> None:
+        self.worker.waiting.pop(self, None)
+        self._received = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+# The one place where gunicorn says which class serves a connection.
+gasgi.ASGIProtocol = Connection
+
+
+class Worker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no annotations
+    """Ends the connection that has waited longest when there are too many."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.waiting: OrderedDict[Connection, None] = OrderedDict()
+
+    def make_room(self) -> None:
+        """Let a new connection in."""
+        if self.nr_conns > self.worker_connections and self.waiting:
+            oldest, _ = self.waiting.popitem(last=False)
+            oldest.end()
+
+    def handle_exit_signal(self) -> None:
+        """Refuse new connections at once, so that clients go elsewhere; answer what was asked."""
+        super().handle_exit_signal()
+        for server in self.servers:
+            server.close()
+        # What is on its way on a connection that was kept is answered still, and told that it closes.
+        self.loop.call_later(LINGER_S, self._end_waiting)
+
+    def _end_waiting(self) -> None:
+        for connection in list(self.waiting):
+            connection.end()

@@ -1,0 +1,30 @@
+"""Names are remembered for as long as their tables stand still."""
+
+from services.gateway.names import Names
+from services.gateway.owners import Owners
+from tests.serving import Loop, soon, until
+from tests.unit.gateway.conftest import Deployment
+
+ARTIST = ("artists", 1)
+STRANGER = ("artists", 77)
+
+
+def asked(deployment: Deployment) -> int:
+    return sum(path.startswith("/v1/many") for path in deployment.at["names"][0].seen)
+
+
+def test_a_name_that_changes_is_seen_with_the_next_map(deployment: Deployment, loop: Loop) -> None:
+    owners = Owners(deployment.addresses(), loop.instances(), ttl_s=0.05)
+    names = Names(deployment.router(owners), most=100)
+
+    def find() -> dict[tuple[str, int], str | None]:
+        return loop.run(names.find([ARTIST, STRANGER], soon()))
+
+    assert find() == {ARTIST: "Prince", STRANGER: None}
+    deployment.name("artists", 1, "The Artist")
+    deployment.name("artists", 77, "A Stranger")
+    assert find() == {ARTIST: "Prince", STRANGER: None}
+    assert asked(deployment) == 1
+    loop.run(owners.start())
+    until(lambda: find() == {ARTIST: "The Artist", STRANGER: "A Stranger"})
+    loop.run(owners.stop())

@@ -1,0 +1,33 @@
+"""The documents: short where they should be, every link leads somewhere, every target of make exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGES = [
+    Path("README.md"),
+    Path("charts/README.md"),
+    *sorted(Path("docs").rglob("*.md")),
+    *sorted(Path("services").glob("*/README.md")),
+]
+MOST_WORDS = 900
+CODE = re.compile(r"`[^`]+`|^    .*", re.MULTILINE)
+TARGETS = set(re.findall(r"^([a-z-]+):", Path("Makefile").read_text(), re.MULTILINE))
+
+
+def test_the_first_page_is_short() -> None:
+    assert len(Path("README.md").read_text().split()) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())]
+    files = [link for link in links if link and "://" not in link]
+    assert [link for link in files if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_every_target_of_make_exists(page: Path) -> None:
+    asked = re.findall(r"\bmake ([a-z][a-z-]*)\b", " ".join(CODE.findall(page.read_text())))
+    assert set(asked) - TARGETS == set()

@@ -9,6 +9,7 @@ from redis.exceptions import RedisError
 
 from devkit.process import LOCALHOST, free_port
 from devkit.redis import Redis
+from streamstate.errors import Misconfigured
 from streamstate.state.operations import Append, Delete, Forget, Insert, Merge, Operation, Push, Put, Rank
 from streamstate.state.redis import Client, RedisStore, connect
 from streamstate.state.store import Claim, Commit, Step
@@ -110,6 +111,37 @@ def test_a_user_who_may_not_run_a_command(server: Redis, command: str, kind: str
         attempt(claim, EACH[kind]),
         partial(admin.acl_setuser, "writer", enabled=True, passwords=["+secret"], keys=["*"], categories=["+@all"]),
     )
+
+
+def test_a_redis_that_lets_go_of_keys_is_refused_until_it_keeps_them(server: Redis) -> None:
+    client = connect(server.url, 5.0)
+    store = RedisStore(client, "app")
+    client.config_set("maxmemory-policy", "allkeys-lru")
+    with pytest.raises(Misconfigured, match="set maxmemory-policy noeviction"):
+        store.claim(0, "a:1", {})
+    assert contents(client) == {}
+    client.config_set("maxmemory-policy", "volatile-lru")
+    store.claim(0, "a:1", {})
+
+
+def test_a_replica_is_refused_although_it_can_be_written_to(server: Redis) -> None:
+    client = connect(server.url, 5.0)
+    client.config_set("replica-read-only", "no")
+    client.replicaof(LOCALHOST, free_port())
+    with pytest.raises(Misconfigured, match="name its primary"):
+        RedisStore(client, "app").claim(0, "a:1", {})
+    client.replicaof("NO", "ONE")
+    RedisStore(client, "app").claim(0, "a:1", {})
+
+
+def test_what_a_later_release_keeps_is_left_alone(server: Redis) -> None:
+    client = connect(server.url, 5.0)
+    store = RedisStore(client, "app")
+    claim = store.claim(0, "a:1", {})
+    client.hset("{app:0}", mapping={"later:topic": "x", "later": "y"})
+    store.commit(attempt(claim))
+    assert store.read({0: []})[0].positions == {"topic": 3}
+    assert client.hmget("{app:0}", "later:topic", "later") == [b"x", b"y"]
 
 
 def test_a_full_memory(server: Redis) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 import redis
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, ResponseError
 from redis.retry import Retry
 
-from streamstate.errors import Fenced
+from streamstate.errors import Fenced, Misconfigured
 from streamstate.state.reads import Read
 from streamstate.state.redis_reads import READ, Script, pack, snapshot, tag
 from streamstate.state.store import NO_ORIGINS, Claim, Commit, Origin, Snapshot
@@ -48,6 +48,7 @@ def connect(url: str, timeout: float) -> Client:
 _Call = tuple[int, Sequence[str | bytes | int]]
 """A partition and the script's arguments."""
 
+_MISCONFIGURED = "MISCONFIGURED "
 _CLAIM, _COMMIT = Script("claim.lua"), Script("commit.lua")
 
 
@@ -63,7 +64,12 @@ class RedisStore:
     ) -> Claim:
         kept = [part for topic, of in origins.items() for part in (f"origin:{topic}", f"{of.id}/{of.partitions}")]
         arguments = [owner, pack(kept), *(part for topic, end in ends.items() for part in (topic, end))]
-        [(epoch, server, *stored)] = self._run(_CLAIM, [(partition, arguments)])
+        try:
+            [(epoch, server, *stored)] = self._run(_CLAIM, [(partition, arguments)])
+        except ResponseError as error:
+            if not str(error).startswith(_MISCONFIGURED):
+                raise
+            raise Misconfigured(str(error).removeprefix(_MISCONFIGURED)) from error
         found = [(topic.decode(), *rest) for topic, *rest in zip(*[iter(stored)] * 3, strict=True)]
         positions = {topic: int(offset) for topic, offset, _ in found if offset}
         times = {topic: int(time) for topic, _, time in found if time}

@@ -2,6 +2,14 @@
 -- offset in turn.
 -- Returns {epoch, run id of the server, topic, offset, stream time, topic ...} with '' where none is stored.
 local tag, call = KEYS[1], redis.call
+local policy = string.match(call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
+if string.find(policy, '^allkeys') then
+  return redis.error_reply('MISCONFIGURED this Redis lets go of keys (maxmemory-policy ' .. policy
+    .. '); the state would lose counts: set maxmemory-policy noeviction')
+end
+if string.find(call('INFO', 'replication'), 'role:slave', 1, true) then
+  return redis.error_reply('MISCONFIGURED this Redis is a replica; what is written to it is lost: name its primary')
+end
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 -- At least the time (microseconds): the epoch rises even over a store that was emptied in between.

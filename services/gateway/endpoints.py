@@ -1,6 +1,5 @@
 """The instances of each service as Kubernetes sees them: watched EndpointSlices, the last known map kept."""
 
-import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -9,6 +8,8 @@ import structlog
 from kubernetes import client, config, watch
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
+
+from streamstate.deployment.background import keep_running
 
 log = structlog.get_logger()
 
@@ -46,7 +47,7 @@ class Endpoints(Mapping[str, Sequence[str]]):
 
     def start(self) -> None:
         """Watch in the background, for as long as the process lives."""
-        threading.Thread(target=self._watch, name="endpoints", daemon=True).start()
+        keep_running("endpoints", self._try_to_follow, PAUSE_S, longest_s=2 * RELIST_S)
 
     def __getitem__(self, service: str) -> Sequence[str]:
         return self._addresses[service]
@@ -79,22 +80,23 @@ class Endpoints(Mapping[str, Sequence[str]]):
             log.info("the instances changed", **{service: len(some) for service, some in changed.items()})
             self._addresses |= changed
 
-    def _watch(self) -> None:
-        pause = threading.Event()
-        while True:
-            try:
-                self.follow()
-            except (ApiException, HTTPError, OSError) as error:
-                log.warning("the API server does not answer; the last known instances serve", reason=str(error))
-                pause.wait(PAUSE_S)
+    def _try_to_follow(self) -> None:
+        try:
+            self.follow()
+        except (ApiException, HTTPError, OSError) as error:
+            log.warning("the API server does not answer; the last known instances serve", reason=str(error))
 
 
 def addresses(slice_: Any) -> list[str]:
-    """The ready ones of an EndpointSlice: by the pod's own name where it has one, as owners are named, else by IP."""
+    """The ready ones of an EndpointSlice: by the pod's own name where it has one, as owners are named, else by IP.
+
+    A slice without our port has none.
+    """
     service, namespace = slice_.metadata.labels[SERVICE_LABEL], slice_.metadata.namespace
-    port = next(port.port for port in slice_.ports if port.name == "http")
+    ports = [port.port for port in slice_.ports or () if port.name == "http"]
     return [
         f"{one.hostname}.{service}.{namespace}.svc:{port}" if one.hostname else f"{one.addresses[0]}:{port}"
+        for port in ports
         for one in slice_.endpoints or ()
         # `ready` says nothing where addresses are published before pods are ready; `serving` does.
         if one.conditions.serving and not one.conditions.terminating

@@ -54,6 +54,13 @@ def test_pods_with_a_stable_name_are_reached_by_it_and_others_by_ip() -> None:
     assert addresses(slice_of("m", endpoint(None, "10.0.0.9"))) == ["10.0.0.9:8080"]
 
 
+@pytest.mark.parametrize("ports", [None, [], [DiscoveryV1EndpointPort(name="status", port=8081)]])
+def test_a_slice_without_our_port_has_no_addresses(ports: list[DiscoveryV1EndpointPort] | None) -> None:
+    one = slice_of("m", endpoint("m-0"))
+    one.ports = ports
+    assert addresses(one) == []
+
+
 def test_a_service_without_pods_has_no_endpoints_at_all() -> None:
     unchecked = Configuration()
     unchecked.client_side_validation = False

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import structlog
 from confluent_kafka import KafkaException
 
+from streamstate.deployment.background import keep_running
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.web.http.request import AGE, POSITION
@@ -70,7 +71,7 @@ class Freshness:
 
     async def start(self) -> None:
         """Look at the ends for as long as the process lives."""
-        threading.Thread(target=self._run, name="freshness", daemon=True).start()
+        keep_running("freshness", self._try_to_look, LOOK_S)
 
     def look(self) -> None:
         """See where the topics end now. Raises `KafkaException` or `Misconfigured` when Kafka does not say."""
@@ -101,10 +102,8 @@ class Freshness:
         with self._lock:
             return self._history.end(place)
 
-    def _run(self) -> None:
-        while True:
-            try:
-                self.look()
-            except (KafkaException, Misconfigured) as error:
-                log.info("the ends of the topics cannot be seen now", reason=str(error))
-            time.sleep(LOOK_S)
+    def _try_to_look(self) -> None:
+        try:
+            self.look()
+        except (KafkaException, Misconfigured) as error:
+            log.info("the ends of the topics cannot be seen now", reason=str(error))

@@ -1,10 +1,13 @@
 """What every process that answers over HTTP tells of itself, whatever it answers: `/livez`, `/readyz`, `/metrics`."""
 
+import time
 from collections.abc import Awaitable, Callable
 
 from apiflask import APIFlask
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from streamstate.deployment import background
+from streamstate.web.http.problems import not_ready
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server import openapi
 from streamstate.web.server.telemetry import Telemetry
@@ -29,6 +32,8 @@ def application(
 
     async def livez(_request: Request) -> Response:
         alive()
+        if stuck := background.stuck(time.monotonic()):
+            raise not_ready(f"{', '.join(stuck)} does not go on in the background; start this process again")
         return json({"status": "alive"}, served_by)
 
     async def readyz(_request: Request) -> Response:

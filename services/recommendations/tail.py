@@ -54,7 +54,7 @@ class _Part:
         entries: list[tuple[int, bytes]] = snapshot.values[0]
         self.stored = snapshot.positions.get(topic, 0)
         self.target = snapshot.targets.get(topic, 0)
-        self.ready, self.more = snapshot.ready, len(entries) == self.many
+        self.ready, self.more = snapshot.ready([topic]), len(entries) == self.many
         if entries:
             self.last, self.text = entries[-1]
             self.waiting.extend(_readable(entries))

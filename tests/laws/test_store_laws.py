@@ -188,7 +188,7 @@ class TestEveryStore:
 
     def test_what_was_never_written_is_absent(self, store: Store) -> None:
         assert look(store) == Snapshot(None, 0, {}, {}, {}, {}, {}, EMPTY)
-        assert not look(store).ready
+        assert not look(store).ready([T])
 
     def test_a_claim_is_seen_before_the_first_commit(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
@@ -204,13 +204,13 @@ class TestEveryStore:
 
     def test_a_state_built_from_nothing_is_ready_at_its_targets(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 100, "other": 0})
-        assert (look(store).progress, look(store).ready) == (0.0, False)
+        assert (look(store).progress([T]), look(store).ready([T])) == (0.0, False)
         store.commit(step(claim, [], None, 25))
-        assert (look(store).progress, look(store).ready) == (0.25, False)
+        assert (look(store).progress([T]), look(store).ready([T])) == (0.25, False)
         store.commit(step(claim, [], 25, 100))
-        assert (look(store).progress, look(store).ready) == (1.0, True)
+        assert (look(store).progress([T]), look(store).ready([T])) == (1.0, True)
         store.commit(step(claim, [], 100, 150))
-        assert (look(store).progress, look(store).ready) == (1.0, True)
+        assert (look(store).progress([T]), look(store).ready([T])) == (1.0, True)
 
     def test_targets_are_those_of_the_first_claim(self, store: Store) -> None:
         store.claim(0, A, {T: 100})
@@ -231,7 +231,7 @@ class TestEveryStore:
 
     def test_a_topic_without_records_needs_none(self, store: Store) -> None:
         store.claim(0, A, {T: 0})
-        assert (look(store).progress, look(store).ready) == (1.0, True)
+        assert (look(store).progress([T]), look(store).ready([T])) == (1.0, True)
 
     @pytest.mark.parametrize(
         "first", [Rank("k", {"a": 1}), Push("k", {"a": 1}, 5), Merge("k", add={"a": 1}), Append("k", 1, "a", 5)]

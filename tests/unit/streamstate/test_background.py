@@ -19,11 +19,13 @@ def test_an_error_does_not_end_it() -> None:
 
     def turn() -> None:
         turns.append(1)
+        if len(turns) > 3:
+            threading.Event().wait()
         msg = "unforeseen"
         raise KeyError(msg)
 
     background.keep_running("failing", turn, 0.01)
-    until(lambda: len(turns) > 2)
+    until(lambda: len(turns) > 3)
     assert background.stuck(time.monotonic()) == []
 
 

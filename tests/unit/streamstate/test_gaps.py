@@ -23,7 +23,7 @@ def test_the_state_goes_to_where_all_is_read_and_keeps_what_it_holds() -> None:
         {"a": 50, "b": 0, "c": 20},
         [b"v"],
     )
-    assert found.ready
+    assert found.ready("abc")
     assert passed(claim, found, READ) is None
 
 

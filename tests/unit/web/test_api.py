@@ -85,6 +85,20 @@ def test_a_partition_that_nobody_owns_yet_is_503(service: Service) -> None:
     assert int(response.headers["Retry-After"]) >= 1
 
 
+def test_a_topic_that_is_being_read_for_the_first_time_holds_up_only_its_own_views(service: Service) -> None:
+    api = service.instance()
+    partition = partition_of(LONG.encode(7), 4)
+    service.own(api.address)
+    service.count("numbers", 7, 3)
+    service.store.claim(partition, api.address, {"words": 100, "taken-away": 100})
+    assert api.client.get("/v1/numbers/7").status_code == 200
+    assert api.client.get("/v1/many?numbers=7").status_code == 200
+    assert problem(api.client.get("/readyz"), 503, "not-ready")["progress"] == 0
+    claim = service.store.claim(partition, api.address, {})
+    service.store.commit(Commit(claim, [Step("words", None, 100)], []))
+    assert api.client.get("/readyz").status_code == 200
+
+
 def test_a_partition_that_is_being_built_is_503_with_its_progress(service: Service) -> None:
     api = service.instance()
     service.own(api.address, ends=100)

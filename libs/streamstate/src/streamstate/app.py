@@ -243,6 +243,10 @@ class App:
                 msg = f"{self.name} merges topics that are not co-partitioned: {parts} partitions; make them equal"
                 raise Misconfigured(msg)
 
+    def topics_of(self, view: View[Any]) -> tuple[str, ...]:
+        """The topics that the answers of `view` come from: those of the fold that reads its own, all if it has none."""
+        return next((fold.topics for fold in self.folds if view.topic in fold.topics), self.topics)
+
     def view(self, name: str) -> View[Any]:
         """The view called `name`; raises KeyError where there is none."""
         return {view.name: view for view in self.views}[name]

@@ -159,8 +159,8 @@ class Stream:
             shutil.rmtree(checkpoint, ignore_errors=True)
 
     def _incomplete_tables(self, counts: dict[str, int]) -> tuple[str, ...]:
-        """The tables, when one of them is still being built in some partition, whoever owns it."""
-        complete = all(one.complete(topic) for one in self._everywhere(counts) for topic in self._app.tables)
+        """The tables, when one of them is still being built in some partition, whoever owns it, or not yet claimed."""
+        complete = all(one.ready(self._app.tables) for one in self._everywhere(counts))
         return () if complete else self._app.tables
 
     def _everywhere(self, counts: dict[str, int]) -> Collection[Snapshot]:

@@ -4,7 +4,7 @@ State lives in named keys, grouped by Kafka partition. A partition's keys change
 offset that they stand for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -93,21 +93,16 @@ class Snapshot:
         """The next offset of `topic` (None: nothing is stored) and the stream time there."""
         return self.positions.get(topic), self.times.get(topic, 0)
 
-    def complete(self, topic: str) -> bool:
-        """Whether the state has all that `topic` held when it was claimed with nothing stored."""
-        return self.positions.get(topic, 0) >= self.targets.get(topic, 0)
-
-    @property
-    def progress(self) -> float:
-        """How much of the first build is done, 0 to 1; 1 for a state that is complete."""
-        wanted = sum(self.targets.values())
-        done = sum(min(self.positions.get(topic, 0), target) for topic, target in self.targets.items())
+    def progress(self, topics: Iterable[str]) -> float:
+        """How much of the first build over `topics` is done, 0 to 1; 1 for a state that is complete."""
+        targets = {topic: self.targets.get(topic, 0) for topic in topics}
+        wanted = sum(targets.values())
+        done = sum(min(self.positions.get(topic, 0), target) for topic, target in targets.items())
         return done / wanted if wanted else 1.0
 
-    @property
-    def ready(self) -> bool:
-        """Whether the partition was claimed and its state is complete (it may still lag behind the topic's end)."""
-        return self.owner is not None and self.progress == 1.0
+    def ready(self, topics: Iterable[str]) -> bool:
+        """Whether the partition was claimed and has all of `topics` (it may still lag behind their ends)."""
+        return self.owner is not None and self.progress(topics) == 1.0
 
 
 class Store(Protocol):

@@ -44,7 +44,7 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
     async def ready() -> None:
         for partition, snapshot in (await state.everywhere()).items():
             if snapshot.owner in (None, settings.advertise):
-                require_ready(partition, snapshot)
+                require_ready(partition, snapshot, app.topics)
 
     flask, telemetry = skeleton(app, settings, state, freshness, views=entries(app), ready=ready)
     instances = Instances()

@@ -85,15 +85,15 @@ async def processors(app: App, state: State, freshness: Freshness, views: list[V
         app.name,
         dict(await state.counts()),
         [Processor(*_split(address), partitions) for address, partitions in sorted(owned.items())],
-        [_partition(number, snapshot, freshness) for number, snapshot in snapshots.items()],
+        [_partition(app, number, snapshot, freshness) for number, snapshot in snapshots.items()],
         [entry(app), *views],
     )
 
 
-def _partition(number: int, snapshot: Snapshot, freshness: Freshness) -> Partition:
+def _partition(app: App, number: int, snapshot: Snapshot, freshness: Freshness) -> Partition:
     positions = dict(snapshot.positions)
     ends = {topic: end for topic in positions if (end := freshness.end((topic, number))) is not None}
-    return Partition(number, snapshot.owner, snapshot.epoch, snapshot.ready, positions, ends)
+    return Partition(number, snapshot.owner, snapshot.epoch, snapshot.ready(app.topics), positions, ends)
 
 
 def _split(address: str) -> tuple[str, int]:

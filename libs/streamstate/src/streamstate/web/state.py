@@ -1,6 +1,6 @@
 """The state as an API reads it: with the partition counts that the state itself knows, so that reads need no Kafka."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from streamstate.app import App
 from streamstate.processing.topic_identity import require_same_widths
@@ -62,10 +62,10 @@ class State:
         }
 
 
-def require_ready(partition: int, snapshot: Snapshot) -> None:
-    """Raise a 503 `Problem` while `partition` has no owner, or its state is being built from nothing."""
+def require_ready(partition: int, snapshot: Snapshot, topics: Collection[str]) -> None:
+    """Raise a 503 `Problem` while `partition` has no owner, or what it has of `topics` is being built from nothing."""
     if snapshot.owner is None:
         raise not_ready(f"no instance owns partition {partition} yet", partition=partition)
-    if not snapshot.ready:
-        percent = int(snapshot.progress * 100)
+    if not snapshot.ready(topics):
+        percent = int(snapshot.progress(topics) * 100)
         raise not_ready(f"partition {partition} is being built, {percent} %", partition=partition, progress=percent)

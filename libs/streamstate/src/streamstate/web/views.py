@@ -40,6 +40,7 @@ class Answers:
         instances: Instances,
         telemetry: Telemetry,
     ) -> None:
+        self._app = app
         self._address = settings.advertise
         self._state = state
         self._freshness = freshness
@@ -59,7 +60,7 @@ class Answers:
             if passed_on := await self._pass_on(str(snapshot.owner), request):
                 return relay(passed_on)
             self._telemetry.stood_in.inc()
-        require_ready(partition, snapshot)
+        require_ready(partition, snapshot, self._app.topics_of(view))
         return self._told(view, question.answer(snapshot.values), served_by, snapshots)
 
     async def all(self, view: View[Any], text: str, request: Request) -> Response:
@@ -68,7 +69,7 @@ class Answers:
         partitions = question.partitions(await self._state.counts())
         snapshots = await self._read(dict.fromkeys(partitions, question.reads), request.deadline)
         for partition, snapshot in snapshots.items():
-            require_ready(partition, snapshot)
+            require_ready(partition, snapshot, self._app.topics_of(view))
         found = question.answer([snapshot.values for snapshot in snapshots.values()])
         return self._told(view, found, self._address, snapshots)
 
@@ -89,7 +90,8 @@ class Answers:
         snapshots = await self._read(reads, request.deadline)
         for partition, snapshot in snapshots.items():
             self._served_by(partition, snapshot, request)
-            require_ready(partition, snapshot)
+            topics = {topic for _, question in places[partition] for topic in self._app.topics_of(question.view)}
+            require_ready(partition, snapshot, topics)
             values = iter(snapshot.values)
             for text, question in places[partition]:
                 answers[question.view.name][text] = question.answer([next(values) for _ in question.reads])

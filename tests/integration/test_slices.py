@@ -9,8 +9,8 @@ from confluent_kafka.cimpl import NewTopic
 from devkit.lab import Lab
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import producer
-from streamstate.processing.advance import Place
 from streamstate.spark.slices import next_slice
+from streamstate.state.store import Place
 
 RECORDS, MOST = 3_000, 400
 TOPICS = {"slices-a": 2, "slices-b": 1}

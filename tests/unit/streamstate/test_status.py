@@ -7,7 +7,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from werkzeug.test import Client
 
-from streamstate.spark.status import STILL_S, Place, Status, application
+from streamstate.spark.status import STILL_S, Status, application
+from streamstate.state.store import Place
 from tests.serving import sample
 
 ENDS = {("t", 0): 10, ("t", 1): 7}

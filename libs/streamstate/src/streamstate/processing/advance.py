@@ -14,10 +14,7 @@ from streamstate.operators.tables import look_up
 from streamstate.processing.decode import DeadLetter, RawRecord, Sifted, sift
 from streamstate.state.operations import Operation
 from streamstate.state.reads import Read
-from streamstate.state.store import Claim, Commit, Store
-
-Place = tuple[str, int]
-"""Topic and partition."""
+from streamstate.state.store import Claim, Commit, Place, Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from streamstate.errors import Misconfigured, Ousted, StreamStateError
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.consumer_group import Membership
 from streamstate.kafka.totals import Publisher
-from streamstate.processing.advance import Place
 from streamstate.processing.offset_gaps import passed
 from streamstate.processing.topic_identity import require_same_topics
 from streamstate.processing.truncation import LOST, left_out, refusal
@@ -31,7 +30,7 @@ from streamstate.spark.slices import next_slice
 from streamstate.spark.status import Status
 from streamstate.spark.task import Job
 from streamstate.state.redis import RedisStore, connect
-from streamstate.state.store import Claim, Origin, Snapshot
+from streamstate.state.store import Claim, Origin, Place, Snapshot
 
 log = structlog.get_logger()
 

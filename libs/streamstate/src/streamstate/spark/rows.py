@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamstate.processing.advance import Place
 from streamstate.processing.decode import RawRecord
+from streamstate.state.store import Place
 
 COLUMNS = ("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp", "key", "value")
 """What the query selects, and the columns of the batches here."""

@@ -7,7 +7,7 @@ moment: what is before the first record with a timestamp has an earlier stream t
 from collections.abc import Callable, Mapping
 
 from streamstate.kafka.admin import Topics
-from streamstate.processing.advance import Place
+from streamstate.state.store import Place
 
 
 def next_slice(topics: Topics, starts: Mapping[Place, int], most: int) -> dict[Place, int]:

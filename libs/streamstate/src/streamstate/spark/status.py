@@ -16,11 +16,9 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from streamstate.deployment.metrics import Definition
+from streamstate.state.store import Place
 
 log = structlog.get_logger()
-
-Place = tuple[str, int]
-"""Topic and partition."""
 
 STILL_S = 60.0
 """Seconds without a turn after which a loop is stuck: longer than all that one turn may wait for."""

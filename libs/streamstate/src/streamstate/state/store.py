@@ -13,6 +13,9 @@ import msgspec
 from streamstate.state.operations import Operation
 from streamstate.state.reads import Read
 
+Place = tuple[str, int]
+"""Topic and partition."""
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:

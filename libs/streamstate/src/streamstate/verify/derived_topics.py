@@ -7,10 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from confluent_kafka import Message
 
 from streamstate.kafka.dead_letters import SOURCE_HEADER
+from streamstate.state.store import Place
 from streamstate.verify.recount import Difference
-
-Place = tuple[str, int]
-"""Topic and partition."""
 
 _CAUSE = re.compile("(.+):([0-9]+):([0-9]+)")
 

@@ -12,7 +12,8 @@ from redis.exceptions import RedisError
 
 from streamstate.errors import Misconfigured
 from streamstate.settings import DemandSettings
-from streamstate.web.freshness import Freshness, Place, Positions
+from streamstate.state.store import Place
+from streamstate.web.freshness import Freshness, Positions
 from streamstate.web.http.deadline import ENTRY_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline
 from streamstate.web.http.problems import Problem, not_ready
 

@@ -16,15 +16,13 @@ from confluent_kafka import KafkaException
 from streamstate.deployment.background import keep_running
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
+from streamstate.state.store import Place
 from streamstate.web.http.request import AGE, POSITION
 
 log = structlog.get_logger()
 
 LOOK_S = 0.5
 _SEEN = 600
-
-Place = tuple[str, int]
-"""Topic and partition."""
 
 Positions = Mapping[Place, int]
 """Next offsets."""

@@ -62,6 +62,8 @@ class Advance:
 
     def __call__(self, rows: Mapping[Place, Sequence[RawRecord]]) -> None:
         """Fold `rows`, publish, commit. Raises `Fenced` when a partition is claimed by another by now."""
+        if not rows:
+            return
         self._learn({partition for _, partition in rows})
         parts = [part for fold in self._app.folds for part in self._parts(fold, rows)]
         lookups = look_up(self._app, self._store, self._counts, _wanted(parts))

@@ -1,5 +1,4 @@
 """Kafka topics folded into partitioned, queryable state.
 
-The pure core (`keys`, `state`, `app`, `tables`, `processing`, `testing`) imports neither Spark nor Flask. `redis_store`
-and `kafka` reach the two servers; `spark` runs the folds; `web` answers from the state.
+The modules of this folder are what a service author imports; docs/architecture.md says what the folders below are for.
 """

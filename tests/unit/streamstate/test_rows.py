@@ -30,15 +30,15 @@ def batch(drawn: list[tuple[tuple[str, int], int]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
-def expected(rows: list[dict[str, Any]], times: dict[tuple[str, int], int]) -> list[tuple[bool, int, int]]:
-    """Whether the row is no table's, its stream time and the rank of its topic, sorted."""
+def keys(rows: list[dict[str, Any]], times: dict[tuple[str, int], int]) -> list[tuple[bool, int, int]]:
+    """Of each row whether it is no table's, its stream time and the rank of its topic."""
     so_far = defaultdict(int, times)
     found = []
     for row in rows:
         place = (row["topic"], row["partition"])
         so_far[place] = max(so_far[place], row["timestamp"])
         found.append((row["topic"] != "table", so_far[place], TOPICS.index(row["topic"])))
-    return sorted(found)
+    return found
 
 
 # The first call imports what Arrow needs.
@@ -51,13 +51,7 @@ def test_tables_come_first_then_stream_time_decides_then_the_topic(
         return
     rows = batch(drawn)
     ordered = in_order(rows, TOPICS, ["table"], times).to_pylist()
-    so_far = defaultdict(int, times)
-    keys = []
-    for row in ordered:
-        place = (row["topic"], row["partition"])
-        so_far[place] = max(so_far[place], row["timestamp"])
-        keys.append((row["topic"] != "table", so_far[place], TOPICS.index(row["topic"])))
-    assert keys == expected(rows.to_pylist(), times)
+    assert keys(ordered, times) == sorted(keys(rows.to_pylist(), times))
     assert sorted(map(str, ordered)) == sorted(map(str, rows.to_pylist()))
 
 

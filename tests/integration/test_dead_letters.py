@@ -1,6 +1,7 @@
 """Records that cannot be used: kept with where and why, while their neighbours are counted."""
 
 import json
+from hashlib import sha256
 from typing import Any
 
 from devkit.topics import EVENTS
@@ -72,6 +73,24 @@ def test_broken_records_are_kept_and_their_neighbours_counted(driving: Driving) 
             place = int(found["__streams.errors.partition"]), int(found["__streams.errors.offset"])
             assert letter.key() == f"{EVENTS}:{place[0]}:{place[1]}".encode()
             assert headers(sources[place])["trace"] == found["trace"]
+
+
+def test_a_broken_record_as_large_as_its_topic_takes_is_kept_or_what_tells_it_apart(driving: Driving) -> None:
+    values = [driving.draw.randbytes(size) for size in (999_900, 1_048_400)]
+    for value in values:
+        driving.out.produce(EVENTS, value, KEY, headers=[("large", str(len(value)).encode())])
+        driving.out.produce(EVENTS, event(), KEY)
+    driving.out.flush()
+    driving.settle()
+    for service in ("metrics", "names"):
+        letters = driving.read(f"{service}-dlq")
+        assert values[0] in [letter.value() for letter in letters]
+        (short,) = {m.key(): m for m in letters if "x-value-bytes" in headers(m)}.values()
+        assert short.value() == values[1][:1_024]
+        found = headers(short)
+        assert found["x-value-bytes"] == b"1048400"
+        assert found["x-value-sha256"].decode() == sha256(values[1]).hexdigest()
+        assert found["x-service"].decode() == service
 
 
 def test_dead_letters_are_counted_in_the_state(driving: Driving) -> None:

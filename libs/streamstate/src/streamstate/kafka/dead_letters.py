@@ -1,6 +1,7 @@
 """The records that a service writes about records: derived ones and dead letters."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 
 from confluent_kafka import (
     Consumer,
@@ -15,6 +16,11 @@ from streamstate.kafka.security import OPEN, Security
 from streamstate.processing.decode import DeadLetter
 
 SOURCE_HEADER = "streamstate.source"
+SHA256_HEADER = "x-value-sha256"
+SHORT = 1_024
+"""Bytes of a value that is too large, and of a header beside it, that are kept."""
+
+_OWN = ("__streams.errors.", "x-", SOURCE_HEADER)
 
 
 def derived(emits: Iterable[Emit], partition: int) -> Iterable[Outgoing]:
@@ -45,6 +51,21 @@ def dead_letters(
             why.append(("x-key", letter.key))
         key = f"{topic}:{partition}:{letter.offset}".encode()
         yield app.dead_letters, key, letter.value, [*headers.get(letter.offset, []), *why]
+
+
+def shortened(app: App, record: Outgoing) -> Outgoing:
+    """The dead letter for a record that is too large for its topic: its first kilobyte, length and SHA-256.
+
+    A derived record becomes one too, under the place of its cause.
+    """
+    topic, key, value, headers = record
+    content = value or b""
+    kept = [(name, of) for name, of in headers if len(of or b"") <= SHORT and name.startswith(_OWN)]
+    size = [("x-value-bytes", str(len(content)).encode()), (SHA256_HEADER, sha256(content).hexdigest().encode())]
+    if topic != app.dead_letters:
+        key = next(of for name, of in headers if name == SOURCE_HEADER and isinstance(of, bytes))
+        size += [("__streams.errors.message", f"too large for {topic}".encode()), ("x-service", app.name.encode())]
+    return app.dead_letters, key, content[:SHORT], [*kept, *size]
 
 
 def original_headers(

@@ -1,6 +1,6 @@
 """Producing, and waiting until Kafka has all of it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from confluent_kafka import (
     KafkaError,
@@ -23,6 +23,8 @@ def producer(bootstrap: str, security: Security = OPEN) -> Producer:
             "linger.ms": 5,
             "compression.type": "lz4",
             "queue.buffering.max.messages": 200_000,
+            # The topic's own limit decides.
+            "message.max.bytes": 10_000_000,
             # A callback for each record would cost more than producing it.
             "delivery.report.only.error": True,
             **security.client(),
@@ -35,28 +37,42 @@ Headers = list[tuple[str, str | bytes | None]]
 Outgoing = tuple[str, bytes | None, bytes | None, Headers]
 
 
-def send_all(out: Producer, records: Iterable[Outgoing]) -> int:
+def send_all(out: Producer, records: Iterable[Outgoing], instead: Callable[[Outgoing], Outgoing] | None = None) -> int:
     """Produce, wait until Kafka has acknowledged every record, and return how many.
 
-    An endless stream goes in slices. Raises `KafkaException` when a record was not accepted.
+    An endless stream goes in slices. `instead` makes what is sent in place of a record that is too large for its topic.
+    Raises `KafkaException` when a record was not accepted.
     """
-    failures: list[KafkaError] = []
+    refused: list[tuple[KafkaError, Outgoing]] = []
+    count = 0
+    for record in records:
+        count += 1
+        _produce(out, record, refused)
+        out.poll(0)
+    out.flush()
+    if instead and all(error.code() == KafkaError.MSG_SIZE_TOO_LARGE for error, _ in refused):
+        if refused:
+            send_all(out, [instead(record) for _, record in refused])
+    elif refused:
+        raise KafkaException(refused[0][0])
+    return count
+
+
+def _produce(out: Producer, record: Outgoing, refused: list[tuple[KafkaError, Outgoing]]) -> None:
+    """Hand `record` to the producer; it is added to `refused` when Kafka does not accept it."""
+    topic, key, value, headers = record
 
     def delivered(error: KafkaError | None, _message: Message) -> None:
         if error is not None:
-            failures.append(error)
+            refused.append((error, record))
 
-    count = 0
-    for topic, key, value, headers in records:
-        count += 1
-        while True:
-            try:
-                out.produce(topic, value=value, key=key, headers=headers, on_delivery=delivered)
-                break
-            except BufferError:
-                out.poll(0.1)
-        out.poll(0)
-    out.flush()
-    if failures:
-        raise KafkaException(failures[0])
-    return count
+    while True:
+        try:
+            out.produce(topic, value=value, key=key, headers=headers, on_delivery=delivered)
+        except BufferError:
+            out.poll(0.1)
+        except KafkaException as error:
+            refused.append((error.args[0], record))
+            return
+        else:
+            return

@@ -1,14 +1,14 @@
 """What a Spark task does with its rows: partition by partition, fold and commit."""
 
-import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import pyarrow as pa
 from confluent_kafka import Producer
 
 from streamstate.app import App
-from streamstate.kafka.dead_letters import dead_letters, derived, original_headers
+from streamstate.kafka.dead_letters import dead_letters, derived, original_headers, shortened
 from streamstate.kafka.producer import Outgoing, producer, send_all
 from streamstate.kafka.security import OPEN, Security
 from streamstate.processing.advance import Advance, Folded
@@ -17,12 +17,12 @@ from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Claim
 
 
-@functools.lru_cache
+@lru_cache
 def _store(url: str, timeout: float, app: str) -> RedisStore:
     return RedisStore(connect(url, timeout), app)
 
 
-@functools.lru_cache
+@lru_cache
 def _producer(bootstrap: str, security: Security) -> Producer:
     return producer(bootstrap, security)
 
@@ -62,7 +62,7 @@ class Job:
     def _publish(self, folded: Sequence[Folded]) -> None:
         outgoing = [record for one in folded for record in self._outgoing(one)]
         if outgoing:
-            send_all(_producer(self.kafka, self.security), outgoing)
+            send_all(_producer(self.kafka, self.security), outgoing, instead=partial(shortened, self.app))
 
     def _outgoing(self, folded: Folded) -> Iterator[Outgoing]:
         yield from derived(folded.emits, folded.partition)

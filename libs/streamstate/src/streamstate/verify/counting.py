@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import Message, murmur2
 
-from streamstate.verify.derived_topics import Effects
+from streamstate.verify.derived_topics import Effects, dead_content
 from streamstate.verify.recount import Recounted, Versions, unequal
 from streamstate.verify.topic_log import Log
 
@@ -65,7 +65,7 @@ class Counting:
         offset = message.offset() or 0
         if not self.recount.add(message):
             self._counted["dead_letters"] += 1
-            self.dead[topic].add(offset, (message.value(),))
+            self.dead[topic].add(offset, dead_content(message.value()))
             return
         if murmur2(message.key() or b"", self._partitions[topic]) != self._partition:
             self._counted["misplaced_keys"] += 1

@@ -3,10 +3,11 @@
 import re
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from hashlib import sha256
 
 from confluent_kafka import Message
 
-from streamstate.kafka.dead_letters import SOURCE_HEADER
+from streamstate.kafka.dead_letters import SHA256_HEADER, SOURCE_HEADER
 from streamstate.state.store import Place
 from streamstate.verify.recount import Difference
 
@@ -62,12 +63,18 @@ class Derived:
 
 
 def dead_letters(service: str) -> Derived:
-    """The dead letters of `service`: the key names the cause, and the value is as it was."""
-    return Derived(
-        f"{service}-dlq",
-        lambda letter: (letter.key() or b"").decode(errors="replace"),
-        lambda letter: (letter.value(),),
-    )
+    """The dead letters of `service`: the key names the cause, and the value is as it was, or what tells it apart."""
+    return Derived(f"{service}-dlq", lambda letter: (letter.key() or b"").decode(errors="replace"), _dead_content)
+
+
+def dead_content(value: bytes | None) -> Hashable:
+    """What a dead letter with `value` is recognized by."""
+    return (None if value is None else sha256(value).hexdigest(),)
+
+
+def _dead_content(letter: Message) -> Hashable:
+    found = dict(letter.headers() or []).get(SHA256_HEADER)
+    return (found.decode(errors="replace"),) if isinstance(found, bytes) else dead_content(letter.value())
 
 
 def by_header(record: Message) -> str:

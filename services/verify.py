@@ -6,9 +6,6 @@ Settings are those of the streams (`STREAMSTATE_KAFKA`, `STREAMSTATE_REDIS` …)
 differs, 2 when it cannot be told.
 """
 
-import importlib
-import importlib.util
-import pkgutil
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -27,9 +24,7 @@ SHOWN = 20
 
 def recounts() -> dict[str, Recounted]:
     """How each service that has a `recount.py` is recounted."""
-    names = (found.name for found in pkgutil.iter_modules(services.__path__) if found.ispkg)
-    modules = (f"services.{name}.recount" for name in names)
-    found = [importlib.import_module(module).RECOUNT for module in modules if importlib.util.find_spec(module)]
+    found: list[Recounted] = [module.RECOUNT for module in services.modules("recount").values()]
     return {recounted.service: recounted for recounted in found}
 
 

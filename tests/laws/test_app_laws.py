@@ -1,8 +1,5 @@
 """What every app keeps to: the state follows from the records, however they come."""
 
-import importlib
-import importlib.util
-import pkgutil
 from collections.abc import Callable, Sequence
 from itertools import count, pairwise
 from typing import Any
@@ -82,11 +79,7 @@ Records = dict[str, dict[int, list[RawRecord]]]
 
 def apps() -> list[App]:
     """The app of every service that has a model."""
-    models = [
-        importlib.import_module(f"services.{found.name}.model")
-        for found in pkgutil.iter_modules(services.__path__)
-        if found.ispkg and importlib.util.find_spec(f"services.{found.name}.model")
-    ]
+    models = services.modules("model").values()
     return [*(model.APP for model in models if hasattr(model, "APP")), renamed(kept.app(KEPT), "kept", {})]
 
 

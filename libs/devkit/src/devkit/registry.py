@@ -1,25 +1,11 @@
 """The services that there are: every folder of `services` with a `service.py`."""
 
-import importlib
-import importlib.util
-import pkgutil
 from collections.abc import Mapping
 
 import services
 from streamstate.service import Service, Topic
 
-
-def _registered() -> Mapping[str, Service]:
-    names = [found.name for found in pkgutil.iter_modules(services.__path__) if found.ispkg]
-    modules = {name: f"services.{name}.service" for name in names}
-    return {
-        name: importlib.import_module(module).SERVICE
-        for name, module in modules.items()
-        if importlib.util.find_spec(module)
-    }
-
-
-SERVICES = _registered()
+SERVICES: Mapping[str, Service] = {name: module.SERVICE for name, module in services.modules("service").items()}
 """By name, in alphabetical order."""
 
 

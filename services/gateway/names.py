@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from services.gateway.owners import ServiceMap
 from services.gateway.router import Router
 from streamstate.web.http.deadline import Deadline
 
@@ -32,21 +33,21 @@ class Names:
 
     async def find(self, things: Iterable[Thing], deadline: Deadline) -> dict[Thing, str | None]:
         """The names of `things`, None where there is none. Raises a `Problem` when they cannot be had in time."""
-        positions = (await self._router.map_of("names")).positions
+        tables = await self._router.map_of("names")
         found: dict[Thing, str | None] = {}
         unknown: list[Thing] = []
         for thing in things:
             known = self._known.get(thing)
-            if known is None or positions.get((thing[0], known.partition), 0) != known.position:
+            if known is None or tables.positions.get((thing[0], known.partition), 0) != known.position:
                 unknown.append(thing)
             else:
                 found[thing] = known.name
         if unknown:
-            found |= await self._ask(unknown, deadline)
+            found |= await self._ask(tables, unknown, deadline)
         return found
 
-    async def _ask(self, things: list[Thing], deadline: Deadline) -> dict[Thing, str | None]:
-        tables = await self._router.map_of("names")
+    async def _ask(self, tables: ServiceMap, things: list[Thing], deadline: Deadline) -> dict[Thing, str | None]:
+        """`tables` is older than the answers, so a name is at least as new as the position that is kept with it."""
         answers = await self._router.many("names", [(kind, str(number)) for kind, number in things], deadline)
         found: dict[Thing, str | None] = {}
         for kind, number in things:

@@ -9,7 +9,7 @@ from confluent_kafka.cimpl import NewTopic
 from devkit.lab import Lab
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import producer
-from streamstate.spark.slices import next_slice
+from streamstate.spark.offsets import next_slice
 from streamstate.state.store import Place
 
 RECORDS, MOST = 3_000, 400

@@ -1,13 +1,38 @@
-"""How far merged topics are read at a time.
+"""Offsets from which topics are read, and how far merged topics are read at a time.
 
-Their records are folded by stream time, over all topics of a partition. So a slice ends in all of them at the same
-moment: what is before the first record with a timestamp has an earlier stream time, and what is after it has not.
+The records of merged topics are folded by stream time, over all topics of a partition. So a slice ends in all of them
+at the same moment: what is before the first record with a timestamp has an earlier stream time, and what is after it
+has not.
 """
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 
 from streamstate.kafka.admin import Topics
-from streamstate.state.store import Place
+from streamstate.state.store import Claim, Place
+
+Offsets = dict[Place, int]
+"""Next offsets; negative ones mean the first that there still are."""
+
+_EARLIEST = -2
+
+
+def stored(claims: Mapping[int, Claim], topics: Iterable[str], counts: Mapping[str, int]) -> Offsets:
+    """Where the state stands, by topic and partition."""
+    return {
+        (topic, partition): claim.positions.get(topic, _EARLIEST)
+        for topic in topics
+        for partition, claim in claims.items()
+        if partition < counts[topic]
+    }
+
+
+def as_json(offsets: Offsets) -> str:
+    """As Spark's Kafka source takes offsets."""
+    by_topic: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in offsets.items():
+        by_topic.setdefault(topic, {})[str(partition)] = offset
+    return json.dumps(by_topic)
 
 
 def next_slice(topics: Topics, starts: Mapping[Place, int], most: int) -> dict[Place, int]:

@@ -4,7 +4,7 @@ import json
 import shutil
 import tempfile
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -25,18 +25,17 @@ from streamstate.processing.offset_gaps import passed
 from streamstate.processing.topic_identity import require_same_topics
 from streamstate.processing.truncation import LOST, left_out, refusal
 from streamstate.settings import StreamSettings
+from streamstate.spark.offsets import Offsets, as_json, next_slice, stored
 from streamstate.spark.rows import COLUMNS
-from streamstate.spark.slices import next_slice
 from streamstate.spark.status import Status
 from streamstate.spark.task import Job
 from streamstate.state.redis import RedisStore, connect
-from streamstate.state.store import Claim, Origin, Place, Snapshot
+from streamstate.state.store import Claim, Origin, Snapshot
 
 log = structlog.get_logger()
 
 PAUSE_S = 1.0
 
-Offsets = dict[Place, int]
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
 
@@ -127,7 +126,7 @@ class Stream:
         topics = building or self._app.topics
         # Whoever holds the first partition publishes for all.
         publisher = self._publisher() if self._app.totals and 0 in held else None
-        offsets = _stored(claims, topics, counts)
+        offsets = stored(claims, topics, counts)
         job = self._job(claims, counts)
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
         if self._app.merges and not self._catch_up(offsets, job):
@@ -138,17 +137,8 @@ class Stream:
         self._log.info("folding", partitions=sorted(held), topics=topics)
         try:
             while not (self._stopping.is_set() or self._partitions.changed.is_set()):
-                if query.awaitTermination(PAUSE_S):  # type: ignore[arg-type]  # seconds may be a fraction
+                if not self._goes_on(query, claims):
                     return
-                self._membership.require()
-                snapshots = self._store.read({partition: [] for partition in held})
-                if any(snapshots[partition].epoch != claim.epoch for partition, claim in claims.items()):
-                    self._log.warning("the state was emptied, or claimed by another; it is claimed again")
-                    return
-                self._pass_gaps(query, claims)
-                if progress := query.lastProgress:
-                    self.status.finished(progress.batchId)
-                self._show(snapshots)
                 if publisher:
                     publisher.publish(max(counts.values()))
                 if (building and not self._incomplete_tables(counts)) or self._origins() != origins:
@@ -156,6 +146,21 @@ class Stream:
         finally:
             query.stop()
             shutil.rmtree(checkpoint, ignore_errors=True)
+
+    def _goes_on(self, query: StreamingQuery, claims: Mapping[int, Claim]) -> bool:
+        """Look after `query` for a second; False when it ended, or is not allowed to write any more."""
+        if query.awaitTermination(PAUSE_S):  # type: ignore[arg-type]  # seconds may be a fraction
+            return False
+        self._membership.require()
+        snapshots = self._store.read({partition: [] for partition in claims})
+        if any(snapshots[partition].epoch != claim.epoch for partition, claim in claims.items()):
+            self._log.warning("the state was emptied, or claimed by another; it is claimed again")
+            return False
+        self._pass_gaps(query, claims)
+        if progress := query.lastProgress:
+            self.status.finished(progress.batchId)
+        self._show(snapshots)
+        return True
 
     def _incomplete_tables(self, counts: dict[str, int]) -> tuple[str, ...]:
         """The tables, when one of them is still being built in some partition, whoever owns it, or not yet claimed."""
@@ -207,7 +212,7 @@ class Stream:
                 return False
             self._membership.require()
             reader = self._options(self._spark.read.format("kafka"), offsets)
-            rows = reader.option("endingOffsets", _json(ends)).load()
+            rows = reader.option("endingOffsets", as_json(ends)).load()
             self._tasks(rows, job).write.format("noop").mode("overwrite").save()
             offsets |= ends
             self._log.info("a part of the backlog is folded")
@@ -239,7 +244,7 @@ class Stream:
             reader.options(**self._settings.security.source())
             .option("kafka.bootstrap.servers", self._settings.kafka)
             .option("assign", json.dumps(assigned))
-            .option("startingOffsets", _json(offsets))
+            .option("startingOffsets", as_json(offsets))
             # The source asks for a partition's begin and end behind each fetch, on the connection on which the consumer
             # prefetches already: Kafka holds them back until that fetch is answered, and there is nothing more to come.
             .option("kafka.fetch.max.wait.ms", "0")
@@ -280,27 +285,6 @@ class Stream:
         self.status.moved(positions)
         self.status.folding = True
         self.status.turn()
-
-
-_EARLIEST = -2
-
-
-def _stored(claims: Mapping[int, Claim], topics: Iterable[str], counts: Mapping[str, int]) -> Offsets:
-    """Where the state stands, by topic and partition."""
-    return {
-        (topic, partition): claim.positions.get(topic, _EARLIEST)
-        for topic in topics
-        for partition, claim in claims.items()
-        if partition < counts[topic]
-    }
-
-
-def _json(offsets: Offsets) -> str:
-    """As Spark's Kafka source takes offsets."""
-    by_topic: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in offsets.items():
-        by_topic.setdefault(topic, {})[str(partition)] = offset
-    return json.dumps(by_topic)
 
 
 def _of(offsets: Mapping[tuple[str, int], int], partition: int) -> dict[str, int]:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from devkit.process import free_port
-from devkit.redis import Redis
+from devkit.child_process import free_port
+from devkit.redis_server import Redis
 
 # How many histories the model of the commit protocol goes through.
 settings.register_profile("test", max_examples=150)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from streamstate.app import App, Found, Source, Totals, View
+from streamstate.app import App, FoldContext, Source, Totals, View
 from streamstate.errors import BadRecord
 from streamstate.keys import TEXT
 from streamstate.operators.table_join import Joined, left_join
@@ -54,7 +54,7 @@ def decode_region(_user: str, value: bytes) -> str:
         raise BadRecord(msg) from error
 
 
-def fold(records: Sequence[Joined[str]], _found: Found) -> Iterable[Operation]:
+def fold(records: Sequence[Joined[str]], _context: FoldContext) -> Iterable[Operation]:
     """Clicks by the region of their user at that time."""
     clicks: Counter[str] = Counter()
     for joined in records:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from confluent_kafka import Message
 
-from services.plain import text_key
+from services.reference_decoding import text_key
 from streamstate.verify.recount import Recount, Recounted, Stored, Versions, unequal
 
 TOTALS = "regions"

@@ -23,7 +23,7 @@ from streamstate.web.http.problems import not_ready
 from streamstate.web.http.request import JSON, Request, Response, json
 from streamstate.web.server import openapi
 from streamstate.web.server.asgi import Asgi
-from streamstate.web.server.status import application
+from streamstate.web.server.probes import application
 from streamstate.web.views import asked_for_many
 
 NAME = "gateway"

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from services.events import KINDS
-from services.gateway.recommended import Found, NamedItem, named_items
+from services.gateway.recommended import NamedItem, Names, named_items
 from services.metrics.model import Played, Profile
 from services.recommendations.answers import Recommendations
 
@@ -58,13 +58,13 @@ def things(profile: Profile) -> list[tuple[str, int]]:
     return [(kind, played.id) for chart, kind in CHARTS.items() for played in _chart(profile, chart)]
 
 
-def metrics(profile: Profile, names: Found, warnings: list[str]) -> UserMetrics:
+def metrics(profile: Profile, names: Names, warnings: list[str]) -> UserMetrics:
     """`profile` with the names found."""
     return UserMetrics(**asdict(_plays(profile, names)), warnings=warnings)
 
 
 def merged(
-    profile: Profile, recommended: Mapping[str, Recommendations], names: Found, warnings: list[str]
+    profile: Profile, recommended: Mapping[str, Recommendations], names: Names, warnings: list[str]
 ) -> UserProfile:
     """`profile` and what was `recommended` by kind, as far as it could be had, with the names found."""
     artists, albums, tracks = (
@@ -87,7 +87,7 @@ def member(kind: str) -> str:
     return f"{kind.removesuffix('s')}Recommendations"
 
 
-def _plays(profile: Profile, names: Found) -> Plays:
+def _plays(profile: Profile, names: Names) -> Plays:
     artists, albums, tracks = (
         [NamedPlayed(one.id, names.get((kind, one.id)), one.count_plays) for one in _chart(profile, chart)]
         for chart, kind in CHARTS.items()

@@ -7,7 +7,7 @@ import msgspec
 from services.gateway.names import Thing
 from services.recommendations.answers import Recommendations, Recommended, Via
 
-Found = Mapping[Thing, str | None]
+Names = Mapping[Thing, str | None]
 """The names that were found."""
 
 
@@ -49,13 +49,13 @@ def things(kind: str, found: Recommendations) -> list[Thing]:
     return list(dict.fromkeys((kind, one) for one in (*(item.id for item in found.items), *vias)))
 
 
-def named(kind: str, found: Recommendations, names: Found, warnings: list[str]) -> NamedRecommendations:
+def named(kind: str, found: Recommendations, names: Names, warnings: list[str]) -> NamedRecommendations:
     """`found` with the names found."""
     items = named_items(kind, found, names)
     return NamedRecommendations(found.user_id, items, found.walks, found.partial, found.fallback, warnings)
 
 
-def named_items(kind: str, found: Recommendations, names: Found) -> list[NamedItem]:
+def named_items(kind: str, found: Recommendations, names: Names) -> list[NamedItem]:
     """The items of `found` with their names."""
 
     def via(one: Via) -> NamedVia:

@@ -12,7 +12,7 @@ from streamstate.web.partition_map import Partition, ViewEntry
 _MOST = 2**31 - 1
 
 
-class Step(msgspec.Struct, rename="camel"):
+class OffsetAdvance(msgspec.Struct, rename="camel"):
     """How one view of the service finds the key.
 
     `key_bytes` are what a producer writes, in hexadecimal digits; `hash` is Kafka's murmur2 of them as a positive
@@ -40,7 +40,7 @@ class Route(msgspec.Struct, rename="camel"):
 
     service: str
     text: str
-    views: list[Step]
+    views: list[OffsetAdvance]
 
 
 async def route(owners: Owners, service: str, text: str) -> Route:
@@ -71,13 +71,13 @@ def positive_hash(key: bytes) -> int:
     return murmur2(key, _MOST) or _MOST * murmur2(key, 2)
 
 
-def _step(view: ViewEntry, text: str, count: int, partitions: dict[int, Partition]) -> Step:
+def _step(view: ViewEntry, text: str, count: int, partitions: dict[int, Partition]) -> OffsetAdvance:
     codec = CODECS[view.key]
     raw = codec.encode(codec.parse(text))
     number = partition_of(raw, count)
     held = partitions.get(number, Partition(number, None, 0, ready=False, positions={}, ends={}))
     position = held.positions.get(view.topic, 0)
-    return Step(
+    return OffsetAdvance(
         view=view.name,
         topic=view.topic,
         key=view.key,

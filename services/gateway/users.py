@@ -80,7 +80,7 @@ class Users:
         known = await self._owners.service(service)
         return await self._router.one(service, known.views[name], key, request.query, request.deadline)
 
-    async def _named(self, things: Iterable[Thing], deadline: Deadline) -> tuple[recommended.Found, list[str]]:
+    async def _named(self, things: Iterable[Thing], deadline: Deadline) -> tuple[recommended.Names, list[str]]:
         """The names, and what is to be said when they cannot be had."""
         try:
             return await self._names.find(things, deadline), []

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
-from streamstate.app import App, Fold, Found, Record, Source, View
+from streamstate.app import App, Fold, FoldContext, Record, Source, View
 from streamstate.keys import LONG, sortable, unsortable
-from streamstate.state.operations import Merge, Operation, Rank
+from streamstate.state.operations import IncrementScores, Merge, Operation
 from streamstate.state.reads import Fields, Read, Top
 
 TOP = 10
@@ -35,7 +35,7 @@ class Profile(msgspec.Struct, rename="camel"):
     top_ten_tracks: list[Played]
 
 
-def fold(records: Sequence[Record[int, ListeningEvent]], _found: Found) -> Iterable[Operation]:
+def fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext) -> Iterable[Operation]:
     """Every operation is commutative, so the order of events does not matter."""
     plays: defaultdict[int, list[ListeningEvent]] = defaultdict(list)
     for record in records:
@@ -44,7 +44,7 @@ def fold(records: Sequence[Record[int, ListeningEvent]], _found: Found) -> Itera
         times = [event.timestamp for event in events]
         yield Merge(_user(user), add={"count": len(events)}, least={"first": min(times)}, most={"last": max(times)})
         for kind, ids in zip(KINDS, zip(*(event.ids() for event in events), strict=True), strict=True):
-            yield Rank(_chart(user, kind), tally(ids))
+            yield IncrementScores(_chart(user, kind), tally(ids))
 
 
 def tally(ids: Iterable[int]) -> dict[str, int]:

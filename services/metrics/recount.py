@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from confluent_kafka import Message
 
-from services.plain import FIELDS, listening_event, sortable
+from services.reference_decoding import FIELDS, listening_event, sortable
 from streamstate.verify.recount import Recount, Recounted, Stored, Versions, unequal
 
 _KEY = re.compile(r"user:([0-9]+)(?::(\w+))?")

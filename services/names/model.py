@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from services.events import KINDS, LISTENING_EVENTS, Id, ListeningEvent, decode_event
-from streamstate.app import App, Emit, Fold, Found, Record, Source, View, Wanted, json_decoder
+from streamstate.app import App, Emit, Fold, FoldContext, Record, Source, View, Wanted, json_decoder
 from streamstate.errors import BadRecord
 from streamstate.keys import LONG, sortable
 from streamstate.operators.tables import row, table
-from streamstate.state.operations import Operation, Push
+from streamstate.state.operations import Operation, PushRecent
 from streamstate.state.reads import Newest, Read, Value
 
 RECENT = 50
@@ -64,21 +64,21 @@ def lookups(records: Sequence[Record[int, ListeningEvent]]) -> Wanted:
     return {kind: set(some) for kind, some in zip(KINDS, ids, strict=False)}
 
 
-def fold(records: Sequence[Record[int, ListeningEvent]], found: Found) -> Iterable[Operation | Emit]:
+def fold(records: Sequence[Record[int, ListeningEvent]], context: FoldContext) -> Iterable[Operation | Emit]:
     """A left join: every event is published and kept, with or without names."""
     recent: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
     for record in records:
-        event = enrich(record.value, found)
+        event = enrich(record.value, context)
         text = msgspec.json.encode(event)
         yield Emit(ENRICHED, LONG.encode(event.user_id), text, record)
         # The offset keeps two equal plays apart and orders those of one moment.
         recent[event.user_id].append((event.timestamp, f"{sortable(record.offset)} {text.decode()}"))
     for user, plays in recent.items():
-        yield Push(_recent(user), {text: time for time, text in heapq.nlargest(RECENT, plays)}, keep=RECENT)
+        yield PushRecent(_recent(user), {text: time for time, text in heapq.nlargest(RECENT, plays)}, keep=RECENT)
 
 
-def enrich(event: ListeningEvent, found: Found) -> EnrichedEvent:
-    artist, album, track = (found.rows[kind].get(item) for kind, item in zip(KINDS, event.ids(), strict=True))
+def enrich(event: ListeningEvent, context: FoldContext) -> EnrichedEvent:
+    artist, album, track = (context.rows[kind].get(item) for kind, item in zip(KINDS, event.ids(), strict=True))
     return EnrichedEvent(
         event.user_id, event.timestamp, event.artist_id, artist, event.album_id, album, event.track_id, track
     )

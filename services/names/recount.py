@@ -6,7 +6,7 @@ from heapq import heappush, heappushpop
 
 from confluent_kafka import Message
 
-from services.plain import FIELDS, document, is_id, listening_event, long_key, sortable
+from services.reference_decoding import FIELDS, document, is_id, listening_event, long_key, sortable
 from streamstate.verify.recount import Published, Recount, Recounted, Stored, Versions, unequal
 
 EVENTS = "listening-events"

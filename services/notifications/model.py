@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from services.notifications.settings import DAY_MS, GraceSettings
-from streamstate.app import App, Effect, Emit, Found, Source, View
+from streamstate.app import App, Effect, Emit, FoldContext, Source, View
 from streamstate.errors import BadRecord
 from streamstate.keys import TEXT
 from streamstate.operators.pages import EVER, Page
@@ -69,7 +69,7 @@ def decode_tick(_user: str, _value: bytes | None) -> None:
     """A tick says nothing but that it is there."""
 
 
-def fold(records: Sequence[Joined[str]], found: Found, *, windowed: Windowed) -> Iterable[Effect]:
+def fold(records: Sequence[Joined[str]], context: FoldContext, *, windowed: Windowed) -> Iterable[Effect]:
     """Each record of a user who is closed by then is a message: the closing itself, and every tick after it."""
     samples: list[Sample] = []
     for joined in records:
@@ -78,7 +78,7 @@ def fold(records: Sequence[Joined[str]], found: Found, *, windowed: Windowed) ->
         if told:
             message = Message(record.key, record.topic, record.timestamp, f"{record.topic}:{record.offset}")
             yield Emit(NOTIFICATIONS, TEXT.encode(record.key), msgspec.json.encode(message), record)
-    updates, operations = windowed.sum_up(samples, found)
+    updates, operations = windowed.sum_up(samples, context)
     yield from map(_published, updates)
     yield from operations
 
@@ -105,8 +105,8 @@ def app(grace_ms: int) -> App:
     """The use case with windows that take records for `grace_ms` after their end."""
     windowed = Windowed(FAMILY, Windows(SIZE_MS, MINUTE_MS, retention=2 * DAY_MS, grace=grace_ms))
 
-    def apply(records: Sequence[Joined[str]], found: Found) -> Iterable[Effect]:
-        return fold(records, found, windowed=windowed)
+    def apply(records: Sequence[Joined[str]], context: FoldContext) -> Iterable[Effect]:
+        return fold(records, context, windowed=windowed)
 
     return App(
         name="notifications",

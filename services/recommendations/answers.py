@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from streamstate.keys import LONG_MAX
-from streamstate.web.http.query import bad_parameter
+from streamstate.web.http.parameters import bad_parameter
 
 MOST_STEPS = 1_000_000
 """Of all walks of a request together: at most some 30 ms of one core."""

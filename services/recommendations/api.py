@@ -15,12 +15,12 @@ from services.recommendations.answers import (
     view,
 )
 from services.recommendations.graph import Graph
+from services.recommendations.graph_metrics import GraphCollector
 from services.recommendations.live import Live
 from services.recommendations.model import APP
 from services.recommendations.pool import Pool
 from services.recommendations.salsa import Recommendation, recommend
 from services.recommendations.settings import PoolSettings, WindowSettings
-from services.recommendations.telemetry import GraphCollector
 from streamstate.app import App
 from streamstate.deployment.overrides import renamed
 from streamstate.kafka.admin import Topics
@@ -32,7 +32,7 @@ from streamstate.state.store import AsyncReads
 from streamstate.web.api import skeleton
 from streamstate.web.consistency import Demands
 from streamstate.web.freshness import Freshness, Positions
-from streamstate.web.http import query
+from streamstate.web.http import parameters
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.partition_map import ViewEntry
@@ -90,7 +90,7 @@ class _Answers:
 
     async def one(self, kind: str, request: Request, key: str) -> Response:
         """What is recommended of one kind."""
-        asked = query.parse(Parameters, request.query)
+        asked = parameters.parse(Parameters, request.query)
         asked.check()
         user = LONG.parse(key)
         graph = await self._graph(request.deadline)

@@ -71,7 +71,7 @@ def _push(
     cells: Int32s,
     done: int,
 ) -> tuple[int, int]:
-    """Push from `done` on until all is pushed or the pool is full: (how far it came, new top)."""
+    """PushRecent from `done` on until all is pushed or the pool is full: (how far it came, new top)."""
     for j in range(done, len(to)):
         node = to[j]
         start, length = nodes[node, START], nodes[node, LENGTH]

@@ -8,7 +8,7 @@ import numpy as np
 from services.events import LISTENING_EVENTS, ListeningEvent, decode_event
 from services.recommendations.packing import Plays, pack
 from services.recommendations.settings import WindowSettings
-from streamstate.app import App, Fold, Found, Record, Source
+from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.keys import LONG
 from streamstate.settings import load
 from streamstate.state.operations import Append, Operation
@@ -17,7 +17,7 @@ PLAYS = "plays"
 """The key of the log."""
 
 
-def fold(records: Sequence[Record[int, ListeningEvent]], _found: Found, *, window: int) -> Iterable[Operation]:
+def fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext, *, window: int) -> Iterable[Operation]:
     """One entry for all of them; its number is the offset that follows them."""
     if records:
         ids = np.array([(record.key, *record.value.ids()) for record in records], np.int64)

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from confluent_kafka import Message
 
-from services.plain import FIELDS, listening_event
 from services.recommendations.settings import WindowSettings
+from services.reference_decoding import FIELDS, listening_event
 from streamstate.settings import load
 from streamstate.verify.recount import Recount, Recounted, Stored, Versions, unequal
 

@@ -11,12 +11,12 @@ import msgspec
 from services.topics.answers import History, Latest, NumberWindows, history, windows
 from services.topics.decoding import Kept, decoder
 from services.topics.settings import KeptSettings, KeptTopic
-from streamstate.app import App, Effect, Fold, Found, Record, Source, View
+from streamstate.app import App, Effect, Fold, FoldContext, Record, Source, View
 from streamstate.keys import CODECS, sortable
 from streamstate.operators.pages import EVER, Page
 from streamstate.operators.windows import Windowed, Windows, clock, timeline
 from streamstate.settings import load
-from streamstate.state.operations import Delete, Forget, Insert, Operation, Put
+from streamstate.state.operations import Delete, ExpireBefore, Insert, Operation, Put
 from streamstate.state.reads import Read, Value
 
 Records = Sequence[Record[Any, Kept]]
@@ -43,14 +43,14 @@ class _Topic:
     def reads(self, records: Records) -> Iterable[Read]:
         return self.windowed.reads(records) if self.windowed else ()
 
-    def apply(self, records: Records, found: Found) -> Iterator[Effect]:
+    def apply(self, records: Records, context: FoldContext) -> Iterator[Effect]:
         if self.kept.latest:
             yield from self._latest(records)
         if self.kept.range and records:
-            yield from self._range(records, found, self.kept.range.retention_ms)
+            yield from self._range(records, context, self.kept.range.retention_ms)
         if self.windowed and records:
             samples = [(record, record.value.number) for record in records]
-            yield from self.windowed.sum_up(samples, found)[1]
+            yield from self.windowed.sum_up(samples, context)[1]
 
     def _latest(self, records: Records) -> Iterator[Operation]:
         for key, last in {record.key: record for record in records}.items():
@@ -60,14 +60,14 @@ class _Topic:
             else:
                 yield Put(place, f"[{last.offset},{last.timestamp},{last.value.text}]")
 
-    def _range(self, records: Records, found: Found, retention: int) -> Iterator[Operation]:
+    def _range(self, records: Records, context: FoldContext, retention: int) -> Iterator[Operation]:
         histories: defaultdict[Any, dict[str, int]] = defaultdict(dict)
         for record in records:
             # The offset keeps equal values apart and orders those of one moment.
             histories[record.key][f"{sortable(record.offset)} {record.value.text or 'null'}"] = record.timestamp
         for key, entries in histories.items():
             yield Insert(self.family("range"), str(key), entries)
-        yield Forget(self.family("range"), max(clock(records, found)) - retention)
+        yield ExpireBefore(self.family("range"), max(clock(records, context)) - retention)
 
     def latest_reads(self, key: Any) -> Sequence[Read]:
         return [Value(self.key("latest", key))]
@@ -91,8 +91,8 @@ def latest(key: Any, values: Sequence[Any]) -> Latest | None:
     (text,) = values
     if text is None:
         return None
-    found = _decode_stored(text)
-    return Latest(key, found.value, found.offset, found.timestamp)
+    stored = _decode_stored(text)
+    return Latest(key, stored.value, stored.offset, stored.timestamp)
 
 
 def ranged(key: Any, values: Sequence[Any], page: Page) -> History | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from services.plain import long_key, parsed, sortable, text_key
+from services.reference_decoding import long_key, parsed, sortable, text_key
 from services.topics.settings import KeptSettings, KeptTopic, WindowIndex
 from streamstate.settings import load
 from streamstate.verify.recount import Recount, Recounted, Stored, Versions, unequal

@@ -16,7 +16,7 @@ from typing import Any
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from devkit.process import LOCALHOST, Child, free_port
+from devkit.child_process import LOCALHOST, Child, free_port
 from tests.e2e import feed
 
 NAMESPACE = "streamstate-test"

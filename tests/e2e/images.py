@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from devkit.demo import CACHE
-from devkit.kafka import VERSION, fetch
+from devkit.kafka_server import VERSION, fetch
 from devkit.registry import SERVICES
 from streamstate.spark import jars
 from tests.e2e.cluster import run

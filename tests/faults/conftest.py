@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from devkit import feed, generator
+from devkit import feed, sample_events
+from devkit.child_process import free_port
 from devkit.demo import CACHE
-from devkit.lab import Lab, Plan, answers, get
-from devkit.process import free_port
+from devkit.local_cluster import LocalCluster, Plan, answers, get
 from services.verify import verify
 from streamstate.kafka.producer import producer
-from tests.faults import report
+from tests.faults import fault_report
 from tests.faults.fleet import OTHERS, Fleet
 from tests.faults.load import READS_PER_S, Reading, Writing, without_names
 from tests.integration.driving import eventually
@@ -61,46 +61,46 @@ UnderLoad = Callable[..., AbstractContextManager[Run]]
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     home = tmp_path_factory.mktemp("faults")
     ports = (free_port(), free_port(), free_port())
-    lab = Lab(Plan(home, Path.cwd() / CACHE, *ports, {"metrics": 3}), say=print)
-    fleet = Fleet(lab)
+    cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, *ports, {"metrics": 3}), say=print)
+    fleet = Fleet(cluster)
     try:
-        lab.start_servers()
-        catalogue = generator.Catalogue.make(SEED, artists=60)
-        out = producer(lab.kafka.bootstrap)
-        feed.send_names(out, generator.names(catalogue))
-        clock = generator.backlog(EVENTS, 86_400_000, lambda: 1_750_000_000_000)
-        feed.send_events(out, islice(generator.events(catalogue, SEED, USERS, clock), EVENTS))
+        cluster.start_servers()
+        catalogue = sample_events.Catalogue.make(SEED, artists=60)
+        out = producer(cluster.kafka.bootstrap)
+        feed.send_names(out, sample_events.names(catalogue))
+        clock = sample_events.backlog(EVENTS, 86_400_000, lambda: 1_750_000_000_000)
+        feed.send_events(out, islice(sample_events.events(catalogue, SEED, USERS, clock), EVENTS))
         fleet.streams[OTHERS].start()
         for name, api in fleet.apis.items():
             if not name.startswith("metrics"):
                 api.start()
-        lab.gateway.start()
+        cluster.gateway.start()
         fleet.start("metrics-0", "metrics-1")
-        lab.gateway.wait_until(lambda: answers(f"{lab.url}/readyz"), timeout=60)
+        cluster.gateway.wait_until(lambda: answers(f"{cluster.url}/readyz"), timeout=60)
         eventually(lambda: fleet.owned_by("metrics-0", "metrics-1"), "both instances to own partitions", 60)
         fleet.catch_up()
         yield fleet
     finally:
         fleet.stop()
-        lab.stop()
+        cluster.stop()
 
 
 @pytest.fixture(scope="session")
 def known(fleet: Fleet) -> dict[int, Any]:
     """The profiles of users who play no more."""
-    return {user: without_names(get(f"{fleet.lab.url}/v1/users/{user}/metrics")) for user in range(1, KNOWN + 1)}
+    return {user: without_names(get(f"{fleet.cluster.url}/v1/users/{user}/metrics")) for user in range(1, KNOWN + 1)}
 
 
 @pytest.fixture(scope="session")
-def rows() -> Iterator[list[report.Row]]:
-    rows: list[report.Row] = []
+def rows() -> Iterator[list[fault_report.Row]]:
+    rows: list[fault_report.Row] = []
     yield rows
-    print(f"\n{report.keep(rows)}")
+    print(f"\n{fault_report.keep(rows)}")
 
 
 @pytest.fixture
 def under_load(
-    fleet: Fleet, known: dict[int, Any], rows: list[report.Row], request: pytest.FixtureRequest
+    fleet: Fleet, known: dict[int, Any], rows: list[fault_report.Row], request: pytest.FixtureRequest
 ) -> UnderLoad:
     draw = random.Random(f"{SEED} {request.node.name}")
 
@@ -110,8 +110,8 @@ def under_load(
 
         Fails when a key differs or an answer was wrong.
         """
-        writing = Writing(producer(fleet.lab.kafka.bootstrap), draw)
-        reading = Reading(fleet.lab.url, known, reads_per_s)
+        writing = Writing(producer(fleet.cluster.kafka.bootstrap), draw)
+        reading = Reading(fleet.cluster.url, known, reads_per_s)
         run = Run(fleet, draw)
         writing.start()
         reading.start()
@@ -121,9 +121,9 @@ def under_load(
             reading.stop()
             writing.stop()
         fleet.catch_up()
-        differences = [found for one in verify(fleet.lab.settings) for found in one.differences]
+        differences = [found for one in verify(fleet.cluster.settings) for found in one.differences]
         reads = reading.reads
-        row = report.Row(
+        row = fault_report.Row(
             fault,
             what,
             run.times,
@@ -143,6 +143,6 @@ def under_load(
 
 
 @pytest.fixture
-def row(rows: list[report.Row]) -> Callable[[], report.Row]:
+def row(rows: list[fault_report.Row]) -> Callable[[], fault_report.Row]:
     """What the fault that was just tried did."""
     return lambda: rows[-1]

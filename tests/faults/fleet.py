@@ -1,4 +1,4 @@
-"""A lab whose instances live and die one by one: each instance of metrics is two processes, its stream and its API."""
+"""A cluster whose instances start and stop one by one: an instance of metrics is two processes, stream and API."""
 
 import signal
 import time
@@ -10,8 +10,8 @@ import urllib3
 from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
-from devkit.lab import Lab, answers
-from devkit.process import Child
+from devkit.child_process import Child
+from devkit.local_cluster import LocalCluster, answers
 from services.verify import recounts
 from streamstate.kafka.admin import Topics
 from streamstate.state.redis import RedisStore, connect
@@ -25,18 +25,18 @@ Ends = dict[str, dict[tuple[str, int], int]]
 
 
 class Fleet:
-    """Streams and APIs by instance, over the lab's servers. `others` hosts the streams of all services but metrics."""
+    """Streams and APIs by instance. `others` hosts the streams of the services but metrics."""
 
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-        places = {f"{name}-{n}": at for name, some in lab.addresses.items() for n, at in enumerate(some)}
+    def __init__(self, cluster: LocalCluster) -> None:
+        self.cluster = cluster
+        places = {f"{name}-{n}": at for name, some in cluster.addresses.items() for n, at in enumerate(some)}
         self.addresses = {name: at for name, at in places.items() if name.startswith("metrics")}
-        self.streams = {name: lab.host([f"{name}={at}"], f"stream-{name}") for name, at in self.addresses.items()}
+        self.streams = {name: cluster.host([f"{name}={at}"], f"stream-{name}") for name, at in self.addresses.items()}
         rest = [f"{name}={at}" for name, at in places.items() if name not in self.addresses]
-        self.streams[OTHERS] = lab.host(rest, "stream-others")
-        self.apis = {api.name: api for api in lab.apis}
-        self._topics = Topics(lab.kafka.bootstrap)
-        self._client = connect(lab.redis.url, 5.0)
+        self.streams[OTHERS] = cluster.host(rest, "stream-others")
+        self.apis = {api.name: api for api in cluster.apis}
+        self._topics = Topics(cluster.kafka.bootstrap)
+        self._client = connect(cluster.redis.url, 5.0)
 
     def start(self, *instances: str) -> None:
         """Start these instances, stream and API, and wait until the APIs answer."""
@@ -50,7 +50,7 @@ class Fleet:
         return [self.streams[instance], self.apis[instance]]
 
     def stop(self) -> None:
-        for child in (*self.streams.values(), *self.apis.values(), self.lab.gateway):
+        for child in (*self.streams.values(), *self.apis.values(), self.cluster.gateway):
             child.kill()
 
     def owners(self) -> dict[int, str | None]:
@@ -63,7 +63,7 @@ class Fleet:
 
     def plays(self, user: int) -> int:
         """How many plays of `user` the gateway tells."""
-        answer = urllib3.request("GET", f"{self.lab.url}/v1/users/{user}/metrics", timeout=10)
+        answer = urllib3.request("GET", f"{self.cluster.url}/v1/users/{user}/metrics", timeout=10)
         return int(answer.json()["eventCount"]) if answer.status == 200 else 0
 
     def store(self, service: str) -> RedisStore:
@@ -72,7 +72,7 @@ class Fleet:
     def ends(self) -> Ends:
         """Where the topics of every service end now."""
         found: Ends = {}
-        for service in self.lab.addresses:
+        for service in self.cluster.addresses:
             counts = {topic: self._topics.partitions(topic) for topic in recounts()[service].topics}
             found[service] = self._topics.ends((topic, p) for topic, count in counts.items() for p in range(count))
         return found

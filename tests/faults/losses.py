@@ -3,7 +3,7 @@
 import time
 from random import Random
 
-from devkit.redis import Redis
+from devkit.redis_server import Redis
 
 
 def kill_losing_a_second(server: Redis, draw: Random) -> None:

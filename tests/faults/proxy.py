@@ -5,7 +5,7 @@ import threading
 from contextlib import suppress
 from typing import Self
 
-from devkit.process import LOCALHOST
+from devkit.child_process import LOCALHOST
 
 
 class Proxy:

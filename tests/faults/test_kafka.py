@@ -15,8 +15,8 @@ from streamstate.state.reads import Fields
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Snapshot
 from tests.faults.conftest import UnderLoad
+from tests.faults.fault_report import Row
 from tests.faults.fleet import Fleet
-from tests.faults.report import Row
 from tests.integration.driving import eventually
 
 ABORTED_S = 30
@@ -31,16 +31,16 @@ def test_f8_the_broker_is_killed(under_load: UnderLoad, fleet: Fleet) -> None:
     with under_load("F8", "kill -9 of the only broker, away for up to 15 s") as run:
         for away in (0, 4, 15):
             run.moment()
-            fleet.lab.kafka.kill()
+            fleet.cluster.kafka.kill()
             time.sleep(away)
-            fleet.lab.kafka.start()
+            fleet.cluster.kafka.start()
             run.recover()
     assert max(run.recovered_s) <= ABORTED_S
 
 
 def test_f9_transactions_are_aborted(under_load: UnderLoad, fleet: Fleet, row: Callable[[], Row]) -> None:
     out = Producer(
-        {"bootstrap.servers": fleet.lab.kafka.bootstrap, "transactional.id": "f9", "partitioner": "murmur2_random"}
+        {"bootstrap.servers": fleet.cluster.kafka.bootstrap, "transactional.id": "f9", "partitioner": "murmur2_random"}
     )
     out.init_transactions(30)
     aborted = []
@@ -67,10 +67,10 @@ def test_f9_transactions_are_aborted(under_load: UnderLoad, fleet: Fleet, row: C
 
 def test_f15_records_are_deleted_unread(fleet: Fleet, rows: list[Row]) -> None:
     """A deployment of metrics over a topic of its own stops and says why; told to skip, it counts what it lacks."""
-    bootstrap = fleet.lab.kafka.bootstrap
+    bootstrap = fleet.cluster.kafka.bootstrap
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(OTHER_TOPIC, 1, 1)])[OTHER_TOPIC].result()
-    store = RedisStore(connect(fleet.lab.redis.url, 5.0), "metrics-f15")
+    store = RedisStore(connect(fleet.cluster.redis.url, 5.0), "metrics-f15")
 
     def state() -> Snapshot:
         return store.read({0: [Fields(f"user:{USER}")]})[0]
@@ -80,7 +80,7 @@ def test_f15_records_are_deleted_unread(fleet: Fleet, rows: list[Row]) -> None:
         send_all(producer(bootstrap), ((OTHER_TOPIC, key, value, []) for _ in range(count)))
 
     send(READ)
-    stream = fleet.lab.deployment("metrics", "metrics-f15", {EVENTS: OTHER_TOPIC})
+    stream = fleet.cluster.deployment("metrics", "metrics-f15", {EVENTS: OTHER_TOPIC})
     stream.start()
     eventually(lambda: state().positions == {OTHER_TOPIC: READ}, "the first records to be folded", 60)
     stream.stop()
@@ -91,7 +91,7 @@ def test_f15_records_are_deleted_unread(fleet: Fleet, rows: list[Row]) -> None:
     assert f"{UNREAD} records of {OTHER_TOPIC}:0 from offset {READ}" in stream.tail(200)
     assert state().positions == {OTHER_TOPIC: READ}
 
-    skipping = fleet.lab.deployment("metrics", "metrics-f15", {EVENTS: OTHER_TOPIC}, LOST_RECORDS="skip")
+    skipping = fleet.cluster.deployment("metrics", "metrics-f15", {EVENTS: OTHER_TOPIC}, LOST_RECORDS="skip")
     skipping.start()
     eventually(lambda: state().positions == {OTHER_TOPIC: UNREAD + 2 * READ}, "the rest to be folded", 60)
     skipping.stop()

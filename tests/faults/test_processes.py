@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from devkit.process import LOCALHOST, Child, free_port
+from devkit.child_process import LOCALHOST, Child, free_port
 from tests.faults.conftest import UnderLoad
+from tests.faults.fault_report import Row
 from tests.faults.fleet import OTHERS, Fleet, below, parts, send
-from tests.faults.report import Row
 from tests.integration.driving import eventually
 
 TAKEN_OVER_S = 15
@@ -44,17 +44,17 @@ def test_f1_driver_jvm_and_workers_are_killed(under_load: UnderLoad, fleet: Flee
 
 
 def test_f5_the_checkpoints_are_removed_and_brought_back(under_load: UnderLoad, fleet: Fleet) -> None:
-    kept = fleet.lab.checkpoints.with_suffix(".kept")
+    kept = fleet.cluster.checkpoints.with_suffix(".kept")
     with under_load("F5", "Spark's checkpoints removed while it runs; older ones restored, then kill -9") as run:
         run.moment()
         with suppress(shutil.Error):  # Spark removes files meanwhile
-            shutil.copytree(fleet.lab.checkpoints, kept)
+            shutil.copytree(fleet.cluster.checkpoints, kept)
         run.moment()
-        shutil.rmtree(fleet.lab.checkpoints, ignore_errors=True)
+        shutil.rmtree(fleet.cluster.checkpoints, ignore_errors=True)
         run.recover()
         run.moment()
         fleet.streams[ONE].kill()
-        shutil.copytree(kept, fleet.lab.checkpoints, dirs_exist_ok=True)
+        shutil.copytree(kept, fleet.cluster.checkpoints, dirs_exist_ok=True)
         fleet.streams[ONE].start()
         run.recover()
     shutil.rmtree(kept, ignore_errors=True)

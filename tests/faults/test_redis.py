@@ -7,13 +7,13 @@ from pathlib import Path
 
 import redis
 
-from devkit.process import free_port
-from devkit.redis import Redis
+from devkit.child_process import free_port
+from devkit.redis_server import Redis
 from tests.faults.conftest import UnderLoad
+from tests.faults.fault_report import Row
 from tests.faults.fleet import Fleet
 from tests.faults.losses import kill_losing_a_second
 from tests.faults.proxy import Proxy
-from tests.faults.report import Row
 from tests.integration.driving import eventually
 
 BACK_S = 10
@@ -21,21 +21,21 @@ REBUILT_S = 60
 
 
 def client(fleet: Fleet) -> redis.Redis:
-    return redis.Redis.from_url(fleet.lab.redis.url)
+    return redis.Redis.from_url(fleet.cluster.redis.url)
 
 
 def test_f2_redis_is_killed_and_its_last_second_lost(under_load: UnderLoad, fleet: Fleet) -> None:
     with under_load("F2", "kill -9 of Redis, with a part of what it wrote in its last second lost") as run:
         for _ in range(4):
             run.moment()
-            kill_losing_a_second(fleet.lab.redis, run.draw)
-            fleet.lab.redis.start()
+            kill_losing_a_second(fleet.cluster.redis, run.draw)
+            fleet.cluster.redis.start()
             run.recover()
     assert max(run.recovered_s) <= BACK_S
 
 
 def test_f3_a_replica_that_lags_takes_over(under_load: UnderLoad, fleet: Fleet, tmp_path: Path) -> None:
-    primary = fleet.lab.redis
+    primary = fleet.cluster.redis
     replica = Redis(tmp_path, free_port())
     replica.start()
     copy = redis.Redis.from_url(replica.url)
@@ -66,11 +66,11 @@ def test_f7_replies_of_redis_are_lost(under_load: UnderLoad, fleet: Fleet, row: 
     name = "metrics-0"
     usual = fleet.streams[name]
     with (
-        Proxy(fleet.lab.redis.port, every=10) as proxy,
+        Proxy(fleet.cluster.redis.port, every=10) as proxy,
         under_load("F7", "every tenth reply of Redis to a stream lost") as run,
     ):
         usual.stop()
-        fleet.streams[name] = fleet.lab.host(
+        fleet.streams[name] = fleet.cluster.host(
             [f"{name}={fleet.addresses[name]}"], f"stream-{name}-proxied", REDIS=f"redis://127.0.0.1:{proxy.port}/0"
         )
         fleet.streams[name].start()

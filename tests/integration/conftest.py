@@ -1,4 +1,4 @@
-"""One lab for the whole ring: real Kafka, Redis, Spark, all services, some of them in several instances."""
+"""One cluster for the whole ring: real Kafka, Redis, Spark, all services, some of them in several instances."""
 
 import random
 from collections.abc import Iterator
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from devkit import feed, generator
+from devkit import feed, sample_events
+from devkit.child_process import free_port
 from devkit.demo import CACHE
-from devkit.lab import Lab, Plan
-from devkit.process import free_port
+from devkit.local_cluster import LocalCluster, Plan
 from streamstate.kafka.producer import producer
 from tests.integration.driving import Driving
 
@@ -23,27 +23,27 @@ INSTANCES = {"metrics": 2, "recommendations": 2, "clicks": 2, "topics": 3}
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    home = tmp_path_factory.mktemp("lab")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    home = tmp_path_factory.mktemp("cluster")
     ports = (free_port(), free_port(), free_port())
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STREAMSTATE_BATCH_RECORDS", str(BATCH_RECORDS))
-        lab = Lab(Plan(home, Path.cwd() / CACHE, *ports, INSTANCES), say=lambda _line: None)
+        cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, *ports, INSTANCES), say=lambda _line: None)
     try:
-        lab.start()
-        yield lab
+        cluster.start()
+        yield cluster
     finally:
-        lab.stop()
+        cluster.stop()
 
 
 @pytest.fixture(scope="session")
-def driving(lab: Lab) -> Driving:
-    """The lab, fed with seeded names and events, some of them broken, all of them folded."""
-    catalogue = generator.Catalogue.make(SEED, artists=60)
-    clock = generator.backlog(EVENTS, 86_400_000, lambda: 1_750_000_000_000)
-    events = generator.events(catalogue, SEED, USERS, clock)
-    driving = Driving(lab, producer(lab.kafka.bootstrap), events, random.Random(SEED))
-    feed.send_names(driving.out, generator.names(catalogue))
+def driving(cluster: LocalCluster) -> Driving:
+    """The cluster, fed with seeded names and events, some of them broken, all of them folded."""
+    catalogue = sample_events.Catalogue.make(SEED, artists=60)
+    clock = sample_events.backlog(EVENTS, 86_400_000, lambda: 1_750_000_000_000)
+    events = sample_events.events(catalogue, SEED, USERS, clock)
+    driving = Driving(cluster, producer(cluster.kafka.bootstrap), events, random.Random(SEED))
+    feed.send_names(driving.out, sample_events.names(catalogue))
     driving.feed(islice(events, EVENTS))
     driving.settle()
     return driving

@@ -1,4 +1,4 @@
-"""What the tests do to a lab and see of it from outside: feed, kill, wait, ask the gateway, read topics back."""
+"""What the tests do to a cluster and see of it from outside: feed, kill, wait, ask the gateway, read topics back."""
 
 import signal
 import time
@@ -12,7 +12,7 @@ import urllib3
 from confluent_kafka import Message, Producer
 
 from devkit.feed import send_events
-from devkit.lab import Lab
+from devkit.local_cluster import LocalCluster
 from devkit.records import Event
 from services.verify import verify
 from streamstate.kafka.admin import Topics
@@ -24,9 +24,9 @@ SETTLED_S = 120
 
 @dataclass
 class Driving:
-    """A running lab, a producer into it, and an endless supply of seeded events."""
+    """A running cluster, a producer into it, and an endless supply of seeded events."""
 
-    lab: Lab
+    cluster: LocalCluster
     out: Producer
     events: Iterator[Event]
     draw: Random
@@ -36,10 +36,10 @@ class Driving:
 
     def settle(self) -> None:
         """Wait until every state has reached the ends of its topics."""
-        eventually(lambda: self.lab.behind() == 0, "the streams to catch up", SETTLED_S)
+        eventually(lambda: self.cluster.behind() == 0, "the streams to catch up", SETTLED_S)
 
     def get(self, path: str) -> urllib3.BaseHTTPResponse:
-        return urllib3.request("GET", f"{self.lab.url}{path}", timeout=10, retries=False)
+        return urllib3.request("GET", f"{self.cluster.url}{path}", timeout=10, retries=False)
 
     def lines(self, url: str) -> list[str]:
         """The text at `url`, line by line."""
@@ -47,18 +47,18 @@ class Driving:
 
     def read(self, topic: str) -> list[Message]:
         """Every record of `topic`, partition by partition."""
-        return read(self.lab, topic)
+        return read(self.cluster, topic)
 
     def differences(self, *services: str) -> list[Difference]:
         """What `make verify` finds in `services`, which must have records; in all when none is named."""
-        reports = list(verify(self.lab.settings, services))
+        reports = list(verify(self.cluster.settings, services))
         counted = [report.records > 0 for report in reports]
         assert all(counted) if services else any(counted)
         return [difference for report in reports for difference in report.differences]
 
     def kill(self, part: str) -> None:
         """kill -9 the driver, the JVM or a Python worker of the streams, at once."""
-        driver = psutil.Process(self.lab.streams.pid)
+        driver = psutil.Process(self.cluster.streams.pid)
         below = driver.children(recursive=True)
         victims = {
             "driver": [driver],
@@ -76,9 +76,9 @@ def eventually(holds: Callable[[], bool], what: str, seconds: float = 30) -> Non
         time.sleep(0.1)
 
 
-def read(lab: Lab, topic: str) -> list[Message]:
+def read(cluster: LocalCluster, topic: str) -> list[Message]:
     """Every record of `topic`, partition by partition."""
-    settings = lab.settings
+    settings = cluster.settings
     return list(whole(settings.kafka, settings.security, Topics(settings.kafka), topic))
 
 

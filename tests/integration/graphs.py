@@ -7,9 +7,9 @@ import urllib3
 
 from devkit.topics import EVENTS
 from services.events import KINDS
-from services.plain import listening_event
 from services.recommendations.live import Live
 from services.recommendations.model import APP
+from services.reference_decoding import listening_event
 from streamstate.state.redis import RedisStore, connect
 from tests.integration.driving import Driving, eventually
 from tests.serving import sample
@@ -25,11 +25,11 @@ def assert_graph_agrees(driving: Driving) -> None:
     for play in plays:
         for kind in KINDS:
             expected[kind][play["userId"]].append(play[f"{kind.removesuffix('s')}Id"])
-    live = Live(RedisStore(connect(driving.lab.redis.url, 10), APP.name), WINDOW)
+    live = Live(RedisStore(connect(driving.cluster.redis.url, 10), APP.name), WINDOW)
     while live.step():
         pass
     assert edges(live.graph()) == expected
-    for address in driving.lab.addresses["recommendations"]:
+    for address in driving.cluster.addresses["recommendations"]:
         eventually(partial(_has, address, len(plays)), "the instance's graph to be complete")
 
 

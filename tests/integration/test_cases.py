@@ -11,10 +11,10 @@ import urllib3
 from confluent_kafka import murmur2
 
 from devkit import topics
-from devkit.lab import get
+from devkit.local_cluster import get
 from streamstate.kafka.dead_letters import SOURCE_HEADER
 from streamstate.web.partition_map import PATH
-from tests.integration import recount_cases as recount
+from tests.integration import expected_cases as expected_answers
 from tests.integration.driving import Driving, eventually, headers
 from tests.serving import sample
 from tests.worked import CLICKS, TOTALS
@@ -34,7 +34,7 @@ def produce(driving: Driving, topic: str, key: bytes, value: bytes | None, time:
 
 def settle(driving: Driving) -> None:
     driving.out.flush()
-    eventually(lambda: driving.lab.behind(*SERVICES) == 0, "the three services to catch up", 120)
+    eventually(lambda: driving.cluster.behind(*SERVICES) == 0, "the three services to catch up", 120)
 
 
 def user(number: int) -> bytes:
@@ -70,7 +70,7 @@ def published(driving: Driving) -> dict[str, list[int]]:
     """All totals that were published, by region, in their order."""
     totals: defaultdict[str, list[int]] = defaultdict(list)
     for message in driving.read(topics.CLICKS_PER_REGION):
-        region, total = recount.text(message)
+        region, total = expected_answers.text(message)
         totals[region].append(int(total or -1))
     return dict(totals)
 
@@ -101,24 +101,24 @@ def pages(driving: Driving, path: str, member: str, limit: int = 100) -> list[An
 def assert_exact(driving: Driving) -> None:
     """What the three services say equals a recount of their topics, and so does every key of their states."""
     assert driving.differences(*SERVICES) == []
-    assert_totals(driving, recount.clicks(driving.read(topics.USER_REGIONS), driving.read(topics.USER_CLICKS)))
+    assert_totals(driving, expected_answers.clicks(driving.read(topics.USER_REGIONS), driving.read(topics.USER_CLICKS)))
     assert_notified(driving)
-    histories = recount.bookings(driving.read(topics.BOOKINGS))
+    histories = expected_answers.bookings(driving.read(topics.BOOKINGS))
     assert len(histories) == CUSTOMERS
     for key, history in histories.items():
         latest = max(history, key=lambda one: one["offset"])
         assert driving.get(f"/v1/topics/bookings/{key}").json() == {"key": key, **latest}
         assert pages(driving, f"/v1/topics/bookings/{key}/range", "records") == history
-        assert pages(driving, f"/v1/topics/bookings/{key}/windows", "windows") == recount.hourly(history)
+        assert pages(driving, f"/v1/topics/bookings/{key}/windows", "windows") == expected_answers.hourly(history)
 
 
 def assert_notified(driving: Driving) -> None:
-    sent = recount.notifications(driving.read(topics.OPEN), driving.read(topics.TICK))
+    sent = expected_answers.notifications(driving.read(topics.OPEN), driving.read(topics.TICK))
     messages = [json.loads(one.value() or b"") for one in driving.read(topics.NOTIFICATIONS)]
     assert {(one["user"], one["cause"], one["timestamp"]) for one in messages} == {
         (one.user, one.cause, one.time) for one in sent
     }
-    windows = recount.hopping(sent)
+    windows = expected_answers.hopping(sent)
     for name, counts in windows.items():
         found = pages(driving, f"/v1/notifications/{name}", "windows")
         assert [(one["start"], one["count"]) for one in found] == sorted(counts.items())
@@ -153,7 +153,7 @@ def test_messages_name_their_cause_in_a_header(driving: Driving) -> None:
 
 
 def test_a_history_is_read_page_by_page(driving: Driving) -> None:
-    history = recount.bookings(driving.read(topics.BOOKINGS))[1]
+    history = expected_answers.bookings(driving.read(topics.BOOKINGS))[1]
     assert len(history) > 7
     assert pages(driving, "/v1/topics/bookings/1/range", "records", limit=7) == history
     first, last = history[0]["timestamp"], history[-1]["timestamp"]
@@ -163,8 +163,8 @@ def test_a_history_is_read_page_by_page(driving: Driving) -> None:
 
 
 def test_nine_partitions_are_shared_by_three_instances(driving: Driving) -> None:
-    addresses = driving.lab.addresses["topics"]
-    maps = [get(f"{driving.lab.url}/v1/topics/processors"), get(f"http://{addresses[2]}{PATH}")]
+    addresses = driving.cluster.addresses["topics"]
+    maps = [get(f"{driving.cluster.url}/v1/topics/processors"), get(f"http://{addresses[2]}{PATH}")]
     for found in maps:
         owned = {f"{one['host']}:{one['port']}": one["partitions"] for one in found["instances"]}
         assert sorted(owned) == sorted(addresses)
@@ -173,7 +173,7 @@ def test_nine_partitions_are_shared_by_three_instances(driving: Driving) -> None
 
 
 def owners(driving: Driving) -> dict[int, str]:
-    found = get(f"{driving.lab.url}/v1/topics/processors")["partitions"]
+    found = get(f"{driving.cluster.url}/v1/topics/processors")["partitions"]
     return {one["partition"]: one["owner"] for one in found}
 
 
@@ -192,10 +192,10 @@ def test_a_lookup_goes_straight_to_the_instance_that_has_the_key(driving: Drivin
 
 def test_lookups_go_on_when_an_instance_dies(driving: Driving) -> None:
     before = [driving.get(f"/v1/topics/bookings/{key}").json() for key in range(1, CUSTOMERS + 1)]
-    victim = next(api for api in driving.lab.apis if api.name == "topics-1")
+    victim = next(api for api in driving.cluster.apis if api.name == "topics-1")
     victim.kill()
     answers = [driving.get(f"/v1/topics/bookings/{key}") for key in range(1, CUSTOMERS + 1)]
-    driving.lab.revive()
+    driving.cluster.revive()
     assert [answer.json() for answer in answers] == before
     assert "standby" in {answer.headers["Served-By"] for answer in answers}
 
@@ -213,7 +213,7 @@ def test_a_record_that_is_too_late_for_its_window_is_counted_as_such(driving: Dr
 
 
 def late(driving: Driving) -> float:
-    (address,) = driving.lab.addresses["notifications"]
+    (address,) = driving.cluster.addresses["notifications"]
     lines = "\n".join(driving.lines(f"http://{address}/metrics")) + "\n"
     name = "streamstate_counted_total"
     found = [sample(lines, name, what="late_records", partition=str(partition)) for partition in range(8)]
@@ -226,19 +226,19 @@ def test_exact_after_kill(driving: Driving, part: str) -> None:
     change_states(driving)
     feed(driving)
     left = driving.draw.randrange(1, 3 * ROUND)
-    eventually(lambda: driving.lab.behind(*SERVICES) <= left, "the folding to be under way")
+    eventually(lambda: driving.cluster.behind(*SERVICES) <= left, "the folding to be under way")
     driving.kill(part)
     feed(driving, 300)
     if part != "worker":
-        eventually(lambda: not driving.lab.streams.alive, f"the process to end without its {part}")
-    driving.lab.revive()
+        eventually(lambda: not driving.cluster.streams.alive, f"the process to end without its {part}")
+    driving.cluster.revive()
     settle(driving)
     assert_exact(driving)
 
 
 def test_a_state_that_was_emptied_is_built_again_and_no_total_goes_down(driving: Driving) -> None:
     before = found_regions(driving)
-    redis.Redis(port=driving.lab.redis.port).flushall()
+    redis.Redis(port=driving.cluster.redis.port).flushall()
     eventually(lambda: driving.get("/v1/regions").status == 200, "the state to be built again", 60)
     settle(driving)
     assert found_regions(driving) == before

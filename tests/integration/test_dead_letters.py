@@ -94,7 +94,7 @@ def test_a_broken_record_as_large_as_its_topic_takes_is_kept_or_what_tells_it_ap
 
 
 def test_dead_letters_are_counted_in_the_state(driving: Driving) -> None:
-    address = driving.lab.addresses["metrics"][0]
+    address = driving.cluster.addresses["metrics"][0]
     lines = driving.lines(f"http://{address}/metrics")
     counted = sum(float(line.split()[-1]) for line in lines if line.startswith("streamstate_dead_letters_total"))
     assert counted == len({m.key() for m in driving.read("metrics-dlq")})
@@ -106,6 +106,6 @@ def test_an_event_that_another_partitioner_placed_is_counted_and_reported(drivin
     driving.out.produce(EVENTS, event(userId=user), LONG.encode(user), elsewhere)
     driving.out.flush()
     driving.settle()
-    lines = driving.lines(f"http://{driving.lab.addresses['metrics'][0]}/metrics")
+    lines = driving.lines(f"http://{driving.cluster.addresses['metrics'][0]}/metrics")
     found = [x for x in lines if x.startswith(f'streamstate_misplaced_keys_total{{partition="{elsewhere}"')]
     assert [float(line.split()[-1]) for line in found] == [1.0]

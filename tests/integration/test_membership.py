@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from devkit.child_process import free_port
 from devkit.demo import CACHE
-from devkit.kafka import Kafka
-from devkit.lab import Lab
-from devkit.process import free_port
+from devkit.kafka_server import Kafka
+from devkit.local_cluster import LocalCluster
 from devkit.topics import EVENTS, create
-from streamstate.errors import Ousted
+from streamstate.errors import FencedInstance
 from streamstate.kafka.consumer_group import Membership
 from streamstate.state.redis import RedisStore, connect
 from tests.integration.driving import Driving, eventually
@@ -41,8 +41,8 @@ class Member:
 
 
 @pytest.fixture
-def two(lab: Lab) -> Iterator[tuple[Member, Member]]:
-    members = Member(lab.kafka.bootstrap, "one"), Member(lab.kafka.bootstrap, "two")
+def two(cluster: LocalCluster) -> Iterator[tuple[Member, Member]]:
+    members = Member(cluster.kafka.bootstrap, "one"), Member(cluster.kafka.bootstrap, "two")
     eventually(lambda: halves(members), "each to have its half")
     yield members
     for member in members:
@@ -57,11 +57,11 @@ def test_an_instance_that_ends_gracefully_hands_over_before_its_session_is_over(
     assert time.monotonic() - start < SESSION_MS / 1000
 
 
-def test_of_two_with_one_name_the_first_is_ousted_for_good(lab: Lab) -> None:
+def test_of_two_with_one_name_the_first_is_ousted_for_good(cluster: LocalCluster) -> None:
     """As is one that hung for longer than its session: it must not go on as if it held its partitions."""
-    first = Member(lab.kafka.bootstrap, "same")
+    first = Member(cluster.kafka.bootstrap, "same")
     eventually(lambda: first.held == frozenset(range(8)), "the first to have all", 60)
-    second = Member(lab.kafka.bootstrap, "same")
+    second = Member(cluster.kafka.bootstrap, "same")
     try:
         eventually(lambda: ousted(first), "the first to be told", 60)
         eventually(lambda: second.held == frozenset(range(8)), "the second to have all", 60)
@@ -101,14 +101,14 @@ def halves(members: Iterable[Member]) -> bool:
 def ousted(member: Member) -> bool:
     try:
         member.membership.require()
-    except Ousted as error:
+    except FencedInstance as error:
         return "start the process again" in str(error)
     return False
 
 
 def test_a_partition_that_a_stranger_claimed_is_taken_back_without_a_record_coming(driving: Driving) -> None:
     driving.settle()
-    client = connect(driving.lab.redis.url, 5.0)
+    client = connect(driving.cluster.redis.url, 5.0)
     store = RedisStore(client, "metrics")
     before = store.read({3: []})[3].owner
     store.claim(3, "127.0.0.1:9", {})
@@ -116,9 +116,9 @@ def test_a_partition_that_a_stranger_claimed_is_taken_back_without_a_record_comi
     client.close()
 
 
-def test_an_instance_without_partitions_is_told_so(two: tuple[Member, Member], lab: Lab) -> None:
+def test_an_instance_without_partitions_is_told_so(two: tuple[Member, Member], cluster: LocalCluster) -> None:
     """Else it would never be ready: there may be more instances than partitions."""
-    more = [Member(lab.kafka.bootstrap, f"more-{number}") for number in range(7)]
+    more = [Member(cluster.kafka.bootstrap, f"more-{number}") for number in range(7)]
     try:
         everyone = [*two, *more]
         eventually(lambda: all(member.held is not None for member in everyone), "everyone to be told", 60)

@@ -8,8 +8,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from devkit import records
-from devkit.lab import Lab
-from devkit.process import Child
+from devkit.child_process import Child
+from devkit.local_cluster import LocalCluster
 from devkit.topics import EVENTS
 from streamstate.kafka.producer import producer, send_all
 from streamstate.state.redis import RedisStore, connect
@@ -23,11 +23,11 @@ FOUND_S = 30
 class Deployment:
     """Metrics over a topic of its own, of one partition."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._bootstrap = lab.kafka.bootstrap
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._bootstrap = cluster.kafka.bootstrap
         self.admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
-        self.store = RedisStore(connect(lab.redis.url, 5.0), NAME)
-        self.stream: Child = lab.deployment("metrics", NAME, {EVENTS: TOPIC})
+        self.store = RedisStore(connect(cluster.redis.url, 5.0), NAME)
+        self.stream: Child = cluster.deployment("metrics", NAME, {EVENTS: TOPIC})
 
     def create(self) -> None:
         self.admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
@@ -53,7 +53,7 @@ class Deployment:
 
 @pytest.fixture
 def deployment(driving: Driving) -> Iterator[Deployment]:
-    one = Deployment(driving.lab)
+    one = Deployment(driving.cluster)
     one.create()
     one.send(100)
     one.stream.start()
@@ -61,7 +61,7 @@ def deployment(driving: Driving) -> Iterator[Deployment]:
     yield one
     one.stream.kill()
     one.delete()
-    client = connect(driving.lab.redis.url, 5.0)
+    client = connect(driving.cluster.redis.url, 5.0)
     for key in client.scan_iter(f"{{{NAME}:*"):
         client.delete(key)
     client.close()

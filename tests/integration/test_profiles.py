@@ -7,11 +7,11 @@ import pytest
 import redis
 import urllib3
 
-from devkit.lab import get
+from devkit.local_cluster import get
 from devkit.topics import ENRICHED, EVENTS, NAMES
-from services.plain import listening_event
+from services.reference_decoding import listening_event
 from streamstate.kafka.dead_letters import SOURCE_HEADER
-from tests.integration import recount
+from tests.integration import expected_answers
 from tests.integration.driving import Driving, eventually, headers
 from tests.integration.graphs import assert_graph_agrees
 
@@ -22,8 +22,8 @@ LISTS = ("artistRecommendations", "albumRecommendations", "trackRecommendations"
 
 
 def assert_recount_agrees(driving: Driving) -> None:
-    known = {kind: recount.names(driving.read(kind)) for kind in NAMES}
-    expected = recount.profiles(driving.read(EVENTS), known)
+    known = {kind: expected_answers.names(driving.read(kind)) for kind in NAMES}
+    expected = expected_answers.profiles(driving.read(EVENTS), known)
     assert expected
     for user, profile in expected.items():
         found = driving.get(f"/v1/users/{user}").json()
@@ -43,7 +43,7 @@ def test_a_user_of_whom_nothing_is_known(driving: Driving) -> None:
 
 
 def test_each_instance_owns_half_and_is_asked_only_for_its_own(driving: Driving) -> None:
-    addresses = driving.lab.addresses["metrics"]
+    addresses = driving.cluster.addresses["metrics"]
     owned = {
         f"{one['host']}:{one['port']}": one["partitions"]
         for one in get(f"http://{addresses[0]}/processors")["instances"]
@@ -60,7 +60,7 @@ def test_each_instance_owns_half_and_is_asked_only_for_its_own(driving: Driving)
 
 
 def test_an_instance_that_is_asked_for_anothers_key_passes_it_on(driving: Driving) -> None:
-    addresses = driving.lab.addresses["names"] + driving.lab.addresses["metrics"]
+    addresses = driving.cluster.addresses["names"] + driving.cluster.addresses["metrics"]
     answers = [urllib3.request("GET", f"http://{at}/v1/users/1/metrics") for at in addresses[1:]]
     assert [answer.status for answer in answers] == [200, 200]
     assert len({answer.data for answer in answers}) == 1
@@ -71,7 +71,7 @@ def test_recent_plays_come_with_names_newest_first(driving: Driving) -> None:
     found = driving.get("/v1/users/1/recent").json()["recent"]
     assert len(found) == 50
     assert [one["timestamp"] for one in found] == sorted((one["timestamp"] for one in found), reverse=True)
-    known = recount.names(driving.read("tracks"))
+    known = expected_answers.names(driving.read("tracks"))
     assert [one["trackName"] for one in found] == [known.get(one["trackId"]) for one in found]
 
 
@@ -101,7 +101,7 @@ def test_a_name_that_changes_or_goes_shows_at_once(driving: Driving) -> None:
 def test_a_state_that_was_emptied_is_built_again(driving: Driving) -> None:
     """FLUSHALL: never a wrong answer, not ready with progress meanwhile, exact afterwards."""
     before = driving.get("/v1/users/1").json()
-    redis.Redis(port=driving.lab.redis.port).flushall()
+    redis.Redis(port=driving.cluster.redis.port).flushall()
 
     def built_again() -> bool:
         answer = driving.get("/v1/users/1")
@@ -120,12 +120,12 @@ def test_exact_after_kill(driving: Driving, part: str, time: int) -> None:
     """kill -9 while the streams are folding, start again what died, and count; each time at another moment."""
     driving.feed(islice(driving.events, time * EVENTS_A_KILL))
     left = driving.draw.randrange(EVENTS_A_KILL)
-    eventually(lambda: driving.lab.behind() <= time * EVENTS_A_KILL + left, "the folding to be under way")
+    eventually(lambda: driving.cluster.behind() <= time * EVENTS_A_KILL + left, "the folding to be under way")
     driving.kill(part)
     driving.feed(islice(driving.events, EVENTS_A_KILL))
     if part != "worker":
-        eventually(lambda: not driving.lab.streams.alive, f"the process to end without its {part}")
-    driving.lab.revive()
+        eventually(lambda: not driving.cluster.streams.alive, f"the process to end without its {part}")
+    driving.cluster.revive()
     driving.settle()
     assert_recount_agrees(driving)
     assert driving.differences() == []

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from devkit import records
 from devkit.bench.plays import Writer
-from devkit.lab import Lab, answers, get
-from devkit.process import LOCALHOST, free_port
+from devkit.child_process import LOCALHOST, free_port
+from devkit.local_cluster import LocalCluster, answers, get
 from devkit.topics import EVENTS
 from services.recommendations.model import APP
 from streamstate.settings import PREFIX
@@ -82,12 +82,12 @@ def test_an_event_can_be_walked_within_two_seconds(driving: Driving) -> None:
         driving.out.produce(EVENTS, value, key)
         driving.out.flush()
         started = time.monotonic()
-        for address in driving.lab.addresses["recommendations"]:
+        for address in driving.cluster.addresses["recommendations"]:
             path = f"http://{address}/v1/users/{user}/recommendations/tracks"
             eventually(partial(_walked, path), "the play to be walked")
         return time.monotonic() - started
 
-    assert not _walked(f"{driving.lab.url}/v1/users/{NEWCOMER}/recommendations/tracks")
+    assert not _walked(f"{driving.cluster.url}/v1/users/{NEWCOMER}/recommendations/tracks")
     assert statistics.median(seconds(NEWCOMER + number) for number in range(MARKERS)) <= FRESH_S
 
 
@@ -96,9 +96,9 @@ def _walked(url: str) -> bool:
 
 
 def test_no_request_fails_when_an_instance_is_killed(driving: Driving) -> None:
-    first, second = driving.lab.addresses["recommendations"]
-    victim = next(child for child in driving.lab.apis if child.name == "recommendations-0")
-    with reading(driving.lab.url, range(1, 300), threads=8) as seen:
+    first, second = driving.cluster.addresses["recommendations"]
+    victim = next(child for child in driving.cluster.apis if child.name == "recommendations-0")
+    with reading(driving.cluster.url, range(1, 300), threads=8) as seen:
         eventually(lambda: len({by for _, by, _ in seen}) == 2, "both instances to be asked")
         victim.kill()
         after = len(seen)
@@ -112,12 +112,14 @@ def test_no_request_fails_when_an_instance_is_killed(driving: Driving) -> None:
 
 
 @pytest.fixture
-def recommender(lab: Lab, tmp_path: Path) -> Iterator[tuple[str, RedisStore]]:
+def recommender(cluster: LocalCluster, tmp_path: Path) -> Iterator[tuple[str, RedisStore]]:
     """An instance with a small window over a state of its own, into which the test commits."""
-    address, redis = f"{LOCALHOST}:{free_port()}", lab.redis.url.removesuffix("0") + "3"
-    settings = {"KAFKA": lab.kafka.bootstrap, "REDIS": redis, "ADVERTISE": address, "WINDOW": str(WINDOW)}
+    address, redis = f"{LOCALHOST}:{free_port()}", cluster.redis.url.removesuffix("0") + "3"
+    settings = {"KAFKA": cluster.kafka.bootstrap, "REDIS": redis, "ADVERTISE": address, "WINDOW": str(WINDOW)}
     environment = {PREFIX + name: value for name, value in settings.items()}
-    child = Lab.gunicorn("services.recommendations.api:create()", "recommender", address, tmp_path, environment)
+    child = LocalCluster.gunicorn(
+        "services.recommendations.api:create()", "recommender", address, tmp_path, environment
+    )
     client = connect(redis, 10)
     child.start()
     try:

@@ -13,12 +13,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from urllib3.exceptions import HTTPError
 
-from devkit import generator, topics
+from devkit import sample_events, topics
+from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.demo import CACHE
 from devkit.feed import send_events
-from devkit.kafka import Kafka
-from devkit.process import LOCALHOST, Child, free_port
-from devkit.redis import Redis
+from devkit.kafka_server import Kafka
+from devkit.redis_server import Redis
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import producer
 from streamstate.kafka.security import Security
@@ -68,7 +68,7 @@ def company(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
         admin.alter_user_scram_credentials([known])[USER].result()
         security = Security("SASL_SSL", username=USER, password=PASSWORD, ca=authority.path.read_text())
         found = Company(f"{LOCALHOST}:{port}", security, authority.path)
-        events = generator.events(generator.Catalogue.make(1), 1, 50, lambda: 1_750_000_000_000)
+        events = sample_events.events(sample_events.Catalogue.make(1), 1, 50, lambda: 1_750_000_000_000)
         send_events(producer(found.bootstrap, security), islice(events, EVENTS))
         yield found
     finally:

@@ -13,9 +13,9 @@ import psutil
 import pytest
 import urllib3
 
-from devkit.lab import Lab, answers
-from devkit.process import LOCALHOST, Child, free_port
-from devkit.redis import Redis
+from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.local_cluster import LocalCluster, answers
+from devkit.redis_server import Redis
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from streamstate.app import App
@@ -79,7 +79,7 @@ def fleet(redis_server: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def _started(service: str, address: str, home: Path, settings: dict[str, str]) -> Child:
     environment = {PREFIX + name: text for name, text in settings.items()}
     name = f"{service}-{address.partition(':')[2]}"
-    child = Lab.gunicorn(f"services.{service}.api:create()", name, address, home, environment)
+    child = LocalCluster.gunicorn(f"services.{service}.api:create()", name, address, home, environment)
     child.start()
     return child
 

@@ -21,7 +21,7 @@ PLACE = (EVENTS, partition_of(LONG.encode(USER), 8))
 def out(driving: Driving) -> Iterator[Producer]:
     out = Producer(
         {
-            "bootstrap.servers": driving.lab.kafka.bootstrap,
+            "bootstrap.servers": driving.cluster.kafka.bootstrap,
             "transactional.id": "test",
             "partitioner": "murmur2_random",
             "log_level": 0,
@@ -43,7 +43,7 @@ def test_a_state_reaches_an_end_that_is_no_record_and_counts_nothing_aborted(
     driving: Driving, out: Producer, end: Callable[[Producer], None]
 ) -> None:
     driving.settle()
-    ends = Topics(driving.lab.kafka.bootstrap).ends
+    ends = Topics(driving.cluster.kafka.bootstrap).ends
     before = ends([PLACE])[PLACE]
     out.begin_transaction()
     send(out)
@@ -57,7 +57,7 @@ def test_a_state_reaches_an_end_that_is_no_record_and_counts_nothing_aborted(
 
 def test_a_state_built_from_nothing_is_complete_at_such_an_end(driving: Driving) -> None:
     driving.settle()
-    redis.Redis(port=driving.lab.redis.port).flushall()
+    redis.Redis(port=driving.cluster.redis.port).flushall()
     driving.settle()
     eventually(lambda: driving.get(f"/v1/users/{USER}").status == 200, "the state to be complete", 60)
     assert driving.differences(*READERS) == []

@@ -13,7 +13,7 @@ from tests.integration.driving import Driving
 @pytest.fixture
 def client(driving: Driving) -> Iterator[redis.Redis]:
     driving.settle()
-    with redis.Redis.from_url(driving.lab.redis.url) as client:
+    with redis.Redis.from_url(driving.cluster.redis.url) as client:
         yield client
 
 

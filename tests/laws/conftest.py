@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 import redis
 
-from devkit.redis import Redis
+from devkit.redis_server import Redis
 from streamstate.state.memory import MemoryStore
 from streamstate.state.redis import Client, RedisStore, connect
 from streamstate.state.store import Claim, Store

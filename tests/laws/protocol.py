@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streamstate.app import App, Effect, Emit, Fold, Found, Record, Source
+from streamstate.app import App, Effect, Emit, Fold, FoldContext, Record, Source
 from streamstate.errors import BadRecord
 from streamstate.keys import TEXT
 from streamstate.processing.decode import RawRecord
-from streamstate.state.operations import Merge, Push, Put, Rank
+from streamstate.state.operations import IncrementScores, Merge, PushRecent, Put
 from streamstate.state.reads import Fields, Newest, Read, Top, Value
 
 KEYS = ("a", "b", "c")
@@ -48,12 +48,12 @@ def usable(topic: str, key: bytes | None, value: bytes | None) -> bool:
     return value in (b"north", b"south") if topic == "regions" else value.isdigit()
 
 
-def tally(records: Sequence[Record[str, int]], _found: Found) -> Iterable[Effect]:
+def tally(records: Sequence[Record[str, int]], _context: FoldContext) -> Iterable[Effect]:
     """One of each operation, none of which may happen twice."""
     for record in records:
         yield Merge(record.key, add={"count": 1, "sum": record.value}, least={"least": record.value})
-        yield Rank("ranking", {record.key: record.value})
-        yield Push("newest", {str(record.offset): record.timestamp}, KEEP)
+        yield IncrementScores("ranking", {record.key: record.value})
+        yield PushRecent("newest", {str(record.offset): record.timestamp}, KEEP)
         yield Put("last", f"{record.key} {record.value}")
         yield Emit("out", record.key.encode(), b"", record)
 
@@ -74,15 +74,15 @@ def recount_tally(records: Sequence[Tagged]) -> list[Any]:
     ]
 
 
-def join(records: Sequence[Record[str, Any]], found: Found) -> Iterable[Effect]:
+def join(records: Sequence[Record[str, Any]], context: FoldContext) -> Iterable[Effect]:
     """Clicks by the region that the user is in when they come."""
-    regions = {read.key: value.decode() for read, value in found.values.items() if value is not None}
+    regions = {read.key: value.decode() for read, value in context.values.items() if value is not None}
     for record in records:
         if record.topic == "regions":
             regions[record.key] = record.value
             yield Put(record.key, record.value)
         else:
-            yield Rank("clicks", {regions.get(record.key, "nowhere"): record.value})
+            yield IncrementScores("clicks", {regions.get(record.key, "nowhere"): record.value})
             yield Emit("out", record.key.encode(), b"", record)
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamstate.app import App, Effect, Emit, Fold, Found, Record, Source
+from streamstate.app import App, Effect, Emit, Fold, FoldContext, Record, Source
 from streamstate.keys import TEXT
 from streamstate.operators.interval_join import Pair, paired
 from streamstate.operators.table_join import Joined, left_join
@@ -72,7 +72,7 @@ def text(_key: str, value: bytes | None) -> str:
 STREAM = Source("right", TEXT, text)
 
 
-def rows(records: Sequence[Joined[str]], _found: Found) -> Iterable[Effect]:
+def rows(records: Sequence[Joined[str]], _context: FoldContext) -> Iterable[Effect]:
     for joined in records:
         if joined.record.topic == "right":
             value = f"{joined.record.value} with {joined.row}".encode()
@@ -108,9 +108,9 @@ class TestLeftJoin:
 WINDOWED = Windowed("windows", Windows(size=10, advance=5, retention=30, grace=3))
 
 
-def sums(records: Sequence[Record[str, str]], found: Found) -> Iterable[Effect]:
+def sums(records: Sequence[Record[str, str]], context: FoldContext) -> Iterable[Effect]:
     samples = [(record, int(record.value) if record.value else None) for record in records]
-    updates, operations = WINDOWED.sum_up(samples, found)
+    updates, operations = WINDOWED.sum_up(samples, context)
     for update in updates:
         value = f"{update.summary.start}-{update.end}: {update.summary.count}".encode()
         yield Emit("out", update.record.key.encode(), value, update.record)
@@ -138,13 +138,13 @@ class TestWindows:
                     windows.setdefault((key, start), []).append(int(value))
                     updates.append((key.encode(), f"{start}-{start + 10}: {len(windows[key, start])}".encode()))
         for key in ("a", "b"):
-            found = driver.store.read({0: [Between(f"windows:{key}", 0, 100, 100)]})[0].values[0]
+            entries = driver.store.read({0: [Between(f"windows:{key}", 0, 100, 100)]})[0].values[0]
             expected = [
                 (start, len(some), min(some), max(some), sum(some))
                 for (of, start), some in sorted(windows.items())
                 if of == key and start >= now - 30
             ]
-            assert [(one.start, one.count, one.least, one.most, one.total) for one in summaries(found)] == expected
+            assert [(one.start, one.count, one.least, one.most, one.total) for one in summaries(entries)] == expected
         assert emitted(driver) == updates
         assert counted(driver) == late
 

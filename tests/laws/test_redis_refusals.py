@@ -7,23 +7,33 @@ from pathlib import Path
 import pytest
 from redis.exceptions import RedisError
 
-from devkit.process import LOCALHOST, free_port
-from devkit.redis import Redis
+from devkit.child_process import LOCALHOST, free_port
+from devkit.redis_server import Redis
 from streamstate.errors import Misconfigured
-from streamstate.state.operations import Append, Delete, Forget, Insert, Merge, Operation, Push, Put, Rank
+from streamstate.state.operations import (
+    Append,
+    Delete,
+    ExpireBefore,
+    IncrementScores,
+    Insert,
+    Merge,
+    Operation,
+    PushRecent,
+    Put,
+)
 from streamstate.state.redis import Client, RedisStore, connect
-from streamstate.state.store import Claim, Commit, Step
+from streamstate.state.store import Claim, Commit, OffsetAdvance
 
-FIRST: list[Operation] = [Merge("sum", {"n": 1}), Rank("ranking", {"a": 1})]
+FIRST: list[Operation] = [Merge("sum", {"n": 1}), IncrementScores("ranking", {"a": 1})]
 EACH: dict[str, Operation] = {
     "put": Put("text", "x"),
     "delete": Delete("text"),
     "merge": Merge("fields", {"n": 1}, least={"l": 1}),
-    "rank": Rank("scores", {"a": 1}),
-    "push": Push("list", {"a": 1}, 5),
+    "rank": IncrementScores("scores", {"a": 1}),
+    "push": PushRecent("list", {"a": 1}, 5),
     "append": Append("log", 7, "x", 5),
     "insert": Insert("family", "k", {"x": 9}),
-    "forget": Forget("family", 5),
+    "forget": ExpireBefore("family", 5),
 }
 WRITES = {
     "set": ("put",),
@@ -47,7 +57,7 @@ def server(tmp_path: Path) -> Iterator[Redis]:
 
 
 def attempt(claim: Claim, *operations: Operation) -> Commit:
-    return Commit(claim, [Step("topic", None, 3)], [*FIRST, *operations], {"count": 1})
+    return Commit(claim, [OffsetAdvance("topic", None, 3)], [*FIRST, *operations], {"count": 1})
 
 
 def contents(client: Client) -> dict[bytes, object]:
@@ -75,7 +85,7 @@ def test_a_key_of_another_type(server: Redis, kind: str, type_of_another: str) -
     store = RedisStore(client, "app")
     claim = store.claim(0, "a:1", {})
     operation = EACH[kind]
-    keys = [f"{{app:0}}:{operation.family if isinstance(operation, Insert | Forget) else operation.key}"]
+    keys = [f"{{app:0}}:{operation.family if isinstance(operation, Insert | ExpireBefore) else operation.key}"]
     keys += [f"{keys[0]}:{operation.key}"] if isinstance(operation, Insert) else []
     for key in keys:
         client.set(key, "text") if type_of_another == "text" else client.sadd(key, "member")
@@ -157,7 +167,7 @@ def test_a_commit_that_uses_one_key_as_two_types(server: Redis) -> None:
     store = RedisStore(client, "app")
     claim = store.claim(0, "a:1", {})
     with pytest.raises(RedisError, match="one commit uses a key as string and as zset"):
-        store.commit(attempt(claim, Put("key", "x"), Rank("key", {"a": 1})))
+        store.commit(attempt(claim, Put("key", "x"), IncrementScores("key", {"a": 1})))
     assert not client.exists("{app:0}:sum", "{app:0}:key")
-    store.commit(attempt(claim, Put("key", "x"), Delete("key"), Rank("key", {"a": 1})))
+    store.commit(attempt(claim, Put("key", "x"), Delete("key"), IncrementScores("key", {"a": 1})))
     assert client.zscore("{app:0}:key", "a") == -1

@@ -9,11 +9,11 @@ import pytest
 import redis
 from redis.exceptions import NoPermissionError
 
-from devkit.process import LOCALHOST, Child, free_port
+from devkit.child_process import LOCALHOST, Child, free_port
 from streamstate.state.operations import Merge, Operation, Put
 from streamstate.state.reads import Fields, Value
 from streamstate.state.redis import RedisStore, connect
-from streamstate.state.store import Commit, Step
+from streamstate.state.store import Commit, OffsetAdvance
 from tests.certificates import Authority
 from tests.serving import until
 
@@ -72,7 +72,7 @@ def operations(p: int) -> list[Operation]:
 def use(store: RedisStore) -> None:
     """A round of all verbs over all partitions, each verb in one call."""
     claims = {p: store.claim(p, "a:1", {"topic": 5}) for p in PARTITIONS}
-    store.commit(*[Commit(claims[p], [Step("topic", None, 3)], operations(p)) for p in PARTITIONS])
+    store.commit(*[Commit(claims[p], [OffsetAdvance("topic", None, 3)], operations(p)) for p in PARTITIONS])
     found = store.read({p: [Value("k"), Fields("f")] for p in PARTITIONS})
     assert {p: one.values for p, one in found.items()} == {p: [str(p).encode(), {"n": p}] for p in PARTITIONS}
     assert {one.positions["topic"] for one in found.values()} == {3}
@@ -109,7 +109,7 @@ def test_a_partition_half_of_which_has_moved_takes_no_part_of_a_commit(cluster: 
     say(source, f"CLUSTER SETSLOT {slot} MIGRATING {ids[target]}")
     say(source, f"MIGRATE {LOCALHOST} {target} {{app:0}}:k 0 5000")
     claim = store.claim(0, "b:1", {})
-    commit = Commit(claim, [Step("topic", 3, 4)], [Merge("f", {"n": 1}), Put("k", "new")])
+    commit = Commit(claim, [OffsetAdvance("topic", 3, 4)], [Merge("f", {"n": 1}), Put("k", "new")])
     with pytest.raises(redis.RedisError):
         store.commit(commit)
     held = redis.Redis(port=source)

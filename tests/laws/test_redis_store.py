@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from devkit.process import free_port
-from devkit.redis import Redis
+from devkit.child_process import free_port
+from devkit.redis_server import Redis
 from streamstate.errors import Fenced
-from streamstate.state.operations import Append, Forget, Insert, Merge, Operation, Put, Rank
+from streamstate.state.operations import Append, ExpireBefore, IncrementScores, Insert, Merge, Operation, Put
 from streamstate.state.reads import Value
 from streamstate.state.redis import Client, RedisStore, connect
-from streamstate.state.store import Commit, Step
+from streamstate.state.store import Commit, OffsetAdvance
 
 
 def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:
@@ -20,11 +20,11 @@ def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:
     step: list[Operation] = [
         Put("artists:3", "Ä"),
         Merge("user:1", add={"count": 2}),
-        Rank("user:1:artists", {"a3": 2}),
+        IncrementScores("user:1:artists", {"a3": 2}),
         Append("plays", 4, "text", keep=10),
         Insert("range", "7", {"text": 5}),
     ]
-    store.commit(Commit(claim, [Step("topic", None, 4)], step, {"dead_letters": 1}))
+    store.commit(Commit(claim, [OffsetAdvance("topic", None, 4)], step, {"dead_letters": 1}))
     assert set(redis_client.scan_iter("{documented:*")) == {
         b"{documented:7}",
         b"{documented:7}:artists:3",
@@ -49,13 +49,13 @@ def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:
     assert redis_client.zrange("{documented:7}:range:7", 0, -1, withscores=True) == [(b"text", 5.0)]
     assert redis_client.xrange("{documented:7}:plays") == [(b"4-0", {b"text": b"text"})]
 
-    store.commit(Commit(claim, [Step("topic", 4, 5)], [Forget("range", 6)]))
+    store.commit(Commit(claim, [OffsetAdvance("topic", 4, 5)], [ExpireBefore("range", 6)]))
     assert not redis_client.exists("{documented:7}:range", "{documented:7}:range:7")
 
 
 def test_apps_keep_apart(redis_store: Callable[[], RedisStore]) -> None:
     one, other = redis_store(), redis_store()
-    one.commit(Commit(one.claim(0, "a:1", {}), [Step("topic", None, 1)], [Put("k", "v")]))
+    one.commit(Commit(one.claim(0, "a:1", {}), [OffsetAdvance("topic", None, 1)], [Put("k", "v")]))
     assert other.read({0: [Value("k")]})[0].values == [None]
 
 
@@ -66,7 +66,7 @@ def test_scripts_that_the_server_forgot_are_sent_again(
     redis_client.script_flush()
     claim = store.claim(0, "a:1", {})
     redis_client.script_flush()
-    store.commit(Commit(claim, [Step("topic", None, 1)], [Put("k", "v")]))
+    store.commit(Commit(claim, [OffsetAdvance("topic", None, 1)], [Put("k", "v")]))
     redis_client.script_flush()
     assert store.read({0: [Value("k")], 1: [Value("k")]})[0].values == [b"v"]
     redis_client.script_flush()
@@ -76,9 +76,9 @@ def test_scripts_that_the_server_forgot_are_sent_again(
 def test_a_fenced_commit_says_what_the_store_holds(redis_store: Callable[[], RedisStore]) -> None:
     store = redis_store()
     claim = store.claim(4, "a:1", {})
-    store.commit(Commit(claim, [Step("topic", None, 3)], []))
+    store.commit(Commit(claim, [OffsetAdvance("topic", None, 3)], []))
     with pytest.raises(Fenced, match=rf":4}} refused topic 1 to 2 .* offset 3, epoch {claim.epoch}, .* claim it again"):
-        store.commit(Commit(claim, [Step("topic", 1, 2)], []))
+        store.commit(Commit(claim, [OffsetAdvance("topic", 1, 2)], []))
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -91,14 +91,14 @@ def test_a_server_that_restarted_refuses_earlier_claims_and_goes_on_where_it_sta
     store = RedisStore(client, "app")
     try:
         claim = store.claim(0, "a:1", {"topic": 9})
-        store.commit(Commit(claim, [Step("topic", None, 3)], [Put("k", "v")]))
+        store.commit(Commit(claim, [OffsetAdvance("topic", None, 3)], [Put("k", "v")]))
         if clean:
             server.stop()
         else:
             server.kill()
         server.start()
         with pytest.raises(Fenced):
-            store.commit(Commit(claim, [Step("topic", 3, 4)], [Put("k", "zombie")]))
+            store.commit(Commit(claim, [OffsetAdvance("topic", 3, 4)], [Put("k", "zombie")]))
         again = store.claim(0, "a:1", {"topic": 9})
         assert again.server != claim.server
         assert again.epoch > claim.epoch

@@ -6,10 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamstate.state.memory import MemoryStore
-from streamstate.state.operations import Append, Delete, Forget, Insert, Merge, Operation, Push, Put, Rank
+from streamstate.state.operations import (
+    Append,
+    Delete,
+    ExpireBefore,
+    IncrementScores,
+    Insert,
+    Merge,
+    Operation,
+    PushRecent,
+    Put,
+)
 from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.redis import RedisStore
-from streamstate.state.store import Commit, Snapshot, Step, Store
+from streamstate.state.store import Commit, OffsetAdvance, Snapshot, Store
 
 EXACT = 2**53
 names = st.sampled_from(["", "\0", "a", "A", "b", "é", "🎵", "x:y", "x y", "10", "9"]) | st.text(max_size=8)
@@ -28,14 +38,14 @@ merges = st.builds(
     st.dictionaries(names.map("least{}".format), numbers, max_size=4),
     st.dictionaries(names.map("most{}".format), numbers, max_size=4),
 )
-ranks = st.builds(Rank, keys.map("t{}".format), st.dictionaries(names, steps, max_size=6))
-pushes = st.builds(Push, keys.map("n{}".format), st.dictionaries(names, times, max_size=6), st.integers(1, 5))
+ranks = st.builds(IncrementScores, keys.map("t{}".format), st.dictionaries(names, steps, max_size=6))
+pushes = st.builds(PushRecent, keys.map("n{}".format), st.dictionaries(names, times, max_size=6), st.integers(1, 5))
 appends = st.builds(
     Append, keys.map("l{}".format), st.integers(1, 30) | st.just(EXACT), names, st.integers(1, 9) | st.just(EXACT)
 )
 families = st.sampled_from(["x", "x:y", "é"])
 inserts = st.builds(Insert, families, keys, st.dictionaries(names, times, max_size=6), st.booleans())
-forgets = st.builds(Forget, families, times)
+forgets = st.builds(ExpireBefore, families, times)
 timelines = st.tuples(families, keys).map(":".join)
 deletes = st.builds(Delete, st.tuples(st.sampled_from("vftnl"), keys).map("".join) | timelines)
 operations = st.lists(puts | merges | ranks | pushes | appends | inserts | forgets | deletes, max_size=12)
@@ -56,7 +66,7 @@ def outcome(store: Store, batches: list[list[Operation]]) -> list[Snapshot]:
     claim = store.claim(3, "a:1", {"topic": len(batches)})
     seen = []
     for number, batch in enumerate(batches):
-        store.commit(Commit(claim, [Step("topic", number or None, number + 1)], batch, {"count": len(batch)}))
+        store.commit(Commit(claim, [OffsetAdvance("topic", number or None, number + 1)], batch, {"count": len(batch)}))
         seen.append(store.read({3: READS})[3])
     return seen
 

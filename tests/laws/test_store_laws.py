@@ -7,9 +7,19 @@ from typing import Any
 import pytest
 
 from streamstate.errors import Fenced
-from streamstate.state.operations import Append, Delete, Forget, Insert, Merge, Operation, Push, Put, Rank
+from streamstate.state.operations import (
+    Append,
+    Delete,
+    ExpireBefore,
+    IncrementScores,
+    Insert,
+    Merge,
+    Operation,
+    PushRecent,
+    Put,
+)
 from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
-from streamstate.state.store import Claim, Commit, Origin, Snapshot, Step, Store
+from streamstate.state.store import Claim, Commit, OffsetAdvance, Origin, Snapshot, Store
 from tests.laws.conftest import Subject
 
 A, B = "10.0.0.1:8101", "10.0.0.2:8101"
@@ -25,8 +35,8 @@ READS: list[Read] = [
 STEP: list[Operation] = [
     Put("v", "one"),
     Merge("f", add={"count": 2}, least={"first": 5}, most={"last": 9}),
-    Rank("t", {"a": 1, "b": 3}),
-    Push("n", {"x": 1, "y": 2}, keep=2),
+    IncrementScores("t", {"a": 1, "b": 3}),
+    PushRecent("n", {"x": 1, "y": 2}, keep=2),
     Append("l", 4, "Ä", keep=10),
     Insert("i", "k", {"later": 7, "earlier": 5}),
 ]
@@ -46,7 +56,7 @@ def look(store: Store, partition: int = 0, reads: Sequence[Read] = READS) -> Sna
 
 
 def step(claim: Claim, operations: Sequence[Operation], expected: int | None = None, following: int = 1) -> Commit:
-    return Commit(claim, [Step(T, expected, following)], operations)
+    return Commit(claim, [OffsetAdvance(T, expected, following)], operations)
 
 
 def refused(store: Store, commit: Commit, partition: int = 0) -> None:
@@ -60,7 +70,7 @@ def refused(store: Store, commit: Commit, partition: int = 0) -> None:
 class TestEveryStore:
     def test_a_commit_applies_operations_offset_and_counters_together(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
-        store.commit(Commit(claim, [Step(T, None, 10)], STEP, {"dead_letters": 2}))
+        store.commit(Commit(claim, [OffsetAdvance(T, None, 10)], STEP, {"dead_letters": 2}))
         assert look(store) == Snapshot(A, claim.epoch, {T: 10}, {T: 0}, {T: 10}, {"dead_letters": 2}, {}, AFTER_STEP)
 
     def test_a_commit_may_write_nothing_but_the_offset(self, store: Store) -> None:
@@ -147,28 +157,28 @@ class TestEveryStore:
     def test_a_claim_tells_the_stored_positions_of_its_topics(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10, "other": 10})
         assert claim.positions == {}
-        store.commit(Commit(claim, [Step(T, None, 5)], []))
-        store.commit(Commit(claim, [Step("other", None, 0)], []))
+        store.commit(Commit(claim, [OffsetAdvance(T, None, 5)], []))
+        store.commit(Commit(claim, [OffsetAdvance("other", None, 0)], []))
         assert store.claim(0, B, {T: 10, "other": 10, "third": 10}).positions == {T: 5, "other": 0}
 
     def test_positions_are_kept_by_topic(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10, "other": 10})
-        store.commit(Commit(claim, [Step(T, None, 5)], [Merge("f", add={"count": 1})]))
-        store.commit(Commit(claim, [Step("other", None, 7)], [Merge("f", add={"count": 1})]))
+        store.commit(Commit(claim, [OffsetAdvance(T, None, 5)], [Merge("f", add={"count": 1})]))
+        store.commit(Commit(claim, [OffsetAdvance("other", None, 7)], [Merge("f", add={"count": 1})]))
         assert look(store).positions == {T: 5, "other": 7}
         assert look(store).values[1] == {"count": 2}
 
     def test_a_commit_moves_several_topics_or_none(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10, "other": 10})
-        store.commit(Commit(claim, [Step(T, None, 5, 50), Step("other", None, 7, 70)], STEP))
-        refused(store, Commit(claim, [Step(T, 5, 6), Step("other", 6, 8)], STEP))
-        refused(store, Commit(claim, [Step(T, None, 6), Step("other", 7, 8)], STEP))
+        store.commit(Commit(claim, [OffsetAdvance(T, None, 5, 50), OffsetAdvance("other", None, 7, 70)], STEP))
+        refused(store, Commit(claim, [OffsetAdvance(T, 5, 6), OffsetAdvance("other", 6, 8)], STEP))
+        refused(store, Commit(claim, [OffsetAdvance(T, None, 6), OffsetAdvance("other", 7, 8)], STEP))
         assert (look(store).positions, look(store).times) == ({T: 5, "other": 7}, {T: 50, "other": 70})
 
     def test_stream_times_are_kept_by_topic_and_told_to_the_next_writer(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10, "other": 10})
-        store.commit(Commit(claim, [Step(T, None, 5, 1_750_000_000_000)], []))
-        store.commit(Commit(claim, [Step("other", None, 0, 3)], []))
+        store.commit(Commit(claim, [OffsetAdvance(T, None, 5, 1_750_000_000_000)], []))
+        store.commit(Commit(claim, [OffsetAdvance("other", None, 0, 3)], []))
         later = store.claim(0, B, {T: 10, "other": 10, "third": 10})
         assert later.times == {T: 1_750_000_000_000, "other": 3}
         assert look(store).at(T) == (5, 1_750_000_000_000)
@@ -182,8 +192,8 @@ class TestEveryStore:
 
     def test_counters_add_up(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
-        store.commit(Commit(claim, [Step(T, None, 1)], [], {"dead_letters": 2}))
-        store.commit(Commit(claim, [Step(T, 1, 2)], [], {"dead_letters": 3, "misplaced_keys": 1}))
+        store.commit(Commit(claim, [OffsetAdvance(T, None, 1)], [], {"dead_letters": 2}))
+        store.commit(Commit(claim, [OffsetAdvance(T, 1, 2)], [], {"dead_letters": 3, "misplaced_keys": 1}))
         assert look(store).counters == {"dead_letters": 5, "misplaced_keys": 1}
 
     def test_what_was_never_written_is_absent(self, store: Store) -> None:
@@ -234,7 +244,13 @@ class TestEveryStore:
         assert (look(store).progress([T]), look(store).ready([T])) == (1.0, True)
 
     @pytest.mark.parametrize(
-        "first", [Rank("k", {"a": 1}), Push("k", {"a": 1}, 5), Merge("k", add={"a": 1}), Append("k", 1, "a", 5)]
+        "first",
+        [
+            IncrementScores("k", {"a": 1}),
+            PushRecent("k", {"a": 1}, 5),
+            Merge("k", add={"a": 1}),
+            Append("k", 1, "a", 5),
+        ],
     )
     def test_a_value_replaces_and_delete_removes_whatever_is_there(self, store: Store, first: Operation) -> None:
         claim = store.claim(0, A, {T: 10})
@@ -269,22 +285,27 @@ class TestEveryStore:
     def test_rankings_and_lists_order_ties_by_bytes(self, store: Store) -> None:
         members = ["", "\0", "B", "a", "é", "ﬀ", "𐐷"]
         claim = store.claim(0, A, {T: 10})
-        store.commit(step(claim, [Rank("t", dict.fromkeys(members, 1)), Push("n", dict.fromkeys(members, 1), keep=6)]))
+        store.commit(
+            step(
+                claim,
+                [IncrementScores("t", dict.fromkeys(members, 1)), PushRecent("n", dict.fromkeys(members, 1), keep=6)],
+            )
+        )
         found = look(store).values
         assert [member for member, _ in found[2]] == members
         assert [member for member, _ in found[3]] == members[:0:-1]
 
     def test_a_list_keeps_its_newest(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
-        store.commit(step(claim, [Push("n", {"a": 3, "b": 1, "c": 2}, keep=2)], None, 1))
-        store.commit(step(claim, [Push("n", {"old": 0, "new": 4}, keep=2)], 1, 2))
+        store.commit(step(claim, [PushRecent("n", {"a": 3, "b": 1, "c": 2}, keep=2)], None, 1))
+        store.commit(step(claim, [PushRecent("n", {"old": 0, "new": 4}, keep=2)], 1, 2))
         assert look(store).values[3] == [("new", 4), ("a", 3)]
 
     @pytest.mark.parametrize("number", [2**53, -(2**53), 0, 2**31, 10**15])
     def test_whole_numbers_are_exact_to_2_to_the_53(self, store: Store, number: int) -> None:
         claim = store.claim(0, A, {T: 10})
         merge = Merge("f", add={"a": number}, least={"b": number}, most={"c": number})
-        store.commit(step(claim, [merge, Rank("t", {"m": number}), Push("n", {"m": number}, keep=1)]))
+        store.commit(step(claim, [merge, IncrementScores("t", {"m": number}), PushRecent("n", {"m": number}, keep=1)]))
         assert look(store).values[1:4] == [dict.fromkeys("abc", number), [("m", number)], [("m", number)]]
 
     def test_a_log_lets_go_of_what_is_too_far_behind_its_last_entry(self, store: Store) -> None:
@@ -337,10 +358,12 @@ class TestEveryStore:
     def test_timelines_of_a_family_let_go_of_what_is_before_a_time(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
         inserts = [Insert("i", "k", {"a": 1, "b": 5}), Insert("i", "gone", {"a": 4}), Insert("j", "k", {"a": 1})]
-        store.commit(step(claim, [*inserts, Forget("i", 5)], None, 1))
+        store.commit(step(claim, [*inserts, ExpireBefore("i", 5)], None, 1))
         reads = [Between(key, 0, 9, 9) for key in ("i:k", "i:gone", "j:k")]
         assert look(store, reads=reads).values == [[("b", 5)], [], [("a", 1)]]
-        store.commit(step(claim, [Insert("i", "gone", {"again": 2}), Forget("i", 2), Forget("none", 9)], 1, 2))
+        store.commit(
+            step(claim, [Insert("i", "gone", {"again": 2}), ExpireBefore("i", 2), ExpireBefore("none", 9)], 1, 2)
+        )
         assert look(store, reads=reads).values == [[("b", 5)], [("again", 2)], [("a", 1)]]
-        store.commit(step(claim, [Forget("i", 6)], 2, 3))
+        store.commit(step(claim, [ExpireBefore("i", 6)], 2, 3))
         assert look(store, reads=reads).values == [[], [], [("a", 1)]]

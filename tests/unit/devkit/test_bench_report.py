@@ -4,10 +4,10 @@ from xml.etree import ElementTree
 
 from devkit.bench import report, svg
 from devkit.bench.cpu import Usage
+from devkit.bench.event_latency import Freshness
 from devkit.bench.figures import Figures
-from devkit.bench.freshness import Freshness
 from devkit.bench.ingest import Mark, rates
-from devkit.bench.reads import Situation
+from devkit.bench.read_load import Situation
 
 SVG = "{http://www.w3.org/2000/svg}"
 

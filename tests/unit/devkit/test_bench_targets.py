@@ -3,10 +3,10 @@
 import pytest
 
 from devkit.bench.cpu import Usage
+from devkit.bench.event_latency import Freshness
 from devkit.bench.figures import Figures, Paced
-from devkit.bench.freshness import Freshness
 from devkit.bench.ingest import Ingest
-from devkit.bench.reads import COMBINED, FEW, OWNER, STREAMS, Measured, Situation
+from devkit.bench.read_load import COMBINED, FEW, OWNER, STREAMS, Measured, Situation
 from devkit.bench.targets import Target, targets
 from devkit.bench.wrk import Answers
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from devkit import generator, topics
-from devkit.generator import Catalogue
+from devkit import sample_events, topics
 from devkit.records import Event
+from devkit.sample_events import Catalogue
 
 NOW = 1_700_000_000_000
 FIELDS = {"userId", "artistId", "albumId", "trackId", "timestamp"}
 
 
 def take(count: int, seed: int = 1, users: int = 50) -> list[Event]:
-    return list(itertools.islice(generator.events(CATALOGUE, seed, users, lambda: NOW), count))
+    return list(itertools.islice(sample_events.events(CATALOGUE, seed, users, lambda: NOW), count))
 
 
 CATALOGUE = Catalogue.make(1, artists=40)
@@ -72,7 +72,7 @@ def test_few_users_listen_most_and_users_keep_to_their_tastes() -> None:
 def test_events_are_out_of_order_by_minutes_and_never_ahead_of_the_clock() -> None:
     delays = [NOW - e["timestamp"] for e in USABLE]
     assert min(delays) >= 0
-    assert 120_000 < max(delays) <= generator.LATE_MS
+    assert 120_000 < max(delays) <= sample_events.LATE_MS
 
 
 def test_one_event_in_two_thousand_cannot_be_used() -> None:
@@ -94,7 +94,7 @@ def test_each_kind_of_broken_event_occurs() -> None:
 
 def test_names_are_keyed_by_id_and_miss_a_few_tracks() -> None:
     named: dict[str, dict[int, str]] = {topic: {} for topic in topics.NAMES}
-    for topic, key, value in generator.names(CATALOGUE):
+    for topic, key, value in sample_events.names(CATALOGUE):
         record = json.loads(value)
         assert struct.pack(">q", record["id"]) == key
         named[topic][record["id"]] = record["name"]
@@ -103,11 +103,11 @@ def test_names_are_keyed_by_id_and_miss_a_few_tracks() -> None:
 
 
 def test_a_backlog_rises_to_now_and_stays_there() -> None:
-    clock = generator.backlog(4, 1_000, lambda: NOW)
+    clock = sample_events.backlog(4, 1_000, lambda: NOW)
     assert [clock() for _ in range(6)] == [NOW - 1_000, NOW - 750, NOW - 500, NOW - 250, NOW, NOW]
 
 
 @pytest.mark.parametrize("artists", [1, 3])
 def test_a_small_catalogue_has_events_too(artists: int) -> None:
     catalogue = Catalogue.make(1, artists)
-    assert len(list(itertools.islice(generator.events(catalogue, 1, 1, lambda: NOW), 100))) == 100
+    assert len(list(itertools.islice(sample_events.events(catalogue, 1, 1, lambda: NOW), 100))) == 100

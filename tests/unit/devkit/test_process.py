@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from devkit import DevkitError
-from devkit.process import Child, free_port, require_free_port
+from devkit.child_process import Child, free_port, require_free_port
 
 STUBBORN = "trap '' TERM; echo deaf; while true; do sleep 0.1; done"
 Run = Callable[[str], Child]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from werkzeug.test import Client
 
-from devkit.process import free_port
+from devkit.child_process import free_port
 from services.events import LISTENING_EVENTS
 from services.gateway.api import build as build_gateway
 from services.gateway.owners import Owners

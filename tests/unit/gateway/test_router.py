@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from devkit.process import free_port
+from devkit.child_process import free_port
 from services.gateway.owners import Owners
 from streamstate.errors import BadKey
 from streamstate.keys import LONG, partition_of
-from streamstate.state.store import Commit, Origin, Step
+from streamstate.state.store import Commit, OffsetAdvance, Origin
 from streamstate.web.client.instances import Answer
 from streamstate.web.http.problems import MOST_KEYS, Problem
 from tests.serving import Loop, forwarded, soon, until
@@ -241,7 +241,7 @@ def test_a_partition_that_is_being_built_is_passed_back_as_503(deployment: Deplo
     origins = {"listening-events": Origin("listening-events", PARTITIONS)}
     for partition in range(PARTITIONS):
         claim = store.claim(partition, address, {"listening-events": 10}, origins)
-        store.commit(Commit(claim, [Step("listening-events", None, 5)], []))
+        store.commit(Commit(claim, [OffsetAdvance("listening-events", None, 5)], []))
     assert ask(deployment, owners).status == 503
     with pytest.raises(Problem) as error:
         many(deployment, owners, "metrics", [("metrics", str(USER))])

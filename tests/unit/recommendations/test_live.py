@@ -13,7 +13,7 @@ from services.recommendations.model import app
 from services.recommendations.tail import Tail
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Append
-from streamstate.state.store import Commit, Step
+from streamstate.state.store import Commit, OffsetAdvance
 from streamstate.testing import Driver
 from streamstate.web.http.problems import Problem
 from tests.raw import Play
@@ -201,7 +201,7 @@ def test_an_entry_that_cannot_be_read_is_left_out_alone() -> None:
     for partition in range(PARTITIONS):
         claim, position = store.claim(partition, "a:1", {}), positions[partition][LISTENING_EVENTS]
         spoilt = Append(LOG, position + 1, "spoilt", keep=WINDOW)
-        store.commit(Commit(claim, [Step(LISTENING_EVENTS, position, position + 1)], [spoilt]))
+        store.commit(Commit(claim, [OffsetAdvance(LISTENING_EVENTS, position, position + 1)], [spoilt]))
     following = live(store)
     follow(following)
     assert edges(following.graph()) == expected(PLAYS)

@@ -6,14 +6,14 @@ import pytest
 
 from streamstate.processing.truncation import LOST, left_out, refusal
 from streamstate.state.memory import MemoryStore
-from streamstate.state.store import Claim, Commit, Step
+from streamstate.state.store import Claim, Commit, OffsetAdvance
 
 BEHIND = Claim(3, 1, "run", {"a": 5, "b": 7, "c": 0}, {"a": 50, "b": 70})
 
 
 def test_what_begins_behind_the_stored_offset_was_lost() -> None:
     assert left_out(BEHIND, {"a": 15, "b": 7, "c": 2}) == Commit(
-        BEHIND, [Step("a", 5, 15, 50), Step("c", 0, 2, 0)], [], {LOST: 12}
+        BEHIND, [OffsetAdvance("a", 5, 15, 50), OffsetAdvance("c", 0, 2, 0)], [], {LOST: 12}
     )
 
 
@@ -31,7 +31,7 @@ def test_the_error_names_place_and_number_and_the_way_out() -> None:
 def test_the_commit_counts_them_and_moves_on() -> None:
     store = MemoryStore()
     claim = store.claim(0, "a:1", {"a": 9})
-    store.commit(Commit(claim, [Step("a", None, 5, 50)], []))
+    store.commit(Commit(claim, [OffsetAdvance("a", None, 5, 50)], []))
     again = store.claim(0, "a:1", {"a": 9})
     commit = left_out(again, {"a": 15})
     assert commit is not None

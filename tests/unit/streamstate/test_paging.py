@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from streamstate.operators.pages import PAGE_BYTES, Page
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Insert
-from streamstate.state.store import Commit, Step
+from streamstate.state.store import Commit, OffsetAdvance
 
 
 def parse(**given: str) -> Page:
@@ -18,7 +18,7 @@ def parse(**given: str) -> Page:
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(0, 5)), st.integers(1, 4), st.integers(0, 4))
 def test_pages_follow_each_other(entries: dict[str, int], limit: int, first: int) -> None:
     store = MemoryStore()
-    store.commit(Commit(store.claim(0, "a:1", {}), [Step("t", None, 1)], [Insert("i", "k", entries)]))
+    store.commit(Commit(store.claim(0, "a:1", {}), [OffsetAdvance("t", None, 1)], [Insert("i", "k", entries)]))
     page = parse(**{"from": str(first), "to": "5", "limit": str(limit)})
     found: list[tuple[str, int]] = []
     while True:
@@ -36,7 +36,7 @@ def test_pages_follow_each_other(entries: dict[str, int], limit: int, first: int
 def test_pages_of_many_bytes_end_early_and_follow_each_other_too() -> None:
     store = MemoryStore()
     entries = {f"{letter}{'x' * (PAGE_BYTES // 3)}": 1 for letter in "abcdefg"}
-    store.commit(Commit(store.claim(0, "a:1", {}), [Step("t", None, 1)], [Insert("i", "k", entries)]))
+    store.commit(Commit(store.claim(0, "a:1", {}), [OffsetAdvance("t", None, 1)], [Insert("i", "k", entries)]))
     pages: list[str] = []
     cursor: str | None = ""
     while cursor is not None:

@@ -7,14 +7,14 @@ import pytest
 
 from services.events import ListeningEvent, decode_event
 from services.metrics.model import APP
-from streamstate.app import App, Count, Effect, Emit, Fold, Found, Record, Source
+from streamstate.app import App, Count, Effect, Emit, Fold, FoldContext, Record, Source
 from streamstate.keys import LONG, LONG_MAX, partition_of
 from streamstate.processing.advance import merge
-from streamstate.processing.decode import DEAD, MISPLACED, RawRecord, sift
+from streamstate.processing.decode import DEAD, MISPLACED, RawRecord, decode_records
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Put
 from streamstate.state.reads import Value
-from streamstate.state.store import Step
+from streamstate.state.store import OffsetAdvance
 from streamstate.testing import Driver
 from tests.raw import play_json
 
@@ -92,33 +92,33 @@ def between(key: bytes | None, value: bytes | None) -> list[RawRecord]:
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_event_is_dead_lettered_with_its_reason_and_its_neighbours_are_folded(case: str) -> None:
     key, value, reason = BAD[case]
-    sifted = sift(SOURCE, between(key, value), NOTHING, 0, 1)
-    assert [record.offset for record in sifted.records] == [10, 12]
-    (letter,) = sifted.dead
+    decoded = decode_records(SOURCE, between(key, value), NOTHING, 0, 1)
+    assert [record.offset for record in decoded.records] == [10, 12]
+    (letter,) = decoded.dead
     assert (letter.offset, letter.key, letter.value) == (11, key, value)
     with pytest.raises(type(letter.error), match=f"(?i){reason}"):
         raise letter.error
-    assert +Counter(sifted.counters) == {DEAD: 1}
+    assert +Counter(decoded.counters) == {DEAD: 1}
 
 
 @pytest.mark.parametrize("case", FINE)
 def test_an_unusual_event_is_folded(case: str) -> None:
-    sifted = sift(SOURCE, between(KEY, FINE[case]), NOTHING, 0, 1)
-    assert [record.offset for record in sifted.records] == [10, 11, 12]
-    assert not sifted.dead
-    assert not +Counter(sifted.counters)
+    decoded = decode_records(SOURCE, between(KEY, FINE[case]), NOTHING, 0, 1)
+    assert [record.offset for record in decoded.records] == [10, 11, 12]
+    assert not decoded.dead
+    assert not +Counter(decoded.counters)
 
 
 def test_all_bad_events_at_once_are_as_many_letters() -> None:
     raw = [(offset, 0, key, value) for offset, (key, value, _) in enumerate(BAD.values())]
-    sifted = sift(SOURCE, raw, NOTHING, 0, 1)
-    assert not sifted.records
-    assert [letter.offset for letter in sifted.dead] == list(range(len(BAD)))
-    assert +Counter(sifted.counters) == {DEAD: len(BAD)}
+    decoded = decode_records(SOURCE, raw, NOTHING, 0, 1)
+    assert not decoded.records
+    assert [letter.offset for letter in decoded.dead] == list(range(len(BAD)))
+    assert +Counter(decoded.counters) == {DEAD: len(BAD)}
 
 
 def test_a_record_keeps_key_value_offset_and_timestamp() -> None:
-    (record,) = sift(SOURCE, [(7, 1_234, KEY, GOOD)], NOTHING, 0, 1).records
+    (record,) = decode_records(SOURCE, [(7, 1_234, KEY, GOOD)], NOTHING, 0, 1).records
     assert (record.key, record.offset, record.timestamp) == (USER, 7, 1_234)
     assert (record.value.user_id, record.value.ids(), record.value.timestamp) == (USER, (1, 2, 3), 4)
 
@@ -126,49 +126,51 @@ def test_a_record_keeps_key_value_offset_and_timestamp() -> None:
 def test_a_misplaced_key_is_counted_and_folded_where_it_was_found() -> None:
     right = partition_of(KEY, 8)
     wrong = (right + 1) % 8
-    sifted = sift(SOURCE, [(0, 0, KEY, GOOD)], NOTHING, wrong, 8)
-    assert len(sifted.records) == 1
-    assert +Counter(sifted.counters) == {MISPLACED: 1}
-    assert not +Counter(sift(SOURCE, [(0, 0, KEY, GOOD)], NOTHING, right, 8).counters)
+    decoded = decode_records(SOURCE, [(0, 0, KEY, GOOD)], NOTHING, wrong, 8)
+    assert len(decoded.records) == 1
+    assert +Counter(decoded.counters) == {MISPLACED: 1}
+    assert not +Counter(decode_records(SOURCE, [(0, 0, KEY, GOOD)], NOTHING, right, 8).counters)
 
 
 def test_a_bad_record_is_not_called_misplaced_too() -> None:
     wrong = (partition_of(KEY, 8) + 1) % 8
-    assert +Counter(sift(SOURCE, [(0, 0, KEY, b"{")], NOTHING, wrong, 8).counters) == {DEAD: 1}
+    assert +Counter(decode_records(SOURCE, [(0, 0, KEY, b"{")], NOTHING, wrong, 8).counters) == {DEAD: 1}
 
 
 def test_nothing_sifted_is_nothing_found() -> None:
-    sifted = sift(SOURCE, [], NOTHING, 0, 1)
-    assert (sifted.records, sifted.dead, sifted.counters) == ([], [], {DEAD: 0, MISPLACED: 0})
+    decoded = decode_records(SOURCE, [], NOTHING, 0, 1)
+    assert (decoded.records, decoded.dead, decoded.counters) == ([], [], {DEAD: 0, MISPLACED: 0})
 
 
 def test_the_records_before_a_position_are_left_out() -> None:
     raw: list[RawRecord] = [(offset, 0, KEY, GOOD) for offset in (3, 4, 7, 9)]
-    sifted = sift(SOURCE, raw, (4, 0), 0, 1)
-    assert [record.offset for record in sifted.records] == [4, 7, 9]
-    assert sifted.step == Step(SOURCE.topic, 4, 10)
-    assert sift(SOURCE, raw, (10, 0), 0, 1).step == Step(SOURCE.topic, 10, 10)
+    decoded = decode_records(SOURCE, raw, (4, 0), 0, 1)
+    assert [record.offset for record in decoded.records] == [4, 7, 9]
+    assert decoded.step == OffsetAdvance(SOURCE.topic, 4, 10)
+    assert decode_records(SOURCE, raw, (10, 0), 0, 1).step == OffsetAdvance(SOURCE.topic, 10, 10)
 
 
 def test_stream_time_never_goes_back() -> None:
     raw: list[RawRecord] = [(offset, time, KEY, GOOD) for offset, time in enumerate([5, 20, 10, 30])]
-    sifted = sift(SOURCE, raw, (0, 7), 0, 1)
-    assert [(record.timestamp, record.stream_time) for record in sifted.records] == [
+    decoded = decode_records(SOURCE, raw, (0, 7), 0, 1)
+    assert [(record.timestamp, record.stream_time) for record in decoded.records] == [
         (5, 7),
         (20, 20),
         (10, 20),
         (30, 30),
     ]
-    assert sifted.step.time == 30
+    assert decoded.step.time == 30
 
 
 def test_a_record_that_cannot_be_used_moves_stream_time_too() -> None:
-    assert sift(SOURCE, [(0, 50, KEY, b"{")], NOTHING, 0, 1).step == Step(SOURCE.topic, None, 1, 50)
+    assert decode_records(SOURCE, [(0, 50, KEY, b"{")], NOTHING, 0, 1).step == OffsetAdvance(SOURCE.topic, None, 1, 50)
 
 
 def test_topics_are_merged_by_stream_time_and_at_a_tie_in_their_order() -> None:
     table, stream = (
-        sift(Source(topic, LONG, decode_event), [(n, time, KEY, GOOD) for n, time in enumerate(times)], NOTHING, 0, 1)
+        decode_records(
+            Source(topic, LONG, decode_event), [(n, time, KEY, GOOD) for n, time in enumerate(times)], NOTHING, 0, 1
+        )
         for topic, times in (("table", [10, 5, 30]), ("stream", [10, 20, 10, 40]))
     )
     assert [(record.topic, record.timestamp) for record in merge([table, stream])] == [
@@ -183,7 +185,7 @@ def test_topics_are_merged_by_stream_time_and_at_a_tie_in_their_order() -> None:
 
 
 def test_what_a_fold_wants_is_told_apart_into_operations_counts_and_records_to_emit() -> None:
-    def apply(records: Sequence[Record[int, ListeningEvent]], _found: Found) -> Iterable[Effect]:
+    def apply(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext) -> Iterable[Effect]:
         yield from (Put("k", "v"), Count("late", 2), Count("late"))
         yield from (Emit("out", b"k", b"v", record) for record in records)
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamstate.spark.rows import by_place, in_order, whole
+from streamstate.spark.rows import by_partition, in_order, whole
 
 TOPICS = ("b", "a", "table")
 TYPES = (pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.binary())
@@ -57,7 +57,7 @@ def test_tables_come_first_then_stream_time_decides_then_the_topic(
 
 @given(micro_batches)
 def test_each_place_has_its_rows_in_the_order_of_their_offsets(drawn: list[tuple[tuple[str, int], int]]) -> None:
-    rows = by_place(batch(drawn))
+    rows = by_partition(batch(drawn))
     assert sum(map(len, rows.values())) == len(drawn)
     for place, some in rows.items():
         assert [offset for offset, *_ in some] == list(range(len(some)))

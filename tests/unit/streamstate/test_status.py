@@ -8,17 +8,17 @@ from confluent_kafka import KafkaError, KafkaException
 from werkzeug.test import Client
 
 from streamstate.spark.status import STILL_S, Status, application
-from streamstate.state.store import Place
+from streamstate.state.store import TopicPartition
 from tests.serving import sample
 
 ENDS = {("t", 0): 10, ("t", 1): 7}
 
 
-def ends(places: Iterable[Place]) -> Mapping[Place, int]:
+def ends(places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
     return {place: ENDS[place] for place in places}
 
 
-def unknown(_places: Iterable[Place]) -> Mapping[Place, int]:
+def unknown(_places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
     raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN))
 
 

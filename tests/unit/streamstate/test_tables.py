@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from streamstate.app import App, Found, Record
+from streamstate.app import App, FoldContext, Record
 from streamstate.keys import LONG, TEXT, partition_of
 from streamstate.operators.tables import look_up, row, table
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Delete, Operation, Put
 from streamstate.state.reads import Read
-from streamstate.state.store import Commit, Snapshot, Step
+from streamstate.state.store import Commit, OffsetAdvance, Snapshot
 from streamstate.testing import Driver
 
 
@@ -34,12 +34,12 @@ class CountingStore(MemoryStore):
 
 def fold(*records: tuple[int, str | None]) -> list[Operation]:
     numbered = [Record("cities", key, value, offset, 0, 0) for offset, (key, value) in enumerate(records)]
-    return [effect for effect in CITIES.apply(numbered, Found()) if isinstance(effect, Put | Delete)]
+    return [effect for effect in CITIES.apply(numbered, FoldContext()) if isinstance(effect, Put | Delete)]
 
 
 def put(store: MemoryStore, partition: int, operations: list[Operation]) -> None:
     claim = store.claim(partition, "a:1", {})
-    store.commit(Commit(claim, [Step("cities", None, 1)], operations))
+    store.commit(Commit(claim, [OffsetAdvance("cities", None, 1)], operations))
 
 
 def test_the_last_value_of_a_batch_is_put() -> None:
@@ -67,7 +67,7 @@ def test_what_is_there_is_found_and_what_is_not_is_left_out() -> None:
         claim = store.claim(partition, "a:1", {"cities": 0})
         step = Put(row("cities", key), f"city {key}")
         position = claim.positions.get("cities")
-        store.commit(Commit(claim, [Step("cities", position, (position or 0) + 1)], [step]))
+        store.commit(Commit(claim, [OffsetAdvance("cities", position, (position or 0) + 1)], [step]))
     found = look_up(APP, store, COUNTS, {"cities": [1, 2, 3, 4], "ports": ["x"]})
     assert found == {"cities": {1: "city 1", 2: "city 2", 3: "city 3"}, "ports": {}}
 

@@ -4,7 +4,7 @@ from streamstate.app import Totals
 from streamstate.kafka.totals import reads, risen, summed
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Merge
-from streamstate.state.store import Commit, Step
+from streamstate.state.store import Commit, OffsetAdvance
 
 TOTALS = (Totals("out", "sums"), Totals("other", "more"))
 
@@ -13,7 +13,7 @@ def test_fields_are_summed_over_all_partitions() -> None:
     store = MemoryStore()
     for partition in range(3):
         step = [Merge("sums", add={"a": 1, f"p{partition}": partition}), Merge("more", add={"a": 10})]
-        store.commit(Commit(store.claim(partition, "a:1", {}), [Step("t", None, 1)], step))
+        store.commit(Commit(store.claim(partition, "a:1", {}), [OffsetAdvance("t", None, 1)], step))
     found = summed(TOTALS, store.read(dict.fromkeys(range(4), reads(TOTALS))).values())
     ours = {("out", "a"): 3, ("out", "p0"): 0, ("out", "p1"): 1, ("out", "p2"): 2}
     assert found == {**ours, ("other", "a"): 30}

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 from werkzeug.test import Client
 
-from devkit.process import free_port
-from streamstate.app import App, Fold, Found, Record, Source, View
+from devkit.child_process import free_port
+from streamstate.app import App, Fold, FoldContext, Record, Source, View
 from streamstate.keys import LONG, TEXT, KeyCodec, partition_of
 from streamstate.settings import ApiSettings
 from streamstate.state.memory import MemoryStore, Reader
 from streamstate.state.operations import Merge, Operation
 from streamstate.state.reads import Fields, Read
-from streamstate.state.store import Claim, Commit, Origin, Step
+from streamstate.state.store import Claim, Commit, OffsetAdvance, Origin
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.server.asgi import Asgi
@@ -36,7 +36,7 @@ def _decode(_key: Any, _value: bytes | None) -> None:
     return None
 
 
-def _fold(records: Sequence[Record[Any, None]], _found: Found) -> Iterable[Operation]:
+def _fold(records: Sequence[Record[Any, None]], _context: FoldContext) -> Iterable[Operation]:
     for record in records:
         yield Merge(f"tally:{record.key}", add={"count": 1})
 
@@ -153,7 +153,7 @@ class Service:
         claim = self.claim(partition, owner)
         position = claim.positions.get(topic)
         step = [Merge(f"tally:{key}", add={"count": times}), Merge("all", add={str(key): times})]
-        self.store.commit(Commit(claim, [Step(topic, position, (position or 0) + 1)], step))
+        self.store.commit(Commit(claim, [OffsetAdvance(topic, position, (position or 0) + 1)], step))
         return partition
 
 

@@ -3,7 +3,7 @@
 from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryStore, Reader
 from streamstate.state.operations import Merge
-from streamstate.state.store import Commit, Origin, Step
+from streamstate.state.store import Commit, OffsetAdvance, Origin
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.server.asgi import Asgi
@@ -20,5 +20,5 @@ def create() -> Asgi:
     for partition in range(4):
         claim = store.claim(partition, settings.advertise, {}, origins)
         operations = [Merge("tally:7", add={"count": 1}), Merge(f"tally:{SPOILT}", add={"else": 1})]
-        store.commit(Commit(claim, [Step("numbers", None, 1)], operations))
+        store.commit(Commit(claim, [OffsetAdvance("numbers", None, 1)], operations))
     return build(APP, settings, Reader(store), Freshness(topics, APP.topics))

@@ -8,7 +8,7 @@ from openapi_spec_validator import validate
 from werkzeug.test import TestResponse
 
 from streamstate.keys import LONG, partition_of
-from streamstate.state.store import Commit, Origin, Step
+from streamstate.state.store import Commit, OffsetAdvance, Origin
 from tests.serving import sample, scrape
 from tests.unit.web.conftest import COUNTS, Instance, Service
 
@@ -95,7 +95,7 @@ def test_a_topic_that_is_being_read_for_the_first_time_holds_up_only_its_own_vie
     assert api.client.get("/v1/many?numbers=7").status_code == 200
     assert problem(api.client.get("/readyz"), 503, "not-ready")["progress"] == 0
     claim = service.store.claim(partition, api.address, {})
-    service.store.commit(Commit(claim, [Step("words", None, 100)], []))
+    service.store.commit(Commit(claim, [OffsetAdvance("words", None, 100)], []))
     assert api.client.get("/readyz").status_code == 200
 
 
@@ -105,9 +105,9 @@ def test_a_partition_that_is_being_built_is_503_with_its_progress(service: Servi
     partition = partition_of(LONG.encode(7), 4)
     claim = service.store.claim(partition, api.address, {})
     words = {"words": 100} if partition < 2 else {}
-    service.store.commit(Commit(claim, [Step("numbers", None, 50)], []))
+    service.store.commit(Commit(claim, [OffsetAdvance("numbers", None, 50)], []))
     for topic, end in words.items():
-        service.store.commit(Commit(claim, [Step(topic, None, end // 2)], []))
+        service.store.commit(Commit(claim, [OffsetAdvance(topic, None, end // 2)], []))
     response = api.client.get("/v1/numbers/7")
     assert problem(response, 503, "not-ready")["progress"] == 50
     assert "Retry-After" in response.headers
@@ -261,7 +261,7 @@ def test_metrics_count_requests_by_route_and_never_show_a_key(service: Service, 
 def test_metrics_tell_what_the_state_says(service: Service, api: Instance) -> None:
     claim = service.store.claim(2, api.address, {})
     counters = {"dead_letters": 3, "misplaced_keys": 2, "late": 4}
-    service.store.commit(Commit(claim, [Step("numbers", None, 17)], [], counters))
+    service.store.commit(Commit(claim, [OffsetAdvance("numbers", None, 17)], [], counters))
     text = scrape(api.client)
     assert sample(text, "streamstate_offset", topic="numbers", partition="2") == 17
     assert sample(text, "streamstate_dead_letters_total", partition="2") == 3

@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from devkit.process import free_port
+from devkit.child_process import free_port
 from streamstate.web.client.instances import ANYONE, Answer, Unreachable
 from streamstate.web.http.problems import Problem
 from tests.serving import Loop, soon

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from devkit.process import free_port
+from devkit.child_process import free_port
 from tests.serving import sample, scrape
 from tests.unit.web.conftest import Instance, Service
 from tests.unit.web.test_api import problem

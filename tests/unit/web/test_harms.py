@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from devkit.lab import Lab, answers
-from devkit.process import LOCALHOST, Child, free_port
+from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.local_cluster import LocalCluster, answers
 from streamstate.settings import PREFIX
 from tests.serving import until
 from tests.unit.web.test_server import HALF, KNOWN, answer, connect, request
@@ -24,7 +24,7 @@ def running(home: Path, **settings: str) -> Iterator[Child]:
     """A server that answers at the address that is its name."""
     address = f"{LOCALHOST}:{free_port()}"
     environment = {PREFIX + name: text for name, text in {"ADVERTISE": address, **settings}.items()}
-    child = Lab.gunicorn("tests.unit.web.instance:create()", address, address, home, environment)
+    child = LocalCluster.gunicorn("tests.unit.web.instance:create()", address, address, home, environment)
     child.start()
     try:
         child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)

@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings
 
 from devkit.feed import Feed
-from devkit.lab import Lab, Plan, get
+from devkit.local_cluster import LocalCluster, Plan, get
 from streamstate.errors import StreamStateError
 from streamstate.settings import load
 
@@ -41,64 +41,64 @@ class DemoSettings(BaseSettings):
 def main() -> int:
     """The exit status: 0, or 1 when something failed, which is said in one line."""
     signal.signal(signal.SIGTERM, _interrupt)
-    lab: Lab | None = None
+    cluster: LocalCluster | None = None
     try:
         settings = load(DemoSettings, "")
         ports = (settings.gateway_port, settings.kafka_port, settings.redis_port)
-        lab = Lab(Plan(HOME, CACHE, *ports, {"metrics": settings.metrics_instances}), say)
-        lab.start()
-        show(lab, settings)
+        cluster = LocalCluster(Plan(HOME, CACHE, *ports, {"metrics": settings.metrics_instances}), say)
+        cluster.start()
+        show(cluster, settings)
     except KeyboardInterrupt:
         say("stopping")
     except StreamStateError as error:
         sys.stderr.write(f"demo: {error}\n")
         return 1
     finally:
-        if lab is not None:
-            lab.stop()
+        if cluster is not None:
+            cluster.stop()
     return 0
 
 
-def show(lab: Lab, settings: DemoSettings) -> None:
+def show(cluster: LocalCluster, settings: DemoSettings) -> None:
     """Feed, wait until all is folded, print an answer of each service, and go on feeding unless `once` is set."""
-    feed = Feed(lab.kafka.bootstrap, HOME / "fed", settings.lfm)
+    feed = Feed(cluster.kafka.bootstrap, HOME / "fed", settings.lfm)
     feed.load(say)
     say("folding")
-    wait_folded(lab)
+    wait_folded(cluster)
     user = 1
     if settings.lfm is not None:
         user = first_user(settings.lfm)
-    say(f"the profile of user {user}, from {lab.url}/v1/users/{user}")
-    profile = get(f"{lab.url}/v1/users/{user}")
+    say(f"the profile of user {user}, from {cluster.url}/v1/users/{user}")
+    profile = get(f"{cluster.url}/v1/users/{user}")
     sys.stdout.write(json.dumps(profile, indent=2, ensure_ascii=False) + "\n")
     for path in CASES:
-        say(f"{lab.url}{path}")
-        sys.stdout.write(json.dumps(get(f"{lab.url}{path}"), ensure_ascii=False) + "\n")
+        say(f"{cluster.url}{path}")
+        sys.stdout.write(json.dumps(get(f"{cluster.url}{path}"), ensure_ascii=False) + "\n")
     if settings.once:
         return
-    say(look_next(lab, user, profile["topTenArtists"][0]["id"]))
+    say(look_next(cluster, user, profile["topTenArtists"][0]["id"]))
     for _ in feed.live():
-        lab.revive()
+        cluster.revive()
 
 
-def wait_folded(lab: Lab) -> None:
+def wait_folded(cluster: LocalCluster) -> None:
     """Until the states have reached the topics' ends and all APIs are ready.
 
     Raises `StreamStateError` with the reason after five minutes.
     """
-    lab.streams.wait_until(lambda: lab.behind() == 0 and lab.ready(), timeout=FOLDED_S)
+    cluster.streams.wait_until(lambda: cluster.behind() == 0 and cluster.ready(), timeout=FOLDED_S)
 
 
-def look_next(lab: Lab, user: int, artist: int) -> str:
+def look_next(cluster: LocalCluster, user: int, artist: int) -> str:
     """What else there is to see."""
-    first = lab.addresses["metrics"][0]
+    first = cluster.addresses["metrics"][0]
     return f"""it goes on feeding until Ctrl-C. Look at
-  {lab.url}/v1/users/{user}/recent   the most recent plays, with names
-  {lab.url}/v1/users/{user}/recommendations/tracks?explain=true   why these tracks
-  {lab.url}/v1/artists/{artist}   a name
-  {lab.url}/docs                     all paths
+  {cluster.url}/v1/users/{user}/recent   the most recent plays, with names
+  {cluster.url}/v1/users/{user}/recommendations/tracks?explain=true   why these tracks
+  {cluster.url}/v1/artists/{artist}   a name
+  {cluster.url}/docs                     all paths
   http://{first}/processors          who owns which partition
-  redis-cli -p {lab.redis.port} --scan --pattern '{{metrics:*}}:user:{user}*'   the state itself
+  redis-cli -p {cluster.redis.port} --scan --pattern '{{metrics:*}}:user:{user}*'   the state itself
   {HOME}/*.log                       what the processes log"""
 
 

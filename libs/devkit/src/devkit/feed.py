@@ -8,7 +8,7 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from devkit import DevkitError, cases, generator, lfm, topics
+from devkit import DevkitError, cases, lfm, sample_events, topics
 from devkit.records import Event, Name
 from streamstate.kafka.producer import producer, send_all
 
@@ -31,7 +31,7 @@ class Feed:
         self._marker = marker
         self._folder = folder
         self._cases = cases.records(SEED)
-        self._catalogue = generator.Catalogue.make(SEED)
+        self._catalogue = sample_events.Catalogue.make(SEED)
 
     def load(self, say: Callable[[str], None]) -> None:
         """Names and past events, unless they are in Kafka already. Raises `DevkitError` when something else is."""
@@ -45,7 +45,7 @@ class Feed:
             raise DevkitError(msg)
         self._marker.write_text(f"a part of {source}")
         say(f"feeding {source}")
-        named = send_names(self._out, lfm.names(self._folder) if self._folder else generator.names(self._catalogue))
+        named = send_names(self._out, lfm.names(self._folder) if self._folder else sample_events.names(self._catalogue))
         count = send_events(self._out, lfm.events(self._folder) if self._folder else self._past())
         others = send_all(self._out, itertools.islice(self._cases, CASES))
         self._marker.write_text(source)
@@ -57,15 +57,15 @@ class Feed:
         Files have no live events.
         """
         now_ms = _now_ms
-        events = generator.events(self._catalogue, now_ms(), USERS, now_ms)
+        events = sample_events.events(self._catalogue, now_ms(), USERS, now_ms)
         while True:
             send_all(self._out, itertools.islice(self._cases, CASES_PER_S))
             yield send_events(self._out, itertools.islice(events, LIVE_PER_S)) if self._folder is None else 0
             time.sleep(1)
 
     def _past(self) -> Iterator[Event]:
-        clock = generator.backlog(BACKLOG, BACKLOG_MS, _now_ms)
-        return itertools.islice(generator.events(self._catalogue, SEED, USERS, clock), BACKLOG)
+        clock = sample_events.backlog(BACKLOG, BACKLOG_MS, _now_ms)
+        return itertools.islice(sample_events.events(self._catalogue, SEED, USERS, clock), BACKLOG)
 
 
 def send_events(out: Producer, events: Iterable[Event]) -> int:

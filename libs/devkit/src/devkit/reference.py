@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings
 from devkit.bench.settings import BenchSettings
 from devkit.demo import DemoSettings
 from devkit.registry import SERVICES
-from services.recommendations import telemetry
+from services.recommendations import graph_metrics
 from streamstate.deployment.metrics import Definition
 from streamstate.settings import (
     PREFIX,
@@ -58,7 +58,7 @@ def text() -> str:
         _table(("operation", "effect"), ((one.__name__, _first(one)) for one in Operation.__args__)),
         _table(("read", "answer"), ((one.__name__, _first(one)) for one in Read.__args__)),
         "## Metrics\n",
-        _table(("metric", "labels", "what"), map(_metric, (*METRICS, *status.METRICS, *telemetry.METRICS))),
+        _table(("metric", "labels", "what"), map(_metric, (*METRICS, *status.METRICS, *graph_metrics.METRICS))),
     ]
     return "\n".join(parts)
 

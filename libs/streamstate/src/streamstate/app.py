@@ -59,7 +59,7 @@ Rows = Mapping[str, Mapping[Any, str]]
 
 
 @dataclass(frozen=True)
-class Found:
+class FoldContext:
     """What a fold asked for.
 
     rows: of tables, wherever their partitions are; a key that is not in the table is not in the mapping.
@@ -112,7 +112,7 @@ class Fold:
     """
 
     sources: tuple[Source[Any, Any], ...]
-    apply: Callable[[Sequence[Record[Any, Any]], Found], Iterable[Effect]]
+    apply: Callable[[Sequence[Record[Any, Any]], FoldContext], Iterable[Effect]]
     lookups: Callable[[Sequence[Record[Any, Any]]], Wanted] = no_lookups
     reads: Callable[[Sequence[Record[Any, Any]]], Iterable[Read]] = no_reads
 

@@ -13,7 +13,7 @@ class Fenced(StreamStateError):
     """A commit that the store refused: another writer, or a store that is not the one the query started from."""
 
 
-class Ousted(StreamStateError):
+class FencedInstance(StreamStateError):
     """The process lost its name in the consumer group for good: it hung for too long, or another one has the name."""
 
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from devkit.bench.cpu import Usage
-from devkit.bench.freshness import Freshness
+from devkit.bench.event_latency import Freshness
 from devkit.bench.graphjet import GraphJet
 from devkit.bench.ingest import Ingest, Size
 from devkit.bench.overload import Overload
-from devkit.bench.reads import FEW, Measured, Situation
+from devkit.bench.read_load import FEW, Measured, Situation
 from devkit.bench.recommendations import Recommender, Row
 
 

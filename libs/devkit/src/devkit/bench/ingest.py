@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import redis
 
 from devkit.bench import cpu
-from devkit.lab import Lab
+from devkit.local_cluster import LocalCluster
 from devkit.topics import EVENTS
 from services.events import KINDS
 from services.metrics.model import APP
@@ -55,19 +55,19 @@ class Mark:
         return self.stream + self.redis
 
 
-def measure(lab: Lab, events: int) -> Ingest:
+def measure(cluster: LocalCluster, events: int) -> Ingest:
     """`events` are in the topic, and nothing is stored."""
-    store = RedisStore(connect(lab.redis.url, 60), APP.name)
-    partitions = Topics(lab.kafka.bootstrap).partitions(EVENTS)
-    streams = lab.host([f"metrics-0={lab.addresses['metrics'][0]}"])
-    started, before = time.monotonic(), cpu.seconds(lab.redis.pid)
+    store = RedisStore(connect(cluster.redis.url, 60), APP.name)
+    partitions = Topics(cluster.kafka.bootstrap).partitions(EVENTS)
+    streams = cluster.host([f"metrics-0={cluster.addresses['metrics'][0]}"])
+    started, before = time.monotonic(), cpu.seconds(cluster.redis.pid)
     marks = [Mark(started, 0.0, 0.0, 0)]
 
     def done() -> bool:
         snapshots = store.read({partition: [] for partition in range(partitions)}).values()
         folded = sum(sum(snapshot.positions.values()) for snapshot in snapshots)
         if folded > marks[-1].folded:
-            used = cpu.seconds(streams.pid), cpu.seconds(lab.redis.pid) - before
+            used = cpu.seconds(streams.pid), cpu.seconds(cluster.redis.pid) - before
             marks.append(Mark(time.monotonic(), *used, folded))
         return folded >= events
 
@@ -95,10 +95,10 @@ def rates(marks: Sequence[Mark]) -> Ingest:
     )
 
 
-def size(lab: Lab, bytes_before: int) -> Size:
+def size(cluster: LocalCluster, bytes_before: int) -> Size:
     """What the state of metrics takes beyond `bytes_before`."""
-    held = used_memory(lab) - bytes_before
-    with redis.Redis.from_url(lab.redis.url) as client:
+    held = used_memory(cluster) - bytes_before
+    with redis.Redis.from_url(cluster.redis.url) as client:
         charts = list(client.scan_iter(match=f"{{{APP.name}:*}}:user:*:*", count=1_000))
         pipeline = client.pipeline(transaction=False)
         for chart in charts:
@@ -107,7 +107,7 @@ def size(lab: Lab, bytes_before: int) -> Size:
     return Size(held / (len(charts) / len(KINDS)), held / pairs)
 
 
-def used_memory(lab: Lab) -> int:
+def used_memory(cluster: LocalCluster) -> int:
     """Bytes that Redis has allocated."""
-    with redis.Redis.from_url(lab.redis.url) as client:
+    with redis.Redis.from_url(cluster.redis.url) as client:
         return int(client.info("memory")["used_memory"])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devkit.bench import cpu, wrk
-from devkit.bench.reads import FEW, Read
+from devkit.bench.read_load import FEW, Read
 from devkit.bench.wrk import Answers, Clients
 
 CLIENTS, PROBES = 640, 4

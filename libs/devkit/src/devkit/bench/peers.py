@@ -14,12 +14,12 @@ from typing import Any
 import psutil
 
 from devkit import DevkitError
-from devkit.bench.freshness import Freshness
+from devkit.bench.event_latency import Freshness
 from devkit.bench.ingest import Ingest
-from devkit.bench.reads import Read
+from devkit.bench.read_load import Read
 from devkit.bench.steady import RATE
-from devkit.lab import Lab
-from devkit.process import LOCALHOST, free_port
+from devkit.child_process import LOCALHOST, free_port
+from devkit.local_cluster import LocalCluster
 
 KAFKA_STREAMS = "Kafka Streams"
 _APP = "bench"
@@ -38,13 +38,13 @@ class Scripts:
         """Fetch and compile what is missing. Raises `DevkitError`."""
         _output([str(self.folder / "streams/build.sh")], PEERS_CACHE=str(self.cache / "jars"))
 
-    def run(self, command: str, lab: Lab, port: int, *options: str) -> Sequence[Mapping[str, Any]]:
+    def run(self, command: str, cluster: LocalCluster, port: int, *options: str) -> Sequence[Mapping[str, Any]]:
         """The lines that `bench_streams.py` prints. Raises `DevkitError` when it fails."""
         broker = self.scratch / "broker.pid"
-        broker.write_text(str(lab.kafka.pid))
+        broker.write_text(str(cluster.kafka.pid))
         settings = {
             "data": self.scratch,
-            "bootstrap": lab.kafka.bootstrap,
+            "bootstrap": cluster.kafka.bootstrap,
             "port": port,
             "app": _APP,
             "state": self.scratch / "state",
@@ -70,7 +70,7 @@ class Peer:
     """Kafka Streams with all events folded, answering."""
 
     scripts: Scripts
-    lab: Lab
+    cluster: LocalCluster
     port: int
     ingest: Ingest
 
@@ -83,19 +83,19 @@ class Peer:
     def freshness(self) -> Freshness:
         """By its own script, which ends the application. Raises `DevkitError`."""
         options = ("--runs", "1", "--seconds", str(_SECONDS), "--rate", str(RATE))
-        lines = self.scripts.run("serve", self.lab, self.port, *options)
+        lines = self.scripts.run("serve", self.cluster, self.port, *options)
         line = next(line for line in lines if line["what"] == "freshness")
         return Freshness(line["p50_ms"], line["p99_ms"], {KAFKA_STREAMS: line["app_cpu_share"]}, None)
 
 
 @contextmanager
-def kafka_streams(scripts: Scripts, lab: Lab) -> Iterator[Peer]:
+def kafka_streams(scripts: Scripts, cluster: LocalCluster) -> Iterator[Peer]:
     """Build it, let it fold the topic, and end it after the block. Raises `DevkitError`."""
     scripts.build()
     port = free_port()
     try:
-        (drained,) = scripts.run("drain", lab, port, "--keep")
-        yield Peer(scripts, lab, port, ingested(drained))
+        (drained,) = scripts.run("drain", cluster, port, "--keep")
+        yield Peer(scripts, cluster, port, ingested(drained))
     finally:
         _end(scripts.pidfile)
 

@@ -10,7 +10,7 @@ from services.recommendations.model import PLAYS
 from services.recommendations.packing import Plays, pack
 from streamstate.keys import LONG, partition_of
 from streamstate.state.operations import Append
-from streamstate.state.store import Commit, Origin, Step, Store
+from streamstate.state.store import Commit, OffsetAdvance, Origin, Store
 
 Int64s = NDArray[np.int64]
 
@@ -39,7 +39,7 @@ class Writer:
                 before = self._positions[claim.partition]
                 after = self._positions[claim.partition] = (before or 0) + len(ids)
                 entry = Append(PLAYS, after, pack(Plays(self._time, ids)), keep=self._window)
-                yield Commit(claim, [Step(LISTENING_EVENTS, before, after, self._time)], [entry])
+                yield Commit(claim, [OffsetAdvance(LISTENING_EVENTS, before, after, self._time)], [entry])
 
     def _places(self, users: Int64s) -> Int64s:
         """The partition of each user."""

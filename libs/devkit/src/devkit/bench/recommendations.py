@@ -12,7 +12,7 @@ import numpy as np
 from devkit.bench.data import SEED
 from devkit.bench.exact import Chain, listening
 from devkit.bench.plays import Int64s
-from devkit.lab import Lab
+from devkit.local_cluster import LocalCluster
 from services.events import KINDS
 from services.recommendations.graph import Bipartite, Graph
 from services.recommendations.live import Live, warm_up
@@ -109,9 +109,9 @@ def judged() -> list[Row]:
     return [(f"precision@10, {walks:,} walks", f"{precision(walks):.3f}") for walks in (1_000, MANY)]
 
 
-def loaded(lab: Lab) -> tuple[Graph, Row]:
-    """The graph that the lab's recommender has, and what it takes to load it, apart from compiling its kernels."""
-    store = RedisStore(connect(lab.redis.url, 60), APP.name)
+def loaded(cluster: LocalCluster) -> tuple[Graph, Row]:
+    """The graph that the cluster's recommender has, and what it takes to load it, apart from compiling its kernels."""
+    store = RedisStore(connect(cluster.redis.url, 60), APP.name)
     live = Live(store, load(WindowSettings).window)
     started, before = time.perf_counter(), time.thread_time()
     while live.step():

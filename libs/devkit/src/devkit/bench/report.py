@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from devkit.bench import reads, svg, tables
+from devkit.bench import markdown, read_load, svg
 from devkit.bench.figures import Figures, peak
 from devkit.bench.steady import RATE
 from devkit.bench.targets import Target, targets
@@ -40,13 +40,13 @@ def text(figures: Figures) -> str:
     """Every section that there are figures for."""
     found = targets(figures)
     sections = [
-        ("Targets", tables.table(("what", "figure", "target", "stretch", "met"), map(_target, found))),
+        ("Targets", markdown.table(("what", "figure", "target", "stretch", "met"), map(_target, found))),
         ("Where the time goes", "".join(_goes(found))),
-        ("Reads", tables.reads([*figures.reads, *figures.peers.reads])),
-        ("Reads at half their peak rate", tables.paced([*figures.paced, *filter(None, [figures.peers.paced])])),
-        ("Streams", tables.streams(figures)),
-        ("Overload", tables.overload(figures)),
-        ("Recommender, inside its process", tables.recommender(figures)),
+        ("Reads", markdown.reads([*figures.reads, *figures.peers.reads])),
+        ("Reads at half their peak rate", markdown.paced([*figures.paced, *filter(None, [figures.peers.paced])])),
+        ("Streams", markdown.streams(figures)),
+        ("Overload", markdown.overload(figures)),
+        ("Recommender, inside its process", markdown.recommender(figures)),
         ("Failed", "".join(f"- {failure}\n" for failure in figures.failures())),
     ]
     return "\n".join(f"## {title}\n\n{body}" for title, body in sections if body)
@@ -54,7 +54,7 @@ def text(figures: Figures) -> str:
 
 def cpu_chart(figures: Figures) -> str:
     """CPU a request by process, without load."""
-    names = (reads.OWNER, reads.GATEWAY, reads.COMBINED)
+    names = (read_load.OWNER, read_load.GATEWAY, read_load.COMBINED)
     found = [*(peak(figures.reads, name) for name in names), peak(figures.peers.reads)]
     return svg.stacked("CPU a request", "ms", [(one.read, one.parts) for one in found if one])
 

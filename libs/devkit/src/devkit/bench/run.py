@@ -1,4 +1,4 @@
-"""One run, part by part, over one lab. The order keeps the parts from disturbing each other."""
+"""One run, part by part, over one cluster. The order keeps the parts from disturbing each other."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,17 +8,28 @@ from pathlib import Path
 from urllib3.exceptions import HTTPError
 
 from devkit import DevkitError
-from devkit.bench import freshness, graphjet, ingest, overload, recommendations, rest
+from devkit.bench import event_latency, graphjet, ingest, overload, recommendations, rest
 from devkit.bench.cpu import Meter, Usage
 from devkit.bench.data import Data
 from devkit.bench.figures import Figures, Paced
 from devkit.bench.peers import Peer, Scripts, kafka_streams
-from devkit.bench.reads import FEW, IDLE_CONNECTIONS, MANY, READ_S, STREAMS, Measured, Read, Reader, Situation, of_lab
+from devkit.bench.read_load import (
+    FEW,
+    IDLE_CONNECTIONS,
+    MANY,
+    READ_S,
+    STREAMS,
+    Measured,
+    Read,
+    Reader,
+    Situation,
+    of_lab,
+)
 from devkit.bench.settings import BenchSettings
 from devkit.bench.steady import RATE, steady
+from devkit.child_process import Child, free_port
 from devkit.demo import CACHE, say
-from devkit.lab import Lab, Plan
-from devkit.process import Child, free_port
+from devkit.local_cluster import LocalCluster, Plan
 from services.metrics.model import APP
 from services.verify import verify
 
@@ -40,7 +51,7 @@ class Run:
         self._data = Data.make(settings.events)
         self._users = self._data.users()
         self._reader = Reader(home, self._users)
-        self._lab = Lab(Plan(home, CACHE, free_port(), free_port(), free_port()), say)
+        self._lab = LocalCluster(Plan(home, CACHE, free_port(), free_port(), free_port()), say)
 
     def measure(self) -> None:
         """Measure. Raises `StreamStateError` when a part cannot be measured or a state is not exact."""
@@ -111,23 +122,23 @@ class Run:
         rates = half(theirs.reads)
         (idle,) = self._paced([peer.read], PACED, rates)
         with steady(self._lab.kafka.bootstrap, self._data):
-            time.sleep(freshness.WARM_S)
+            time.sleep(event_latency.WARM_S)
             (loaded,) = self._paced([peer.read], PACED_UNDER_LOAD, rates)
         theirs.paced = Paced(idle, loaded)
 
     def _serve(self) -> None:
         """The parts that need all services, with everything folded."""
-        lab = self._lab
-        lab.start_services()
+        cluster = self._lab
+        cluster.start_services()
         say("folding the events in all services")
-        lab.streams.wait_until(lambda: caught_up(lab) and lab.ready(), timeout=CAUGHT_UP_S)
-        lab.streams.stop()
+        cluster.streams.wait_until(lambda: caught_up(cluster) and cluster.ready(), timeout=CAUGHT_UP_S)
+        cluster.streams.stop()
         if self._settings.runs("reads", "recommendations"):
             say("the walks of a combined answer")
-            graph, self.figures.loading = recommendations.loaded(lab)
+            graph, self.figures.loading = recommendations.loaded(cluster)
             self.figures.walks_ms = recommendations.walks_ms(graph, self._users)
         with self._metrics_alone() as streams:
-            reads = of_lab(lab, streams)
+            reads = of_lab(cluster, streams)
             if self._settings.runs("reads", "freshness"):
                 self._idle_and_loaded(reads)
             if self._settings.runs("overload"):
@@ -138,13 +149,13 @@ class Run:
     @contextmanager
     def _metrics_alone(self) -> Iterator[Child]:
         """The stream of metrics in a process of its own, as in a deployment."""
-        lab = self._lab
-        streams = lab.host([f"metrics-0={lab.addresses['metrics'][0]}"])
+        cluster = self._lab
+        streams = cluster.host([f"metrics-0={cluster.addresses['metrics'][0]}"])
         streams.start()
         try:
-            streams.wait_until(lambda: caught_up(lab, APP.name), timeout=CAUGHT_UP_S)
+            streams.wait_until(lambda: caught_up(cluster, APP.name), timeout=CAUGHT_UP_S)
             yield streams
-            streams.wait_until(lambda: caught_up(lab, APP.name), timeout=CAUGHT_UP_S)
+            streams.wait_until(lambda: caught_up(cluster, APP.name), timeout=CAUGHT_UP_S)
         finally:
             streams.stop()
 
@@ -157,7 +168,7 @@ class Run:
             idle = self._paced(reads, PACED, half(self.figures.reads))
         with steady(self._lab.kafka.bootstrap, self._data) as sent:
             say(f"{RATE:,} events a second, warming up")
-            time.sleep(freshness.WARM_S)
+            time.sleep(event_latency.WARM_S)
             if self._settings.runs("freshness"):
                 self._freshness(reads[0])
             if wanted:
@@ -177,7 +188,7 @@ class Run:
     def _freshness(self, owner: Read) -> None:
         say("freshness")
         trees = {name: owner.trees[name] for name in (STREAMS, "Redis")}
-        self.figures.freshness = freshness.measure(self._lab.kafka.bootstrap, owner.address, trees)
+        self.figures.freshness = event_latency.measure(self._lab.kafka.bootstrap, owner.address, trees)
 
     def _peaks(self, reads: Sequence[Read], situations: Sequence[Situation]) -> list[Measured]:
         for read in reads:
@@ -188,14 +199,14 @@ class Run:
         return [self._reader.paced(read, situation, rates[read.name]) for read in reads]
 
 
-def caught_up(lab: Lab, *services: str) -> bool:
+def caught_up(cluster: LocalCluster, *services: str) -> bool:
     """Whether the states have reached the ends of their topics; not while an instance is too busy to tell.
 
     Waits a second first: to ask without pause takes from the streams what they need.
     """
     time.sleep(1)
     try:
-        return lab.behind(*services) == 0
+        return cluster.behind(*services) == 0
     except HTTPError:
         return False
 

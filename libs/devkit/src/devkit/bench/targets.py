@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from devkit.bench.figures import Figures, peak
 from devkit.bench.overload import CLIENTS
-from devkit.bench.reads import COMBINED, GATEWAY, OWNER
+from devkit.bench.read_load import COMBINED, GATEWAY, OWNER
 from devkit.bench.steady import RATE
 
 

@@ -8,7 +8,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from streamstate.errors import Ousted
+from streamstate.errors import FencedInstance
 from streamstate.kafka.admin import QUIET, TIMEOUT_S
 from streamstate.kafka.security import OPEN, Security
 
@@ -71,10 +71,10 @@ class Membership:
         self._positions = positions
 
     def require(self) -> None:
-        """Raise `Ousted` when another has this instance's place."""
+        """Raise `FencedInstance` when another has this instance's place."""
         if self._ousted is not None:
             msg = f"the group has no place for {self._instance} any more ({self._ousted}); start the process again"
-            raise Ousted(msg)
+            raise FencedInstance(msg)
 
     def _run(self, topic: str) -> None:
         while (refusal := self._be_member(topic)) is not None:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streamstate.app import Count, Effect, Fold, Found, Record, Source
+from streamstate.app import Count, Effect, Fold, FoldContext, Record, Source
 from streamstate.keys import sortable, unsortable
 from streamstate.operators.windows import LATE, clock, timeline
-from streamstate.state.operations import Forget, Insert, Operation
+from streamstate.state.operations import ExpireBefore, Insert, Operation
 from streamstate.state.reads import Between, Read
 
 _ALL = 2**31 - 1
@@ -60,13 +60,15 @@ class _Join:
     def reads(self, records: Sequence[Record[Any, str]]) -> Iterable[Read]:
         return self._partners(records).values()
 
-    def apply(self, records: Sequence[Record[Any, str]], found: Found) -> Iterable[Effect]:
-        """Entries of this batch are found beside those that are remembered, so that its cut does not matter."""
-        known = {place: [_entry(*one) for one in found.values[read]] for place, read in self._partners(records).items()}
+    def apply(self, records: Sequence[Record[Any, str]], context: FoldContext) -> Iterable[Effect]:
+        """Entries of this batch are looked at beside those that are remembered, so that its cut does not matter."""
+        known = {
+            place: [_entry(*one) for one in context.values[read]] for place, read in self._partners(records).items()
+        }
         new: defaultdict[tuple[str, Any], list[Entry]] = defaultdict(list)
         pairs: list[Pair] = []
         late = now = 0
-        for record, now in zip(records, clock(records, found), strict=True):
+        for record, now in zip(records, clock(records, context), strict=True):
             if record.timestamp + self.within + self.grace < now:
                 late += 1
                 continue
@@ -85,7 +87,7 @@ class _Join:
 
     def _forget(self, now: int) -> Iterable[Operation]:
         """The oldest record that is not late has partners up to `within` before it."""
-        return [Forget(topic, now - 2 * self.within - self.grace) for topic in self.topics]
+        return [ExpireBefore(topic, now - 2 * self.within - self.grace) for topic in self.topics]
 
     def _pair(self, record: Record[Any, str], own: Entry, other: Entry) -> Pair:
         left, right = (own, other) if record.topic == self.topics[0] else (other, own)

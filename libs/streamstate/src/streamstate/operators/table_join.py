@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from streamstate.app import Effect, Fold, Found, Record, Source, no_reads
+from streamstate.app import Effect, Fold, FoldContext, Record, Source, no_reads
 from streamstate.operators.tables import changes, row
 from streamstate.state.reads import Read, Value
 
@@ -25,7 +25,7 @@ class Joined(msgspec.Struct, Generic[K], frozen=True, gc=False):
 def left_join(
     table: Source[K, str | None],
     stream: Source[K, Any],
-    apply: Callable[[Sequence[Joined[K]], Found], Iterable[Effect]],
+    apply: Callable[[Sequence[Joined[K]], FoldContext], Iterable[Effect]],
     reads: Callable[[Sequence[Record[K, Any]]], Iterable[Read]] = no_reads,
 ) -> Fold:
     """A fold over the records of both topics in the order of their stream time, the table first at a tie.
@@ -42,21 +42,21 @@ def left_join(
         yield from (Value(row(table.topic, key)) for key in {one.key for one in records if one.topic == stream.topic})
         yield from reads(records)
 
-    def apply_joined(records: Sequence[Record[K, Any]], found: Found) -> Iterable[Effect]:
+    def apply_joined(records: Sequence[Record[K, Any]], context: FoldContext) -> Iterable[Effect]:
         yield from changes(record for record in records if record.topic == table.topic)
-        yield from apply(_joined(table.topic, records, found), found)
+        yield from apply(_joined(table.topic, records, context), context)
 
     return Fold((table, stream), apply_joined, reads=rows)
 
 
-def _joined(table: str, records: Sequence[Record[K, Any]], found: Found) -> list[Joined[K]]:
+def _joined(table: str, records: Sequence[Record[K, Any]], context: FoldContext) -> list[Joined[K]]:
     now: dict[K, str | None] = {}
     joined = []
     for record in records:
         if record.topic == table:
             now[record.key] = record.value
         elif record.key not in now:
-            held = found.values[Value(row(table, record.key))]
+            held = context.values[Value(row(table, record.key))]
             now[record.key] = None if held is None else held.decode()
         joined.append(Joined(record, now[record.key]))
     return joined

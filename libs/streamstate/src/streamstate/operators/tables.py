@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from streamstate.app import App, Fold, Found, Record, Rows, Source, Wanted
+from streamstate.app import App, Fold, FoldContext, Record, Rows, Source, Wanted
 from streamstate.keys import KeyCodec, partition_of
 from streamstate.state.operations import Delete, Operation, Put
 from streamstate.state.reads import Value
@@ -38,7 +38,7 @@ def changes(records: Iterable[Record[Any, str | None]]) -> Iterable[Operation]:
 def table(topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str]) -> Fold:
     """The fold that keeps `topic` as a table of the texts that `decode` takes from its values."""
 
-    def apply(records: Sequence[Record[K, str | None]], _found: Found) -> Iterable[Operation]:
+    def apply(records: Sequence[Record[K, str | None]], _context: FoldContext) -> Iterable[Operation]:
         return changes(records)
 
     return Fold((changelog(topic, key, decode, table=True),), apply)

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from streamstate.app import Count, Found, Record
-from streamstate.state.operations import Forget, Insert, Operation
+from streamstate.app import Count, FoldContext, Record
+from streamstate.state.operations import ExpireBefore, Insert, Operation
 from streamstate.state.reads import Between, Read
 
 LATE = "late_records"
@@ -67,9 +67,9 @@ class Windows:
         return start + self.size + self.grace > now
 
 
-def clock(records: Iterable[Record[Any, Any]], found: Found) -> Iterator[int]:
+def clock(records: Iterable[Record[Any, Any]], context: FoldContext) -> Iterator[int]:
     """The stream time at each of `records`: the greatest Kafka timestamp so far, of all topics of the fold."""
-    return islice(accumulate((record.stream_time for record in records), max, initial=found.time), 1, None)
+    return islice(accumulate((record.stream_time for record in records), max, initial=context.time), 1, None)
 
 
 @dataclass(frozen=True)
@@ -92,15 +92,15 @@ class Windowed:
         """What `sum_up` wants to know for these records."""
         return self._reads(records).values()
 
-    def sum_up(self, samples: Sequence[Sample], found: Found) -> tuple[list[Update], list[Operation | Count]]:
+    def sum_up(self, samples: Sequence[Sample], context: FoldContext) -> tuple[list[Update], list[Operation | Count]]:
         """Each update of a window, in order, and what is to be written. A number that comes too late is counted."""
         records = [record for record, _ in samples]
         held = {
-            key: {start: _decode(text) for text, start in found.values[r]} for key, r in self._reads(records).items()
+            key: {start: _decode(text) for text, start in context.values[r]} for key, r in self._reads(records).items()
         }
         updates: list[Update] = []
         late = now = 0
-        for (record, number), now in zip(samples, clock(records, found), strict=True):
+        for (record, number), now in zip(samples, clock(records, context), strict=True):
             if number is None:
                 continue
             starts = self.windows.starts(record.timestamp)
@@ -112,7 +112,7 @@ class Windowed:
                 held[record.key][start] = after
                 updates.append(Update(record, start + self.windows.size, after))
         counted = [Count(LATE, late)] if late else []
-        return updates, [*self._written(updates), Forget(self.family, now - self.windows.retention), *counted]
+        return updates, [*self._written(updates), ExpireBefore(self.family, now - self.windows.retention), *counted]
 
     def _written(self, updates: Iterable[Update]) -> Iterable[Insert]:
         """The last of each window."""

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streamstate.app import App, Count, Emit, Fold, Found, Record, Rows, Wanted
+from streamstate.app import App, Count, Emit, Fold, FoldContext, Record, Rows, Wanted
 from streamstate.operators.tables import look_up
-from streamstate.processing.decode import DeadLetter, RawRecord, Sifted, sift
+from streamstate.processing.decode import DeadLetter, Decoded, RawRecord, decode_records
 from streamstate.state.operations import Operation
 from streamstate.state.reads import Read
-from streamstate.state.store import Claim, Commit, Place, Store
+from streamstate.state.store import Claim, Commit, Store, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Part:
 
     fold: Fold
     partition: int
-    sifted: Sequence[Sifted]
+    decoded: Sequence[Decoded]
     records: Sequence[Record[Any, Any]]
 
 
@@ -58,9 +58,9 @@ class Advance:
         self._claims = claims
         self._counts = counts
         self._publish = publish
-        self._reached: dict[Place, tuple[int | None, int]] = {}
+        self._reached: dict[TopicPartition, tuple[int | None, int]] = {}
 
-    def __call__(self, rows: Mapping[Place, Sequence[RawRecord]]) -> None:
+    def __call__(self, rows: Mapping[TopicPartition, Sequence[RawRecord]]) -> None:
         """Fold `rows`, publish, commit. Raises `Fenced` when a partition is claimed by another by now."""
         if not rows:
             return
@@ -74,7 +74,7 @@ class Advance:
         for one in folded:
             self._reached |= {(step.topic, one.partition): (step.next, step.time) for step in one.commit.steps}
 
-    def times(self, partitions: Iterable[int]) -> Mapping[Place, int]:
+    def times(self, partitions: Iterable[int]) -> Mapping[TopicPartition, int]:
         """The stream times (milliseconds) of all topics in `partitions`."""
         self._learn(set(partitions))
         return {place: time for place, (_, time) in self._reached.items()}
@@ -86,14 +86,14 @@ class Advance:
             snapshots = self._store.read({partition: [] for partition in new})
             self._reached |= {(topic, p): snapshots[p].at(topic) for p in new for topic in self._app.topics}
 
-    def _parts(self, fold: Fold, rows: Mapping[Place, Sequence[RawRecord]]) -> Iterator[Part]:
+    def _parts(self, fold: Fold, rows: Mapping[TopicPartition, Sequence[RawRecord]]) -> Iterator[Part]:
         for partition in sorted({partition for topic, partition in rows if topic in fold.topics}):
-            sifted = [
-                sift(source, rows[place], self._reached[place], partition, self._counts[source.topic])
+            decoded = [
+                decode_records(source, rows[place], self._reached[place], partition, self._counts[source.topic])
                 for source in fold.sources
                 if (place := (source.topic, partition)) in rows
             ]
-            yield Part(fold, partition, sifted, merge(sifted))
+            yield Part(fold, partition, decoded, merge(decoded))
 
     def _values(self, parts: Sequence[Part]) -> Mapping[int, Mapping[Read, Any]]:
         """What the folds want to know of the partitions' own state, by partition."""
@@ -110,25 +110,25 @@ class Advance:
         operations: list[Operation] = []
         emits: list[Emit] = []
         counters: Counter[str] = Counter()
-        for some in part.sifted:
+        for some in part.decoded:
             counters.update(some.counters)
-        for effect in part.fold.apply(part.records, Found(lookups, values, time)):
+        for effect in part.fold.apply(part.records, FoldContext(lookups, values, time)):
             if isinstance(effect, Emit):
                 emits.append(effect)
             elif isinstance(effect, Count):
                 counters[effect.what] += effect.by
             else:
                 operations.append(effect)
-        steps = [some.step for some in part.sifted]
+        steps = [some.step for some in part.decoded]
         commit = Commit(self._claims[part.partition], steps, operations, +counters)
-        return Folded(part.partition, commit, emits, {some.step.topic: some.dead for some in part.sifted if some.dead})
+        return Folded(part.partition, commit, emits, {some.step.topic: some.dead for some in part.decoded if some.dead})
 
 
-def merge(sifted: Sequence[Sifted]) -> Sequence[Record[Any, Any]]:
+def merge(decoded: Sequence[Decoded]) -> Sequence[Record[Any, Any]]:
     """The records of all in one order: by stream time, at a tie in the order given; offsets stay in order."""
-    if len(sifted) == 1:
-        return sifted[0].records
-    return list(heapq.merge(*(some.records for some in sifted), key=lambda record: record.stream_time))
+    if len(decoded) == 1:
+        return decoded[0].records
+    return list(heapq.merge(*(some.records for some in decoded), key=lambda record: record.stream_time))
 
 
 def _wanted(parts: Iterable[Part]) -> Wanted:

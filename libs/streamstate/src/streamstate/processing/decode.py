@@ -9,7 +9,7 @@ import msgspec
 from streamstate.app import Record, Source
 from streamstate.errors import BadRecord
 from streamstate.keys import partition_of
-from streamstate.state.store import Step
+from streamstate.state.store import OffsetAdvance
 
 DEAD = "dead_letters"
 MISPLACED = "misplaced_keys"
@@ -29,7 +29,7 @@ class DeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
-class Sifted:
+class Decoded:
     """Records that can be folded, those that cannot, how many keys are not where the partitioner puts them.
 
     `step` is what they move in their topic.
@@ -38,16 +38,16 @@ class Sifted:
     records: Sequence[Record[Any, Any]]
     dead: Sequence[DeadLetter]
     misplaced: int
-    step: Step
+    step: OffsetAdvance
 
     @property
     def counters(self) -> dict[str, int]:
         return {DEAD: len(self.dead), MISPLACED: self.misplaced}
 
 
-def sift(
+def decode_records(
     source: Source[Any, Any], raw: Iterable[RawRecord], at: tuple[int | None, int], partition: int, partitions: int
-) -> Sifted:
+) -> Decoded:
     """Decode the records of one partition of a topic that has `partitions`.
 
     `at` is the stored offset (None: nothing is stored) and the stream time there; records before it are left out, as
@@ -72,4 +72,4 @@ def sift(
             dead.append(DeadLetter(offset, raw_key, value, error))
         else:
             misplaced += partition_of(raw_key or b"", partitions) != partition
-    return Sifted(records, dead, misplaced, Step(topic, at[0], position, time))
+    return Decoded(records, dead, misplaced, OffsetAdvance(topic, at[0], position, time))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from streamstate.state.store import Claim, Commit, Snapshot, Step
+from streamstate.state.store import Claim, Commit, OffsetAdvance, Snapshot
 
 
 def passed(claim: Claim, snapshot: Snapshot, read: Mapping[str, Mapping[str, int]]) -> Commit | None:
@@ -14,7 +14,7 @@ def passed(claim: Claim, snapshot: Snapshot, read: Mapping[str, Mapping[str, int
     """
     ends = {topic: parts[str(claim.partition)] for topic, parts in read.items() if str(claim.partition) in parts}
     steps = [
-        Step(topic, snapshot.positions.get(topic), end, snapshot.times.get(topic, 0))
+        OffsetAdvance(topic, snapshot.positions.get(topic), end, snapshot.times.get(topic, 0))
         for topic, end in ends.items()
         if snapshot.positions.get(topic, 0) < end
     ]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from streamstate.errors import Misconfigured
-from streamstate.state.store import Claim, Commit, Step
+from streamstate.state.store import Claim, Commit, OffsetAdvance
 
 LOST = "lost_records"
 
@@ -14,7 +14,7 @@ def left_out(claim: Claim, begins: Mapping[str, int]) -> Commit | None:
     `begins` are the first offsets that Kafka still has, by topic. Where nothing is stored yet, nothing can be missed.
     """
     steps = [
-        Step(topic, stored, begins[topic], claim.times.get(topic, 0))
+        OffsetAdvance(topic, stored, begins[topic], claim.times.get(topic, 0))
         for topic, stored in claim.positions.items()
         if stored < begins.get(topic, 0)
     ]

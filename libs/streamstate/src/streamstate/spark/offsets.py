@@ -9,9 +9,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 
 from streamstate.kafka.admin import Topics
-from streamstate.state.store import Claim, Place
+from streamstate.state.store import Claim, TopicPartition
 
-Offsets = dict[Place, int]
+Offsets = dict[TopicPartition, int]
 """Next offsets; negative ones mean the first that there still are."""
 
 _EARLIEST = -2
@@ -35,7 +35,7 @@ def as_json(offsets: Offsets) -> str:
     return json.dumps(by_topic)
 
 
-def next_slice(topics: Topics, starts: Mapping[Place, int], most: int) -> dict[Place, int]:
+def next_slice(topics: Topics, starts: Mapping[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
     """Where the next slice of about `most` records ends; empty when no more than that are left.
 
     `starts` are the next offsets, negative ones mean the first that there still are.
@@ -45,7 +45,7 @@ def next_slice(topics: Topics, starts: Mapping[Place, int], most: int) -> dict[P
     if _size(starts, ends) <= most:
         return {}
 
-    def until(timestamp: int) -> dict[Place, int]:
+    def until(timestamp: int) -> dict[TopicPartition, int]:
         found = topics.at(starts, timestamp)
         return {p: max(starts[p], ends[p] if at < 0 else min(at, ends[p])) for p, at in found.items()}
 
@@ -65,5 +65,5 @@ _END = 1 << 43
 """A timestamp (milliseconds) of the year 2248."""
 
 
-def _size(starts: Mapping[Place, int], ends: Mapping[Place, int]) -> int:
+def _size(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
     return sum(ends[place] - start for place, start in starts.items())

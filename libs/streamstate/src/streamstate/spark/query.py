@@ -17,7 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from redis.exceptions import RedisError
 
 from streamstate.app import App
-from streamstate.errors import Misconfigured, Ousted, StreamStateError
+from streamstate.errors import FencedInstance, Misconfigured, StreamStateError
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.consumer_group import Membership
 from streamstate.kafka.totals import Publisher
@@ -102,7 +102,7 @@ class Stream:
                     self._membership.start(max(counts, key=lambda topic: counts[topic]))
                     joined = True
                 self._follow(origins, counts)
-            except (Misconfigured, Ousted):
+            except (Misconfigured, FencedInstance):
                 raise
             except (StreamStateError, RedisError, KafkaException, StreamingQueryException) as error:
                 self._log.warning("the query stopped; it starts again from the stored offsets", reason=reason(error))

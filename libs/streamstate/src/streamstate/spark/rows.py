@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamstate.processing.decode import RawRecord
-from streamstate.state.store import Place
+from streamstate.state.store import TopicPartition
 
 COLUMNS = ("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp", "key", "value")
 """What the query selects, and the columns of the batches here."""
@@ -22,7 +22,7 @@ def whole(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def in_order(
-    batch: pa.RecordBatch, topics: Sequence[str], first: Collection[str], times: Mapping[Place, int]
+    batch: pa.RecordBatch, topics: Sequence[str], first: Collection[str], times: Mapping[TopicPartition, int]
 ) -> pa.RecordBatch:
     """The rows by stream time, at a tie in the order of `topics`; those of the topics `first` before all others.
 
@@ -42,12 +42,12 @@ def in_order(
     return batch.take(order[np.lexsort((ranks, stream_times, later))])
 
 
-def by_place(batch: pa.RecordBatch) -> dict[Place, list[RawRecord]]:
+def by_partition(batch: pa.RecordBatch) -> dict[TopicPartition, list[RawRecord]]:
     """The rows by topic and partition, each in the order in which they come."""
     names, codes = _places(batch)
     if (np.diff(codes) < 0).any():
         # The sort is stable, so the order within each place stays.
-        return by_place(batch.take(np.argsort(codes, kind="stable")))
+        return by_partition(batch.take(np.argsort(codes, kind="stable")))
     columns = [batch[name].to_numpy(zero_copy_only=False) for name in ("offset", "timestamp", "key", "value")]
     return {
         _place(names, codes[start]): list(zip(*(column[start:end].tolist() for column in columns), strict=True))
@@ -62,7 +62,7 @@ def _places(batch: pa.RecordBatch) -> tuple[list[str], npt.NDArray[np.int64]]:
     return [str(name) for name in topics.dictionary.to_pylist()], codes | batch["partition"].to_numpy()
 
 
-def _place(names: Sequence[str], code: np.int64) -> Place:
+def _place(names: Sequence[str], code: np.int64) -> TopicPartition:
     return names[int(code >> 32)], int(code & 0xFFFFFFFF)
 
 

@@ -16,7 +16,7 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from streamstate.deployment.metrics import Definition
-from streamstate.state.store import Place
+from streamstate.state.store import TopicPartition
 
 log = structlog.get_logger()
 
@@ -46,12 +46,12 @@ class Status:
     """
 
     service: str
-    ends: Callable[[Iterable[Place]], Mapping[Place, int]]
+    ends: Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]
     folding: bool = False
     batches: int = 0
     committed: int = 0
     failures: int = 0
-    positions: Mapping[Place, int] = field(default_factory=dict)
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     turned: float = field(default_factory=time.monotonic)
     _earlier: int = 0
 
@@ -59,7 +59,7 @@ class Status:
         """The loop has come round."""
         self.turned = time.monotonic()
 
-    def moved(self, positions: Mapping[Place, int]) -> None:
+    def moved(self, positions: Mapping[TopicPartition, int]) -> None:
         """The state stands at `positions`, the next offsets of all that this instance holds."""
         before = self.positions
         self.committed += sum(max(0, at - before[place]) for place, at in positions.items() if place in before)
@@ -102,7 +102,7 @@ class StatusCollector(Collector):
         yield lag
 
 
-def _lag(status: Status) -> dict[Place, int]:
+def _lag(status: Status) -> dict[TopicPartition, int]:
     positions = status.positions
     try:
         ends = status.ends(positions) if positions else {}

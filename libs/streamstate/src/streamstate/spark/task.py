@@ -12,7 +12,7 @@ from streamstate.kafka.dead_letters import dead_letters, derived, original_heade
 from streamstate.kafka.producer import Outgoing, producer, send_all
 from streamstate.kafka.security import OPEN, Security
 from streamstate.processing.advance import Advance, Folded
-from streamstate.spark.rows import by_place, in_order, whole
+from streamstate.spark.rows import by_partition, in_order, whole
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Claim
 
@@ -48,7 +48,7 @@ class Job:
         store = _store(self.redis, self.redis_timeout_s, self.app.name)
         advance = Advance(self.app, store, self.claims, self.counts, self._publish)
         for batch in self._ordered(batches, advance) if self.app.one_task else batches:
-            advance(by_place(batch))
+            advance(by_partition(batch))
         return iter(())
 
     def _ordered(self, batches: Iterable[pa.RecordBatch], advance: Advance) -> Iterator[pa.RecordBatch]:

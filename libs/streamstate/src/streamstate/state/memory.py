@@ -7,7 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from streamstate.errors import Fenced
-from streamstate.state.operations import Append, Delete, Forget, Insert, Merge, Operation, Push, Put, Rank
+from streamstate.state.operations import (
+    Append,
+    Delete,
+    ExpireBefore,
+    IncrementScores,
+    Insert,
+    Merge,
+    Operation,
+    PushRecent,
+    Put,
+)
 from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.store import NO_ORIGINS, Claim, Commit, Origin, Snapshot, Store
 
@@ -119,22 +129,22 @@ def _apply(keys: dict[str, Any], operation: Operation) -> None:
             keys.pop(key, None)
         case Merge(key, add, least, most):
             _merge(keys.setdefault(key, {}) if add or least or most else {}, add, least, most)
-        case Rank(key, by):
+        case IncrementScores(key, by):
             scores = keys.setdefault(key, {}) if by else {}
             for member, number in by.items():
                 scores[member] = scores.get(member, 0) + number
-        case Push(key, members, keep):
+        case PushRecent(key, members, keep):
             kept = sorted({**keys.get(key, {}), **members}.items(), key=_newest_first, reverse=True)
             keys[key] = dict(kept[:keep])
         case Append(key, number, text, keep):
             keys.setdefault(key, _Log()).append(number, text.encode(), keep)
-        case Insert() | Forget():
+        case Insert() | ExpireBefore():
             _apply_to_timelines(keys, operation)
         case _:
             assert_never(operation)
 
 
-def _apply_to_timelines(keys: dict[str, Any], operation: Insert | Forget) -> None:
+def _apply_to_timelines(keys: dict[str, Any], operation: Insert | ExpireBefore) -> None:
     timelines = keys.setdefault(operation.family, set())
     match operation:
         case Insert(family, name, entries, instead):
@@ -142,7 +152,7 @@ def _apply_to_timelines(keys: dict[str, Any], operation: Insert | Forget) -> Non
             timelines.add(key)
             gone = set(entries.values()) if instead else set()
             keys[key] = {text: at for text, at in keys.get(key, {}).items() if at not in gone} | entries
-        case Forget(_, before):
+        case ExpireBefore(_, before):
             for key in timelines:
                 keys[key] = {text: at for text, at in keys.get(key, {}).items() if at >= before}
 

@@ -28,14 +28,14 @@ class Merge(msgspec.Struct, frozen=True, array_like=True, tag="merge"):
     most: dict[str, int] = {}
 
 
-class Rank(msgspec.Struct, frozen=True, array_like=True, tag="rank"):
+class IncrementScores(msgspec.Struct, frozen=True, array_like=True, tag="rank"):
     """Add to the scores (whole numbers up to 2^53) of the members of the ranking `key`."""
 
     key: str
     by: dict[str, int]
 
 
-class Push(msgspec.Struct, frozen=True, array_like=True, tag="push"):
+class PushRecent(msgspec.Struct, frozen=True, array_like=True, tag="push"):
     """Add members with their time (milliseconds) to the list `key`, which keeps its newest `keep`; ties by member."""
 
     key: str
@@ -67,11 +67,11 @@ class Insert(msgspec.Struct, frozen=True, array_like=True, tag="insert"):
     instead: bool = False
 
 
-class Forget(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
+class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
     """Let go of what all timelines of `family` hold before the time `before` (milliseconds)."""
 
     family: str
     before: int
 
 
-Operation = Put | Delete | Merge | Rank | Push | Append | Insert | Forget
+Operation = Put | Delete | Merge | IncrementScores | PushRecent | Append | Insert | ExpireBefore

@@ -3,8 +3,8 @@
 A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that they share a slot of a Redis Cluster:
 
     {metrics:7}                      hash: owner, epoch, offset:<topic>, time:<topic>, target:<topic>, count:<name>
-    {metrics:7}:<key>                string (Put), hash (Merge), sorted set (Rank, with negated scores; Push; Insert),
-                                     stream (Append, the number as id)
+    {metrics:7}:<key>                string (Put), hash (Merge), stream (Append, the number as id), sorted set
+                                     (IncrementScores, with negated scores; PushRecent; Insert)
 """
 
 from collections.abc import Mapping, Sequence

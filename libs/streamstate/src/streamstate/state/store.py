@@ -13,7 +13,7 @@ import msgspec
 from streamstate.state.operations import Operation
 from streamstate.state.reads import Read
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """Topic and partition."""
 
 
@@ -47,7 +47,7 @@ class Origin(NamedTuple):
 NO_ORIGINS: Mapping[str, Origin] = {}
 
 
-class Step(msgspec.Struct, frozen=True, array_like=True):
+class OffsetAdvance(msgspec.Struct, frozen=True, array_like=True):
     """How far a commit moves one topic: from offset `expected` (None where nothing was stored yet) to `next`.
 
     `time` is the topic's stream time at `next`: the greatest Kafka timestamp before it, in milliseconds.
@@ -68,7 +68,7 @@ class Commit:
     """
 
     claim: Claim
-    steps: Sequence[Step]
+    steps: Sequence[OffsetAdvance]
     operations: Sequence[Operation]
     counters: Mapping[str, int] = field(default_factory=dict)
 

@@ -16,7 +16,7 @@ from streamstate.verify.counting import Counting, Rewound
 from streamstate.verify.derived_topics import Derived, by_header, dead_letters
 from streamstate.verify.recount import Difference, Recounted
 from streamstate.verify.redis_state import State
-from streamstate.verify.tables import Tables
+from streamstate.verify.table_versions import Tables
 from streamstate.verify.topic_log import Log, whole
 
 log = structlog.get_logger()

@@ -8,7 +8,7 @@ from hashlib import sha256
 from confluent_kafka import Message
 
 from streamstate.kafka.dead_letters import SHA256_HEADER, SOURCE_HEADER
-from streamstate.state.store import Place
+from streamstate.state.store import TopicPartition
 from streamstate.verify.recount import Difference
 
 _CAUSE = re.compile("(.+):([0-9]+):([0-9]+)")
@@ -35,7 +35,7 @@ class Derived:
 
     def __init__(self, topic: str, cause: Callable[[Message], str], content: Callable[[Message], Hashable]) -> None:
         self.topic = topic
-        self.expected: dict[Place, Effects] = {}
+        self.expected: dict[TopicPartition, Effects] = {}
         self._cause = cause
         self._content = content
 

@@ -22,7 +22,7 @@ from streamstate.web.http.request import Request, Response, json
 from streamstate.web.partition_map import PATH, ViewEntry, entries, entry, processors
 from streamstate.web.server import openapi
 from streamstate.web.server.asgi import Asgi
-from streamstate.web.server.status import application
+from streamstate.web.server.probes import application
 from streamstate.web.server.telemetry import Telemetry, of_partitions
 from streamstate.web.state import State, require_ready
 from streamstate.web.views import Answers

@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 
 from streamstate.errors import Misconfigured
 from streamstate.settings import DemandSettings
-from streamstate.state.store import Place
+from streamstate.state.store import TopicPartition
 from streamstate.web.freshness import Freshness, Positions
 from streamstate.web.http.deadline import ENTRY_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline
 from streamstate.web.http.problems import Problem, not_ready
@@ -37,7 +37,7 @@ class Demand:
     def of(cls, headers: Mapping[str, str], least_staleness_ms: int) -> "Demand":
         """From `X-Min-Position` and `X-Max-Staleness` (milliseconds); raises a 400 `Problem` for other texts."""
         wanted = headers.get(MIN_POSITION, "")
-        positions: dict[Place, int] = {}
+        positions: dict[TopicPartition, int] = {}
         for text in wanted.split(",") if wanted else []:
             entry = _ENTRY.fullmatch(text)
             if entry is None:

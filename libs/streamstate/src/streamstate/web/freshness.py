@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from streamstate.deployment.background import keep_running
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
-from streamstate.state.store import Place
+from streamstate.state.store import TopicPartition
 from streamstate.web.http.request import AGE, POSITION
 
 log = structlog.get_logger()
@@ -24,7 +24,7 @@ log = structlog.get_logger()
 LOOK_S = 0.5
 _SEEN = 600
 
-Positions = Mapping[Place, int]
+Positions = Mapping[TopicPartition, int]
 """Next offsets."""
 
 
@@ -32,7 +32,7 @@ Positions = Mapping[Place, int]
 class History:
     """The ends of partitions as they were seen, for some minutes back. Moments are seconds of one clock."""
 
-    _seen: defaultdict[Place, deque[tuple[float, int]]] = field(
+    _seen: defaultdict[TopicPartition, deque[tuple[float, int]]] = field(
         default_factory=lambda: defaultdict(lambda: deque(maxlen=_SEEN))
     )
 
@@ -52,7 +52,7 @@ class History:
                 return None
         return now - oldest if positions else None
 
-    def end(self, place: Place) -> int | None:
+    def end(self, place: TopicPartition) -> int | None:
         """The end of `place` at the last look, None before the first one."""
         seen = self._seen.get(place)
         return seen[-1][1] if seen else None
@@ -95,7 +95,7 @@ class Freshness:
         with self._lock:
             return self._history.age(time.monotonic(), positions)
 
-    def end(self, place: Place) -> int | None:
+    def end(self, place: TopicPartition) -> int | None:
         """Where `place` ended at the last look, None before the first one."""
         with self._lock:
             return self._history.end(place)

@@ -12,7 +12,7 @@ from streamstate.state.store import Snapshot
 from streamstate.web.client.instances import DIRECT, STAND_IN, Answer, Instances, Unreachable, relay
 from streamstate.web.consistency import Demands
 from streamstate.web.freshness import Freshness
-from streamstate.web.http import query
+from streamstate.web.http import parameters
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import MOST_KEYS, bad_query, not_the_owner, unknown_key
 from streamstate.web.http.request import Request, Response, json
@@ -126,7 +126,7 @@ class Answers:
 
 def _question(view: View[Any], text: str, request: Request) -> Question:
     """The question of `request`; raises a 400 `Problem` for parameters that are not as the view has them."""
-    return view.ask(text, None if view.query is None else query.parse(view.query, request.query))
+    return view.ask(text, None if view.query is None else parameters.parse(view.query, request.query))
 
 
 def asked_for_many(request: Request, views: Iterable[str]) -> Sequence[tuple[str, str]]:

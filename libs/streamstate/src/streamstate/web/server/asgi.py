@@ -19,7 +19,7 @@ from streamstate.settings import HttpSettings
 from streamstate.web.http import problems
 from streamstate.web.http.problems import RETRY_AFTER_S, Problem
 from streamstate.web.http.request import Request, Response, headers_of
-from streamstate.web.server import status
+from streamstate.web.server import probes
 from streamstate.web.server.telemetry import REQUEST_ID, Telemetry
 
 Hook = Callable[[], Awaitable[None]]
@@ -86,7 +86,7 @@ class Asgi:
         route = "unknown"
         self._in_flight += 1
         try:
-            if self._in_flight > self._settings.requests_in_flight and scope["path"] not in status.PATHS:
+            if self._in_flight > self._settings.requests_in_flight and scope["path"] not in probes.PATHS:
                 self.refused(OVERLOADED)
                 raise OVERLOADED
             rule, arguments = self._routes.match(scope["path"], scope["method"], return_rule=True)

@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from devkit import records, topics, words
+from devkit import records, sample_names, topics
 from streamstate.keys import LONG
 
 Clock = Callable[[], int]
@@ -43,15 +43,15 @@ class Catalogue:
         draw = Random(seed)  # noqa: S311, nothing secret
         made = cls({}, {}, {}, {})
         for artist in range(1, artists + 1):
-            made.artists[artist] = words.artist(draw)
+            made.artists[artist] = sample_names.artist(draw)
             for _ in range(draw.randint(2, 5)):
                 album = len(made.albums) + 1
-                made.albums[album] = words.album(draw)
+                made.albums[album] = sample_names.album(draw)
                 for _ in range(draw.randint(6, 12)):
                     track = len(made.homes) + 1
                     made.homes[track] = (artist, album)
                     if track % NAMELESS:
-                        made.tracks[track] = words.track(draw)
+                        made.tracks[track] = sample_names.track(draw)
         return made
 
 

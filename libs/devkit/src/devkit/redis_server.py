@@ -9,7 +9,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from devkit import DevkitError
-from devkit.process import LOCALHOST, Child, require_free_port
+from devkit.child_process import LOCALHOST, Child, require_free_port
 
 _SETTINGS = {
     "appendonly": "yes",

@@ -13,9 +13,9 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from devkit import topics
-from devkit.kafka import Kafka
-from devkit.process import LOCALHOST, Child, free_port, require_free_port
-from devkit.redis import Redis
+from devkit.child_process import LOCALHOST, Child, free_port, require_free_port
+from devkit.kafka_server import Kafka
+from devkit.redis_server import Redis
 from devkit.registry import SERVICES
 from streamstate.kafka.admin import Topics
 from streamstate.settings import PREFIX, ServiceSettings
@@ -41,7 +41,7 @@ class Plan:
         return {name: [f"{LOCALHOST}:{free_port()}" for _ in range(self.instances.get(name, 1))] for name in SERVICES}
 
 
-class Lab:
+class LocalCluster:
     """All the processes; `start` and `stop` do all of it, in order. `say` gets one line a step."""
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from devkit.bench import cpu, wrk
 from devkit.bench.wrk import Answers, Clients
+from devkit.child_process import Child
 from devkit.demo import say
-from devkit.lab import Lab
-from devkit.process import Child
+from devkit.local_cluster import LocalCluster
 
 OWNER, GATEWAY, COMBINED = "owner profile", "gateway profile with names", "combined answer"
 STREAMS = "streams"
@@ -85,15 +85,15 @@ class Measured:
         return sum(self.parts.values())
 
 
-def of_lab(lab: Lab, streams: Child) -> list[Read]:
+def of_lab(cluster: LocalCluster, streams: Child) -> list[Read]:
     """The three reads; `streams` are those that run."""
-    apis = {child.name.rpartition("-")[0]: child.pid for child in lab.apis}
-    owner = {"owner": apis["metrics"], "Redis": lab.redis.pid, STREAMS: streams.pid}
-    named = {"gateway": lab.gateway.pid, "names": apis["names"], **owner}
+    apis = {child.name.rpartition("-")[0]: child.pid for child in cluster.apis}
+    owner = {"owner": apis["metrics"], "Redis": cluster.redis.pid, STREAMS: streams.pid}
+    named = {"gateway": cluster.gateway.pid, "names": apis["names"], **owner}
     combined = {"recommender": apis["recommendations"], **named}
-    gateway = lab.url.removeprefix("http://")
+    gateway = cluster.url.removeprefix("http://")
     return [
-        Read(OWNER, lab.addresses["metrics"][0], "/v1/users/{user}/metrics", owner),
+        Read(OWNER, cluster.addresses["metrics"][0], "/v1/users/{user}/metrics", owner),
         Read(GATEWAY, gateway, "/v1/users/{user}/metrics", named),
         Read(COMBINED, gateway, "/v1/users/{user}", combined),
     ]

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from devkit.bench.cpu import Usage
+from devkit.bench.event_latency import Freshness
 from devkit.bench.figures import Figures, Paced
-from devkit.bench.freshness import Freshness
 from devkit.bench.ingest import Ingest
-from devkit.bench.reads import Measured
+from devkit.bench.read_load import Measured
 from devkit.bench.recommendations import Row
 from devkit.bench.steady import RATE
 

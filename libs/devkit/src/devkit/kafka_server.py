@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from devkit import DevkitError
-from devkit.process import LOCALHOST, Child, free_port, require_free_port
+from devkit.child_process import LOCALHOST, Child, free_port, require_free_port
 from streamstate.spark.jars import java, retrieve
 
 VERSION = "4.1.1"

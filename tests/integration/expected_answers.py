@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Message, murmur2
 
-from services import plain
+from services import reference_decoding
 from services.metrics.recount import Profiles, User
 
 PARTITIONS = 8
@@ -17,8 +17,8 @@ def names(messages: Iterable[Message]) -> dict[int, str]:
     """The table that the records of a topic of names make."""
     found: dict[int, str] = {}
     for message in messages:
-        key = plain.long_key(message) or 0
-        document = plain.document(message.value())
+        key = reference_decoding.long_key(message) or 0
+        document = reference_decoding.document(message.value())
         if document is None:
             found.pop(key, None)
         else:

@@ -79,7 +79,11 @@ class _Link:
     async def ask(self, command: Sequence[Any]) -> Any:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append(answer)
-        await self._connection.send_packed_command(self._connection.pack_command(*command), check_health=False)
+        try:
+            await self._connection.send_packed_command(self._connection.pack_command(*command), check_health=False)
+        except (RedisError, OSError, RuntimeError) as error:
+            # RuntimeError is uvloop's, when the connection has ended and `_read` has not learned of it yet.
+            await self.close(RedisConnectionError(str(error)))
         return await answer
 
     async def close(self, reason: RedisError) -> None:

@@ -25,9 +25,9 @@ FEED = Path(feed.__file__)
 
 def run(*command: str, stdin: str | None = None) -> str:
     """What the command prints; fails with what it says."""
-    found = subprocess.run(command, check=False, capture_output=True, text=True, input=stdin)
-    assert found.returncode == 0, f"{' '.join(command)}: {found.stdout}{found.stderr}"
-    return found.stdout
+    result = subprocess.run(command, check=False, capture_output=True, text=True, input=stdin)
+    assert result.returncode == 0, f"{' '.join(command)}: {result.stdout}{result.stderr}"
+    return result.stdout
 
 
 def kubectl(*arguments: str, stdin: str | None = None) -> str:
@@ -144,9 +144,9 @@ class Reads:
             user = draw.randint(1, feed.USERS)
             try:
                 answer = pool.request("GET", f"{self.url}/v1/users/{user}", timeout=10)
-                found = answer.json()
-                if answer.status != 200 or found["warnings"] or found["eventCount"] < self.least // feed.USERS:
-                    self.failed.append(f"{answer.status} {found}")
+                profile = answer.json()
+                if answer.status != 200 or profile["warnings"] or profile["eventCount"] < self.least // feed.USERS:
+                    self.failed.append(f"{answer.status} {profile}")
             except HTTPError as error:
                 self.failed.append(str(error))
             self.count += 1

@@ -52,8 +52,8 @@ def plays(url: str) -> int:
     """How many events are counted, over all users."""
     total = 0
     for user in range(1, 41):
-        status, found = get(f"{url}/v1/users/{user}/metrics")
-        total += found["eventCount"] if status == 200 else 0
+        status, profile = get(f"{url}/v1/users/{user}/metrics")
+        total += profile["eventCount"] if status == 200 else 0
     return total
 
 

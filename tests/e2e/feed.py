@@ -32,10 +32,10 @@ def name(kind: str, key: int) -> str:
 
 def profile(user: int, count: int) -> dict[str, Any]:
     """What is known of `user` after the first `count` events."""
-    events = [one for one in map(event, range(count)) if one["userId"] == user]
+    events = [played for played in map(event, range(count)) if played["userId"] == user]
     charts = {}
     for kind, field in zip(KINDS, FIELDS, strict=True):
-        plays = Counter(one[field] for one in events)
+        plays = Counter(played[field] for played in events)
         top = sorted(plays.items(), key=lambda item: (-item[1], item[0]))[:10]
         charts[f"topTen{kind.capitalize()}"] = [{"id": i, "name": name(kind, i), "countPlays": n} for i, n in top]
     first, last = events[0]["timestamp"], events[-1]["timestamp"]
@@ -58,8 +58,8 @@ def _records(topic: str, numbers: range) -> Iterator[tuple[str, bytes, bytes, li
             for key in KEYS:
                 yield kind, LONG.encode(key), json.dumps({"id": key, "name": name(kind, key)}).encode(), []
     for number in numbers:
-        one = event(number)
-        yield topic, LONG.encode(one["userId"]), json.dumps(one).encode(), []
+        played = event(number)
+        yield topic, LONG.encode(played["userId"]), json.dumps(played).encode(), []
 
 
 if __name__ == "__main__":

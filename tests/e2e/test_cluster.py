@@ -20,15 +20,15 @@ def assert_profiles(deployment: Deployment) -> None:
         url = f"{deployment.url}/v1/users/{user}"
         with suppress(AssertionError):
             eventually(lambda: get(url)[1].items() >= expected.items(), "the names", NAMES_S)  # noqa: B023, called here
-        status, found = get(url)
+        status, profile = get(url)
         assert status == 200
-        assert {name: found[name] for name in expected} == expected
+        assert {name: profile[name] for name in expected} == expected
 
 
 def owners(url: str) -> dict[str, int]:
     """How many partitions each instance has."""
-    _, found = get(f"{url}/processors")
-    return {one["host"].split(".")[0]: len(one["partitions"]) for one in found["instances"]}
+    _, owner_map = get(f"{url}/processors")
+    return {instance["host"].split(".")[0]: len(instance["partitions"]) for instance in owner_map["instances"]}
 
 
 def pods_of(release: str) -> set[str]:

@@ -53,9 +53,9 @@ def keep(rows: list[Row]) -> str:
     """Write `rows` into the table at `PATH`, where those of other faults stay; the new table."""
     lines = PATH.read_text().splitlines() if PATH.exists() else []
     known = {line.split("|")[1].strip(): line for line in lines if line.startswith("| F")}
-    found = table(known | {row.fault: _line(row.cells()) for row in rows})
-    PATH.write_text(f"{HEAD}{found}\n")
-    return found
+    new = table(known | {row.fault: _line(row.cells()) for row in rows})
+    PATH.write_text(f"{HEAD}{new}\n")
+    return new
 
 
 def _line(cells: tuple[str, ...] | list[str]) -> str:

@@ -71,18 +71,18 @@ class Fleet:
 
     def ends(self) -> Ends:
         """Where the topics of every service end now."""
-        found: Ends = {}
+        ends: Ends = {}
         for service in self.cluster.addresses:
             counts = {topic: self._topics.partitions(topic) for topic in recounts()[service].topics}
-            found[service] = self._topics.ends((topic, p) for topic, count in counts.items() for p in range(count))
-        return found
+            ends[service] = self._topics.ends((topic, p) for topic, count in counts.items() for p in range(count))
+        return ends
 
     def reached(self, ends: Ends) -> bool:
         """Whether every state stands at `ends` or behind them."""
         for service, places in ends.items():
             partitions = {partition for _, partition in places}
-            found = self.store(service).read({partition: [] for partition in partitions})
-            if any(found[p].positions.get(topic, 0) < end for (topic, p), end in places.items()):
+            snapshots = self.store(service).read({partition: [] for partition in partitions})
+            if any(snapshots[p].positions.get(topic, 0) < end for (topic, p), end in places.items()):
                 return False
         return True
 

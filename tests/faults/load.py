@@ -129,8 +129,8 @@ class Reading:
 def judge(answer: urllib3.BaseHTTPResponse, expected: Any) -> tuple[str, str]:
     """How the read failed, and what is wrong with the answer; empty for a good one."""
     if answer.status == 200:
-        found = without_names(answer.json())
-        return ("", "") if found == expected else ("", f"expected {expected}, found {found}")
+        profile = without_names(answer.json())
+        return ("", "") if profile == expected else ("", f"expected {expected}, profile {profile}")
     problem = answer.headers.get("Content-Type") == "application/problem+json"
     if answer.status in (503, 504) and problem and (answer.status == 504 or "Retry-After" in answer.headers):
         return str(answer.status), ""
@@ -139,7 +139,7 @@ def judge(answer: urllib3.BaseHTTPResponse, expected: Any) -> tuple[str, str]:
 
 def without_names(profile: Any) -> Any:
     """A profile as the state of metrics alone makes it."""
-    charts = {name: [(one["id"], one["countPlays"]) for one in profile[name]] for name in profile if "topTen" in name}
+    charts = {name: [(row["id"], row["countPlays"]) for row in profile[name]] for name in profile if "topTen" in name}
     return {
         name: profile[name] for name in ("userId", "eventCount", "firstListeningEvent", "lastListeningEvent")
     } | charts

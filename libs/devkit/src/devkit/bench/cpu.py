@@ -77,5 +77,5 @@ def _tree(pid: int) -> Iterator[psutil.Process]:
 
 def _stalled() -> float | None:
     """Seconds since boot in which a task waited for a core."""
-    found = _TOTAL.search(_PRESSURE.read_text()) if _PRESSURE.exists() else None
-    return int(found[1]) / 1e6 if found else None
+    total = _TOTAL.search(_PRESSURE.read_text()) if _PRESSURE.exists() else None
+    return int(total[1]) / 1e6 if total else None

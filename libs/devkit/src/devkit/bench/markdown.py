@@ -18,22 +18,22 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *lines)) if lines else ""
 
 
-def reads(found: Sequence[Measured]) -> str:
+def reads(rows: Sequence[Measured]) -> str:
     head = ("read", "situation", "a second", "p50 ms", "p99 ms", "CPU ms a request", "by process", "pressure")
-    return table(head, map(_read, found))
+    return table(head, map(_read, rows))
 
 
-def _read(one: Measured) -> tuple[str, ...]:
-    processes = ", ".join(f"{name} {one.cpu_ms(name):.3f}" for name in one.usage.cpu)
-    latency = (f"{one.answers.p50_ms:.1f}", f"{one.answers.p99_ms:.1f}")
-    rate, pressure = f"{one.answers.per_second:,.0f}", _share(one.usage.pressure)
-    failed = f" ({one.answers.failures:,} not 200)" if one.answers.failures else ""
-    return one.read, f"{one.situation}{failed}", rate, *latency, f"{one.total_ms:.3f}", processes, pressure
+def _read(read: Measured) -> tuple[str, ...]:
+    processes = ", ".join(f"{name} {read.cpu_ms(name):.3f}" for name in read.usage.cpu)
+    latency = (f"{read.answers.p50_ms:.1f}", f"{read.answers.p99_ms:.1f}")
+    rate, pressure = f"{read.answers.per_second:,.0f}", _share(read.usage.pressure)
+    failed = f" ({read.answers.failures:,} not 200)" if read.answers.failures else ""
+    return read.read, f"{read.situation}{failed}", rate, *latency, f"{read.total_ms:.3f}", processes, pressure
 
 
-def paced(found: Sequence[Paced]) -> str:
+def paced(pairs: Sequence[Paced]) -> str:
     head = ("read", "a second, idle / loaded", "p50 ms", "p99 ms", "rise of p99 ms", "pressure")
-    return table(head, map(_pair, found))
+    return table(head, map(_pair, pairs))
 
 
 def _pair(pair: Paced) -> tuple[str, ...]:
@@ -57,23 +57,23 @@ def streams(figures: Figures) -> str:
     return table(_WHAT, rows)
 
 
-def _ingest(who: str, found: Ingest | None) -> Iterator[Row]:
-    if found:
-        yield f"{who}ingest, events a CPU second, all / second half", f"{found.whole:,.0f} / {found.warm:,.0f}"
-        half = "" if found.warm_per_second is None else f", second half {found.warm_per_second:,.0f}"
-        yield f"{who}ingest, events a second", f"{found.per_second:,.0f}{half}"
+def _ingest(who: str, ingest: Ingest | None) -> Iterator[Row]:
+    if ingest:
+        yield f"{who}ingest, events a CPU second, all / second half", f"{ingest.whole:,.0f} / {ingest.warm:,.0f}"
+        half = "" if ingest.warm_per_second is None else f", second half {ingest.warm_per_second:,.0f}"
+        yield f"{who}ingest, events a second", f"{ingest.per_second:,.0f}{half}"
 
 
-def _freshness(who: str, found: Freshness | None) -> Iterator[Row]:
-    if found:
-        yield f"{who}freshness at {RATE:,} events/s, p50 / p99", f"{found.p50_ms:.0f} / {found.p99_ms:.0f} ms"
-        yield f"{who}cores meanwhile", f"{_amounts(found.cores)}; pressure {_share(found.pressure)}"
+def _freshness(who: str, freshness: Freshness | None) -> Iterator[Row]:
+    if freshness:
+        yield f"{who}freshness at {RATE:,} events/s, p50 / p99", f"{freshness.p50_ms:.0f} / {freshness.p99_ms:.0f} ms"
+        yield f"{who}cores meanwhile", f"{_amounts(freshness.cores)}; pressure {_share(freshness.pressure)}"
 
 
-def _cores(what: str, found: Usage | None) -> Iterator[Row]:
-    if found:
-        amounts = _amounts({name: found.cores(name) for name in found.cpu})
-        yield what, f"{found.cores():.2f}: {amounts}; pressure {_share(found.pressure)}"
+def _cores(what: str, usage: Usage | None) -> Iterator[Row]:
+    if usage:
+        amounts = _amounts({name: usage.cores(name) for name in usage.cpu})
+        yield what, f"{usage.cores():.2f}: {amounts}; pressure {_share(usage.pressure)}"
 
 
 def overload(figures: Figures) -> str:
@@ -81,14 +81,14 @@ def overload(figures: Figures) -> str:
 
 
 def _overload(figures: Figures) -> Iterator[Row]:
-    if found := figures.overload:
-        yield "answers a CPU second of the owner, peak / flood", f"{found.peak:,.0f} / {found.flood:,.0f}"
-        asked, lost = found.answers.requests, found.answers.lost
-        answers = f"{found.answers.ok:,} / {asked - found.answers.ok:,} / {lost:,}"
+    if overload := figures.overload:
+        yield "answers a CPU second of the owner, peak / flood", f"{overload.peak:,.0f} / {overload.flood:,.0f}"
+        asked, lost = overload.answers.requests, overload.answers.lost
+        answers = f"{overload.answers.ok:,} / {asked - overload.answers.ok:,} / {lost:,}"
         yield "answers in the flood: 200 / refused / lost", answers
-        yield "all answers in the flood", f"p50 {found.answers.p50_ms:.1f} ms, p99 {found.answers.p99_ms:.1f} ms"
-        yield "memory before / after", f"{found.before / 1e6:.0f} / {found.after / 1e6:.0f} MB"
-        yield "pressure", _share(found.pressure)
+        yield "all answers in the flood", f"p50 {overload.answers.p50_ms:.1f} ms, p99 {overload.answers.p99_ms:.1f} ms"
+        yield "memory before / after", f"{overload.before / 1e6:.0f} / {overload.after / 1e6:.0f} MB"
+        yield "pressure", _share(overload.pressure)
 
 
 def recommender(figures: Figures) -> str:

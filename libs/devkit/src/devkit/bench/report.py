@@ -38,10 +38,10 @@ The state is made of {events:,} seeded events in 8 partitions. Compare figures o
 
 def text(figures: Figures) -> str:
     """Every section that there are figures for."""
-    found = targets(figures)
+    all_targets = targets(figures)
     sections = [
-        ("Targets", markdown.table(("what", "figure", "target", "stretch", "met"), map(_target, found))),
-        ("Where the time goes", "".join(_goes(found))),
+        ("Targets", markdown.table(("what", "figure", "target", "stretch", "met"), map(_target, all_targets))),
+        ("Where the time goes", "".join(_goes(all_targets))),
         ("Reads", markdown.reads([*figures.reads, *figures.peers.reads])),
         ("Reads at half their peak rate", markdown.paced([*figures.paced, *filter(None, [figures.peers.paced])])),
         ("Streams", markdown.streams(figures)),
@@ -55,17 +55,17 @@ def text(figures: Figures) -> str:
 def cpu_chart(figures: Figures) -> str:
     """CPU a request by process, without load."""
     names = (read_load.OWNER, read_load.GATEWAY, read_load.COMBINED)
-    found = [*(peak(figures.reads, name) for name in names), peak(figures.peers.reads)]
-    return svg.stacked("CPU a request", "ms", [(one.read, one.parts) for one in found if one])
+    peaks = [*(peak(figures.reads, name) for name in names), peak(figures.peers.reads)]
+    return svg.stacked("CPU a request", "ms", [(peak_read.read, peak_read.parts) for peak_read in peaks if peak_read])
 
 
 def latency_chart(figures: Figures) -> str:
     """p50 and p99 at half the peak rate."""
     pairs = [*figures.paced, *filter(None, [figures.peers.paced])]
     bars = [
-        (f"{one.read}, {when}", {"p50": one.answers.p50_ms, "p50 to p99": one.answers.p99_ms - one.answers.p50_ms})
+        (f"{read.read}, {when}", {"p50": read.answers.p50_ms, "p50 to p99": read.answers.p99_ms - read.answers.p50_ms})
         for pair in pairs
-        for when, one in (("idle", pair.idle), ("loaded", pair.loaded))
+        for when, read in (("idle", pair.idle), ("loaded", pair.loaded))
     ]
     return svg.stacked(f"Latency at half the peak rate, idle and at {RATE:,} events/s", "ms", bars)
 
@@ -82,10 +82,10 @@ def _amount(value: float, unit: str) -> str:
     return {"": f"{value:.0%}", "x": f"{value:.2f} x"}.get(unit) or f"{value:.3g} {unit}"
 
 
-def _goes(found: Sequence[Target]) -> Iterator[str]:
+def _goes(all_targets: Sequence[Target]) -> Iterator[str]:
     """The share of each process, for the targets that are not met; those with the same shares together."""
     missed: defaultdict[str, list[str]] = defaultdict(list)
-    for target in found:
+    for target in all_targets:
         if not target.met and target.parts:
             missed[shares(target.parts)].append(target.what)
     for parts, names in missed.items():

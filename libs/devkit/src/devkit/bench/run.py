@@ -213,4 +213,4 @@ def caught_up(cluster: LocalCluster, *services: str) -> bool:
 
 def half(peaks: Sequence[Measured]) -> dict[str, float]:
     """Half the rate of each read when there was nothing else to do, by few connections."""
-    return {one.read: one.answers.per_second / 2 for one in peaks if one.situation == AT_REST}
+    return {measured.read: measured.answers.per_second / 2 for measured in peaks if measured.situation == AT_REST}

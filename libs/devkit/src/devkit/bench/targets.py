@@ -57,12 +57,12 @@ def _rises(figures: Figures) -> Iterator[Target]:
 
 
 def _overload(figures: Figures) -> Iterator[Target]:
-    if found := figures.overload:
+    if overload := figures.overload:
         flood = f"{CLIENTS} clients without pause"
-        yield Target(f"{flood}: answers a CPU second, of the peak's", found.share, 0.8, 0.9, at_least=True)
-        if found.probes.refused:
-            yield Target(f"{flood}: refusals, p99", found.probes.refused_p99_ms, 50, unit="ms")
-        yield Target(f"{flood}: memory after over before", found.growth, 1.1, unit="x")
+        yield Target(f"{flood}: answers a CPU second, of the peak's", overload.share, 0.8, 0.9, at_least=True)
+        if overload.probes.refused:
+            yield Target(f"{flood}: refusals, p99", overload.probes.refused_p99_ms, 50, unit="ms")
+        yield Target(f"{flood}: memory after over before", overload.growth, 1.1, unit="x")
 
 
 def _streams(figures: Figures) -> Iterator[Target]:

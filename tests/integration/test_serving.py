@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -69,7 +70,7 @@ def fleet(redis_server: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iter
     children.append(_started("gateway", addresses[3], home, {"INSTANCES": json.dumps(instances)}))
     try:
         for child, at in zip(children, addresses, strict=True):
-            child.wait_until(lambda at=at: answers(f"http://{at}/readyz"), timeout=30)  # type: ignore[misc]
+            child.wait_until(partial(answers, f"http://{at}/readyz"), timeout=30)
         yield Fleet(list(zip(addresses[:2], children[:2], strict=True)), addresses[3])
     finally:
         for child in children:

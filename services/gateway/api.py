@@ -1,21 +1,23 @@
 """The gateway: one address for all services."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import msgspec
 from apiflask import APIFlask
 
 from services.events import KINDS
 from services.gateway import documents
-from services.gateway.names import Names
+from services.gateway.names import NameCache
 from services.gateway.owners import Owners
 from services.gateway.profile import UserMetrics, UserProfile
+from services.gateway.recent import Recent
 from services.gateway.recommended import NamedRecommendations
 from services.gateway.route import Route, route
 from services.gateway.router import Router
-from services.gateway.users import Users
-from services.recommendations.answers import Parameters, path, view
+from services.gateway.users import METRICS, RECENT, RECOMMENDATIONS, NamedView, Users
+from services.recommendations.answers import Parameters, path
 from streamstate.keys import LONG
 from streamstate.settings import GatewaySettings, load
 from streamstate.web.client.instances import Instances, relay
@@ -28,6 +30,7 @@ from streamstate.web.views import asked_for_many
 
 NAME = "gateway"
 ROUTE = "/v1/route/<service>/<key>"
+USER, USER_METRICS, USER_RECENT = "/v1/users/<key>", "/v1/users/<key>/metrics", "/v1/users/<key>/recent"
 
 
 def create() -> Asgi:
@@ -60,7 +63,7 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]]) -> 
             raise not_ready(f"no instance answers of: {', '.join(missing)}")
 
     flask, telemetry = application(NAME, NAME, ready=ready, readiness="The instances of every service are known")
-    _add_users(flask, Users(owners, router, Names(router, settings.names_cached)))
+    _add_users(flask, Users(owners, router, NameCache(router, settings.names_cached)))
     _add_views(flask, owners, router)
     _add_many(flask, owners, router)
     _add_route(flask, owners)
@@ -69,21 +72,20 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]]) -> 
 
 
 def _add_users(flask: APIFlask, users: Users) -> None:
+    def add(rule: str, named_view: NamedView[Any], summary: str, answers: type[msgspec.Struct]) -> None:
+        async def view(request: Request, key: str) -> Response:
+            return await users.named(named_view, request, key)
+
+        document = openapi.of_route(named_view.view, f"{summary}, with names", answers)
+        openapi.route(flask, rule, named_view.view, view, **document)
+
     document = openapi.of_route("user", "All that is known of a user, with names", UserProfile)
-    openapi.route(flask, "/v1/users/<key>", "user", users.profile, **document)
-    document = openapi.of_route("metrics", "The plays of a user in numbers, with names", UserMetrics)
-    openapi.route(flask, "/v1/users/<key>/metrics", "metrics", users.metrics, **document)
-    for kind in KINDS:
-        summary = f"{kind.capitalize()} that a user may like and does not know, with names"
-        document = openapi.of_route(view(kind), summary, NamedRecommendations)
-        openapi.route(flask, path(kind), view(kind), _of_kind(users, kind), **document)
-
-
-def _of_kind(users: Users, kind: str) -> Callable[[Request, str], Awaitable[Response]]:
-    async def recommendations(request: Request, key: str) -> Response:
-        return await users.recommendations(kind, request, key)
-
-    return recommendations
+    openapi.route(flask, USER, "user", users.profile, **document)
+    add(USER_METRICS, METRICS, "The plays of a user in numbers", UserMetrics)
+    add(USER_RECENT, RECENT, "The most recent plays of a user", Recent)
+    for kind, named_view in RECOMMENDATIONS.items():
+        summary = f"{kind.capitalize()} that a user may like and does not know"
+        add(path(kind), named_view, summary, NamedRecommendations)
 
 
 def _add_views(flask: APIFlask, owners: Owners, router: Router) -> None:
@@ -117,11 +119,11 @@ def _add_route(flask: APIFlask, owners: Owners) -> None:
 def _add_document(flask: APIFlask, owners: Owners) -> None:
     """The document of all services: theirs are asked for whenever it is."""
     key = openapi.key_parameter(LONG)
-    parameters = {"/v1/users/<key>": [key], "/v1/users/<key>/metrics": [key]}
+    parameters = {rule: [key] for rule in (USER, USER_METRICS, USER_RECENT)}
     service = {"in": "path", "name": "service", "required": True, "schema": {"type": "string"}}
     parameters[ROUTE] = [service, {"in": "path", "name": "key", "required": True, "schema": {"type": "string"}}]
     parameters |= {path(kind): [key, *openapi.query_parameters(Parameters)] for kind in KINDS}
-    shapes = [UserProfile, UserMetrics, NamedRecommendations, Route]
+    shapes = [UserProfile, UserMetrics, Recent, NamedRecommendations, Route]
     openapi.describe(flask, shapes, parameters)
 
     async def document(_request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The merged profile: whose names it needs, and where they go."""
+"""The merged profile: which names it needs, and where they go."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,8 @@ import msgspec
 from msgspec.structs import asdict
 
 from services.events import KINDS
-from services.gateway.recommended import NamedItem, Names, named_items
+from services.gateway.names import Names, Thing
+from services.gateway.recommended import NamedItem, named_items
 from services.metrics.model import Played, Profile
 from services.recommendations.answers import Recommendations
 
@@ -53,25 +54,25 @@ class UserProfile(Plays):
     warnings: list[str]
 
 
-def things(profile: Profile) -> list[tuple[str, int]]:
+def things(profile: Profile) -> list[Thing]:
     """What has a name in `profile`: (kind, id)."""
     return [(kind, played.id) for chart, kind in CHARTS.items() for played in _chart(profile, chart)]
 
 
 def metrics(profile: Profile, names: Names, warnings: list[str]) -> UserMetrics:
-    """`profile` with the names found."""
+    """`profile` with its names."""
     return UserMetrics(**asdict(_plays(profile, names)), warnings=warnings)
 
 
 def merged(
     profile: Profile, recommended: Mapping[str, Recommendations], names: Names, warnings: list[str]
 ) -> UserProfile:
-    """`profile` and what was `recommended` by kind, as far as it could be had, with the names found."""
+    """`profile` with its names, and the recommendations by kind; a kind that could not be had is missing there."""
     artists, albums, tracks = (
         named_items(kind, recommended[kind], names) if kind in recommended else [] for kind in KINDS
     )
-    fallbacks = [member(kind) for kind, found in recommended.items() if found.fallback]
-    partial = [f"{member(kind)}: partial, time ran out" for kind, found in recommended.items() if found.partial]
+    fallbacks = [member(kind) for kind, answer in recommended.items() if answer.fallback]
+    partial = [f"{member(kind)}: partial, time ran out" for kind, answer in recommended.items() if answer.partial]
     return UserProfile(
         **asdict(_plays(profile, names)),
         artist_recommendations=artists,
@@ -89,7 +90,7 @@ def member(kind: str) -> str:
 
 def _plays(profile: Profile, names: Names) -> Plays:
     artists, albums, tracks = (
-        [NamedPlayed(one.id, names.get((kind, one.id)), one.count_plays) for one in _chart(profile, chart)]
+        [NamedPlayed(item.id, names.get((kind, item.id)), item.count_plays) for item in _chart(profile, chart)]
         for chart, kind in CHARTS.items()
     )
     first, last = profile.first_listening_event, profile.last_listening_event

@@ -1,14 +1,9 @@
-"""Recommendations with names: whose names they need, and where they go."""
-
-from collections.abc import Mapping
+"""Recommendations with names: which names they need, and where they go."""
 
 import msgspec
 
-from services.gateway.names import Thing
+from services.gateway.names import Names, Thing
 from services.recommendations.answers import Recommendations, Recommended, Via
-
-Names = Mapping[Thing, str | None]
-"""The names that were found."""
 
 
 class NamedVia(msgspec.Struct):
@@ -43,26 +38,26 @@ class NamedRecommendations(msgspec.Struct, rename="camel"):
     warnings: list[str]
 
 
-def things(kind: str, found: Recommendations) -> list[Thing]:
-    """What has a name in `found`: (kind, id)."""
-    vias = (via.id for item in found.items for via in item.via or ())
-    return list(dict.fromkeys((kind, one) for one in (*(item.id for item in found.items), *vias)))
+def things(kind: str, answer: Recommendations) -> list[Thing]:
+    """What has a name in `answer`: (kind, id)."""
+    vias = (via.id for item in answer.items for via in item.via or ())
+    return list(dict.fromkeys((kind, number) for number in (*(item.id for item in answer.items), *vias)))
 
 
-def named(kind: str, found: Recommendations, names: Names, warnings: list[str]) -> NamedRecommendations:
-    """`found` with the names found."""
-    items = named_items(kind, found, names)
-    return NamedRecommendations(found.user_id, items, found.walks, found.partial, found.fallback, warnings)
+def named(kind: str, answer: Recommendations, names: Names, warnings: list[str]) -> NamedRecommendations:
+    """`answer` with its names."""
+    items = named_items(kind, answer, names)
+    return NamedRecommendations(answer.user_id, items, answer.walks, answer.partial, answer.fallback, warnings)
 
 
-def named_items(kind: str, found: Recommendations, names: Names) -> list[NamedItem]:
-    """The items of `found` with their names."""
+def named_items(kind: str, answer: Recommendations, names: Names) -> list[NamedItem]:
+    """The items of `answer` with their names."""
 
-    def via(one: Via) -> NamedVia:
-        return NamedVia(one.id, names.get((kind, one.id)), one.visits)
+    def named_via(via: Via) -> NamedVia:
+        return NamedVia(via.id, names.get((kind, via.id)), via.visits)
 
-    def item(one: Recommended) -> NamedItem:
-        vias = None if one.via is None else [via(some) for some in one.via]
-        return NamedItem(one.id, names.get((kind, one.id)), one.score, vias)
+    def named_item(item: Recommended) -> NamedItem:
+        vias = None if item.via is None else [named_via(via) for via in item.via]
+        return NamedItem(item.id, names.get((kind, item.id)), item.score, vias)
 
-    return [item(one) for one in found.items]
+    return [named_item(item) for item in answer.items]

@@ -1,6 +1,5 @@
-"""Names by id, and the most recent plays of a user with the names that were known then."""
+"""Names by id, a user's most recent plays by ids, and a topic of all plays with their names."""
 
-import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -27,7 +26,7 @@ class Name(msgspec.Struct, gc=False):
 
 
 class EnrichedEvent(msgspec.Struct, rename="camel"):
-    """A play with names; a name that was not known when the event came is null."""
+    """A play with names; a name that is not known is null."""
 
     user_id: int
     timestamp: int
@@ -39,14 +38,13 @@ class EnrichedEvent(msgspec.Struct, rename="camel"):
     track_name: str | None
 
 
-class Recent(msgspec.Struct, rename="camel"):
-    """A user's most recent plays, newest first."""
+class RecentPlays(msgspec.Struct, rename="camel"):
+    """A user's most recent plays, newest first, without names."""
 
     user_id: int
-    recent: list[EnrichedEvent]
+    recent: list[ListeningEvent]
 
 
-_decode_play = msgspec.json.Decoder(EnrichedEvent).decode
 _decode_name = json_decoder(Name)
 
 
@@ -61,38 +59,38 @@ def decode_name(key: int, value: bytes) -> str:
 def lookups(records: Sequence[Record[int, ListeningEvent]]) -> Wanted:
     """The ids of all events, by kind."""
     ids = zip(*(record.value.ids() for record in records), strict=True)
-    return {kind: set(some) for kind, some in zip(KINDS, ids, strict=False)}
+    return {kind: set(ids_of_kind) for kind, ids_of_kind in zip(KINDS, ids, strict=False)}
 
 
 def fold(records: Sequence[Record[int, ListeningEvent]], context: FoldContext) -> Iterable[Operation | Emit]:
-    """A left join: every event is published and kept, with or without names."""
-    recent: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
+    """Publishes every event, joined with its names (a left join), and stores it without them."""
+    plays: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
     for record in records:
-        event = enrich(record.value, context)
-        text = msgspec.json.encode(event)
-        yield Emit(ENRICHED, LONG.encode(event.user_id), text, record)
-        # The offset keeps two equal plays apart and orders those of one moment.
-        recent[event.user_id].append((event.timestamp, f"{sortable(record.offset)} {text.decode()}"))
-    for user, plays in recent.items():
-        yield PushRecent(_recent(user), {text: time for time, text in heapq.nlargest(RECENT, plays)}, keep=RECENT)
+        event = record.value
+        names = (context.rows[kind].get(item) for kind, item in zip(KINDS, event.ids(), strict=True))
+        yield Emit(ENRICHED, LONG.encode(event.user_id), msgspec.json.encode(enrich(event, names)), record)
+        plays[event.user_id].append((event.timestamp, _member(record)))
+    for user, timed in plays.items():
+        yield PushRecent(_plays(user), {member: time for time, member in sorted(timed)[-RECENT:]}, keep=RECENT)
 
 
-def enrich(event: ListeningEvent, context: FoldContext) -> EnrichedEvent:
-    artist, album, track = (context.rows[kind].get(item) for kind, item in zip(KINDS, event.ids(), strict=True))
+def enrich(event: ListeningEvent, names: Iterable[str | None]) -> EnrichedEvent:
+    """`event` with its `names`, which are in the order of `KINDS`."""
+    artist, album, track = names
     return EnrichedEvent(
         event.user_id, event.timestamp, event.artist_id, artist, event.album_id, album, event.track_id, track
     )
 
 
 def recent_reads(user: int) -> Sequence[Read]:
-    return [Newest(_recent(user), RECENT)]
+    return [Newest(_plays(user), RECENT)]
 
 
-def recent(user: int, values: Sequence[Any]) -> Recent | None:
-    """The most recent plays, newest first, None for a user who never played anything."""
+def recent(user: int, values: Sequence[Any]) -> RecentPlays | None:
+    """The most recent plays, None for a user who never played anything."""
     (plays,) = values
-    events = [_decode_play(text.partition(" ")[2]) for text, _time in plays]
-    return Recent(user, events) if events else None
+    events = [_event(user, member, time) for member, time in plays]
+    return RecentPlays(user, events) if events else None
 
 
 def name(key: int, values: Sequence[Any]) -> Name | None:
@@ -119,16 +117,27 @@ APP = App(
         View(
             name="recent",
             path="/v1/users/<key>/recent",
-            summary="The most recent plays of a user, with names",
+            summary="The most recent plays of a user",
             topic=LISTENING_EVENTS,
             key=LONG,
             reads=recent_reads,
             answer=recent,
-            answers=Recent,
+            answers=RecentPlays,
         ),
     ),
 )
 
 
-def _recent(user: int) -> str:
-    return f"user:{user}:recent"
+def _plays(user: int) -> str:
+    return f"user:{user}:plays"
+
+
+def _member(record: Record[int, ListeningEvent]) -> str:
+    """The offset keeps two equal plays apart and orders those of one moment."""
+    artist, album, track = record.value.ids()
+    return f"{sortable(record.offset)} {artist} {album} {track}"
+
+
+def _event(user: int, member: str, time: int) -> ListeningEvent:
+    _offset, artist, album, track = member.split(" ")
+    return ListeningEvent(user, int(artist), int(album), int(track), time)

@@ -11,7 +11,6 @@ from streamstate.verify.recount import Published, Recount, Recounted, Stored, Ve
 
 EVENTS = "listening-events"
 RECENT = 50
-_RECENT = re.compile(r"user:([0-9]+):recent")
 _LONE = re.compile(r"[\ud800-\udfff]")
 """Halves of surrogate pairs, which JSON can write and UTF-8 cannot."""
 
@@ -25,19 +24,18 @@ def _ids(event: dict[str, int]) -> Ids:
 
 def _name(key: int, value: bytes | None) -> str | None:
     """The name in the value of a table's record, None when it cannot be used."""
-    found = document(value) or {}
-    name = found.get("name")
-    usable = is_id(found.get("id")) and found["id"] == key and isinstance(name, str) and not _LONE.search(name)
+    record = document(value) or {}
+    name = record.get("name")
+    usable = is_id(record.get("id")) and record["id"] == key and isinstance(name, str) and not _LONE.search(name)
     return name if usable else None
 
 
 class Names(Recount):
     """The rows and the users of a partition."""
 
-    def __init__(self, versions: Versions) -> None:
-        self._versions = versions
+    def __init__(self, _versions: Versions) -> None:
         self._rows: dict[str, str] = {}
-        self._recent: dict[int, list[tuple[int, str, Ids]]] = {}
+        self._plays: dict[str, list[tuple[int, str]]] = {}
 
     def add(self, message: Message) -> bool:
         topic = str(message.topic())
@@ -47,9 +45,10 @@ class Names(Recount):
         event = listening_event(message)
         if event is None:
             return False
-        newest = self._recent.setdefault(event["userId"], [])
-        put = heappush if len(newest) < RECENT else heappushpop
-        put(newest, (event["timestamp"], sortable(message.offset() or 0), _ids(event)))
+        newest = self._plays.setdefault(f"user:{event['userId']}:plays", [])
+        push = heappush if len(newest) < RECENT else heappushpop
+        member = " ".join([sortable(message.offset() or 0), *(str(event[field]) for field in FIELDS.values())])
+        push(newest, (event["timestamp"], member))
         return True
 
     def _add_row(self, topic: str, message: Message) -> bool:
@@ -67,31 +66,15 @@ class Names(Recount):
 
     def due(self) -> Iterable[str]:
         yield from self._rows
-        yield from (f"user:{user}:recent" for user in self._recent)
+        yield from self._plays
 
     def wrong(self, key: str, found: Stored | None) -> str | None:
-        """The names in recent plays may be of any version, or null: they are those of the moment of the look-up."""
-        user = _RECENT.fullmatch(key)
-        if user is None or int(user[1]) not in self._recent:
-            return unequal(self._rows[key].encode() if key in self._rows else None, found)
-        expected = {place: (time, ids) for time, place, ids in self._recent[int(user[1])]}
-        if not isinstance(found, dict):
-            return unequal(expected, found)
-        plays = {}
-        for member, score in found.items():
-            place, _, text = member.decode().partition(" ")
-            play = document(text.encode()) or {}
-            plays[place] = (score, _ids(play))
-            for kind, field in FIELDS.items():
-                if (reason := self._wrong_name(kind, play[field], play[field.replace("Id", "Name")])) is not None:
-                    return reason
-        return unequal(expected, plays)
+        return unequal(self._expected(key), found)
 
-    def _wrong_name(self, kind: str, item: int, name: str | None) -> str | None:
-        versions = self._versions.get((kind, item.to_bytes(8, "big")), ())
-        if name is None or name in {_name(item, value) for value in versions}:
-            return None
-        return f"{name!r} was never the name of {item} in {kind}"
+    def _expected(self, key: str) -> Stored | None:
+        if key in self._plays:
+            return {member.encode(): float(time) for time, member in self._plays[key]}
+        return self._rows[key].encode() if key in self._rows else None
 
 
 def _caused(message: Message) -> Hashable | None:
@@ -107,6 +90,5 @@ RECOUNT = Recounted(
     "names",
     (*FIELDS, EVENTS),
     Names,
-    tables=tuple(FIELDS),
     published=Published("listening-events-enriched", _caused, _content),
 )

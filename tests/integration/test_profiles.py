@@ -16,8 +16,7 @@ from tests.integration.driving import Driving, eventually, headers
 from tests.integration.graphs import assert_graph_agrees
 
 EVENTS_A_KILL = 6_000
-
-
+RECENT = 50
 LISTS = ("artistRecommendations", "albumRecommendations", "trackRecommendations")
 
 
@@ -68,11 +67,20 @@ def test_an_instance_that_is_asked_for_anothers_key_passes_it_on(driving: Drivin
 
 
 def test_recent_plays_come_with_names_newest_first(driving: Driving) -> None:
-    found = driving.get("/v1/users/1/recent").json()["recent"]
-    assert len(found) == 50
-    assert [one["timestamp"] for one in found] == sorted((one["timestamp"] for one in found), reverse=True)
-    known = expected_answers.names(driving.read("tracks"))
-    assert [one["trackName"] for one in found] == [known.get(one["trackId"]) for one in found]
+    plays = driving.get("/v1/users/1/recent").json()["recent"]
+    assert len(plays) == RECENT
+    assert [play["timestamp"] for play in plays] == sorted((play["timestamp"] for play in plays), reverse=True)
+    for kind, field in (("artists", "artist"), ("albums", "album"), ("tracks", "track")):
+        names = expected_answers.names(driving.read(kind))
+        assert [play[f"{field}Name"] for play in plays] == [names.get(play[f"{field}Id"]) for play in plays]
+
+
+def test_recent_plays_take_less_than_3_kb_of_redis(driving: Driving) -> None:
+    with redis.Redis(port=driving.cluster.redis.port) as client:
+        keys = list(client.scan_iter(match="{names:*}:user:*:plays", count=10_000))
+        full = [client.memory_usage(key) or 0 for key in keys if client.zcard(key) == RECENT]
+    assert full
+    assert max(full) <= 3_000
 
 
 def test_every_usable_event_is_published_with_names(driving: Driving) -> None:

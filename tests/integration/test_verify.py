@@ -34,9 +34,9 @@ SPOILT: dict[str, tuple[str, Callable[[redis.Redis, bytes], object]]] = {
     "a counter": ("{metrics:0}", lambda client, key: client.hincrby(key, "count:dead_letters", 1)),
     "a stream time": ("{metrics:1}", lambda client, key: client.hincrby(key, "time:listening-events", 1)),
     "a name": ("{names:*}:artists:2", lambda client, key: client.set(key, "another")),
-    "a recent play": ("{names:*}:user:1:recent", lambda client, key: client.zremrangebyrank(key, -1, -1)),
+    "a recent play": ("{names:*}:user:1:plays", lambda client, key: client.zremrangebyrank(key, -1, -1)),
     "a time of play": (
-        "{names:*}:user:1:recent",
+        "{names:*}:user:1:plays",
         lambda client, key: client.zunionstore(key, {key: 2}),
     ),
     "a log": (

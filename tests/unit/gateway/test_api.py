@@ -14,7 +14,7 @@ from services.recommendations.answers import path as path_of
 from streamstate.web.server.asgi import Asgi
 from tests.contract import hold
 from tests.serving import Loop, Served, forwarded, scrape
-from tests.unit.gateway.conftest import STRANGER, USER, Deployment
+from tests.unit.gateway.conftest import PARTITIONS, STRANGER, USER, Deployment
 
 NO_IDS = [
     "abc", "-1", "+1", "%201", "1_000", "%EF%BC%91", "00012", "1e3", "0x10", "9223372036854775808", "9" * 5_000, "%00",
@@ -69,10 +69,46 @@ def test_a_profile_has_names_and_recommendations(deployment: Deployment) -> None
     assert response.headers["Served-By"] == deployment.owner(USER).address
 
 
-def test_recent_plays_are_asked_of_names(deployment: Deployment) -> None:
-    found = deployment.gateway().get(f"/v1/users/{USER}/recent").get_json()
-    assert [play["timestamp"] for play in found["recent"]] == [3_000, 2_000, 1_000]
-    assert found["recent"][0]["artistName"] == "Prince"
+def recent(artist: str | None, album: str | None) -> list[dict[str, Any]]:
+    """The recent plays of `USER`, with names for artist 1 and album 2."""
+    names = {"artistName": artist, "albumName": album, "trackName": None}
+    nameless = dict.fromkeys(names)
+    return [
+        {"userId": USER, "timestamp": 3_000, "artistId": 1, "albumId": 2, "trackId": 4, **names},
+        {"userId": USER, "timestamp": 2_000, "artistId": 9, "albumId": 8, "trackId": 3, **nameless},
+        {"userId": USER, "timestamp": 1_000, "artistId": 1, "albumId": 2, "trackId": 3, **names},
+    ]
+
+
+def test_recent_plays_have_names(deployment: Deployment) -> None:
+    response = deployment.gateway().get(f"/v1/users/{USER}/recent")
+    assert (response.status_code, response.get_json()) == (200, {"userId": USER, "recent": recent("Prince", "1999")})
+    assert response.headers["Served-By"] == deployment.owner(USER, "names").address
+    assert "listening-events:" in response.headers["Position"]
+    bulk_calls = [path for path in deployment.at["names"][0].seen if path.startswith("/v1/many")]
+    assert len(bulk_calls) == 1
+
+
+def test_a_name_that_comes_later_or_changes_shows_in_recent_plays(deployment: Deployment) -> None:
+    deployment.name("artists", 1, "The Artist")
+    deployment.name("artists", 9, "A late name")
+    answer = deployment.gateway().get(f"/v1/users/{USER}/recent").get_json()
+    assert [play["artistName"] for play in answer["recent"]] == ["The Artist", "A late name", "The Artist"]
+
+
+def test_recent_plays_are_answered_while_names_are_being_built(deployment: Deployment) -> None:
+    for partition in range(PARTITIONS):
+        deployment.stores["names"].claim(partition, deployment.at["names"][0].address, {"tracks": 5})
+    answer = deployment.gateway().get(f"/v1/users/{USER}/recent").get_json()
+    assert answer["recent"] == recent(None, None)
+    (warning,) = answer["warnings"]
+    assert warning.startswith("names: ")
+
+
+def test_many_recent_plays_are_ids(deployment: Deployment) -> None:
+    answer = deployment.gateway().get(f"/v1/many?recent={USER}").get_json()["recent"][str(USER)]
+    ids = ("userId", "timestamp", "artistId", "albumId", "trackId")
+    assert answer == {"userId": USER, "recent": [{name: play[name] for name in ids} for play in recent(None, None)]}
 
 
 def test_a_thing_is_answered_by_id(deployment: Deployment) -> None:

@@ -1,6 +1,6 @@
 """Names are remembered for as long as their tables stand still."""
 
-from services.gateway.names import Names
+from services.gateway.names import NameCache, Names
 from services.gateway.owners import Owners
 from tests.serving import Loop, soon, until
 from tests.unit.gateway.conftest import Deployment
@@ -15,10 +15,10 @@ def asked(deployment: Deployment) -> int:
 
 def test_a_name_that_changes_is_seen_with_the_next_map(deployment: Deployment, loop: Loop) -> None:
     owners = Owners(deployment.addresses(), loop.instances(), ttl_s=0.05)
-    names = Names(deployment.router(owners), most=100)
+    cache = NameCache(deployment.router(owners), most=100)
 
-    def find() -> dict[tuple[str, int], str | None]:
-        return loop.run(names.find([ARTIST, STRANGER], soon()))
+    def find() -> Names:
+        return loop.run(cache.get([ARTIST, STRANGER], soon()))
 
     assert find() == {ARTIST: "Prince", STRANGER: None}
     deployment.name("artists", 1, "The Artist")

@@ -1,4 +1,4 @@
-"""Names by id, and the most recent plays with the names that were known."""
+"""Names by id, the most recent plays by ids, and every play published with the names that were known."""
 
 import json
 from typing import Any
@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.names.model import APP, ENRICHED, RECENT
-from streamstate.keys import LONG, LONG_MAX
+from streamstate.keys import LONG, LONG_MAX, partition_of
 from streamstate.processing.decode import DeadLetter
 from streamstate.state.memory import MemoryStore
+from streamstate.state.reads import Newest
 from streamstate.testing import Driver
-from tests.raw import Play, feed, feed_name, feed_plays, name_json, plain
+from tests.raw import Play, feed, feed_name, feed_plays, name_json, plain, play_json
 
 ids = st.integers(0, 3)
 plays = st.lists(st.tuples(st.integers(0, 1), ids, ids, ids, st.integers(0, 30)), max_size=70)
@@ -28,26 +29,40 @@ def new_driver() -> Driver:
     return Driver(APP, MemoryStore(), 3)
 
 
-def recent(of: Driver, user: int) -> list[dict[str, Any]]:
-    found = plain(of.view("recent", user))
-    return [] if found is None else list(found["recent"])
+def recent(driver: Driver, user: int) -> list[dict[str, Any]]:
+    answer = plain(driver.view("recent", user))
+    return [] if answer is None else list(answer["recent"])
+
+
+def published(driver: Driver) -> list[dict[str, Any]]:
+    return [json.loads(emit.value) for emit in driver.emitted]
 
 
 @settings(max_examples=60, deadline=None)
-@given(plays, plays, names, names, names)
-def test_recent_is_the_recount(
-    first: list[Play], later: list[Play], artists: dict[int, str], albums: dict[int, str], tracks: dict[int, str]
-) -> None:
+@given(plays, plays)
+def test_recent_is_the_recount(first: list[Play], later: list[Play]) -> None:
     driver = new_driver()
-    for kind, some in (("artists", artists), ("albums", albums), ("tracks", tracks)):
-        for key, name in some.items():
-            feed_name(driver, kind, key, name)
     feed_plays(driver, first)
     feed_plays(driver, later)
     for user in range(3):
-        mine = [play for play in first + later if play[0] == user]
-        newest = [play for _, play in sorted(enumerate(mine), key=lambda one: (one[1][4], one[0]), reverse=True)]
-        assert recent(driver, user) == [
+        of_user = [play for play in first + later if play[0] == user]
+        newest = [play for _, play in sorted(enumerate(of_user), key=lambda pair: (pair[1][4], pair[0]), reverse=True)]
+        assert recent(driver, user) == [json.loads(play_json(play)) for play in newest[:RECENT]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(plays, names, names, names)
+def test_every_play_is_published_with_its_names(
+    plays: list[Play], artists: dict[int, str], albums: dict[int, str], tracks: dict[int, str]
+) -> None:
+    driver = new_driver()
+    for kind, table in (("artists", artists), ("albums", albums), ("tracks", tracks)):
+        for key, name in table.items():
+            feed_name(driver, kind, key, name)
+    feed_plays(driver, plays)
+    assert all((emit.topic, emit.key) == (ENRICHED, LONG.encode(emit.cause.key)) for emit in driver.emitted)
+    for user in range(3):
+        assert [event for event in published(driver) if event["userId"] == user] == [
             {
                 "userId": user,
                 "timestamp": moment,
@@ -58,8 +73,17 @@ def test_recent_is_the_recount(
                 "trackId": track,
                 "trackName": tracks.get(track),
             }
-            for _, artist, album, track, moment in newest[:RECENT]
+            for listener, artist, album, track, moment in plays
+            if listener == user
         ]
+
+
+def test_a_play_is_stored_as_offset_and_ids(driver: Driver) -> None:
+    feed_name(driver, "artists", 1, "a name")
+    feed_plays(driver, [(7, 1, 20, 300, 4_000)])
+    partition = partition_of(LONG.encode(7), driver.partitions)
+    snapshot = driver.store.read({partition: [Newest("user:7:plays", 2)]})[partition]
+    assert snapshot.values == [[("a0 1 20 300", 4_000)]]
 
 
 @pytest.mark.parametrize("kind", ["artists", "albums", "tracks"])
@@ -70,10 +94,10 @@ def test_any_name_comes_back_as_it_was(driver: Driver, kind: str, name: str) -> 
     assert driver.view(kind, 1) is None
 
 
-def test_any_name_comes_back_with_a_play(driver: Driver) -> None:
+def test_any_name_is_published_with_a_play(driver: Driver) -> None:
     feed_name(driver, "tracks", 3, ' \0\n🎵 "quoted"\\')
     feed_plays(driver, [(7, 1, 2, 3, 4)])
-    assert recent(driver, 7)[0]["trackName"] == ' \0\n🎵 "quoted"\\'
+    assert published(driver)[0]["trackName"] == ' \0\n🎵 "quoted"\\'
 
 
 def test_the_last_name_holds_and_a_tombstone_removes_it(driver: Driver) -> None:
@@ -91,17 +115,17 @@ def test_the_kinds_keep_apart(driver: Driver) -> None:
     feed_name(driver, "artists", 1, "an artist")
     feed_name(driver, "albums", 1, "an album")
     feed_plays(driver, [(7, 1, 1, 1, 4)])
-    (play,) = recent(driver, 7)
+    (play,) = published(driver)
     assert (play["artistName"], play["albumName"], play["trackName"]) == ("an artist", "an album", None)
 
 
-def test_a_play_keeps_the_name_that_was_known_when_it_came(driver: Driver) -> None:
+def test_a_play_is_published_with_the_name_that_was_known_when_it_came(driver: Driver) -> None:
     feed_plays(driver, [(7, 1, 2, 3, 10)])
     feed_name(driver, "artists", 1, "late")
     feed_plays(driver, [(7, 1, 2, 3, 20)])
     feed_name(driver, "artists", 1, None)
     feed_plays(driver, [(7, 1, 2, 3, 30)])
-    assert [play["artistName"] for play in recent(driver, 7)] == [None, "late", None]
+    assert [play["artistName"] for play in published(driver)] == [None, "late", None]
 
 
 def test_the_most_recent_plays_are_kept_whatever_the_order(driver: Driver) -> None:
@@ -126,14 +150,12 @@ def test_a_user_who_never_played_anything_is_unknown(driver: Driver) -> None:
     assert driver.view("recent", 7) is None
 
 
-def test_every_play_is_published_with_its_names(driver: Driver) -> None:
-    feed_name(driver, "tracks", 3, "a track")
+def test_what_is_published_names_its_cause(driver: Driver) -> None:
     feed_plays(driver, [(7, 1, 2, 3, 4), (7, 1, 2, 9, 5)])
-    assert [(one.topic, one.key, one.cause.offset) for one in driver.emitted] == [
+    assert [(emit.topic, emit.key, emit.cause.offset) for emit in driver.emitted] == [
         (ENRICHED, LONG.encode(7), 0),
         (ENRICHED, LONG.encode(7), 1),
     ]
-    assert [json.loads(one.value)["trackName"] for one in driver.emitted] == ["a track", None]
 
 
 @pytest.mark.parametrize(

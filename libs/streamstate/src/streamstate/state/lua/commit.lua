@@ -75,12 +75,12 @@ local read = {
     local names = append_names({}, op[3])
     return call_in_pieces('ZMSCORE', key, names, #names), names
   end,
+  push = function(key) return call('ZCARD', key) end,
 }
 
 local touch = {
   put = function(key) call('EXISTS', key) end,
   delete = function(key) call('EXISTS', key) end,
-  push = function(key) call('ZCARD', key) end,
   append = function(key) call('XLEN', key) end,
   insert = function(family, op)
     call('ZCARD', family)
@@ -133,9 +133,14 @@ local write = {
     end
     call_in_pieces('ZADD', key, changes, 2 * #names)
   end,
-  push = function(key, op)
-    for member, time in pairs(op[3]) do call('ZADD', key, time, member) end
-    call('ZREMRANGEBYRANK', key, 0, -op[4] - 1)
+  push = function(key, op, size)
+    local count, keep = 0, op[4]
+    for member, time in pairs(op[3]) do
+      changes[count + 1], changes[count + 2] = time, member
+      count = count + 2
+    end
+    call_in_pieces('ZADD', key, changes, count)
+    if size + count / 2 > keep then call('ZREMRANGEBYRANK', key, 0, -keep - 1) end
   end,
   append = function(key, op)
     local number, oldest = string.format('%.0f', op[3]), string.format('%.0f', math.max(0, op[3] - op[5] + 1))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from confluent_kafka import Message
 
 from services.reference_decoding import text_key
-from streamstate.verify.recount import Recount, Recounted, Stored, Versions, unequal
+from streamstate.verify.recount import Recount, Recounted, Stored, unequal
 
 TOTALS = "regions"
 UNKNOWN = "UNKNOWN"
@@ -20,7 +20,7 @@ class Clicks(Recount):
     the user ever had, or none. The sum is exact.
     """
 
-    def __init__(self, _versions: Versions) -> None:
+    def __init__(self) -> None:
         self._rows: dict[str, str] = {}
         self._ever: defaultdict[str, set[str]] = defaultdict(lambda: {UNKNOWN})
         self._clicks: Counter[str] = Counter()

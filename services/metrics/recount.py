@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from confluent_kafka import Message
 
 from services.reference_decoding import FIELDS, listening_event, sortable
-from streamstate.verify.recount import Recount, Recounted, Stored, Versions, unequal
+from streamstate.verify.recount import Recount, Recounted, Stored, unequal
 
 _KEY = re.compile(r"user:([0-9]+)(?::(\w+))?")
 
@@ -33,7 +33,7 @@ class User:
 class Profiles(Recount):
     """The users of a partition."""
 
-    def __init__(self, _versions: Versions) -> None:
+    def __init__(self) -> None:
         self.users: dict[int, User] = {}
 
     def add(self, message: Message) -> bool:

@@ -7,7 +7,7 @@ from heapq import heappush, heappushpop
 from confluent_kafka import Message
 
 from services.reference_decoding import FIELDS, document, is_id, listening_event, long_key, sortable
-from streamstate.verify.recount import Published, Recount, Recounted, Stored, Versions, unequal
+from streamstate.verify.recount import Published, Recount, Recounted, Stored, unequal
 
 EVENTS = "listening-events"
 RECENT = 50
@@ -33,7 +33,7 @@ def _name(key: int, value: bytes | None) -> str | None:
 class Names(Recount):
     """The rows and the users of a partition."""
 
-    def __init__(self, _versions: Versions) -> None:
+    def __init__(self) -> None:
         self._rows: dict[str, str] = {}
         self._plays: dict[str, list[tuple[int, str]]] = {}
 

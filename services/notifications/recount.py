@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from confluent_kafka import Message
 
 from services.reference_decoding import text_key
-from streamstate.verify.recount import Recount, Recounted, Stored, Versions, unequal
+from streamstate.verify.recount import Recount, Recounted, Stored, unequal
 
 OPEN = "open"
 FAMILY = "windows"
@@ -23,7 +23,7 @@ class States(Recount):
 
     unsure = ("late_records",)
 
-    def __init__(self, _versions: Versions) -> None:
+    def __init__(self) -> None:
         self._rows: dict[str, bytes] = {}
         self._most: Counter[tuple[str, int]] = Counter()
 

@@ -8,7 +8,7 @@ from confluent_kafka import Message
 from services.recommendations.settings import WindowSettings
 from services.reference_decoding import FIELDS, listening_event
 from streamstate.settings import load
-from streamstate.verify.recount import Recount, Recounted, Stored, Versions, unequal
+from streamstate.verify.recount import Recount, Recounted, Stored, unequal
 
 KEY = "plays"
 Play = tuple[int, ...]
@@ -32,7 +32,7 @@ def unpacked(text: bytes) -> tuple[int, list[Play]]:
 class Log(Recount):
     """The plays of a partition, by offset, with the stream time at each."""
 
-    def __init__(self, _versions: Versions) -> None:
+    def __init__(self) -> None:
         self._plays: list[tuple[int, int, Play]] = []
         self._time = 0
 

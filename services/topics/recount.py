@@ -12,7 +12,7 @@ from confluent_kafka import Message
 from services.reference_decoding import long_key, parsed, sortable, text_key
 from services.topics.settings import KeptSettings, KeptTopic, WindowIndex
 from streamstate.settings import load
-from streamstate.verify.recount import Recount, Recounted, Stored, Versions, unequal
+from streamstate.verify.recount import Recount, Recounted, Stored, unequal
 
 MOST = 2**53
 Window = list[Any]
@@ -100,7 +100,7 @@ def _number(content: Any, name: str) -> float:
 class Topics(Recount):
     """All topics of a partition."""
 
-    def __init__(self, kept: Sequence[KeptTopic], _versions: Versions) -> None:
+    def __init__(self, kept: Sequence[KeptTopic]) -> None:
         self._topics = {one.topic: Topic(one) for one in kept}
         self._state: dict[str, Any] | None = None
 

@@ -15,27 +15,27 @@ PARTITIONS = 8
 
 def names(messages: Iterable[Message]) -> dict[int, str]:
     """The table that the records of a topic of names make."""
-    found: dict[int, str] = {}
+    table: dict[int, str] = {}
     for message in messages:
         key = reference_decoding.long_key(message) or 0
         document = reference_decoding.document(message.value())
         if document is None:
-            found.pop(key, None)
+            table.pop(key, None)
         else:
-            found[key] = document["name"]
-    return found
+            table[key] = document["name"]
+    return table
 
 
 def profiles(messages: Iterable[Message], known: dict[str, dict[int, str]]) -> dict[int, dict[str, Any]]:
-    """What `/v1/users/{id}` should say, by user; an event that lies elsewhere than its key belongs is not found there.
+    """What `/v1/users/{id}` should say, by user; an event that lies elsewhere than its key belongs is left out.
 
     `known` are the names by kind.
     """
-    found = Profiles({})
+    recount = Profiles()
     for message in messages:
         if murmur2(message.key() or b"", PARTITIONS) == message.partition():
-            found.add(message)
-    return {number: _profile(number, user, known) for number, user in found.users.items()}
+            recount.add(message)
+    return {number: _profile(number, user, known) for number, user in recount.users.items()}
 
 
 def _profile(number: int, user: User, known: dict[str, dict[int, str]]) -> dict[str, Any]:

@@ -25,10 +25,10 @@ def assert_recount_agrees(driving: Driving) -> None:
     expected = expected_answers.profiles(driving.read(EVENTS), known)
     assert expected
     for user, profile in expected.items():
-        found = driving.get(f"/v1/users/{user}").json()
-        assert found.pop("warnings") == []
-        assert all(isinstance(found.pop(name), list) for name in (*LISTS, "fallbacks"))
-        assert found == profile
+        answer = driving.get(f"/v1/users/{user}").json()
+        assert answer.pop("warnings") == []
+        assert all(isinstance(answer.pop(name), list) for name in (*LISTS, "fallbacks"))
+        assert answer == profile
 
 
 def test_every_profile_equals_a_recount(driving: Driving) -> None:

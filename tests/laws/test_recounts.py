@@ -27,11 +27,7 @@ def message(topic: str, partition: int, record: Any) -> Message:
 
 def recount(name: str, records: Records, partition: int) -> Recount:
     """The recount of `partition`, with dead letters left to the caller."""
-    versions: dict[tuple[str, bytes], set[bytes | None]] = {}
-    for table in RECOUNTS[name].tables:
-        for _, _, key, value in (record for some in records[table].values() for record in some):
-            versions.setdefault((table, key or b""), set()).add(value)
-    made = RECOUNTS[name].make(versions)
+    made = RECOUNTS[name].make()
     for topic, places in records.items():
         for record in places[partition]:
             made.add(message(topic, partition, record))

@@ -16,7 +16,6 @@ from streamstate.verify.counting import Counting, Rewound
 from streamstate.verify.derived_topics import Derived, by_header, dead_letters
 from streamstate.verify.recount import Difference, Recounted
 from streamstate.verify.redis_state import State
-from streamstate.verify.table_versions import Tables
 from streamstate.verify.topic_log import Log, whole
 
 log = structlog.get_logger()
@@ -66,9 +65,8 @@ class Check:
             return Report(self._recounted.service, 0)
         counts = {topic: self._topics.partitions(topic) for topic in self._recounted.topics}
         report = Report(self._recounted.service, max(counts.values()))
-        with Tables(self._recounted.tables, self._settings, self._topics) as tables:
-            for partition in range(report.partitions):
-                self._insist(partition, counts, tables, report)
+        for partition in range(report.partitions):
+            self._insist(partition, counts, report)
         strays = self._state.strays(report.partitions)
         report.differences += (Difference(key, "belongs to no partition") for key in strays)
         for derived in self._derived:
@@ -80,16 +78,16 @@ class Check:
         with suppress(Misconfigured):
             yield from whole(self._settings.kafka, self._settings.security, self._topics, topic)
 
-    def _insist(self, partition: int, counts: Mapping[str, int], tables: Tables, report: Report) -> None:
+    def _insist(self, partition: int, counts: Mapping[str, int], report: Report) -> None:
         for _ in range(ATTEMPTS):
             try:
-                return self._partition(partition, counts, tables, report)
+                return self._partition(partition, counts, report)
             except Rewound:
                 log.info("the state went back meanwhile; looking again", partition=partition)
         msg = f"the state of {self._state.tag(partition)} goes back again and again; look why its server restarts"
         raise StreamStateError(msg)
 
-    def _partition(self, partition: int, counts: Mapping[str, int], tables: Tables, report: Report) -> None:
+    def _partition(self, partition: int, counts: Mapping[str, int], report: Report) -> None:
         with ExitStack() as opened:
             kafka, security = self._settings.kafka, self._settings.security
             logs = {
@@ -97,8 +95,8 @@ class Check:
                 for topic, count in counts.items()
                 if partition < count
             }
-            counting = Counting(self._recounted, partition, counts, logs, tables.versions)
-            seen, differences = self._compare_all(partition, counting, tables)
+            counting = Counting(self._recounted, partition, counts, logs)
+            seen, differences = self._compare_all(partition, counting)
         for topic, reached in counting.reached.items():
             for derived, effects in zip(self._derived, (counting.dead, counting.published), strict=False):
                 effects[topic].reach(reached)
@@ -107,16 +105,16 @@ class Check:
         report.keys += len(seen)
         report.differences += differences
 
-    def _compare_all(self, partition: int, counting: Counting, tables: Tables) -> tuple[set[str], list[Difference]]:
+    def _compare_all(self, partition: int, counting: Counting) -> tuple[set[str], list[Difference]]:
         """The keys that were compared, first what is stored, then what else should be, and what is wrong with them."""
         seen: set[str] = set()
         differences: list[Difference] = []
         for keys in _chunks(self._state.keys(partition)):
-            differences += self._compare(partition, keys, counting, tables)
+            differences += self._compare(partition, keys, counting)
             seen.update(keys)
         missing = [key for key in counting.recount.due() if key not in seen]
         for keys in _chunks(missing):
-            differences += self._compare(partition, keys, counting, tables)
+            differences += self._compare(partition, keys, counting)
             seen.update(keys)
         look = self._state.look(partition, [])
         counting.advance(look.positions)
@@ -124,10 +122,9 @@ class Check:
             differences.append(Difference(self._state.tag(partition), reason))
         return seen, differences
 
-    def _compare(self, partition: int, keys: Sequence[str], counting: Counting, tables: Tables) -> Iterator[Difference]:
+    def _compare(self, partition: int, keys: Sequence[str], counting: Counting) -> Iterator[Difference]:
         look = self._state.look(partition, keys)
         counting.advance(look.positions)
-        tables.catch_up()
         for key, value in zip(keys, look.values, strict=True):
             if reason := counting.recount.wrong(key, value):
                 yield Difference(f"{self._state.tag(partition)}:{key}", reason)

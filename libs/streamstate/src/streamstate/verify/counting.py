@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from confluent_kafka import Message, murmur2
 
 from streamstate.verify.derived_topics import Effects, dead_content
-from streamstate.verify.recount import Recounted, Versions, unequal
+from streamstate.verify.recount import Recounted, unequal
 from streamstate.verify.topic_log import Log
 
 
@@ -18,14 +18,9 @@ class Counting:
     """The recount of one partition, brought forward to where the state stands."""
 
     def __init__(
-        self,
-        recounted: Recounted,
-        partition: int,
-        counts: Mapping[str, int],
-        logs: Mapping[str, Log],
-        versions: Versions,
+        self, recounted: Recounted, partition: int, counts: Mapping[str, int], logs: Mapping[str, Log]
     ) -> None:
-        self.recount = recounted.make(versions)
+        self.recount = recounted.make()
         self.reached = dict.fromkeys(logs, 0)
         self.records = 0
         self.dead = {topic: Effects() for topic in logs}

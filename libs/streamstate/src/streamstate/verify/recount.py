@@ -11,9 +11,6 @@ Entries = list[tuple[int, dict[bytes, bytes]]]
 Stored = bytes | dict[bytes, bytes] | dict[bytes, float] | Entries
 """A value as Redis has it: string, hash, sorted set with its scores, stream with its entries' numbers."""
 
-Versions = Mapping[tuple[str, bytes], Collection[bytes | None]]
-"""Every value (None: a tombstone) that a table ever had for a key, by topic and key."""
-
 _SHOWN = 200
 
 
@@ -61,14 +58,12 @@ class Recounted:
     """How the state of a service is recounted: `services/<x>/recount.py` has one, called `RECOUNT`.
 
     topics: those that the service folds.
-    make: a recount of nothing yet; the versions of `tables` that it gets are complete whenever `wrong` is asked.
-    tables: topics of which rows are looked up, in any partition.
+    make: a recount of nothing yet.
     """
 
     service: str
     topics: tuple[str, ...]
-    make: Callable[[Versions], Recount]
-    tables: tuple[str, ...] = ()
+    make: Callable[[], Recount]
     published: Published | None = None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from services.events import KINDS, LISTENING_EVENTS, Id, ListeningEvent, decode_event
-from streamstate.app import App, Emit, Fold, FoldContext, Record, Source, View, Wanted, json_decoder
+from streamstate.app import App, Emit, Fold, FoldContext, Lookups, Record, Source, View, json_decoder
 from streamstate.errors import BadRecord
 from streamstate.keys import LONG, sortable
 from streamstate.operators.tables import row, table
@@ -56,10 +56,10 @@ def decode_name(key: int, value: bytes) -> str:
     return record.name
 
 
-def lookups(records: Sequence[Record[int, ListeningEvent]]) -> Wanted:
+def lookups(records: Sequence[Record[int, ListeningEvent]]) -> Lookups:
     """The ids of all events, by kind."""
     ids = zip(*(record.value.ids() for record in records), strict=True)
-    return {kind: set(ids_of_kind) for kind, ids_of_kind in zip(KINDS, ids, strict=False)}
+    return dict(zip(KINDS, ids, strict=False))
 
 
 def fold(records: Sequence[Record[int, ListeningEvent]], context: FoldContext) -> Iterable[Operation | Emit]:
@@ -67,7 +67,7 @@ def fold(records: Sequence[Record[int, ListeningEvent]], context: FoldContext) -
     plays: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
     for record in records:
         event = record.value
-        names = (context.rows[kind].get(item) for kind, item in zip(KINDS, event.ids(), strict=True))
+        names = (context.rows[kind][item] for kind, item in zip(KINDS, event.ids(), strict=True))
         yield Emit(ENRICHED, LONG.encode(event.user_id), msgspec.json.encode(enrich(event, names)), record)
         plays[event.user_id].append((event.timestamp, _member(record)))
     for user, timed in plays.items():
@@ -95,7 +95,7 @@ def recent(user: int, values: Sequence[Any]) -> RecentPlays | None:
 
 def name(key: int, values: Sequence[Any]) -> Name | None:
     (value,) = values
-    return None if value is None else Name(key, value.decode())
+    return None if value is None else Name(key, value)
 
 
 def _name_view(kind: str) -> View[int]:

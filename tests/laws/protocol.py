@@ -70,13 +70,13 @@ def recount_tally(records: Sequence[Tagged]) -> list[Any]:
         *fields,
         sorted(sums.items(), key=lambda item: (-item[1], item[0])),
         [(member, time) for time, member in newest[:KEEP]],
-        " ".join(map(str, good[-1][2:])).encode() if good else None,
+        " ".join(map(str, good[-1][2:])) if good else None,
     ]
 
 
 def join(records: Sequence[Record[str, Any]], context: FoldContext) -> Iterable[Effect]:
     """Clicks by the region that the user is in when they come."""
-    regions = {read.key: value.decode() for read, value in context.values.items() if value is not None}
+    regions = {read.key: value for read, value in context.values.items() if value is not None}
     for record in records:
         if record.topic == "regions":
             regions[record.key] = record.value
@@ -98,7 +98,7 @@ def recount_join(records: Sequence[Tagged]) -> list[Any]:
             region = regions.get(key.decode(), "nowhere")
             clicks[region] = clicks.get(region, 0) + int(value)
     ranked = sorted(clicks.items(), key=lambda item: (-item[1], item[0]))
-    return [ranked, *(regions[key].encode() if key in regions else None for key in KEYS)]
+    return [ranked, *(regions.get(key) for key in KEYS)]
 
 
 TALLY = Case(

@@ -68,9 +68,9 @@ def test_scripts_that_the_server_forgot_are_sent_again(
     redis_client.script_flush()
     store.commit(Commit(claim, [OffsetAdvance("topic", None, 1)], [Put("k", "v")]))
     redis_client.script_flush()
-    assert store.read({0: [Value("k")], 1: [Value("k")]})[0].values == [b"v"]
+    assert store.read({0: [Value("k")], 1: [Value("k")]})[0].values == ["v"]
     redis_client.script_flush()
-    assert store.read({0: [Value("k")]})[0].values == [b"v"]
+    assert store.read({0: [Value("k")]})[0].values == ["v"]
 
 
 def test_a_fenced_commit_says_what_the_store_holds(redis_store: Callable[[], RedisStore]) -> None:
@@ -104,7 +104,7 @@ def test_a_server_that_restarted_refuses_earlier_claims_and_goes_on_where_it_sta
         assert again.epoch > claim.epoch
         if clean:
             assert again.positions == {"topic": 3}
-            assert store.read({0: [Value("k")]})[0].values == [b"v"]
+            assert store.read({0: [Value("k")]})[0].values == ["v"]
     finally:
         client.close()
         server.stop()

@@ -21,7 +21,7 @@ def test_the_state_goes_to_where_all_is_read_and_keeps_what_it_holds() -> None:
     assert (found.positions, found.times, found.values) == (
         {"a": 7, "b": 3, "c": 2},
         {"a": 50, "b": 0, "c": 20},
-        [b"v"],
+        ["v"],
     )
     assert found.ready("abc")
     assert passed(claim, found, READ) is None

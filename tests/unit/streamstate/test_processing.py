@@ -1,19 +1,22 @@
 """What becomes of the raw records of one partition: folded or dead-lettered, each by itself."""
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
 from services.events import ListeningEvent, decode_event
 from services.metrics.model import APP
 from streamstate.app import App, Count, Effect, Emit, Fold, FoldContext, Record, Source
+from streamstate.errors import NotRequested
 from streamstate.keys import LONG, LONG_MAX, partition_of
+from streamstate.operators.tables import table
 from streamstate.processing.advance import merge
 from streamstate.processing.decode import DEAD, MISPLACED, RawRecord, decode_records
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Put
-from streamstate.state.reads import Value
+from streamstate.state.reads import Fields, Value
 from streamstate.state.store import OffsetAdvance
 from streamstate.testing import Driver
 from tests.raw import play_json
@@ -192,5 +195,57 @@ def test_what_a_fold_wants_is_told_apart_into_operations_counts_and_records_to_e
     driver = Driver(App("told", (Fold((SOURCE,), apply),)), MemoryStore())
     driver.feed(0, {SOURCE.topic: [*between(KEY, GOOD), (13, 0, KEY, b"{")]})
     state = driver.store.read({0: [Value("k")]})[0]
-    assert (state.values, state.counters) == ([b"v"], {"late": 3, DEAD: 1})
+    assert (state.values, state.counters) == (["v"], {"late": 3, DEAD: 1})
     assert [(emit.topic, emit.cause.offset) for emit in driver.emitted] == [("out", 10), ("out", 11), ("out", 12)]
+
+
+def looking(look: Callable[[FoldContext], object]) -> Driver:
+    """A fold that asks for the read `k` and for row 1 of `cities`, and then looks at what `look` says."""
+
+    def apply(_records: Sequence[Record[int, ListeningEvent]], context: FoldContext) -> Iterable[Effect]:
+        look(context)
+        return ()
+
+    fold = Fold((SOURCE,), apply, lookups=lambda _: {"cities": [1]}, reads=lambda _: [Value("k:1")])
+    return Driver(App("looking", (table("cities", LONG, lambda _key, value: value.decode()), fold)), MemoryStore())
+
+
+@pytest.mark.parametrize(
+    ("look", "name"),
+    [
+        (lambda context: context.values[Value("k:2")], "Value(k:…), which it did not ask for; add it to its `reads`"),
+        (lambda context: context.values.get(Fields("other")), "Fields(other), which"),
+        (
+            lambda context: context.rows["cities"][2],
+            "a row of cities, which it did not",
+        ),
+        (lambda context: context.rows["cities"].get(2), "a row of cities, which"),
+        (lambda context: context.rows["ports"], "ports, which it did not ask for; add it to its `lookups`"),
+    ],
+)
+def test_a_fold_that_looks_at_what_it_did_not_ask_for_is_told_so(
+    look: Callable[[FoldContext], object], name: str
+) -> None:
+    with pytest.raises(NotRequested, match=re.escape(f"the fold of listening-events looks at {name}")):
+        looking(look).feed(0, {SOURCE.topic: [(0, 0, KEY, GOOD)]})
+
+
+def test_a_fold_gets_what_it_asked_for_although_there_is_nothing() -> None:
+    seen: list[object] = []
+    driver = looking(lambda context: seen.append((dict(context.values), context.rows["cities"][1])))
+    driver.feed(0, {SOURCE.topic: [(0, 0, KEY, GOOD)]})
+    assert seen == [({Value("k:1"): None}, None)]
+
+
+def test_a_fold_does_not_get_what_another_fold_asked_for() -> None:
+    def apply(_records: Sequence[Record[int, bytes]], context: FoldContext) -> Iterable[Effect]:
+        assert context.values[Value("k")] is None
+        return ()
+
+    def fold(topic: str, reads: Sequence[Value]) -> Fold:
+        return Fold((Source(topic, LONG, lambda _key, value: value),), apply, reads=lambda _: reads)
+
+    driver = Driver(App("two", (fold("first", [Value("k")]), fold("second", []))), MemoryStore())
+    driver.feed(0, {"first": [(0, 0, KEY, b"")]})
+    with pytest.raises(NotRequested, match="the fold of second looks at"):
+        driver.feed(0, {"first": [(1, 0, KEY, b"")], "second": [(0, 0, KEY, b"")]})

@@ -60,7 +60,7 @@ def test_an_empty_value_is_a_value() -> None:
     assert fold((1, "")) == [Put("cities:1", "")]
 
 
-def test_what_is_there_is_found_and_what_is_not_is_left_out() -> None:
+def test_a_key_that_the_table_does_not_have_is_none() -> None:
     store = MemoryStore()
     for key in (1, 2, 3):
         partition = partition_of(LONG.encode(key), COUNTS["cities"])
@@ -69,7 +69,7 @@ def test_what_is_there_is_found_and_what_is_not_is_left_out() -> None:
         position = claim.positions.get("cities")
         store.commit(Commit(claim, [OffsetAdvance("cities", position, (position or 0) + 1)], [step]))
     found = look_up(APP, store, COUNTS, {"cities": [1, 2, 3, 4], "ports": ["x"]})
-    assert found == {"cities": {1: "city 1", 2: "city 2", 3: "city 3"}, "ports": {}}
+    assert found == {"cities": {1: "city 1", 2: "city 2", 3: "city 3", 4: None}, "ports": {"x": None}}
 
 
 def test_each_table_is_found_by_its_own_number_of_partitions() -> None:

@@ -51,19 +51,19 @@ class Count(msgspec.Struct, frozen=True):
 
 Effect = Operation | Emit | Count
 
-Wanted = Mapping[str, Iterable[Any]]
+Lookups = Mapping[str, Iterable[Any]]
 """Keys to look up, by table (the name of a topic that the app keeps as a table)."""
 
-Rows = Mapping[str, Mapping[Any, str]]
-"""The rows that were there, by table and key."""
+Rows = Mapping[str, Mapping[Any, str | None]]
+"""Rows by table and key, None for a key that the table does not have."""
 
 
 @dataclass(frozen=True)
 class FoldContext:
-    """What a fold asked for.
+    """What a fold gets besides the records. Looking at what it did not ask for raises `NotRequested`.
 
-    rows: of tables, wherever their partitions are; a key that is not in the table is not in the mapping.
-    values: by read, from the state of the records' own partition as it is before them.
+    rows: the answers to the fold's `lookups`, wherever the rows' partitions are.
+    values: the answers to its `reads`, from the state of the records' own partition before the records.
     time: the greatest Kafka timestamp (milliseconds) of the fold's topics in the partition before the records, from 0.
     """
 
@@ -72,7 +72,7 @@ class FoldContext:
     time: int = 0
 
 
-def no_lookups(_records: Sequence[Any]) -> Wanted:
+def no_lookups(_records: Sequence[Any]) -> Lookups:
     """The look-ups of a fold that needs none."""
     return {}
 
@@ -105,15 +105,15 @@ class Fold:
     sources: several must be co-partitioned. Their records are merged by stream time, at a tie in the order of the
         sources (a table before the stream that it is joined to), within what a micro-batch holds; the first one holds
         all that there is, so that a build from nothing is deterministic.
-    apply: (records of one partition in order, what was found) → operations, counts, and records to emit. Pure, must not
+    apply: (records of one partition in order, `FoldContext`) → operations, counts, and records to emit. Pure, must not
         block; any cutting of the same records into batches must give the same state.
-    lookups: records → the table rows that `apply` wants to know, wherever they are. Called once a batch.
-    reads: records → what `apply` wants to know of the partition's own state.
+    lookups: records → the rows of tables that `apply` looks at in `FoldContext.rows`.
+    reads: records → the parts of the partition's own state that `apply` looks at in `FoldContext.values`.
     """
 
     sources: tuple[Source[Any, Any], ...]
     apply: Callable[[Sequence[Record[Any, Any]], FoldContext], Iterable[Effect]]
-    lookups: Callable[[Sequence[Record[Any, Any]]], Wanted] = no_lookups
+    lookups: Callable[[Sequence[Record[Any, Any]]], Lookups] = no_lookups
     reads: Callable[[Sequence[Record[Any, Any]]], Iterable[Read]] = no_reads
 
     @property

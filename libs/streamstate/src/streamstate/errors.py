@@ -17,6 +17,10 @@ class FencedInstance(StreamStateError):
     """The process lost its name in the consumer group for good: it hung for too long, or another one has the name."""
 
 
+class NotRequested(StreamStateError):
+    """A fold looked at a row or a part of the state that its `lookups` or `reads` did not ask for."""
+
+
 class BadKey(StreamStateError):
     """A key in a request that is not of the key's type."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from streamstate.app import App, Fold, FoldContext, Record, Rows, Source, Wanted
+from streamstate.app import App, Fold, FoldContext, Lookups, Record, Rows, Source
 from streamstate.keys import KeyCodec, partition_of
 from streamstate.state.operations import Delete, Operation, Put
 from streamstate.state.reads import Value
@@ -44,21 +44,20 @@ def table(topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str]) -> Fo
     return Fold((changelog(topic, key, decode, table=True),), apply)
 
 
-def look_up(app: App, store: Store, counts: Mapping[str, int], wanted: Wanted) -> Rows:
-    """The rows that are there, of all tables and partitions, in one round trip.
+def look_up(app: App, store: Store, counts: Mapping[str, int], lookups: Lookups) -> Rows:
+    """The rows of these keys, of all tables and partitions, in one round trip.
 
     `counts` are the partition counts by topic; the store is the app's own.
     """
     places: dict[int, list[tuple[str, Any]]] = {}
-    for name, keys in wanted.items():
+    for name, keys in lookups.items():
         codec = app.source(name).key
         for key in keys:
             places.setdefault(partition_of(codec.encode(key), counts[name]), []).append((name, key))
-    found: dict[str, dict[Any, str]] = {name: {} for name in wanted}
+    rows: dict[str, dict[Any, str | None]] = {name: {} for name in lookups}
     if places:
-        reads = {p: [Value(row(name, key)) for name, key in rows] for p, rows in places.items()}
+        reads = {p: [Value(row(name, key)) for name, key in asked] for p, asked in places.items()}
         for partition, snapshot in store.read(reads).items():
             for (name, key), value in zip(places[partition], snapshot.values, strict=True):
-                if value is not None:
-                    found[name][key] = value.decode()
-    return found
+                rows[name][key] = value
+    return rows

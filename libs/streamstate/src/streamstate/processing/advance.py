@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streamstate.app import App, Count, Emit, Fold, FoldContext, Record, Rows, Wanted
+from streamstate.app import App, Count, Emit, Fold, FoldContext, Lookups, Record, Rows
 from streamstate.operators.tables import look_up
 from streamstate.processing.decode import DeadLetter, Decoded, RawRecord, decode_records
+from streamstate.processing.requested import requested
 from streamstate.state.operations import Operation
 from streamstate.state.reads import Read
 from streamstate.state.store import Claim, Commit, Store, TopicPartition
@@ -19,12 +20,14 @@ from streamstate.state.store import Claim, Commit, Store, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a batch holds for one fold in one partition."""
+    """What a batch holds for one fold in one partition, and what the fold asks for."""
 
     fold: Fold
     partition: int
     decoded: Sequence[Decoded]
     records: Sequence[Record[Any, Any]]
+    lookups: Mapping[str, set[Any]]
+    reads: Sequence[Read]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +69,13 @@ class Advance:
             return
         self._learn({partition for _, partition in rows})
         parts = [part for fold in self._app.folds for part in self._parts(fold, rows)]
-        lookups = look_up(self._app, self._store, self._counts, _wanted(parts))
+        table_rows = look_up(self._app, self._store, self._counts, _lookups(parts))
         values = self._values(parts)
-        folded = [self._fold(part, lookups, values[part.partition]) for part in parts]
+        folded = [self._fold(part, table_rows, values.get(part.partition, {})) for part in parts]
         self._publish(folded)
-        self._store.commit(*(one.commit for one in folded))
-        for one in folded:
-            self._reached |= {(step.topic, one.partition): (step.next, step.time) for step in one.commit.steps}
+        self._store.commit(*(each.commit for each in folded))
+        for each in folded:
+            self._reached |= {(step.topic, each.partition): (step.next, step.time) for step in each.commit.steps}
 
     def times(self, partitions: Iterable[int]) -> Mapping[TopicPartition, int]:
         """The stream times (milliseconds) of all topics in `partitions`."""
@@ -93,47 +96,51 @@ class Advance:
                 for source in fold.sources
                 if (place := (source.topic, partition)) in rows
             ]
-            yield Part(fold, partition, decoded, merge(decoded))
+            records = merge(decoded)
+            lookups = {table: set(keys) for table, keys in fold.lookups(records).items()}
+            yield Part(fold, partition, decoded, records, lookups, list(fold.reads(records)))
 
     def _values(self, parts: Sequence[Part]) -> Mapping[int, Mapping[Read, Any]]:
-        """What the folds want to know of the partitions' own state, by partition."""
-        reads: dict[int, list[Read]] = {part.partition: [] for part in parts}
+        """The answers to the reads of all folds, by partition."""
+        reads: defaultdict[int, list[Read]] = defaultdict(list)
         for part in parts:
-            reads[part.partition] += part.fold.reads(part.records)
-        if not any(reads.values()):
-            return {partition: {} for partition in reads}
-        found = self._store.read(reads)
-        return {p: dict(zip(wanted, found[p].values, strict=True)) for p, wanted in reads.items()}
+            if part.reads:
+                reads[part.partition] += part.reads
+        snapshots = self._store.read(reads) if reads else {}
+        return {p: dict(zip(reads[p], snapshot.values, strict=True)) for p, snapshot in snapshots.items()}
 
-    def _fold(self, part: Part, lookups: Rows, values: Mapping[Read, Any]) -> Folded:
+    def _fold(self, part: Part, rows: Rows, values: Mapping[Read, Any]) -> Folded:
         time = max(self._reached[topic, part.partition][1] for topic in part.fold.topics)
         operations: list[Operation] = []
         emits: list[Emit] = []
         counters: Counter[str] = Counter()
-        for some in part.decoded:
-            counters.update(some.counters)
-        for effect in part.fold.apply(part.records, FoldContext(lookups, values, time)):
+        for decoded in part.decoded:
+            counters.update(decoded.counters)
+        context = FoldContext(*requested(part.fold, part.lookups, rows, part.reads, values), time)
+        for effect in part.fold.apply(part.records, context):
             if isinstance(effect, Emit):
                 emits.append(effect)
             elif isinstance(effect, Count):
                 counters[effect.what] += effect.by
             else:
                 operations.append(effect)
-        steps = [some.step for some in part.decoded]
+        steps = [decoded.step for decoded in part.decoded]
+        dead = {decoded.step.topic: decoded.dead for decoded in part.decoded if decoded.dead}
         commit = Commit(self._claims[part.partition], steps, operations, +counters)
-        return Folded(part.partition, commit, emits, {some.step.topic: some.dead for some in part.decoded if some.dead})
+        return Folded(part.partition, commit, emits, dead)
 
 
 def merge(decoded: Sequence[Decoded]) -> Sequence[Record[Any, Any]]:
     """The records of all in one order: by stream time, at a tie in the order given; offsets stay in order."""
     if len(decoded) == 1:
         return decoded[0].records
-    return list(heapq.merge(*(some.records for some in decoded), key=lambda record: record.stream_time))
+    return list(heapq.merge(*(topic.records for topic in decoded), key=lambda record: record.stream_time))
 
 
-def _wanted(parts: Iterable[Part]) -> Wanted:
-    wanted: defaultdict[str, set[Any]] = defaultdict(set)
+def _lookups(parts: Iterable[Part]) -> Lookups:
+    """The lookups of all folds in all partitions."""
+    keys: defaultdict[str, set[Any]] = defaultdict(set)
     for part in parts:
-        for table, keys in part.fold.lookups(part.records).items():
-            wanted[table].update(keys)
-    return wanted
+        for table, of_part in part.lookups.items():
+            keys[table] |= of_part
+    return keys

@@ -124,7 +124,7 @@ class MemoryStore:
 def _apply(keys: dict[str, Any], operation: Operation) -> None:
     match operation:
         case Put(key, value):
-            keys[key] = value.encode()
+            keys[key] = value
         case Delete(key):
             keys.pop(key, None)
         case Merge(key, add, least, most):

@@ -4,7 +4,7 @@ import msgspec
 
 
 class Value(msgspec.Struct, frozen=True, array_like=True, tag="value"):
-    """What `Put` set: bytes, or None."""
+    """The text that `Put` set, or None."""
 
     key: str
 

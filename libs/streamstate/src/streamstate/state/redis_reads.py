@@ -77,7 +77,7 @@ def _origin(found: bytes) -> Origin:
 def _value(read: Read, found: Any) -> Any:
     match read:
         case Value():
-            return found
+            return None if found is None else found.decode()
         case Fields():
             return dict(_pairs(found))
         case Top():

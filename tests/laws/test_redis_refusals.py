@@ -20,6 +20,7 @@ from streamstate.state.operations import (
     Operation,
     PushRecent,
     Put,
+    Remove,
 )
 from streamstate.state.redis import Client, RedisStore, connect
 from streamstate.state.store import Claim, Commit, OffsetAdvance
@@ -33,6 +34,7 @@ EACH: dict[str, Operation] = {
     "push": PushRecent("list", {"a": 1}, 5),
     "append": Append("log", 7, "x", 5),
     "insert": Insert("family", "k", {"x": 9}),
+    "remove": Remove("family", "k", "x"),
     "forget": ExpireBefore("family", 5),
 }
 WRITES = {
@@ -42,6 +44,7 @@ WRITES = {
     "zadd": ("rank", "push", "insert"),
     "zremrangebyrank": ("push",),
     "xadd": ("append",),
+    "zrem": ("remove", "forget"),
     "zremrangebyscore": ("forget",),
     "hincrby": ("put",),
 }
@@ -85,8 +88,8 @@ def test_a_key_of_another_type(server: Redis, kind: str, type_of_another: str) -
     store = RedisStore(client, "app")
     claim = store.claim(0, "a:1", {})
     operation = EACH[kind]
-    keys = [f"{{app:0}}:{operation.family if isinstance(operation, Insert | ExpireBefore) else operation.key}"]
-    keys += [f"{keys[0]}:{operation.key}"] if isinstance(operation, Insert) else []
+    keys = [f"{{app:0}}:{operation.family if isinstance(operation, Insert | Remove | ExpireBefore) else operation.key}"]
+    keys += [f"{keys[0]}:{operation.key}"] if isinstance(operation, Insert | Remove) else []
     for key in keys:
         client.set(key, "text") if type_of_another == "text" else client.sadd(key, "member")
         assert_refused_then_applied(store, client, attempt(claim, operation), partial(client.delete, key))

@@ -16,6 +16,7 @@ from streamstate.state.operations import (
     Operation,
     PushRecent,
     Put,
+    Remove,
 )
 from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.redis import RedisStore
@@ -45,10 +46,11 @@ appends = st.builds(
 )
 families = st.sampled_from(["x", "x:y", "é"])
 inserts = st.builds(Insert, families, keys, st.dictionaries(names, times, max_size=6), st.booleans())
+removals = st.builds(Remove, families, keys, names)
 forgets = st.builds(ExpireBefore, families, times)
 timelines = st.tuples(families, keys).map(":".join)
 deletes = st.builds(Delete, st.tuples(st.sampled_from("vftnl"), keys).map("".join) | timelines)
-operations = st.lists(puts | merges | ranks | pushes | appends | inserts | forgets | deletes, max_size=12)
+operations = st.lists(puts | merges | ranks | pushes | appends | inserts | removals | forgets | deletes, max_size=12)
 
 READS: list[Read] = [
     *(Value(f"v{key}") for key in KEYS),

@@ -17,6 +17,7 @@ from streamstate.state.operations import (
     Operation,
     PushRecent,
     Put,
+    Remove,
 )
 from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.store import Claim, Commit, OffsetAdvance, Origin, Snapshot, Store
@@ -354,6 +355,24 @@ class TestEveryStore:
         store.commit(step(claim, [Insert("i", "k", {"a": 1, "b": 1, "c": 2})], None, 1))
         store.commit(step(claim, [Insert("i", "k", {"a": 1, "d": 1}, instead=True)], 1, 2))
         assert look(store, reads=[Between("i:k", 0, 9, 9)]).values == [[("a", 1), ("d", 1), ("c", 2)]]
+
+    def test_an_entry_is_removed_and_the_others_stay(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        inserts = [Insert("i", "k", {"a": 1, "b": 1, "c": 2}), Insert("i", "l", {"a": 1})]
+        store.commit(step(claim, inserts, None, 1))
+        reads = [Between(f"i:{key}", 0, 9, 9) for key in "kl"]
+        removals = [
+            Remove("i", "k", "a"),
+            Remove("i", "k", "no entry"),
+            Remove("i", "none", "a"),
+            Remove("j", "k", "a"),
+        ]
+        store.commit(step(claim, removals, 1, 2))
+        assert look(store, reads=reads).values == [[("b", 1), ("c", 2)], [("a", 1)]]
+        store.commit(step(claim, [Remove("i", "l", "a"), Insert("i", "l", {"b": 5}), Remove("i", "k", "b")], 2, 3))
+        assert look(store, reads=reads).values == [[("c", 2)], [("b", 5)]]
+        store.commit(step(claim, [Remove("i", "l", "b"), ExpireBefore("i", 3)], 3, 4))
+        assert look(store, reads=reads).values == [[], []]
 
     def test_timelines_of_a_family_let_go_of_what_is_before_a_time(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})

@@ -17,6 +17,7 @@ from streamstate.state.operations import (
     Operation,
     PushRecent,
     Put,
+    Remove,
 )
 from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.store import NO_ORIGINS, Claim, Commit, Origin, Snapshot, Store
@@ -138,13 +139,13 @@ def _apply(keys: dict[str, Any], operation: Operation) -> None:
             keys[key] = dict(kept[:keep])
         case Append(key, number, text, keep):
             keys.setdefault(key, _Log()).append(number, text.encode(), keep)
-        case Insert() | ExpireBefore():
+        case Insert() | Remove() | ExpireBefore():
             _apply_to_timelines(keys, operation)
         case _:
             assert_never(operation)
 
 
-def _apply_to_timelines(keys: dict[str, Any], operation: Insert | ExpireBefore) -> None:
+def _apply_to_timelines(keys: dict[str, Any], operation: Insert | Remove | ExpireBefore) -> None:
     timelines = keys.setdefault(operation.family, set())
     match operation:
         case Insert(family, name, entries, instead):
@@ -152,6 +153,8 @@ def _apply_to_timelines(keys: dict[str, Any], operation: Insert | ExpireBefore) 
             timelines.add(key)
             gone = set(entries.values()) if instead else set()
             keys[key] = {text: at for text, at in keys.get(key, {}).items() if at not in gone} | entries
+        case Remove(family, name, text):
+            keys.get(f"{family}:{name}", {}).pop(text, None)
         case ExpireBefore(_, before):
             for key in timelines:
                 keys[key] = {text: at for text, at in keys.get(key, {}).items() if at >= before}

@@ -14,7 +14,7 @@ class Put(msgspec.Struct, frozen=True, array_like=True, tag="put"):
 
 
 class Delete(msgspec.Struct, frozen=True, array_like=True, tag="delete"):
-    """Remove `key`, whatever it holds."""
+    """Delete `key`, whatever it holds."""
 
     key: str
 
@@ -67,6 +67,14 @@ class Insert(msgspec.Struct, frozen=True, array_like=True, tag="insert"):
     instead: bool = False
 
 
+class Remove(msgspec.Struct, frozen=True, array_like=True, tag="remove"):
+    """Remove the entry `text` from the timeline `family`:`key`, if it is there."""
+
+    family: str
+    key: str
+    text: str
+
+
 class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
     """Let go of what all timelines of `family` hold before the time `before` (milliseconds)."""
 
@@ -74,4 +82,4 @@ class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
     before: int
 
 
-Operation = Put | Delete | Merge | IncrementScores | PushRecent | Append | Insert | ExpireBefore
+Operation = Put | Delete | Merge | IncrementScores | PushRecent | Append | Insert | Remove | ExpireBefore

@@ -24,6 +24,7 @@ local rights = {
   push = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYRANK', tag, 0, 0}},
   append = {{'XADD', tag, '*', '', ''}},
   insert = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYSCORE', tag, 0, 0}},
+  remove = {{'ZREM', tag, ''}},
   forget = {{'ZREMRANGEBYSCORE', tag, 0, 0}, {'ZRANGE', tag, 0, 0}, {'ZADD', tag, 0, ''}, {'ZREM', tag, ''}},
   commit = {{'HINCRBY', tag, '', 1}, {'HSET', tag, '', ''}},
 }
@@ -91,6 +92,8 @@ local touch = {
   end,
 }
 
+touch.remove = touch.insert
+
 local function merged(was, add, least, most)
   local now = was
   if add then now = (now or 0) + add end
@@ -157,6 +160,8 @@ local write = {
     for text, time in pairs(op[4]) do call('ZADD', key, time, text) end
     if oldest < math.huge then call('ZADD', family, 'LT', oldest, op[3]) end
   end,
+  -- The family may name a timeline that is empty: `forget` drops it.
+  remove = function(family, op) call('ZREM', family .. ':' .. op[3], op[4]) end,
   forget = function(family, op)
     local before = string.format('(%.0f', op[3])
     for _, name in ipairs(outdated(family, op)) do
@@ -169,6 +174,7 @@ local write = {
 
 local types = {put = 'string', merge = 'hash', append = 'stream', delete = 'none'}
 local replaces = {put = true, delete = true}
+local of_family = {insert = true, remove = true, forget = true}
 
 require_rights('commit')
 local old, names, seen = {}, {}, {}
@@ -184,7 +190,7 @@ for i, op in ipairs(operations) do
     names[i] = 'again'
   elseif read[kind] then
     old[i], names[i] = read[kind](key, op)
-  elseif not before or kind == 'insert' or kind == 'forget' then
+  elseif not before or of_family[kind] then
     touch[kind](key, op)
   end
   seen[key] = after

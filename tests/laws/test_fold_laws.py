@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamstate.app import App, Effect, Emit, Fold, FoldContext, Record, Source
 from streamstate.keys import TEXT
 from streamstate.operators.interval_join import Pair, paired
+from streamstate.operators.session_windows import Session, SessionWindows, sessions
 from streamstate.operators.table_join import Joined, left_join
 from streamstate.operators.tables import changelog
 from streamstate.operators.windows import LATE, Windowed, Windows, summaries
@@ -147,6 +149,82 @@ class TestWindows:
             assert [(one.start, one.count, one.least, one.most, one.total) for one in summaries(entries)] == expected
         assert emitted(driver) == updates
         assert counted(driver) == late
+
+
+SESSIONS = SessionWindows("sessions", gap=5, grace=3, retention=20)
+
+
+def session_updates(records: Sequence[Record[str, str]], context: FoldContext) -> Iterable[Effect]:
+    merged, operations = SESSIONS.merge(records, context)
+    for record, session in merged:
+        yield Emit("out", record.key.encode(), f"{session.start}-{session.end}: {session.count}".encode(), record)
+    yield from operations
+
+
+SESSION_APP = App("sessions", (Fold((Source("left", TEXT, text), STREAM), session_updates, reads=SESSIONS.reads),))
+
+
+def sessions_of(times_of_key: Iterable[int]) -> list[Session]:
+    """The times in order, cut wherever two are more than the gap apart."""
+    cut: list[list[int]] = []
+    for time in sorted(times_of_key):
+        if cut and time - cut[-1][-1] <= SESSIONS.gap:
+            cut[-1].append(time)
+        else:
+            cut.append([time])
+    return [Session(of[0], of[-1], len(of)) for of in cut]
+
+
+def stored_sessions(driver: Driver, key: str) -> list[Session]:
+    return sessions(driver.store.read({0: [Between(f"sessions:{key}", 0)]})[0].values[0])
+
+
+class TestSessionWindows:
+    @settings(deadline=None)
+    @given(events(st.none(), st.none()), cuts)
+    def test_sessions_are_a_recount_without_late_records(self, history: list[Event], edges: list[int]) -> None:
+        driver = folded(SESSION_APP, history, edges)
+        taken: dict[str, list[int]] = {"a": [], "b": []}
+        updates, late, now = [], 0, 0
+        for _topic, key, time, _value in merged(history):
+            now = max(now, time)
+            if time + SESSIONS.gap + SESSIONS.grace < now:
+                late += 1
+                continue
+            taken[key].append(time)
+            (session,) = (each for each in sessions_of(taken[key]) if each.start <= time <= each.end)
+            updates.append((key.encode(), f"{session.start}-{session.end}: {session.count}".encode()))
+        for key, of_key in taken.items():
+            kept = [each for each in sessions_of(of_key) if each.end >= now - SESSIONS.retention]
+            assert stored_sessions(driver, key) == kept
+        assert emitted(driver) == updates
+        assert counted(driver) == late
+
+    @settings(deadline=None)
+    @given(st.lists(st.integers(0, 60), max_size=30), st.data(), cuts)
+    def test_any_order_within_grace_gives_the_same_sessions(
+        self, in_order: list[int], data: st.DataObject, edges: list[int]
+    ) -> None:
+        """Each record is delayed by at most gap and grace: none is late."""
+        delays = [data.draw(st.integers(0, SESSIONS.gap + SESSIONS.grace)) for _ in in_order]
+        arrivals = sorted((time + delay, time) for time, delay in zip(in_order, delays, strict=True))
+        driver = folded(SESSION_APP, [("right", "a", time, None) for _, time in arrivals], edges)
+        kept = [each for each in sessions_of(in_order) if each.end >= max(in_order) - SESSIONS.retention]
+        assert stored_sessions(driver, "a") == kept
+        assert counted(driver) == 0
+
+    def test_a_late_record_joins_two_sessions_and_one_later_than_grace_does_not(self) -> None:
+        history: list[Event] = [("right", "a", time, None) for time in (10, 16, 18, 13, 9, 23)]
+        driver = folded(SESSION_APP, history, edges=[3])
+        updates = ["10-10: 1", "16-16: 1", "16-18: 2", "10-18: 4", "10-23: 5"]
+        assert [value.decode() for _, value in emitted(driver)] == updates
+        assert stored_sessions(driver, "a") == [Session(10, 23, 5)]
+        assert counted(driver) == 1
+
+    @pytest.mark.parametrize("wrong", [{"gap": 0}, {"grace": -1}, {"retention": 12}])
+    def test_windows_that_forget_what_can_still_grow_are_refused(self, wrong: dict[str, int]) -> None:
+        with pytest.raises(ValueError, match="retention >= 2 gap"):
+            SessionWindows("sessions", **{"gap": 5, "grace": 3, "retention": 13, **wrong})
 
 
 def pairs(some: Sequence[Pair]) -> Iterable[Effect]:

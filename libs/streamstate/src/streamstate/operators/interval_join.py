@@ -13,8 +13,6 @@ from streamstate.operators.windows import LATE, clock, timeline
 from streamstate.state.operations import ExpireBefore, Insert, Operation
 from streamstate.state.reads import Between, Read
 
-_ALL = 2**31 - 1
-
 
 class Entry(NamedTuple):
     """What is remembered of a record: its Kafka timestamp (milliseconds), offset and value."""
@@ -99,7 +97,7 @@ class _Join:
         for record in records:
             times[self._other(record.topic), record.key].append(record.timestamp)
         return {
-            (topic, key): Between(timeline(topic, key), min(some) - self.within, max(some) + self.within + 1, n=_ALL)
+            (topic, key): Between(timeline(topic, key), min(some) - self.within, max(some) + self.within + 1)
             for (topic, key), some in times.items()
         }
 

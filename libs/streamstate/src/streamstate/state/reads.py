@@ -46,8 +46,8 @@ class Between(msgspec.Struct, frozen=True, array_like=True, tag="between"):
 
     key: str
     start: int
-    end: int
-    n: int
+    end: int = 2**53
+    n: int = 2**31 - 1
     skip: int = 0
     most_bytes: int = 2**53
 

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from urllib3.exceptions import HTTPError
 
 from devkit import records
-from devkit.topics import EVENTS
+from services.events import LISTENING_EVENTS
 
 WRITES_PER_S = 800
 READS_PER_S = 100
@@ -57,7 +57,7 @@ class Writing:
         user = FIRST_MOVING + draw(MOVING)
         key, value = records.event(user, draw(60), draw(200), draw(900), 1_750_000_000_000 + draw(10**9))
         try:
-            self._out.produce(EVENTS, value if draw(BROKEN) else value[:-1], key)
+            self._out.produce(LISTENING_EVENTS, value if draw(BROKEN) else value[:-1], key)
         except BufferError:
             self._out.poll(0.1)
 

@@ -8,7 +8,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from devkit import records
-from devkit.topics import EVENTS
+from services.events import LISTENING_EVENTS
 from streamstate.kafka.producer import producer, send_all
 from streamstate.processing.truncation import LOST
 from streamstate.state.reads import Fields
@@ -51,7 +51,7 @@ def test_f9_transactions_are_aborted(under_load: UnderLoad, fleet: Fleet, row: C
             out.begin_transaction()
             for _ in range(20):
                 key, value = records.event(user, 1, 1, 1, 1)
-                out.produce(EVENTS, value, key)
+                out.produce(LISTENING_EVENTS, value, key)
             out.flush()
             if abort:
                 aborted.append(user)
@@ -80,7 +80,7 @@ def test_f15_records_are_deleted_unread(fleet: Fleet, rows: list[Row]) -> None:
         send_all(producer(bootstrap), ((OTHER_TOPIC, key, value, []) for _ in range(count)))
 
     send(READ)
-    stream = fleet.cluster.deployment("metrics", "metrics-f15", {EVENTS: OTHER_TOPIC})
+    stream = fleet.cluster.deployment("metrics", "metrics-f15", {LISTENING_EVENTS: OTHER_TOPIC})
     stream.start()
     eventually(lambda: state().positions == {OTHER_TOPIC: READ}, "the first records to be folded", 60)
     stream.stop()
@@ -91,7 +91,7 @@ def test_f15_records_are_deleted_unread(fleet: Fleet, rows: list[Row]) -> None:
     assert f"{UNREAD} records of {OTHER_TOPIC}:0 from offset {READ}" in stream.tail(200)
     assert state().positions == {OTHER_TOPIC: READ}
 
-    skipping = fleet.cluster.deployment("metrics", "metrics-f15", {EVENTS: OTHER_TOPIC}, LOST_RECORDS="skip")
+    skipping = fleet.cluster.deployment("metrics", "metrics-f15", {LISTENING_EVENTS: OTHER_TOPIC}, LOST_RECORDS="skip")
     skipping.start()
     eventually(lambda: state().positions == {OTHER_TOPIC: UNREAD + 2 * READ}, "the rest to be folded", 60)
     skipping.stop()

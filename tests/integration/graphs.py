@@ -5,8 +5,7 @@ from functools import partial
 
 import urllib3
 
-from devkit.topics import EVENTS
-from services.events import KINDS
+from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.live import Live
 from services.recommendations.model import APP
 from services.reference_decoding import listening_event
@@ -21,7 +20,7 @@ WINDOW = 1_000_000
 def assert_graph_agrees(driving: Driving) -> None:
     """A graph that is loaded now has exactly the topic's plays, and the instances' graphs have as many."""
     expected: dict[str, dict[int, list[int]]] = {kind: defaultdict(list) for kind in KINDS}
-    plays = [event for message in driving.read(EVENTS) if (event := listening_event(message)) is not None]
+    plays = [event for message in driving.read(LISTENING_EVENTS) if (event := listening_event(message)) is not None]
     for play in plays:
         for kind in KINDS:
             expected[kind][play["userId"]].append(play[f"{kind.removesuffix('s')}Id"])

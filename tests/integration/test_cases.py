@@ -10,8 +10,10 @@ import redis
 import urllib3
 from confluent_kafka import murmur2
 
-from devkit import topics
 from devkit.local_cluster import get
+from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
+from services.notifications.model import NOTIFICATION_WINDOWS, NOTIFICATIONS, OPEN, TICK
+from services.topics.settings import EXAMPLE
 from streamstate.kafka.dead_letters import SOURCE_HEADER
 from streamstate.web.partition_map import PATH
 from tests.integration import expected_cases as expected_answers
@@ -46,18 +48,18 @@ def change_states(driving: Driving) -> None:
     for number in range(1, USERS):
         region = driving.draw.choice((*REGIONS, None))
         state = driving.draw.choice(("Open", "Closed"))
-        produce(driving, topics.USER_REGIONS, user(number), None if region is None else region.encode())
-        produce(driving, topics.OPEN, user(number), state.encode())
+        produce(driving, USER_REGIONS, user(number), None if region is None else region.encode())
+        produce(driving, OPEN, user(number), state.encode())
     settle(driving)
 
 
 def feed(driving: Driving, count: int = ROUND) -> None:
     """Clicks, ticks and bookings, some of them of users without a region or state."""
     for _ in range(count):
-        produce(driving, topics.USER_CLICKS, user(driving.draw.randint(1, USERS)), b"%d" % driving.draw.randint(0, 9))
-        produce(driving, topics.TICK, user(driving.draw.randint(1, USERS)), b"")
+        produce(driving, USER_CLICKS, user(driving.draw.randint(1, USERS)), b"%d" % driving.draw.randint(0, 9))
+        produce(driving, TICK, user(driving.draw.randint(1, USERS)), b"")
         booking = json.dumps({"amount": driving.draw.randint(-50, 500)}).encode()
-        produce(driving, topics.BOOKINGS, driving.draw.randint(1, CUSTOMERS).to_bytes(8, "big"), booking)
+        produce(driving, EXAMPLE.topic, driving.draw.randint(1, CUSTOMERS).to_bytes(8, "big"), booking)
         driving.out.poll(0)
     driving.out.flush()
 
@@ -69,7 +71,7 @@ def found_regions(driving: Driving) -> dict[str, int]:
 def published(driving: Driving) -> dict[str, list[int]]:
     """All totals that were published, by region, in their order."""
     totals: defaultdict[str, list[int]] = defaultdict(list)
-    for message in driving.read(topics.CLICKS_PER_REGION):
+    for message in driving.read(CLICKS_PER_REGION):
         region, total = expected_answers.text(message)
         totals[region].append(int(total or -1))
     return dict(totals)
@@ -101,9 +103,9 @@ def pages(driving: Driving, path: str, member: str, limit: int = 100) -> list[An
 def assert_exact(driving: Driving) -> None:
     """What the three services say equals a recount of their topics, and so does every key of their states."""
     assert driving.differences(*SERVICES) == []
-    assert_totals(driving, expected_answers.clicks(driving.read(topics.USER_REGIONS), driving.read(topics.USER_CLICKS)))
+    assert_totals(driving, expected_answers.clicks(driving.read(USER_REGIONS), driving.read(USER_CLICKS)))
     assert_notified(driving)
-    histories = expected_answers.bookings(driving.read(topics.BOOKINGS))
+    histories = expected_answers.bookings(driving.read(EXAMPLE.topic))
     assert len(histories) == CUSTOMERS
     for key, history in histories.items():
         latest = max(history, key=lambda one: one["offset"])
@@ -113,8 +115,8 @@ def assert_exact(driving: Driving) -> None:
 
 
 def assert_notified(driving: Driving) -> None:
-    sent = expected_answers.notifications(driving.read(topics.OPEN), driving.read(topics.TICK))
-    messages = [json.loads(one.value() or b"") for one in driving.read(topics.NOTIFICATIONS)]
+    sent = expected_answers.notifications(driving.read(OPEN), driving.read(TICK))
+    messages = [json.loads(one.value() or b"") for one in driving.read(NOTIFICATIONS)]
     assert {(one["user"], one["cause"], one["timestamp"]) for one in messages} == {
         (one.user, one.cause, one.time) for one in sent
     }
@@ -122,7 +124,7 @@ def assert_notified(driving: Driving) -> None:
     for name, counts in windows.items():
         found = pages(driving, f"/v1/notifications/{name}", "windows")
         assert [(one["start"], one["count"]) for one in found] == sorted(counts.items())
-    updates = [json.loads(one.value() or b"") for one in driving.read(topics.NOTIFICATION_WINDOWS)]
+    updates = [json.loads(one.value() or b"") for one in driving.read(NOTIFICATION_WINDOWS)]
     last: dict[tuple[str, int], int] = {}
     for one in updates:
         place = one["user"], one["windowStart"]
@@ -146,14 +148,14 @@ def test_each_answer_equals_a_recount(driving: Driving) -> None:
 
 
 def test_messages_name_their_cause_in_a_header(driving: Driving) -> None:
-    for message in driving.read(topics.NOTIFICATIONS):
+    for message in driving.read(NOTIFICATIONS):
         topic, partition, offset = headers(message)[SOURCE_HEADER].decode().split(":")
         assert json.loads(message.value() or b"")["cause"] == f"{topic}:{offset}"
         assert int(partition) == message.partition()
 
 
 def test_a_history_is_read_page_by_page(driving: Driving) -> None:
-    history = expected_answers.bookings(driving.read(topics.BOOKINGS))[1]
+    history = expected_answers.bookings(driving.read(EXAMPLE.topic))[1]
     assert len(history) > 7
     assert pages(driving, "/v1/topics/bookings/1/range", "records", limit=7) == history
     first, last = history[0]["timestamp"], history[-1]["timestamp"]
@@ -201,14 +203,14 @@ def test_lookups_go_on_when_an_instance_dies(driving: Driving) -> None:
 
 
 def test_a_record_that_is_too_late_for_its_window_is_counted_as_such(driving: Driving) -> None:
-    produce(driving, topics.OPEN, b"user-late", b"Closed")
-    produce(driving, topics.TICK, b"user-late", b"")
+    produce(driving, OPEN, b"user-late", b"Closed")
+    produce(driving, TICK, b"user-late", b"")
     settle(driving)
     counted = late(driving)
-    produce(driving, topics.TICK, b"user-late", b"", START_MS - 86_400_000)
+    produce(driving, TICK, b"user-late", b"", START_MS - 86_400_000)
     settle(driving)
     assert late(driving) == counted + 1
-    produce(driving, topics.OPEN, b"user-late", b"Open")
+    produce(driving, OPEN, b"user-late", b"Open")
     settle(driving)
 
 

@@ -4,7 +4,7 @@ import json
 from hashlib import sha256
 from typing import Any
 
-from devkit.topics import EVENTS
+from services.events import LISTENING_EVENTS
 from streamstate.keys import LONG, partition_of
 from tests.integration.driving import Driving, headers
 
@@ -51,14 +51,14 @@ GOOD = [event(), event(trackId=2**63 - 1), event(artistId=0, more=[1, {"x": None
 def test_broken_records_are_kept_and_their_neighbours_counted(driving: Driving) -> None:
     partition = partition_of(KEY, 8)
     for index, (key, value) in enumerate(BROKEN):
-        driving.out.produce(EVENTS, value, key, partition, headers=[("trace", str(index).encode())])
-        driving.out.produce(EVENTS, GOOD[index % len(GOOD)], KEY, partition)
+        driving.out.produce(LISTENING_EVENTS, value, key, partition, headers=[("trace", str(index).encode())])
+        driving.out.produce(LISTENING_EVENTS, GOOD[index % len(GOOD)], KEY, partition)
     driving.out.flush()
     driving.settle()
 
     assert driving.get(f"/v1/users/{USER}").json()["eventCount"] == len(BROKEN)
     assert driving.get(f"/v1/users/{USER + 1}").status == 404
-    sources = {(m.partition(), m.offset()): m for m in driving.read(EVENTS)}
+    sources = {(m.partition(), m.offset()): m for m in driving.read(LISTENING_EVENTS)}
     for service in ("metrics", "names"):
         letters = {m.key(): m for m in driving.read(f"{service}-dlq") if b"trace" in {h.encode() for h in headers(m)}}
         assert len(letters) == len(BROKEN)
@@ -71,15 +71,15 @@ def test_broken_records_are_kept_and_their_neighbours_counted(driving: Driving) 
             assert found["x-service"].decode() == service
             assert found["__streams.errors.message"]
             place = int(found["__streams.errors.partition"]), int(found["__streams.errors.offset"])
-            assert letter.key() == f"{EVENTS}:{place[0]}:{place[1]}".encode()
+            assert letter.key() == f"{LISTENING_EVENTS}:{place[0]}:{place[1]}".encode()
             assert headers(sources[place])["trace"] == found["trace"]
 
 
 def test_a_broken_record_as_large_as_its_topic_takes_is_kept_or_what_tells_it_apart(driving: Driving) -> None:
     values = [driving.draw.randbytes(size) for size in (999_900, 1_048_400)]
     for value in values:
-        driving.out.produce(EVENTS, value, KEY, headers=[("large", str(len(value)).encode())])
-        driving.out.produce(EVENTS, event(), KEY)
+        driving.out.produce(LISTENING_EVENTS, value, KEY, headers=[("large", str(len(value)).encode())])
+        driving.out.produce(LISTENING_EVENTS, event(), KEY)
     driving.out.flush()
     driving.settle()
     for service in ("metrics", "names"):
@@ -103,7 +103,7 @@ def test_dead_letters_are_counted_in_the_state(driving: Driving) -> None:
 def test_an_event_that_another_partitioner_placed_is_counted_and_reported(driving: Driving) -> None:
     user = USER + 5
     elsewhere = (partition_of(LONG.encode(user), 8) + 1) % 8
-    driving.out.produce(EVENTS, event(userId=user), LONG.encode(user), elsewhere)
+    driving.out.produce(LISTENING_EVENTS, event(userId=user), LONG.encode(user), elsewhere)
     driving.out.flush()
     driving.settle()
     lines = driving.lines(f"http://{driving.cluster.addresses['metrics'][0]}/metrics")

@@ -10,7 +10,8 @@ from devkit.child_process import free_port
 from devkit.demo import CACHE
 from devkit.kafka_server import Kafka
 from devkit.local_cluster import LocalCluster
-from devkit.topics import EVENTS, create
+from devkit.topics import create
+from services.events import LISTENING_EVENTS
 from streamstate.errors import FencedInstance
 from streamstate.kafka.consumer_group import Membership
 from streamstate.state.redis import RedisStore, connect
@@ -28,7 +29,7 @@ class Member:
         self.held: frozenset[int] | None = None
         self._stopped = False
         self.membership = Membership(bootstrap, GROUP, name, session_ms, self._update)
-        self.membership.start(EVENTS)
+        self.membership.start(LISTENING_EVENTS)
 
     def _update(self, held: frozenset[int]) -> None:
         self.held = held
@@ -94,7 +95,7 @@ def test_a_broker_that_is_away_for_as_long_as_a_session_ousts_nobody(tmp_path: P
 def halves(members: Iterable[Member]) -> bool:
     """Whether each of two has its half. Each tells how far it is, as it does while it folds."""
     for member in members:
-        member.membership.commit({(EVENTS, partition): 0 for partition in member.held or ()})
+        member.membership.commit({(LISTENING_EVENTS, partition): 0 for partition in member.held or ()})
     return [len(member.held or ()) for member in members] == [4, 4]
 
 

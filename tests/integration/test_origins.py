@@ -10,7 +10,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from devkit import records
 from devkit.child_process import Child
 from devkit.local_cluster import LocalCluster
-from devkit.topics import EVENTS
+from services.events import LISTENING_EVENTS
 from streamstate.kafka.producer import producer, send_all
 from streamstate.state.redis import RedisStore, connect
 from tests.integration.driving import Driving, eventually
@@ -27,7 +27,7 @@ class Deployment:
         self._bootstrap = cluster.kafka.bootstrap
         self.admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
         self.store = RedisStore(connect(cluster.redis.url, 5.0), NAME)
-        self.stream: Child = cluster.deployment("metrics", NAME, {EVENTS: TOPIC})
+        self.stream: Child = cluster.deployment("metrics", NAME, {LISTENING_EVENTS: TOPIC})
 
     def create(self) -> None:
         self.admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()

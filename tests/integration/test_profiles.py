@@ -8,7 +8,8 @@ import redis
 import urllib3
 
 from devkit.local_cluster import get
-from devkit.topics import ENRICHED, EVENTS, NAMES
+from services.events import KINDS, LISTENING_EVENTS
+from services.names.model import ENRICHED
 from services.reference_decoding import listening_event
 from streamstate.kafka.dead_letters import SOURCE_HEADER
 from tests.integration import expected_answers
@@ -21,8 +22,8 @@ LISTS = ("artistRecommendations", "albumRecommendations", "trackRecommendations"
 
 
 def assert_recount_agrees(driving: Driving) -> None:
-    known = {kind: expected_answers.names(driving.read(kind)) for kind in NAMES}
-    expected = expected_answers.profiles(driving.read(EVENTS), known)
+    known = {kind: expected_answers.names(driving.read(kind)) for kind in KINDS}
+    expected = expected_answers.profiles(driving.read(LISTENING_EVENTS), known)
     assert expected
     for user, profile in expected.items():
         answer = driving.get(f"/v1/users/{user}").json()
@@ -85,7 +86,9 @@ def test_recent_plays_take_less_than_3_kb_of_redis(driving: Driving) -> None:
 
 def test_every_usable_event_is_published_with_names(driving: Driving) -> None:
     places = {
-        f"{EVENTS}:{one.partition()}:{one.offset()}" for one in driving.read(EVENTS) if listening_event(one) is not None
+        f"{LISTENING_EVENTS}:{one.partition()}:{one.offset()}"
+        for one in driving.read(LISTENING_EVENTS)
+        if listening_event(one) is not None
     }
     published = driving.read(ENRICHED)
     assert {headers(one)[SOURCE_HEADER].decode() for one in published} == places

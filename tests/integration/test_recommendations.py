@@ -17,7 +17,7 @@ from devkit import records
 from devkit.bench.plays import Writer
 from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import LocalCluster, answers, get
-from devkit.topics import EVENTS
+from services.events import LISTENING_EVENTS
 from services.recommendations.model import APP
 from streamstate.settings import PREFIX
 from streamstate.state.redis import RedisStore, connect
@@ -79,7 +79,7 @@ def test_an_event_can_be_walked_within_two_seconds(driving: Driving) -> None:
 
     def seconds(user: int) -> float:
         key, value = records.event(user, 1, 1, KNOWN_TRACK, 1_000)
-        driving.out.produce(EVENTS, value, key)
+        driving.out.produce(LISTENING_EVENTS, value, key)
         driving.out.flush()
         started = time.monotonic()
         for address in driving.cluster.addresses["recommendations"]:

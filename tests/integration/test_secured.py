@@ -19,6 +19,7 @@ from devkit.demo import CACHE
 from devkit.feed import send_events
 from devkit.kafka_server import Kafka
 from devkit.redis_server import Redis
+from services.events import LISTENING_EVENTS
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import producer
 from streamstate.kafka.security import Security
@@ -124,10 +125,10 @@ def test_it_folds_what_it_may_read_and_ends_when_it_is_told(
     child, status = stream
     name = _name(request.node.callspec.params["stream"])
     store = RedisStore(connect(redis_server.url, 5.0), name)
-    partitions = range(Topics(company.bootstrap, security=company.security).partitions(topics.EVENTS))
+    partitions = range(Topics(company.bootstrap, security=company.security).partitions(LISTENING_EVENTS))
 
     def counted() -> int:
-        return sum(one.positions.get(topics.EVENTS, 0) for one in store.read({p: [] for p in partitions}).values())
+        return sum(one.positions.get(LISTENING_EVENTS, 0) for one in store.read({p: [] for p in partitions}).values())
 
     eventually(lambda: counted() == EVENTS, "all events to be counted", 60)
     assert answers(status, "/livez")

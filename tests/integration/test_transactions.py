@@ -7,14 +7,14 @@ import redis
 from confluent_kafka import Producer
 
 from devkit import records
-from devkit.topics import EVENTS
+from services.events import LISTENING_EVENTS
 from streamstate.kafka.admin import Topics
 from streamstate.keys import LONG, partition_of
 from tests.integration.driving import Driving, eventually
 
 USER = 900_001
 READERS = ("metrics", "names", "recommendations")
-PLACE = (EVENTS, partition_of(LONG.encode(USER), 8))
+PLACE = (LISTENING_EVENTS, partition_of(LONG.encode(USER), 8))
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def out(driving: Driving) -> Iterator[Producer]:
 
 def send(out: Producer) -> None:
     key, value = records.event(USER, 1, 1, 1, 1)
-    out.produce(EVENTS, value, key)
+    out.produce(LISTENING_EVENTS, value, key)
     out.flush()
 
 

@@ -1,5 +1,7 @@
 """What every app keeps to: the state follows from the records, however they come."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import count, pairwise
 from typing import Any
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import services
+from devkit import registry
 from devkit.registry import SERVICES
 from services.topics import model as kept
 from services.topics.settings import KeptTopic, RangeIndex, WindowIndex
@@ -19,6 +22,8 @@ from streamstate.keys import LONG, LONG_MAX, partition_of
 from streamstate.processing.decode import RawRecord
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
+from streamstate.web.server.asgi import Asgi
+from streamstate.web.server.openapi import MANY
 from tests.raw import name_json, plain, play_json
 
 PARTITIONS = 2
@@ -77,13 +82,7 @@ Records = dict[str, dict[int, list[RawRecord]]]
 """By topic and partition, in offset order."""
 
 
-def apps() -> list[App]:
-    """The app of every service that has a model."""
-    models = services.modules("model").values()
-    return [*(model.APP for model in models if hasattr(model, "APP")), renamed(kept.app(KEPT), "kept", {})]
-
-
-APPS = {app.name: app for app in apps()}
+APPS = {**{name: registry.app(name) for name in SERVICES}, "kept": renamed(kept.app(KEPT), "kept", {})}
 MERGING = [name for name, app in APPS.items() if app.merges]
 
 
@@ -151,9 +150,21 @@ def test_services_agree_on_what_a_topic_is() -> None:
 
 
 def test_no_two_services_answer_the_same_view_or_path() -> None:
-    views = [view for name in SERVICES for view in APPS[name].views]
-    assert len({view.name for view in views}) == len(views)
-    assert len({view.path for view in views}) == len(views)
+    """The gateway finds the service of a request by either; only `/v1/many` asks for views of several services."""
+    rules = [rule for name in SERVICES for rule in api_of(name).flask.url_map.iter_rules() if is_shared(rule.rule)]
+    views = Counter(rule.endpoint for rule in rules)
+    paths = Counter(re.sub("<.*?>", "<>", rule.rule) for rule in rules)
+    assert {view.name for name in SERVICES for view in APPS[name].views} <= set(views)
+    assert [name for counts in (views, paths) for name, count in counts.items() if count > 1] == []
+
+
+def api_of(service: str) -> Asgi:
+    api: Asgi = services.modules("api")[service].create()
+    return api
+
+
+def is_shared(path: str) -> bool:
+    return path.startswith("/v1/") and path != MANY
 
 
 @pytest.mark.parametrize("name", APPS)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from devkit import sample_events, topics
+from devkit import sample_events
 from devkit.records import Event
 from devkit.sample_events import Catalogue
+from services.events import KINDS
 
 NOW = 1_700_000_000_000
 FIELDS = {"userId", "artistId", "albumId", "trackId", "timestamp"}
@@ -93,7 +94,7 @@ def test_each_kind_of_broken_event_occurs() -> None:
 
 
 def test_names_are_keyed_by_id_and_miss_a_few_tracks() -> None:
-    named: dict[str, dict[int, str]] = {topic: {} for topic in topics.NAMES}
+    named: dict[str, dict[int, str]] = {topic: {} for topic in KINDS}
     for topic, key, value in sample_events.names(CATALOGUE):
         record = json.loads(value)
         assert struct.pack(">q", record["id"]) == key

@@ -2,11 +2,7 @@
 
 import pytest
 
-from services.clicks.model import APP as CLICKS
-from services.metrics.model import APP as METRICS
-from services.names.model import APP as NAMES
-from services.notifications.model import APP as NOTIFICATIONS
-from services.topics.model import APP as TOPICS
+from devkit import registry
 from streamstate.app import App
 from streamstate.keys import LONG
 from streamstate.settings import ApiSettings, load
@@ -33,7 +29,10 @@ RECORDS = {
 """A record of each topic, for the key that is asked for most often."""
 
 
-@pytest.mark.parametrize("app", [CLICKS, METRICS, NAMES, NOTIFICATIONS, TOPICS], ids=lambda app: str(app.name))
+APPS = [app for app in map(registry.app, registry.SERVICES) if app.views]
+
+
+@pytest.mark.parametrize("app", APPS, ids=lambda app: str(app.name))
 def test_what_is_answered_is_what_the_document_says(app: App, loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMSTATE_DEADLINE_MS", "20")
     store, topics = MemoryStore(), FixedTopics(dict.fromkeys(app.topics, 1))

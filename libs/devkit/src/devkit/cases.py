@@ -4,7 +4,9 @@ import json
 from collections.abc import Iterator
 from random import Random
 
-from devkit import topics
+from services.clicks.model import USER_CLICKS, USER_REGIONS
+from services.notifications.model import OPEN, TICK
+from services.topics.settings import EXAMPLE
 from streamstate.kafka.producer import Outgoing
 from streamstate.keys import LONG
 
@@ -16,19 +18,19 @@ def records(seed: int) -> Iterator[Outgoing]:
     """Without end: users who have regions, mostly, move and click; who open, close and are ticked; who book."""
     draw = Random(seed)  # noqa: S311, nothing secret
     for number in range(1, USERS):
-        yield _text(topics.USER_REGIONS, number, draw.choice(REGIONS))
-        yield _text(topics.OPEN, number, draw.choice(("Open", "Closed")))
+        yield _text(USER_REGIONS, number, draw.choice(REGIONS))
+        yield _text(OPEN, number, draw.choice(("Open", "Closed")))
     while True:
         number = draw.randint(1, USERS)
         booking = json.dumps({"amount": draw.randint(10, 500), "room": draw.randint(1, 99)}).encode()
         yield from (
-            _text(topics.USER_CLICKS, number, str(draw.randint(1, 9))),
-            _text(topics.TICK, draw.randint(1, USERS), ""),
-            (topics.BOOKINGS, LONG.encode(number), booking, []),
+            _text(USER_CLICKS, number, str(draw.randint(1, 9))),
+            _text(TICK, draw.randint(1, USERS), ""),
+            (EXAMPLE.topic, LONG.encode(number), booking, []),
         )
         if draw.random() < 0.1:
-            yield _text(topics.USER_REGIONS, number, draw.choice(REGIONS))
-            yield _text(topics.OPEN, number, draw.choice(("Open", "Closed")))
+            yield _text(USER_REGIONS, number, draw.choice(REGIONS))
+            yield _text(OPEN, number, draw.choice(("Open", "Closed")))
 
 
 def _text(topic: str, user: int, value: str) -> Outgoing:

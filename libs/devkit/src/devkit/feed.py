@@ -8,8 +8,9 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from devkit import DevkitError, cases, lfm, sample_events, topics
+from devkit import DevkitError, cases, lfm, sample_events
 from devkit.records import Event, Name
+from services.events import LISTENING_EVENTS
 from streamstate.kafka.producer import producer, send_all
 
 SEED = 1
@@ -72,7 +73,7 @@ def send_events(out: Producer, events: Iterable[Event]) -> int:
     """Send listening events, wait until Kafka has them, and return how many."""
     pairs, count = iter(events), 0
     while some := list(itertools.islice(pairs, _SLICE)):
-        count += send_all(out, ((topics.EVENTS, key, value, []) for key, value in some))
+        count += send_all(out, ((LISTENING_EVENTS, key, value, []) for key, value in some))
     return count
 
 

@@ -9,17 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from devkit import DevkitError, records, topics
+from devkit import DevkitError, records
+from services.events import KINDS
 
 R = TypeVar("R")
 Columns = tuple[str, ...]
 
 _EVENTS = ("user id", "artist id", "album id", "track id", "time in s")
-_NAMES = {
-    topics.ARTISTS: ("artist id", "name"),
-    topics.ALBUMS: ("album id", "name", "artist id"),
-    topics.TRACKS: ("track id", "name", "artist id"),
-}
+_COLUMNS = (("artist id", "name"), ("album id", "name", "artist id"), ("track id", "name", "artist id"))
+_NAMES = dict(zip(KINDS, _COLUMNS, strict=True))
 
 
 def events(folder: Path) -> Iterator[records.Event]:

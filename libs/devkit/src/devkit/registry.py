@@ -1,8 +1,10 @@
 """The services that there are: every folder of `services` with a `service.py`."""
 
+import importlib
 from collections.abc import Mapping
 
 import services
+from streamstate.app import App, dead_letter_topic
 from streamstate.service import Service, Topic
 
 SERVICES: Mapping[str, Service] = {name: module.SERVICE for name, module in services.modules("service").items()}
@@ -12,5 +14,11 @@ SERVICES: Mapping[str, Service] = {name: module.SERVICE for name, module in serv
 def topics() -> Mapping[str, Topic]:
     """The topics that all of them read and write, by name, dead letters included."""
     declared = [topic for service in SERVICES.values() for topic in (*service.inputs, *service.outputs)]
-    dead_letters = [Topic(f"{name}-dlq") for name in SERVICES]
+    dead_letters = [Topic(dead_letter_topic(name)) for name in SERVICES]
     return {topic.name: topic for topic in [*declared, *dead_letters]}
+
+
+def app(service: str) -> App:
+    """What `service` folds and answers."""
+    found: App = importlib.import_module(f"services.{service}.model").APP
+    return found

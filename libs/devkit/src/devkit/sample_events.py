@@ -9,7 +9,8 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from devkit import records, sample_names, topics
+from devkit import records, sample_names
+from services.events import KINDS
 from streamstate.keys import LONG
 
 Clock = Callable[[], int]
@@ -58,7 +59,7 @@ class Catalogue:
 def names(catalogue: Catalogue) -> Iterator[records.Name]:
     """The records of the topics artists, albums and tracks."""
     tables = (catalogue.artists, catalogue.albums, catalogue.tracks)
-    for topic, table in zip(topics.NAMES, tables, strict=True):
+    for topic, table in zip(KINDS, tables, strict=True):
         for identifier, text in table.items():
             yield records.name(topic, identifier, text)
 

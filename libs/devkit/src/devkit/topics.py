@@ -7,13 +7,6 @@ from confluent_kafka.cimpl import NewTopic
 from devkit import DevkitError
 from devkit.registry import topics
 
-EVENTS = "listening-events"
-ARTISTS, ALBUMS, TRACKS = NAMES = ("artists", "albums", "tracks")
-ENRICHED = "listening-events-enriched"
-USER_CLICKS, USER_REGIONS, CLICKS_PER_REGION = "user-clicks", "user-regions", "clicks-per-region"
-OPEN, TICK, NOTIFICATIONS, NOTIFICATION_WINDOWS = "open", "tick", "notifications", "notification-windows"
-BOOKINGS = "bookings"
-
 TOPICS = topics()
 CONFIGS = {name: {"cleanup.policy": "compact"} if topic.compacted else {} for name, topic in TOPICS.items()}
 

@@ -228,7 +228,7 @@ class App:
     @property
     def dead_letters(self) -> str:
         """The topic that gets the records which the app cannot use."""
-        return f"{self.name}-dlq"
+        return dead_letter_topic(self.name)
 
     def source(self, topic: str) -> Source[Any, Any]:
         """The source of `topic`; raises KeyError for a topic that the app does not read."""
@@ -250,6 +250,11 @@ class App:
     def view(self, name: str) -> View[Any]:
         """The view called `name`; raises KeyError where there is none."""
         return {view.name: view for view in self.views}[name]
+
+
+def dead_letter_topic(app: str) -> str:
+    """The topic that gets the records which the app of this name cannot use."""
+    return f"{app}-dlq"
 
 
 def json_decoder(kind: type[V]) -> Callable[[bytes | None], V]:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from devkit import records, topics
+from devkit import records
 from devkit.bench.exact import listening
 from devkit.bench.plays import Int64s, with_homes
+from services.events import KINDS, LISTENING_EVENTS
 from streamstate.kafka.producer import Outgoing, producer, send_all
 
 SEED, USERS, TRACKS = 1, 50_000, 1_000_000
@@ -61,9 +62,9 @@ class Data:
     def _events(self) -> Iterator[Outgoing]:
         for first in range(0, len(self.rows), _SLICE):
             for row in self.rows[first : first + _SLICE].tolist():
-                yield topics.EVENTS, *records.event(*row), []
+                yield LISTENING_EVENTS, *records.event(*row), []
 
     def _names(self) -> Iterator[Outgoing]:
-        for column, topic in enumerate(topics.NAMES, 1):
+        for column, topic in enumerate(KINDS, 1):
             for identifier in np.unique(self.rows[:, column]).tolist():
                 yield *records.name(topic, identifier, f"{topic} {identifier}"), []

@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from devkit import DevkitError, records
 from devkit.bench import cpu
-from devkit.topics import EVENTS
+from services.events import LISTENING_EVENTS
 from streamstate.kafka.admin import QUIET
 
 MARKERS = 200
@@ -54,7 +54,7 @@ def _marker(out: Producer, pool: urllib3.PoolManager, address: str, user: int) -
     """Seconds until the first event of `user` is visible."""
     key, value = records.event(user, 1, 1, 1, time.time_ns() // 1_000_000)
     sent = time.monotonic()
-    out.produce(EVENTS, value, key)
+    out.produce(LISTENING_EVENTS, value, key)
     out.poll(0)
     while pool.request("GET", f"http://{address}/v1/users/{user}/metrics").status != 200:
         if time.monotonic() > sent + _LOST_S:

@@ -8,8 +8,7 @@ import redis
 
 from devkit.bench import cpu
 from devkit.local_cluster import LocalCluster
-from devkit.topics import EVENTS
-from services.events import KINDS
+from services.events import KINDS, LISTENING_EVENTS
 from services.metrics.model import APP
 from streamstate.kafka.admin import Topics
 from streamstate.state.redis import RedisStore, connect
@@ -58,7 +57,7 @@ class Mark:
 def measure(cluster: LocalCluster, events: int) -> Ingest:
     """`events` are in the topic, and nothing is stored."""
     store = RedisStore(connect(cluster.redis.url, 60), APP.name)
-    partitions = Topics(cluster.kafka.bootstrap).partitions(EVENTS)
+    partitions = Topics(cluster.kafka.bootstrap).partitions(LISTENING_EVENTS)
     streams = cluster.host([f"metrics-0={cluster.addresses['metrics'][0]}"])
     started, before = time.monotonic(), cpu.seconds(cluster.redis.pid)
     marks = [Mark(started, 0.0, 0.0, 0)]

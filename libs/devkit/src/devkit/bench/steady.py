@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from devkit.bench.data import Data
-from devkit.topics import EVENTS
+from services.events import LISTENING_EVENTS
 from streamstate.kafka.producer import producer
 
 RATE = 5_000
@@ -39,7 +39,7 @@ def steady(bootstrap: str, data: Data) -> Iterator[Sent]:
         while not stop.is_set():
             first = sent.events % _DRAWN
             for key, value in drawn[first : first + tick]:
-                out.produce(EVENTS, value, key)
+                out.produce(LISTENING_EVENTS, value, key)
             out.poll(0)
             sent.events += tick
             sent.seconds = time.monotonic() - started

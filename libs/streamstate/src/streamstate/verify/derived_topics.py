@@ -7,6 +7,7 @@ from hashlib import sha256
 
 from confluent_kafka import Message
 
+from streamstate.app import dead_letter_topic
 from streamstate.kafka.dead_letters import SHA256_HEADER, SOURCE_HEADER
 from streamstate.state.store import TopicPartition
 from streamstate.verify.recount import Difference
@@ -64,7 +65,8 @@ class Derived:
 
 def dead_letters(service: str) -> Derived:
     """The dead letters of `service`: the key names the cause, and the value is as it was, or what tells it apart."""
-    return Derived(f"{service}-dlq", lambda letter: (letter.key() or b"").decode(errors="replace"), _dead_content)
+    topic = dead_letter_topic(service)
+    return Derived(topic, lambda letter: (letter.key() or b"").decode(errors="replace"), _dead_content)
 
 
 def dead_content(value: bytes | None) -> Hashable:

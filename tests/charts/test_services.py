@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from devkit.charts.charts import CHARTS
-from devkit.charts.files import FOLDER, files, schema
+from devkit.charts.files import FOLDER, files, links, schema
 from devkit.registry import SERVICES
 from tests.charts.rendering import Object, environment, helm, of_kind, pods, render
 
@@ -21,8 +21,13 @@ def checksum(objects: list[Object]) -> str:
 
 
 @pytest.mark.parametrize("path", files())
-def test_values_and_schema_are_what_the_source_says(path: str) -> None:
+def test_a_file_is_what_the_source_says(path: str) -> None:
     assert (FOLDER / path).read_text() == files()[path], "run make docs"
+
+
+@pytest.mark.parametrize("path", links())
+def test_a_chart_has_the_library_chart(path: str) -> None:
+    assert str((FOLDER / path).readlink()) == links()[path], "run make docs"
 
 
 @pytest.mark.parametrize("chart", CHARTS)

@@ -9,8 +9,9 @@ from pydantic_settings import BaseSettings
 
 from devkit.bench.settings import BenchSettings
 from devkit.demo import DemoSettings
-from devkit.registry import SERVICES
+from devkit.registry import SERVICES, app
 from services.recommendations import graph_metrics
+from streamstate.app import View
 from streamstate.deployment.metrics import Definition
 from streamstate.settings import (
     PREFIX,
@@ -33,6 +34,10 @@ def text() -> str:
     """The whole page."""
     parts = [
         "# Reference\n\nMade from the source by `make docs`.\n",
+        "## Services and their topics\n",
+        _table(("service", "reads", "writes"), map(_service, SERVICES)),
+        "## Views\n",
+        _table(("service", "path", "answer"), (_view(name, view) for name in SERVICES for view in app(name).views)),
         "## Settings of every process\n",
         _settings(KafkaSettings, PREFIX),
         "## Settings of a service, stream and API alike\n",
@@ -61,6 +66,16 @@ def text() -> str:
         _table(("metric", "labels", "what"), map(_metric, (*METRICS, *status.METRICS, *graph_metrics.METRICS))),
     ]
     return "\n".join(parts)
+
+
+def _service(name: str) -> tuple[str, str, str]:
+    service = SERVICES[name]
+    reads, writes = (", ".join(f"`{topic.name}`" for topic in topics) for topics in (service.inputs, service.outputs))
+    return name, reads, writes
+
+
+def _view(service: str, view: View[Any]) -> tuple[str, str, str]:
+    return service, f"`{view.path.replace('<key>', '{key}')}`", view.summary
 
 
 def _settings(kind: type[BaseSettings], prefix: str) -> str:

@@ -1,1 +1,1 @@
-"""What the charts take: `values.yaml` and `values.schema.json` of each are made from the classes here."""
+"""The charts: their values are the classes here, and the files of a service's chart are made from its folder."""

@@ -1,6 +1,6 @@
 """The values of each chart."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -28,7 +28,9 @@ _KAFKA_PORTS, _REDIS_PORTS = [9092, 9093, 9094], [6379, 6380]
 
 
 class Pods(Values):
-    """What all pods have."""
+    """What all pods have. `template` is the one of the library chart that makes the objects."""
+
+    template: ClassVar[str]
 
     image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = Field(
         default="IfNotPresent", description="IfNotPresent, Always or Never"
@@ -53,6 +55,8 @@ class Pods(Values):
 
 class Service(Pods):
     """A service whose instances own partitions."""
+
+    template = "owner"
 
     replicas: Count = Field(default=1, description="instances; more than the topic has partitions stand idle")
     stream: Stream = Field(description="the process that folds: a Spark driver")
@@ -88,12 +92,16 @@ class ReplicatedApi(Api):
 class Replicated(Service):
     """A service of which any instance answers: streams and APIs are scaled apart."""
 
+    template = "replicated"
+
     replicas: Count = Field(default=1, description="instances of the stream")
     api: ReplicatedApi = Field(description="the process that answers, of which there are replicas of their own")
 
 
 class Gateway(Pods):
     """The one address for all services."""
+
+    template = "gateway"
 
     replicas: Count = Field(default=2, description="instances")
     api: Api = Field(description="the process that answers")

@@ -1,5 +1,6 @@
-"""Values as the two files that Helm reads: a commented default, and a strict schema."""
+"""The files of the charts: values with comments, their strict schema, and what is the same for every service."""
 
+import importlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,11 +8,24 @@ from pathlib import Path
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from devkit.charts.charts import CHARTS
-from devkit.charts.parts import Values
+from devkit.charts.charts import CHARTS, Pods
+from devkit.charts.parts import VERSION, Values
 
 FOLDER = Path("charts")
 _MADE = "Made by `make docs` from libs/devkit/src/devkit/charts."
+
+_CHART = f"""# {_MADE}
+apiVersion: v2
+name: {{name}}
+description: {{description}}
+type: application
+version: {VERSION}
+appVersion: {VERSION}
+dependencies:
+  - name: streamstate
+    version: {VERSION}
+    repository: file://../streamstate
+"""
 
 # Helm itself puts these two beside a chart's own: what is meant for all charts, and the library's share.
 _HELMS = {"global": {"type": "object"}, "streamstate": {"type": "object"}}
@@ -19,11 +33,23 @@ _HELMS = {"global": {"type": "object"}, "streamstate": {"type": "object"}}
 
 def files() -> dict[str, str]:
     """The text of each file, by its path in the folder of charts."""
-    made: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, values in CHARTS.items():
-        made[f"{name}/values.yaml"] = f"# {_MADE}\n" + "\n".join(_lines(values, "")) + "\n"
-        made[f"{name}/values.schema.json"] = json.dumps(schema(values), indent=2) + "\n"
-    return made
+        texts[f"{name}/values.yaml"] = f"# {_MADE}\n" + "\n".join(_lines(values, "")) + "\n"
+        texts[f"{name}/values.schema.json"] = json.dumps(schema(values), indent=2) + "\n"
+        if isinstance(values, Pods):
+            description = importlib.import_module(f"services.{name}").__doc__
+            texts[f"{name}/Chart.yaml"] = _CHART.format(name=name, description=json.dumps(description))
+            texts[f"{name}/templates/all.yaml"] = f'{{{{ include "streamstate.{values.template}" . }}}}\n'
+            texts[f"{name}/templates/NOTES.txt"] = '{{ include "streamstate.notes" . }}\n'
+    return texts
+
+
+def links() -> dict[str, str]:
+    """Where each link leads, by its path in the folder of charts."""
+    return {
+        f"{name}/charts/streamstate": "../../streamstate" for name, values in CHARTS.items() if isinstance(values, Pods)
+    }
 
 
 def schema(values: Values) -> dict[str, object]:

@@ -1,11 +1,8 @@
-"""The API deployment of metrics."""
+"""The API deployment of metrics, for gunicorn: `services.metrics.api:create()`."""
+
+from functools import partial
 
 from services.metrics.model import APP
-from streamstate.settings import ApiSettings, load
 from streamstate.web.api import create_api
-from streamstate.web.server.asgi import Asgi
 
-
-def create() -> Asgi:
-    """For gunicorn: `services.metrics.api:create()`."""
-    return create_api(APP, load(ApiSettings))
+create = partial(create_api, APP)

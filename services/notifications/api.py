@@ -1,11 +1,8 @@
-"""The API deployment of notifications."""
+"""The API deployment of notifications, for gunicorn: `services.notifications.api:create()`."""
+
+from functools import partial
 
 from services.notifications.model import APP
-from streamstate.settings import ApiSettings, load
 from streamstate.web.api import create_api
-from streamstate.web.server.asgi import Asgi
 
-
-def create() -> Asgi:
-    """For gunicorn: `services.notifications.api:create()`."""
-    return create_api(APP, load(ApiSettings))
+create = partial(create_api, APP)

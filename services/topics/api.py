@@ -1,11 +1,8 @@
-"""The API deployment of topics."""
+"""The API deployment of topics, for gunicorn: `services.topics.api:create()`."""
+
+from functools import partial
 
 from services.topics.model import APP
-from streamstate.settings import ApiSettings, load
 from streamstate.web.api import create_api
-from streamstate.web.server.asgi import Asgi
 
-
-def create() -> Asgi:
-    """For gunicorn: `services.topics.api:create()`."""
-    return create_api(APP, load(ApiSettings))
+create = partial(create_api, APP)

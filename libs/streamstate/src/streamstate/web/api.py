@@ -12,7 +12,7 @@ from streamstate.app import App, View
 from streamstate.deployment.overrides import renamed
 from streamstate.errors import StreamStateError
 from streamstate.kafka.admin import Topics
-from streamstate.settings import ApiSettings
+from streamstate.settings import ApiSettings, load
 from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.store import AsyncReads
 from streamstate.web.client.instances import Instances
@@ -30,8 +30,12 @@ from streamstate.web.views import Answers
 log = structlog.get_logger()
 
 
-def create_api(app: App, settings: ApiSettings) -> Asgi:
-    """The application of `app`. Redis is connected to by the first request."""
+def create_api(app: App) -> Asgi:
+    """The application of `app` with the settings of the environment. Redis is connected to by the first request.
+
+    Raises `Misconfigured` for settings that are wrong.
+    """
+    settings = load(ApiSettings)
     app = renamed(app, settings.name, settings.topics)
     reads = RedisReader(open_commands(settings.redis, settings.redis_timeout_s), app.name)
     return build(app, settings, reads, Freshness(Topics(settings.kafka, security=settings.security), app.topics))

@@ -1,6 +1,10 @@
 """The Python of docs/add-a-service.md: it runs as it stands there, and its services are as small as it says."""
 
+import ast
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,29 +23,34 @@ from tests.serving import FixedTopics, Loop
 
 GUIDE = Path("docs/add-a-service.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", GUIDE, re.DOTALL | re.MULTILINE)
-FILES = {found[1]: block for block in BLOCKS if (found := re.match(r"# (services/\S+\.py)\n", block))}
+FILES = {named[1]: block for block in BLOCKS if (named := re.match(r"# (services/\S+\.py)\n", block))}
 MODELS = [path for path in FILES if path.endswith("/model.py")]
 TRIALS = [block for block in BLOCKS if block not in FILES.values()]
 MOST_LINES = 60
+MOST_NAMES, MOST_MODULES = 15, 5
 # Ruff sees no folder of theirs from which to tell that they are ours.
 CONFIG = ("--config", 'lint.isort.known-first-party=["services", "streamstate"]')
 
 
-@pytest.fixture(autouse=True)
+def module_name(path: str) -> str:
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+@pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     """The files of the guide as modules that can be imported."""
     made: dict[str, ModuleType] = {}
     for path, text in FILES.items():
-        name = path.removesuffix(".py").replace("/", ".")
-        package = name.rpartition(".")[0]
-        for one in (package, name):
-            monkeypatch.setitem(sys.modules, one, made.setdefault(one, ModuleType(one)))
+        name = module_name(path)
+        for each in (name.rpartition(".")[0], name):
+            if each != "services":
+                monkeypatch.setitem(sys.modules, each, made.setdefault(each, ModuleType(each)))
         exec(compile(text, path, "exec"), made[name].__dict__)
     return made
 
 
 def test_the_guide_has_all_that_is_tested() -> None:
-    assert len(MODELS) == len(TRIALS) == 3
+    assert len(MODELS) == len(TRIALS) == 4
     assert len(BLOCKS) == len(FILES) + len(TRIALS)
 
 
@@ -50,7 +59,20 @@ def test_a_model_is_short(path: str) -> None:
     assert len(FILES[path].splitlines()) < MOST_LINES
 
 
+@pytest.mark.parametrize("path", MODELS)
+def test_a_model_imports_little_of_the_library(path: str) -> None:
+    imports = [
+        (node.module, name.name)
+        for node in ast.walk(ast.parse(FILES[path]))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("streamstate.")
+        for name in node.names
+    ]
+    assert len(imports) <= MOST_NAMES
+    assert len({module for module, _ in imports}) <= MOST_MODULES
+
+
 @pytest.mark.parametrize("number", range(len(TRIALS)))
+@pytest.mark.usefixtures("modules")
 def test_a_trial_does_what_it_says(number: int) -> None:
     exec(compile(TRIALS[number], f"trial {number}", "exec"), {})
 
@@ -59,18 +81,130 @@ def test_a_trial_does_what_it_says(number: int) -> None:
 def test_the_code_is_as_clean_as_ours(path: str) -> None:
     for command in (["check"], ["format", "--check"]):
         argv = [sys.executable, "-m", "ruff", *command, *CONFIG, "--stdin-filename", path, "-"]
-        found = subprocess.run(argv, check=False, input=FILES[path], capture_output=True, text=True)
-        assert found.returncode == 0, found.stdout + found.stderr
+        checked = subprocess.run(argv, check=False, input=FILES[path], capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 @pytest.mark.parametrize("path", MODELS)
 def test_the_api_of_a_model_answers(path: str, modules: dict[str, ModuleType], loop: Loop) -> None:
-    app: App = modules[path.removesuffix(".py").replace("/", ".")].APP
+    app: App = modules[module_name(path)].APP
     store, topics = MemoryStore(), FixedTopics(dict.fromkeys(app.topics, 2))
     settings = load(ApiSettings)
     for partition in range(2):
         store.claim(partition, settings.advertise, {}, {topic: Origin(topic, 2) for topic in app.topics})
     client = Client(loop.wsgi(build(app, settings, Reader(store), Freshness(topics, app.topics))))
     (view,) = app.views
-    assert client.get(view.path.replace("<key>", "nothing")).get_json()["title"] == "Unknown key"
+    assert client.get(view.path.replace("<key>", "7")).get_json()["title"] == "Unknown key"
     assert view.path.replace("<key>", "{key}") in client.get("/openapi.json").get_json()["paths"]
+
+
+NAME = "sessions"
+COPIED = ("charts", "docs", "libs", "services", "tests", "Makefile", "README.md", "pyproject.toml", "skaffold.yaml")
+GENERATED = {
+    "charts/gateway/values.yaml",
+    "charts/infra/values.schema.json",
+    "charts/infra/values.yaml",
+    "docs/reference.md",
+    "skaffold.yaml",
+}
+KNOWN = """
+import json
+from pathlib import Path
+from devkit import local_cluster, reference, registry
+from devkit.charts import skaffold
+from services import verify
+
+plan = local_cluster.Plan(Path(), Path(), 1, 2, 3)
+print(json.dumps({
+    "registry": list(registry.SERVICES),
+    "topics": list(registry.topics()),
+    "demo": list(plan.addresses()),
+    "verify": list(verify.recounts()),
+    "skaffold": [release["name"] for release in skaffold.document()["deploy"]["helm"]["releases"]],
+    "reference": reference.text(),
+}))
+"""
+
+
+class Copy:
+    """A copy of the project with the first service of the guide, after `make docs`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for name in COPIED:
+            if Path(name).is_dir():
+                shutil.copytree(name, root / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(name, root / name)
+        self.before = self.contents()
+        (root / "services" / NAME).mkdir()
+        for path, text in FILES.items():
+            if path.startswith(f"services/{NAME}/"):
+                (root / path).write_text(text)
+        self.python("-m", "devkit.reference")
+        self.python("-m", "devkit.charts")
+
+    def contents(self) -> dict[str, str]:
+        """What each file holds, or where the link leads, by path."""
+        paths = [Path(folder, name) for folder, _, names in os.walk(self.root) for name in names]
+        paths += self.root.glob("charts/*/charts/*")
+        return {
+            str(path.relative_to(self.root)): str(path.readlink()) if path.is_symlink() else path.read_text()
+            for path in paths
+            if "__pycache__" not in path.parts
+        }
+
+    def python(self, *arguments: str) -> str:
+        """What Python prints in the copy."""
+        paths = os.pathsep.join(str(self.root / path) for path in ("", "libs/streamstate/src", "libs/devkit/src"))
+        environment = os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+        run = subprocess.run(
+            [sys.executable, *arguments], check=False, cwd=self.root, env=environment, capture_output=True, text=True
+        )
+        assert run.returncode == 0, run.stdout + run.stderr
+        return run.stdout
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    return Copy(tmp_path_factory.mktemp("copy"))
+
+
+class TestTheFirstService:
+    def test_nothing_else_is_edited_by_hand(self, copy: Copy) -> None:
+        after = copy.contents()
+        changed = {path for path, text in after.items() if copy.before.get(path) != text}
+        own = {path for path in changed if path.startswith((f"services/{NAME}/", f"charts/{NAME}/"))}
+        assert changed - own == GENERATED
+        assert set(copy.before) <= set(after)
+
+    def test_its_chart_has_what_the_chart_of_another_service_has(self, copy: Copy) -> None:
+        after = copy.contents()
+
+        def chart(name: str) -> set[str]:
+            return {path.removeprefix(f"charts/{name}/") for path in after if path.startswith(f"charts/{name}/")}
+
+        assert chart(NAME) == chart("clicks")
+        assert f"name: {NAME}\n" in after[f"charts/{NAME}/Chart.yaml"]
+        assert f"{NAME}-stream:" in after[f"charts/{NAME}/values.yaml"]
+
+    def test_the_rest_of_the_project_knows_it(self, copy: Copy) -> None:
+        known = json.loads(copy.python("-c", KNOWN))
+        for place in ("registry", "demo", "verify", "skaffold"):
+            assert NAME in known[place], place
+        assert f"{NAME}-dlq" in known["topics"]
+        assert f"| {NAME} | `/v1/users/{{key}}/longest-session` |" in known["reference"]
+        assert f"{NAME}-dlq" in copy.contents()["charts/infra/values.yaml"]
+        assert f'"{NAME}": "{NAME}"' in copy.contents()["charts/gateway/values.yaml"]
+
+    def test_it_runs(self, copy: Copy) -> None:
+        (trial,) = (text for text in TRIALS if f"services.{NAME}." in text)
+        copy.python("-c", trial)
+
+    def test_it_is_typed(self, copy: Copy) -> None:
+        copy.python("-m", "mypy", f"services/{NAME}")
+
+    def test_it_keeps_the_laws(self, copy: Copy) -> None:
+        laws = ("tests/laws/test_app_laws.py", "tests/laws/test_recounts.py", "tests/unit/web/test_contract.py")
+        passed = copy.python("-m", "pytest", "-q", "-p", "no:cacheprovider", *laws, "-k", f"{NAME} or service")
+        assert re.search(r"\d\d passed", passed), passed

@@ -38,10 +38,10 @@ def _refuse(constant: str) -> None:
 def document(value: bytes | None) -> dict[str, Any] | None:
     """The JSON object in a value, None when there is none."""
     try:
-        found = parsed(value or b"")
+        content = parsed(value or b"")
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def is_id(value: object) -> bool:

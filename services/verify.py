@@ -24,8 +24,7 @@ SHOWN = 20
 
 def recounts() -> dict[str, Recounted]:
     """How each service that has a `recount.py` is recounted."""
-    found: list[Recounted] = [module.RECOUNT for module in services.modules("recount").values()]
-    return {recounted.service: recounted for recounted in found}
+    return {service: module.RECOUNT for service, module in services.modules("recount").items()}
 
 
 def verify(settings: ServiceSettings, names: Iterable[str] = ()) -> Iterator[Report]:

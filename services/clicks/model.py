@@ -70,7 +70,7 @@ def reads(_region: str = "") -> Sequence[Read]:
 
 
 def regions(partitions: Sequence[Sequence[Any]]) -> Regions:
-    return Regions([Region(*one) for one in sorted(_sum(partitions).items())])
+    return Regions([Region(name, clicks) for name, clicks in sorted(_sum(partitions).items())])
 
 
 def region(name: str, partitions: Sequence[Sequence[Any]]) -> Region | None:

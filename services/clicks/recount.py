@@ -52,13 +52,13 @@ class Clicks(Recount):
         if self._clicks:
             yield TOTALS
 
-    def wrong(self, key: str, found: Stored | None) -> str | None:
+    def wrong(self, key: str, stored: Stored | None) -> str | None:
         if key != TOTALS or not self._clicks:
             region = self._rows.get(key.removeprefix("user-regions:")) if key.startswith("user-regions:") else None
-            return unequal(None if region is None else region.encode(), found)
-        if not isinstance(found, dict):
-            return unequal("totals", found)
-        totals = {name.decode(): int(clicks) for name, clicks in found.items()}
+            return unequal(None if region is None else region.encode(), stored)
+        if not isinstance(stored, dict):
+            return unequal("totals", stored)
+        totals = {name.decode(): int(clicks) for name, clicks in stored.items()}
         most: Counter[str] = Counter()
         for user, clicks in self._clicks.items():
             for region in self._ever[user]:

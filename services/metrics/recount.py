@@ -47,8 +47,8 @@ class Profiles(Recount):
             yield f"user:{user}"
             yield from (f"user:{user}:{kind}" for kind in FIELDS)
 
-    def wrong(self, key: str, found: Stored | None) -> str | None:
-        return unequal(self._expected(key), found)
+    def wrong(self, key: str, stored: Stored | None) -> str | None:
+        return unequal(self._expected(key), stored)
 
     def _expected(self, key: str) -> Stored | None:
         named = _KEY.fullmatch(key)

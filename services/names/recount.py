@@ -68,8 +68,8 @@ class Names(Recount):
         yield from self._rows
         yield from self._plays
 
-    def wrong(self, key: str, found: Stored | None) -> str | None:
-        return unequal(self._expected(key), found)
+    def wrong(self, key: str, stored: Stored | None) -> str | None:
+        return unequal(self._expected(key), stored)
 
     def _expected(self, key: str) -> Stored | None:
         if key in self._plays:

@@ -1,4 +1,4 @@
-"""Who is told what, and how often: a filter, a stream-table join, and hopping windows."""
+"""Messages about closed users, and how many each user got: a filter, a stream-table join, and hopping windows."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ FAMILY = "windows"
 
 
 class Message(msgspec.Struct, rename="camel"):
-    """What a user is told. `cause` is topic:offset of the record that it is about: with the user, it tells a repeat."""
+    """A message to a user. `cause` is topic:offset of the record that it is about: with `user`, it marks a repeat."""
 
     user: str
     about: str
@@ -66,16 +66,16 @@ def decode_state(_user: str, value: bytes) -> str:
 
 
 def decode_tick(_user: str, _value: bytes | None) -> None:
-    """A tick says nothing but that it is there."""
+    """A tick has no content; any value is accepted."""
 
 
 def fold(records: Sequence[Joined[str]], context: FoldContext, *, windowed: Windowed) -> Iterable[Effect]:
     """Each record of a user who is closed by then is a message: the closing itself, and every tick after it."""
     samples: list[Sample] = []
     for joined in records:
-        record, told = joined.record, joined.row == CLOSED
-        samples.append((record, 1 if told else None))
-        if told:
+        record, closed = joined.record, joined.row == CLOSED
+        samples.append((record, 1 if closed else None))
+        if closed:
             message = Message(record.key, record.topic, record.timestamp, f"{record.topic}:{record.offset}")
             yield Emit(NOTIFICATIONS, TEXT.encode(record.key), msgspec.json.encode(message), record)
     updates, operations = windowed.sum_up(samples, context)

@@ -43,16 +43,16 @@ class States(Recount):
     def due(self) -> Iterable[str]:
         return (f"{OPEN}:{user}" for user in self._rows)
 
-    def wrong(self, key: str, found: Stored | None) -> str | None:
+    def wrong(self, key: str, stored: Stored | None) -> str | None:
         kind, _, user = key.partition(":")
         if kind != FAMILY:
-            return unequal(self._rows.get(user) if kind == OPEN else None, found)
-        if not isinstance(found, dict):
-            return unequal("windows", found)
+            return unequal(self._rows.get(user) if kind == OPEN else None, stored)
+        if not isinstance(stored, dict):
+            return unequal("windows", stored)
         if key == FAMILY:
-            strange = {name.decode() for name in found} - {user for user, _ in self._most}
+            strange = {name.decode() for name in stored} - {user for user, _ in self._most}
             return unequal("users who were told something", strange) if strange else None
-        for member, score in found.items():
+        for member, score in stored.items():
             start, count, least, most, total = json.loads(member)
             if (start, least, most, total) != (score, 1, 1, count) or not 0 < count <= self._most[user, start]:
                 return f"expected {self._most[user, start]} at most from {start}, found {count}"

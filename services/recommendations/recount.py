@@ -47,23 +47,23 @@ class Log(Recount):
     def due(self) -> Iterable[str]:
         return [KEY] if self._plays else []
 
-    def wrong(self, key: str, found: Stored | None) -> str | None:
+    def wrong(self, key: str, stored: Stored | None) -> str | None:
         """The batches may be of any size, and the first ones may be beyond the window."""
         if key != KEY or not self._plays:
-            return unequal(None, found)
-        if not isinstance(found, list):
-            return unequal("a log", found)
+            return unequal(None, stored)
+        if not isinstance(stored, list):
+            return unequal("a log", stored)
         at = len(self._plays)
-        for number, fields in reversed(found):
+        for number, fields in reversed(stored):
             time, plays = unpacked(fields[b"text"])
             batch = self._plays[max(0, at - len(plays)) : at]
             if not batch or (number, time, plays) != (batch[-1][0] + 1, batch[0][1], [play for *_, play in batch]):
                 return f"the entry {number} is not a batch of the plays before it"
             at -= len(plays)
         oldest = self._plays[-1][0] + 1 - load(WindowSettings).window + 1
-        if found and (found[0][0] < oldest or (at > 0 and self._plays[at - 1][0] + 1 >= oldest)):
-            return f"the window begins at the entry {oldest}, and the log at {found[0][0]}"
-        return unequal("a log", found) if not found else None
+        if stored and (stored[0][0] < oldest or (at > 0 and self._plays[at - 1][0] + 1 >= oldest)):
+            return f"the window begins at the entry {oldest}, and the log at {stored[0][0]}"
+        return unequal("a log", stored) if not stored else None
 
 
 RECOUNT = Recounted("recommendations", ("listening-events",), Log)

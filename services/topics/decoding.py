@@ -38,11 +38,11 @@ def decoder(kept: KeptTopic) -> Decode:
 
 def number(value: bytes, field: str) -> Number:
     """The number in a JSON object."""
-    found = msgspec.json.decode(value)
-    if not isinstance(found, dict) or field not in found:
+    content = msgspec.json.decode(value)
+    if not isinstance(content, dict) or field not in content:
         msg = f"the value must be a JSON object with the number {field}"
         raise BadRecord(msg)
-    size = found[field]
+    size = content[field]
     if isinstance(size, bool) or not isinstance(size, int | float) or not -MOST <= size <= MOST:
         msg = f"{field} must be a number from -2^53 to 2^53"
         raise BadRecord(msg)

@@ -76,32 +76,32 @@ class Topic:
     def state(self) -> dict[str, Any]:
         """What there must be: texts as what they say, sorted sets as {what a member says: score}."""
         name = self.kept.topic
-        found: dict[str, Any] = {}
+        expected: dict[str, Any] = {}
         if self.kept.latest:
-            found |= {f"{name}:latest:{key}": value for key, value in self.latest.items()}
+            expected |= {f"{name}:latest:{key}": value for key, value in self.latest.items()}
         if self.kept.range:
             for time, key, place, content in self.history:
                 if time >= self.now - self.kept.range.retention_ms:
-                    found.setdefault(f"{name}:range:{key}", {})[place] = (time, content)
+                    expected.setdefault(f"{name}:range:{key}", {})[place] = (time, content)
         if self.kept.windows:
             for (key, start), window in self.windows.items():
                 if start >= self.now - self.kept.windows.retention_ms:
-                    found.setdefault(f"{name}:windows:{key}", {})[start] = window
-        return found
+                    expected.setdefault(f"{name}:windows:{key}", {})[start] = window
+        return expected
 
 
 def _number(content: Any, name: str) -> float:
-    found: Any = content.get(name) if isinstance(content, dict) else None
-    if isinstance(found, bool) or not isinstance(found, int | float) or not -MOST <= found <= MOST:
+    number: Any = content.get(name) if isinstance(content, dict) else None
+    if isinstance(number, bool) or not isinstance(number, int | float) or not -MOST <= number <= MOST:
         raise ValueError
-    return found
+    return number
 
 
 class Topics(Recount):
     """All topics of a partition."""
 
     def __init__(self, kept: Sequence[KeptTopic]) -> None:
-        self._topics = {one.topic: Topic(one) for one in kept}
+        self._topics = {topic.topic: Topic(topic) for topic in kept}
         self._state: dict[str, Any] | None = None
 
     def add(self, message: Message) -> bool:
@@ -113,27 +113,27 @@ class Topics(Recount):
     def due(self) -> Iterable[str]:
         return self._expected()
 
-    def wrong(self, key: str, found: Stored | None) -> str | None:
+    def wrong(self, key: str, stored: Stored | None) -> str | None:
         topic, index, *rest = [*key.split(":", 2), ""]
         if topic in self._topics and index in ("range", "windows") and not rest[0]:
-            return self._wrong_family(key, found)
+            return self._wrong_family(key, stored)
         expected = self._expected().get(key)
         if expected is None:
-            return unequal(None, found)
-        if isinstance(found, bytes):
-            return unequal(expected, json.loads(found))
-        if isinstance(found, dict):
-            return unequal(expected, dict(_entry(index, member.decode(), score) for member, score in found.items()))
-        return unequal(expected, found)
+            return unequal(None, stored)
+        if isinstance(stored, bytes):
+            return unequal(expected, json.loads(stored))
+        if isinstance(stored, dict):
+            return unequal(expected, dict(_entry(index, member.decode(), score) for member, score in stored.items()))
+        return unequal(expected, stored)
 
-    def _wrong_family(self, family: str, found: Stored | None) -> str | None:
+    def _wrong_family(self, family: str, stored: Stored | None) -> str | None:
         """The sorted set of a family's timelines: each with a time that none of its entries is before."""
         times = {
             key.removeprefix(f"{family}:"): min(_times(entries))
             for key, entries in self._expected().items()
             if key.startswith(f"{family}:")
         }
-        bounds = {key.decode(): float(score) for key, score in found.items()} if isinstance(found, dict) else {}
+        bounds = {key.decode(): float(score) for key, score in stored.items()} if isinstance(stored, dict) else {}
         if times.keys() == bounds.keys() and all(bounds[key] <= time for key, time in times.items()):
             return None
         return unequal(times, bounds)
@@ -159,7 +159,7 @@ def _entry(index: str, member: str, score: object) -> tuple[Any, Any]:
 
 def recounted(service: str, kept: Sequence[KeptTopic]) -> Recounted:
     """The recount of a deployment that keeps these topics."""
-    return Recounted(service, tuple(one.topic for one in kept), partial(Topics, kept))
+    return Recounted(service, tuple(topic.topic for topic in kept), partial(Topics, kept))
 
 
 RECOUNT = recounted("topics", load(KeptSettings).kept)

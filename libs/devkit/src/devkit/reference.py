@@ -60,8 +60,8 @@ def text() -> str:
         "## Settings of the bench\n",
         _settings(BenchSettings, ""),
         "## What a fold may write, and a view may read\n",
-        _table(("operation", "effect"), ((one.__name__, _first(one)) for one in Operation.__args__)),
-        _table(("read", "answer"), ((one.__name__, _first(one)) for one in Read.__args__)),
+        _table(("operation", "effect"), map(_described, Operation.__args__)),
+        _table(("read", "answer"), map(_described, Read.__args__)),
         "## Metrics\n",
         _table(("metric", "labels", "what"), map(_metric, (*METRICS, *status.METRICS, *graph_metrics.METRICS))),
     ]
@@ -92,22 +92,18 @@ def _default(value: Any) -> Any:
     return to_json(value, exclude_none=True).decode() if isinstance(value, tuple) else value
 
 
-def _row(metric: Definition) -> tuple[str, ...]:
-    return f"`{metric.name}`", ", ".join(metric.labels), metric.meaning
-
-
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _metric(one: Definition) -> tuple[str, str, str]:
-    return f"`{one.name}`", ", ".join(one.labels), one.meaning
+def _metric(metric: Definition) -> tuple[str, str, str]:
+    return f"`{metric.name}`", ", ".join(metric.labels), metric.meaning
 
 
-def _first(kind: type) -> str:
-    """The docstring of `kind` in one line."""
-    return " ".join((kind.__doc__ or "").split())
+def _described(kind: type) -> tuple[str, str]:
+    """The name of `kind`, and its docstring in one line."""
+    return kind.__name__, " ".join((kind.__doc__ or "").split())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Mapping
+from typing import cast
 
 import services
 from streamstate.app import App, dead_letter_topic
@@ -20,5 +21,4 @@ def topics() -> Mapping[str, Topic]:
 
 def app(service: str) -> App:
     """What `service` folds and answers."""
-    found: App = importlib.import_module(f"services.{service}.model").APP
-    return found
+    return cast("App", importlib.import_module(f"services.{service}.model").APP)

@@ -237,9 +237,9 @@ class App:
     def require_copartitioned(self, counts: Mapping[str, int]) -> None:
         """Raise `Misconfigured` where topics that a fold merges differ in their number of partitions, by topic."""
         for fold in self.folds:
-            found = {topic: counts[topic] for topic in fold.topics}
-            if len(set(found.values())) > 1:
-                parts = " and ".join(f"{topic} has {count}" for topic, count in found.items())
+            partitions = {topic: counts[topic] for topic in fold.topics}
+            if len(set(partitions.values())) > 1:
+                parts = " and ".join(f"{topic} has {count}" for topic, count in partitions.items())
                 msg = f"{self.name} merges topics that are not co-partitioned: {parts} partitions; make them equal"
                 raise Misconfigured(msg)
 

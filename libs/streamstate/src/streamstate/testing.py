@@ -31,18 +31,20 @@ class Driver:
         """Process `raw` (by topic) as one micro-batch; records that are in the state already are skipped."""
         counts = dict.fromkeys(self.app.topics, self.partitions)
         advance = Advance(self.app, self.store, self.claims, counts, self._publish)
-        tables = {topic: some for topic, some in raw.items() if topic in self.app.tables}
-        for some in (tables, {topic: some for topic, some in raw.items() if topic not in tables}):
-            advance({(topic, partition): records for topic, records in some.items() if records})
+        tables = [topic for topic in raw if topic in self.app.tables]
+        streams = [topic for topic in raw if topic not in self.app.tables]
+        for topics in (tables, streams):
+            advance({(topic, partition): raw[topic] for topic in topics if raw[topic]})
 
     def _publish(self, folded: Sequence[Folded]) -> None:
-        for one in folded:
-            self.emitted += one.emits
-            self.dead += [letter for letters in one.dead.values() for letter in letters]
+        for part in folded:
+            self.emitted += part.emits
+            self.dead += [letter for letters in part.dead.values() for letter in letters]
 
     def view(self, name: str, key: Any = "", query: msgspec.Struct | None = None) -> msgspec.Struct | None:
         """The answer of the view `name` for `key`."""
         question = self.app.view(name).ask(str(key), query)
         partitions = question.partitions(dict.fromkeys(self.app.topics, self.partitions))
-        values = [one.values for one in self.store.read(dict.fromkeys(partitions, question.reads)).values()]
+        snapshots = self.store.read(dict.fromkeys(partitions, question.reads)).values()
+        values = [snapshot.values for snapshot in snapshots]
         return question.answer(values if question.view.topic is None else values[0])

@@ -10,7 +10,7 @@ import msgspec
 from streamstate.app import Count, Effect, Fold, FoldContext, Record, Source
 from streamstate.keys import sortable, unsortable
 from streamstate.operators.windows import LATE, clock, timeline
-from streamstate.state.operations import ExpireBefore, Insert, Operation
+from streamstate.state.operations import ExpireBefore, Insert
 from streamstate.state.reads import Between, Read
 
 
@@ -53,15 +53,16 @@ class _Join:
     topics: tuple[str, str]
     within: int
     grace: int
-    use: Callable[[Sequence[Pair]], Iterable[Effect]]
+    apply_pairs: Callable[[Sequence[Pair]], Iterable[Effect]]
 
     def reads(self, records: Sequence[Record[Any, str]]) -> Iterable[Read]:
-        return self._partners(records).values()
+        return self._reads(records).values()
 
     def apply(self, records: Sequence[Record[Any, str]], context: FoldContext) -> Iterable[Effect]:
-        """Entries of this batch are looked at beside those that are remembered, so that its cut does not matter."""
-        known = {
-            place: [_entry(*one) for one in context.values[read]] for place, read in self._partners(records).items()
+        """A record is matched with stored entries and with earlier ones of its batch, so a batch may end anywhere."""
+        stored = {
+            place: [_entry(text, time) for text, time in context.values[read]]
+            for place, read in self._reads(records).items()
         }
         new: defaultdict[tuple[str, Any], list[Entry]] = defaultdict(list)
         pairs: list[Pair] = []
@@ -72,33 +73,33 @@ class _Join:
                 continue
             own = Entry(record.timestamp, record.offset, record.value)
             place = self._other(record.topic), record.key
-            near = [one for one in known[place] + new[place] if abs(one.timestamp - own.timestamp) <= self.within]
-            pairs += [self._pair(record, own, one) for one in sorted(near)]
+            near = [
+                other
+                for other in stored[place] + new.get(place, [])
+                if abs(other.timestamp - own.timestamp) <= self.within
+            ]
+            pairs += [self._pair(record, own, other) for other in sorted(near)]
             new[record.topic, record.key].append(own)
-        yield from self.use(pairs)
+        yield from self.apply_pairs(pairs)
         for (topic, key), entries in new.items():
-            if entries:
-                yield Insert(topic, str(key), {_text(entry): entry.timestamp for entry in entries})
-        yield from self._forget(now)
+            yield Insert(topic, str(key), {_text(entry): entry.timestamp for entry in entries})
+        # The oldest record that is not late has partners up to `within` before it.
+        yield from (ExpireBefore(topic, now - 2 * self.within - self.grace) for topic in self.topics)
         if late:
             yield Count(LATE, late)
-
-    def _forget(self, now: int) -> Iterable[Operation]:
-        """The oldest record that is not late has partners up to `within` before it."""
-        return [ExpireBefore(topic, now - 2 * self.within - self.grace) for topic in self.topics]
 
     def _pair(self, record: Record[Any, str], own: Entry, other: Entry) -> Pair:
         left, right = (own, other) if record.topic == self.topics[0] else (other, own)
         return Pair(record.key, left, right, record)
 
-    def _partners(self, records: Iterable[Record[Any, str]]) -> dict[tuple[str, Any], Between]:
-        """Where the partners of `records` are, by topic and key."""
+    def _reads(self, records: Iterable[Record[Any, str]]) -> dict[tuple[str, Any], Between]:
+        """The reads of all partners of `records`, by the partners' topic and key."""
         times: defaultdict[tuple[str, Any], list[int]] = defaultdict(list)
         for record in records:
             times[self._other(record.topic), record.key].append(record.timestamp)
         return {
-            (topic, key): Between(timeline(topic, key), min(some) - self.within, max(some) + self.within + 1)
-            for (topic, key), some in times.items()
+            (topic, key): Between(timeline(topic, key), min(of_key) - self.within, max(of_key) + self.within + 1)
+            for (topic, key), of_key in times.items()
         }
 
     def _other(self, topic: str) -> str:

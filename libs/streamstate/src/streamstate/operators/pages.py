@@ -55,4 +55,4 @@ class Page(msgspec.Struct, frozen=True, rename={"from_": "from"}):
 
 
 EVER = Page(limit=1)
-"""Reads whether there is anything at all."""
+"""Reads whether a timeline has any entry."""

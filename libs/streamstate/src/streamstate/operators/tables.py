@@ -29,7 +29,7 @@ def changelog(
 
 
 def changes(records: Iterable[Record[Any, str | None]]) -> Iterable[Operation]:
-    """What the records of a changelog make of its rows."""
+    """The operations that bring the rows up to date with the records of their changelog."""
     last = {(record.topic, record.key): record.value for record in records}
     for place, value in last.items():
         yield Delete(row(*place)) if value is None else Put(row(*place), value)

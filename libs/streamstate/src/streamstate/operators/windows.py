@@ -13,7 +13,7 @@ from streamstate.state.operations import ExpireBefore, Insert, Operation
 from streamstate.state.reads import Between, Read
 
 LATE = "late_records"
-"""What is counted of records that came too late for a window that they belong to."""
+"""The name of the count of records that came after the end of one of their windows and its grace."""
 
 Number = int | float
 Sample = tuple[Record[Any, Any], Number | None]
@@ -74,7 +74,7 @@ def clock(records: Iterable[Record[Any, Any]], context: FoldContext) -> Iterator
 
 @dataclass(frozen=True)
 class Update:
-    """What a record made of one window."""
+    """A window after one more record."""
 
     record: Record[Any, Any]
     end: int
@@ -89,14 +89,15 @@ class Windowed:
     windows: Windows
 
     def reads(self, records: Iterable[Record[Any, Any]]) -> Iterable[Read]:
-        """What `sum_up` wants to know for these records."""
+        """What `sum_up` looks at for these records."""
         return self._reads(records).values()
 
     def sum_up(self, samples: Sequence[Sample], context: FoldContext) -> tuple[list[Update], list[Operation | Count]]:
-        """Each update of a window, in order, and what is to be written. A number that comes too late is counted."""
+        """Each update of a window, in the order of the records, and what the fold is to yield."""
         records = [record for record, _ in samples]
-        held = {
-            key: {start: _decode(text) for text, start in context.values[r]} for key, r in self._reads(records).items()
+        current = {
+            key: {start: _decode(text) for text, start in context.values[read]}
+            for key, read in self._reads(records).items()
         }
         updates: list[Update] = []
         late = now = 0
@@ -104,12 +105,12 @@ class Windowed:
             if number is None:
                 continue
             starts = self.windows.starts(record.timestamp)
-            taking = [start for start in starts if self.windows.takes(start, now)]
-            late += len(taking) < len(starts)
-            for start in taking:
-                before = held[record.key].get(start)
+            open_starts = [start for start in starts if self.windows.takes(start, now)]
+            late += len(open_starts) < len(starts)
+            for start in open_starts:
+                before = current[record.key].get(start)
                 after = before.add(number) if before else Summary(start, 1, number, number, number)
-                held[record.key][start] = after
+                current[record.key][start] = after
                 updates.append(Update(record, start + self.windows.size, after))
         counted = [Count(LATE, late)] if late else []
         return updates, [*self._written(updates), ExpireBefore(self.family, now - self.windows.retention), *counted]
@@ -127,7 +128,7 @@ class Windowed:
         for record in records:
             first, last = times.get(record.key, (record.timestamp, record.timestamp))
             times[record.key] = min(first, record.timestamp), max(last, record.timestamp)
-        return {key: self._between(key, *reach) for key, reach in times.items()}
+        return {key: self._between(key, first, last) for key, (first, last) in times.items()}
 
     def _between(self, key: Any, first: int, last: int) -> Between:
         start = max(0, first - self.windows.size + 1)
@@ -140,5 +141,5 @@ def timeline(family: str, key: Any) -> str:
 
 
 def summaries(entries: Iterable[tuple[str, int]]) -> list[Summary]:
-    """The windows in what a `Between` of a `Windowed` gave."""
+    """The windows in the answer to a `Between` of a timeline of `Windowed`."""
     return [_decode(text) for text, _start in entries]

@@ -36,8 +36,8 @@ class Recount(ABC):
         """The keys that there must be, without the partition's tag."""
 
     @abstractmethod
-    def wrong(self, key: str, found: Stored | None) -> str | None:
-        """What is wrong with `found` under `key` (None: no such key), None when nothing is."""
+    def wrong(self, key: str, stored: Stored | None) -> str | None:
+        """What is wrong with `stored`, the value of `key` (None: there is no such key); None when nothing is."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from services.notifications.settings import DAY_MS, GraceSettings
 from streamstate.app import App, Effect, Emit, FoldContext, Source, View
 from streamstate.errors import BadRecord
 from streamstate.keys import TEXT
-from streamstate.operators.pages import EVER, Page
+from streamstate.operators.pages import Page
 from streamstate.operators.table_join import Joined, left_join
 from streamstate.operators.tables import changelog
 from streamstate.operators.windows import Sample, Update, Windowed, Windows, summaries, timeline
@@ -90,15 +90,16 @@ def _published(update: Update) -> Emit:
 
 
 def reads(user: str, page: Page) -> Sequence[Read]:
-    return [page.read(timeline(FAMILY, user)), EVER.read(timeline(FAMILY, user))]
+    return page.reads(timeline(FAMILY, user))
 
 
 def notified(user: str, values: Sequence[Any], page: Page) -> Notified | None:
     """The windows of the page, None for a user who got nothing for as long as windows are kept."""
-    entries, ever = values
-    some, following = page.cut(entries)
-    windows = [Window(one.start, one.start + SIZE_MS, one.count) for one in summaries(some)]
-    return Notified(user, windows, following) if ever else None
+    if (cut := page.cut(values)) is None:
+        return None
+    entries, following = cut
+    windows = [Window(window.start, window.start + SIZE_MS, window.count) for window in summaries(entries)]
+    return Notified(user, windows, following)
 
 
 def app(grace_ms: int) -> App:

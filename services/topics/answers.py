@@ -1,11 +1,12 @@
 """What is answered of a topic's keys."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from streamstate.keys import unsortable
-from streamstate.operators.pages import Page, TimeEntry
+from streamstate.operators.pages import Page
 from streamstate.operators.windows import Number, summaries
 
 
@@ -53,20 +54,22 @@ class NumberWindows(msgspec.Struct):
     next: str | None
 
 
-def history(key: int | str, entries: Sequence[TimeEntry], page: Page) -> History:
-    """From the entries of a timeline: sortable offset and value."""
-    some, following = page.cut(entries)
+def history(key: int | str, values: Sequence[Any], page: Page) -> History | None:
+    """A page of the history, from entries of sortable offset and value; None for a key that has none."""
+    if (cut := page.cut(values)) is None:
+        return None
+    entries, following = cut
     records = []
-    for text, timestamp in some:
+    for text, timestamp in entries:
         offset, _, value = text.partition(" ")
         records.append(HistoryRecord(msgspec.Raw(value), unsortable(offset), timestamp))
     return History(key, records, following)
 
 
-def windows(key: int | str, entries: Sequence[TimeEntry], page: Page, size: int) -> NumberWindows:
-    """From the entries of windows that are `size` milliseconds long."""
-    some, following = page.cut(entries)
-    found = [
-        NumberWindow(one.start, one.start + size, one.count, one.least, one.most, one.total) for one in summaries(some)
-    ]
-    return NumberWindows(key, found, following)
+def windows(key: int | str, values: Sequence[Any], page: Page, *, size: int) -> NumberWindows | None:
+    """A page of the windows, which are `size` milliseconds long; None for a key that has none."""
+    if (cut := page.cut(values)) is None:
+        return None
+    entries, following = cut
+    numbers = [NumberWindow(w.start, w.start + size, w.count, w.least, w.most, w.total) for w in summaries(entries)]
+    return NumberWindows(key, numbers, following)

@@ -13,7 +13,7 @@ from services.topics.decoding import Kept, decoder
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.app import App, Effect, Fold, FoldContext, Record, Source, View
 from streamstate.keys import CODECS, sortable
-from streamstate.operators.pages import EVER, Page
+from streamstate.operators.pages import Page
 from streamstate.operators.windows import Windowed, Windows, clock, timeline
 from streamstate.settings import load
 from streamstate.state.operations import Delete, ExpireBefore, Insert, Operation, Put
@@ -73,8 +73,7 @@ class _Topic:
         return [Value(self.key("latest", key))]
 
     def timeline_reads(self, key: Any, page: Page, *, index: str) -> Sequence[Read]:
-        place = self.key(index, key)
-        return [page.read(place), EVER.read(place)]
+        return page.reads(self.key(index, key))
 
 
 class _Stored(msgspec.Struct, array_like=True):
@@ -95,18 +94,6 @@ def latest(key: Any, values: Sequence[Any]) -> Latest | None:
     return Latest(key, stored.value, stored.offset, stored.timestamp)
 
 
-def ranged(key: Any, values: Sequence[Any], page: Page) -> History | None:
-    """A page of the history, None for a key that has none."""
-    entries, ever = values
-    return history(key, entries, page) if ever else None
-
-
-def summed(key: Any, values: Sequence[Any], page: Page, *, size: int) -> NumberWindows | None:
-    """A page of the windows, None for a key that has none."""
-    entries, ever = values
-    return windows(key, entries, page, size) if ever else None
-
-
 def views(kept: KeptTopic) -> Iterator[View[Any]]:
     """A view for each index that is kept."""
     topic, name, path = _Topic(kept), f"topic-{kept.topic}", f"/v1/topics/{kept.topic}/<key>"
@@ -118,10 +105,10 @@ def views(kept: KeptTopic) -> Iterator[View[Any]]:
         summary = f"The history of a key of {kept.topic}, by time"
         reads = partial(topic.timeline_reads, index="range")
         name_, path_ = f"{name}-range", f"{path}/range"
-        yield view(name_, path_, summary, reads=reads, answer=ranged, answers=History, query=Page)
+        yield view(name_, path_, summary, reads=reads, answer=history, answers=History, query=Page)
     if kept.windows:
         summary = f"Count, min, max and sum of {kept.windows.field} of a key of {kept.topic}, in windows"
-        reads, answer = partial(topic.timeline_reads, index="windows"), partial(summed, size=kept.windows.size_ms)
+        reads, answer = partial(topic.timeline_reads, index="windows"), partial(windows, size=kept.windows.size_ms)
         name_, path_ = f"{name}-windows", f"{path}/windows"
         yield view(name_, path_, summary, reads=reads, answer=answer, answers=NumberWindows, query=Page)
 
@@ -134,7 +121,7 @@ def fold(kept: KeptTopic) -> Fold:
 
 def app(kept: Sequence[KeptTopic]) -> App:
     """The use case over these topics."""
-    return App("topics", tuple(map(fold, kept)), tuple(view for one in kept for view in views(one)))
+    return App("topics", tuple(map(fold, kept)), tuple(view for topic in kept for view in views(topic)))
 
 
 APP = app(load(KeptSettings).kept)

@@ -20,9 +20,10 @@ def test_pages_follow_each_other(entries: dict[str, int], limit: int, first: int
     store = MemoryStore()
     store.commit(Commit(store.claim(0, "a:1", {}), [OffsetAdvance("t", None, 1)], [Insert("i", "k", entries)]))
     page = parse(**{"from": str(first), "to": "5", "limit": str(limit)})
+    assert (page.cut(store.read({0: page.reads("i:k")})[0].values) is None) == (entries == {})
     found: list[tuple[str, int]] = []
-    while True:
-        some, cursor = page.cut(store.read({0: [page.read("i:k")]})[0].values[0])
+    while (cut := page.cut(store.read({0: page.reads("i:k")})[0].values)) is not None:
+        some, cursor = cut
         assert len(some) <= limit
         found += some
         if cursor is None:
@@ -41,7 +42,9 @@ def test_pages_of_many_bytes_end_early_and_follow_each_other_too() -> None:
     cursor: str | None = ""
     while cursor is not None:
         page = parse(cursor=cursor) if cursor else parse()
-        some, cursor = page.cut(store.read({0: [page.read("i:k")]})[0].values[0])
+        cut = page.cut(store.read({0: page.reads("i:k")})[0].values)
+        assert cut is not None
+        some, cursor = cut
         pages.append("".join(text[0] for text, _ in some))
     assert pages == ["abc", "def", "g"]
 

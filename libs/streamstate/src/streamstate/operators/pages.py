@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from streamstate.state.reads import Between
+from streamstate.state.reads import Between, Read
 
 MOST_TIME = 2**53
 PAGE_BYTES = 2**20
@@ -30,16 +30,20 @@ class Page(msgspec.Struct, frozen=True, rename={"from_": "from"}):
         Meta(description="`next` of the answer before; the other parameters stay as they were"),
     ] = None
 
-    def read(self, key: str) -> Between:
-        """One entry more than is wanted of the timeline `key`, to see whether there is a next page."""
+    def reads(self, key: str) -> Sequence[Read]:
+        """For `cut`: the entries of this page of the timeline `key` and one more, and the first entry of all."""
         time, skip = self._start()
-        return Between(key, max(time, self.from_), self.to, self.limit + 1, skip, PAGE_BYTES)
+        page = Between(key, max(time, self.from_), self.to, self.limit + 1, skip, PAGE_BYTES)
+        return [page, Between(key, 0, n=1)]
 
-    def cut(self, entries: Sequence[TimeEntry]) -> tuple[Sequence[TimeEntry], str | None]:
-        """The entries of this page, of those that `read` gave, and the next page's cursor (None: there is none).
+    def cut(self, values: Sequence[Sequence[TimeEntry]]) -> tuple[Sequence[TimeEntry], str | None] | None:
+        """The entries of this page and the cursor of the next one (None: there is none), from the answers to `reads`.
 
-        A page of many bytes ends early, and the one behind it may turn out to be empty.
+        None for a timeline without any entry. A page of many bytes ends early; the one behind it may be empty.
         """
+        entries, first = values
+        if not first:
+            return None
         page = entries[: self.limit]
         if len(entries) == len(page) and sum(len(text.encode()) for text, _ in page) < PAGE_BYTES:
             return page, None
@@ -52,7 +56,3 @@ class Page(msgspec.Struct, frozen=True, rename={"from_": "from"}):
         """The cursor's time, and how many entries of that time came before."""
         time, _, skip = (self.cursor or "0.0").partition(".")
         return int(time), int(skip)
-
-
-EVER = Page(limit=1)
-"""Reads whether a timeline has any entry."""

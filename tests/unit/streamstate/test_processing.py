@@ -213,14 +213,11 @@ def looking(look: Callable[[FoldContext], object]) -> Driver:
 @pytest.mark.parametrize(
     ("look", "name"),
     [
-        (lambda context: context.values[Value("k:2")], "Value(k:…), which it did not ask for; add it to its `reads`"),
-        (lambda context: context.values.get(Fields("other")), "Fields(other), which"),
-        (
-            lambda context: context.rows["cities"][2],
-            "a row of cities, which it did not",
-        ),
+        (lambda context: context.values[Value("k:2")], "Value(k…), which it did not ask for; add it to its `reads`"),
+        (lambda context: context.values.get(Fields("other")), "Fields(other…), which"),
+        (lambda context: context.rows["cities"][2], "a row of cities, which it did not ask for; add it to its `look"),
         (lambda context: context.rows["cities"].get(2), "a row of cities, which"),
-        (lambda context: context.rows["ports"], "ports, which it did not ask for; add it to its `lookups`"),
+        (lambda context: context.rows["ports"], "a table, which it did not ask for; add it to its `lookups`"),
     ],
 )
 def test_a_fold_that_looks_at_what_it_did_not_ask_for_is_told_so(
@@ -247,5 +244,5 @@ def test_a_fold_does_not_get_what_another_fold_asked_for() -> None:
 
     driver = Driver(App("two", (fold("first", [Value("k")]), fold("second", []))), MemoryStore())
     driver.feed(0, {"first": [(0, 0, KEY, b"")]})
-    with pytest.raises(NotRequested, match="the fold of second looks at"):
+    with pytest.raises(NotRequested, match="the fold of second looks at Value"):
         driver.feed(0, {"first": [(1, 0, KEY, b"")], "second": [(0, 0, KEY, b"")]})

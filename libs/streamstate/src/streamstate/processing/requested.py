@@ -1,6 +1,6 @@
 """What a fold asked for, and an error for anything else that it looks at."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from streamstate.app import Fold, Rows
@@ -15,35 +15,29 @@ def requested(
     fold: Fold, lookups: Mapping[str, Collection[Any]], rows: Rows, reads: Iterable[Read], values: Mapping[Read, Any]
 ) -> tuple[Rows, Mapping[Read, Any]]:
     """Of the answers to all folds of a batch (`rows`, `values`), those that `fold` asked for in one partition."""
-
-    def mapping(answers: Mapping[K, V], function: str, name: Callable[[K], str]) -> Mapping[K, V]:
-        return _Requested(answers, fold.topics, function, name)
-
-    def rows_of(table: str) -> Mapping[Any, str | None]:
-        return mapping({key: rows[table][key] for key in lookups[table]}, "lookups", lambda _key: f"a row of {table}")
-
-    return (
-        mapping({table: rows_of(table) for table in lookups}, "lookups", str),
-        mapping({read: values[read] for read in reads}, "reads", _name),
-    )
+    tables = {
+        table: _Requested({key: rows[table][key] for key in keys}, fold, "lookups", f"a row of {table}")
+        for table, keys in lookups.items()
+    }
+    own = {read: values[read] for read in reads}
+    return _Requested(tables, fold, "lookups", "a table"), _Requested(own, fold, "reads", "the state")
 
 
 class _Requested(Mapping[K, V]):
-    """Raises `NotRequested` for a key that is missing, in `get` as well."""
+    """Raises `NotRequested` for a key that is missing, in `get` as well. `noun` says what the answers are of."""
 
-    def __init__(self, answers: Mapping[K, V], topics: Iterable[str], function: str, name: Callable[[K], str]) -> None:
+    def __init__(self, answers: Mapping[K, V], fold: Fold, function: str, noun: str) -> None:
         self._answers = answers
-        self._topics = topics
+        self._fold = fold
         self._function = function
-        self._name = name
+        self._noun = noun
 
     def __getitem__(self, key: K) -> V:
-        try:
-            return self._answers[key]
-        except KeyError:
-            fold = f"the fold of {' and '.join(self._topics)}"
-            msg = f"{fold} looks at {self._name(key)}, which it did not ask for; add it to its `{self._function}`"
-            raise NotRequested(msg) from None
+        if key not in self._answers:
+            fold = f"the fold of {' and '.join(self._fold.topics)}"
+            noun = _name(key) if isinstance(key, Read) else self._noun
+            raise NotRequested(f"{fold} looks at {noun}, which it did not ask for; add it to its `{self._function}`")
+        return self._answers[key]
 
     def __iter__(self) -> Iterator[K]:
         return iter(self._answers)
@@ -54,5 +48,4 @@ class _Requested(Mapping[K, V]):
 
 def _name(read: Read) -> str:
     """Without what follows the first colon of the state key, which may be a user's id."""
-    family, colon, _ = read.key.partition(":")
-    return f"{type(read).__name__}({family}{colon and ':…'})"
+    return f"{type(read).__name__}({read.key.partition(':')[0]}…)"

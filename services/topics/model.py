@@ -76,13 +76,7 @@ class _Topic:
         return page.reads(self.key(index, key))
 
 
-class _Stored(msgspec.Struct, array_like=True):
-    offset: int
-    timestamp: int
-    value: msgspec.Raw
-
-
-_decode_stored = msgspec.json.Decoder(_Stored).decode
+_decode_latest = msgspec.json.Decoder(tuple[int, int, msgspec.Raw]).decode
 
 
 def latest(key: Any, values: Sequence[Any]) -> Latest | None:
@@ -90,8 +84,8 @@ def latest(key: Any, values: Sequence[Any]) -> Latest | None:
     (text,) = values
     if text is None:
         return None
-    stored = _decode_stored(text)
-    return Latest(key, stored.value, stored.offset, stored.timestamp)
+    offset, timestamp, value = _decode_latest(text)
+    return Latest(key, value, offset, timestamp)
 
 
 def views(kept: KeptTopic) -> Iterator[View[Any]]:

@@ -18,7 +18,7 @@ from redis.retry import Retry
 
 from streamstate.errors import Fenced, Misconfigured
 from streamstate.state.reads import Read
-from streamstate.state.redis_reads import READ, Script, pack, snapshot, tag
+from streamstate.state.redis_reads import READ, Script, pack, script_keys, snapshot, tag
 from streamstate.state.store import NO_ORIGINS, Claim, Commit, Origin, Snapshot
 
 Client = redis.Redis | RedisCluster
@@ -79,7 +79,7 @@ class RedisStore:
         answers = self._run(_COMMIT, [_commit_call(commit) for commit in commits])
         for commit, (applied, *found) in zip(commits, answers, strict=True):
             if not applied:
-                raise Fenced(_refusal(self._tag(commit.claim.partition), commit, *map(bytes.decode, found)))
+                raise Fenced(_refusal(tag(self._app, commit.claim.partition), commit, *map(bytes.decode, found)))
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         answers = self._run(READ, [(partition, [pack(reads)]) for partition, reads in wanted.items()])
@@ -106,17 +106,14 @@ class RedisStore:
             # Every read of a profile is one: a pipeline would take some 10 µs more of the client.
             [(partition, arguments)] = calls
             try:
-                return [self._client.evalsha(script.sha, 1, self._tag(partition), *arguments)]
+                return [self._client.evalsha(script.sha, *script_keys(self._app, partition), *arguments)]
             except NoScriptError as error:
                 return [error]
         pipeline = self._client.pipeline(transaction=False)
         for partition, arguments in calls:
-            # Not `evalsha`, which redis-py refuses in a cluster's pipeline, although it routes a script of one key.
-            pipeline.execute_command("EVALSHA", script.sha, 1, self._tag(partition), *arguments)
+            # Not `evalsha`, which redis-py refuses in a cluster's pipeline, although it routes the command.
+            pipeline.execute_command("EVALSHA", script.sha, *script_keys(self._app, partition), *arguments)
         return pipeline.execute(raise_on_error=False)
-
-    def _tag(self, partition: int) -> str:
-        return tag(self._app, partition)
 
 
 def _commit_call(commit: Commit) -> _Call:
@@ -125,9 +122,9 @@ def _commit_call(commit: Commit) -> _Call:
     return claim.partition, [claim.epoch, claim.server, *packed]
 
 
-def _refusal(tag: str, commit: Commit, epoch: str, server: str, topic: str, offset: str) -> str:
+def _refusal(hash_tag: str, commit: Commit, epoch: str, server: str, topic: str, offset: str) -> str:
     (step,) = (step for step in commit.steps if step.topic == topic)
     return (
-        f"{tag} refused {topic} {step.expected} to {step.next} of epoch {commit.claim.epoch}: it holds offset "
+        f"{hash_tag} refused {topic} {step.expected} to {step.next} of epoch {commit.claim.epoch}: it holds offset "
         f"{offset or 'none'}, epoch {epoch or 'none'}, on server {server}; claim it again"
     )

@@ -31,6 +31,17 @@ def tag(app: str, partition: int) -> str:
     return f"{{{app}:{partition}}}"
 
 
+def script_keys(app: str, partition: int) -> tuple[int, str, str]:
+    """The keys that a script of a partition declares, after their number.
+
+    The second one never exists. While a slot migrates, a node of a Redis Cluster serves what keys it has of a script
+    that declares one key, and takes the others for keys that were never written. Two keys, one of which is missing, it
+    answers with TRYAGAIN.
+    """
+    hash_tag = tag(app, partition)
+    return 2, hash_tag, f"{hash_tag}-missing"
+
+
 # Without a line of Python for each pair: a profile has thirty.
 def _pairs(flat: Sequence[bytes], sign: Callable[[float], float] = pos) -> list[tuple[str, int]]:
     return list(zip(map(bytes.decode, flat[::2]), map(int, map(sign, map(float, flat[1::2]))), strict=True))

@@ -148,7 +148,7 @@ def test_a_partition_half_of_which_has_moved_is_neither_read_nor_written(cluster
     url = f"redis+cluster://{LOCALHOST}:{cluster[0]}"
     store = RedisStore(connect(url, 5.0), "app")
     use(store)
-    reads = {0: [Value("k"), Fields("f")]}
+    reads: dict[int, list[Read]] = {0: [Value("k"), Fields("f")]}
     claim = store.claim(0, "b:1", {"topic": 5})
     commit = Commit(claim, [OffsetAdvance("topic", 3, 4)], [Merge("f", {"n": 1}), Put("k", "new")])
     migration = Migration.start(cluster, 0)
@@ -250,7 +250,7 @@ def test_tls_and_a_user_who_may_only_what_the_store_does(tmp_path: Path) -> None
     certificate, key = authority.issue("redis", LOCALHOST)
     tls = ["--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-ca-cert-file", str(authority.path)]
     rights = (
-        "~{app:* +evalsha +script|load +info +hset +hget +hmget +hgetall +hincrby +hsetnx +set +get +exists "
+        "~{app:* +evalsha +script|load +info +hset +hget +hmget +hgetall +hincrby +hsetnx +hexists +hdel +set +get "
         "+time +client +ping"
     )
     user = ("--user", "app", "on", ">secret", *rights.split(), "--user", "default", "off")

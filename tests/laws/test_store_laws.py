@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamstate.errors import Fenced
+from streamstate.errors import Fenced, IncompleteCommit
 from streamstate.state.operations import (
     Append,
     Delete,
@@ -21,6 +21,7 @@ from streamstate.state.operations import (
 from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.store import Claim, Commit, OffsetAdvance, Origin, Snapshot, Store
 from tests.laws.conftest import Subject
+from tests.laws.protocol import BROKEN
 
 A, B = "10.0.0.1:8101", "10.0.0.2:8101"
 T = "topic"
@@ -82,6 +83,27 @@ class TestEveryStore:
         commit = step(store.claim(0, A, {T: 10}), STEP)
         store.commit(commit)
         refused(store, commit)
+        assert look(store).values == AFTER_STEP
+
+    @pytest.mark.parametrize("applied", range(len(STEP) + 1))
+    def test_nothing_is_written_on_top_of_half_a_commit_or_read_of_it(self, subject: Subject, applied: int) -> None:
+        store = subject.store
+        claim, other = store.claim(0, A, {T: 10}), store.claim(1, A, {T: 10})
+        commit = step(claim, [*STEP[:applied], BROKEN, *STEP[applied:]])
+        with pytest.raises(Exception):  # noqa: B017, PT011  # whatever a store that breaks may raise
+            store.commit(commit)
+        for verb in (
+            lambda: store.commit(commit),
+            lambda: store.commit(step(claim, [])),
+            lambda: store.claim(0, A, {T: 10}),
+            lambda: store.read({1: READS, 0: []}),
+        ):
+            with pytest.raises(IncompleteCommit, match=r":0} .* delete all keys that begin with {.+:0}"):
+                verb()
+        store.commit(step(other, STEP))
+        assert look(store, 1).values == AFTER_STEP
+        subject.empty()
+        store.commit(step(store.claim(0, A, {T: 10}), STEP))
         assert look(store).values == AFTER_STEP
 
     def test_a_commit_follows_the_one_before(self, store: Store) -> None:

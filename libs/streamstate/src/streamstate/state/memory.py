@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from streamstate.errors import Fenced
+from streamstate.errors import Fenced, IncompleteCommit
 from streamstate.state.operations import (
     Append,
     Delete,
@@ -32,6 +32,7 @@ class _Partition:
     counters: dict[str, int] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
     keys: dict[str, Any] = field(default_factory=dict)
+    incomplete: bool = False
 
 
 @dataclass
@@ -64,7 +65,7 @@ class MemoryStore:
     def claim(
         self, partition: int, owner: str, ends: Mapping[str, int], origins: Mapping[str, Origin] = NO_ORIGINS
     ) -> Claim:
-        held = self._partitions.setdefault(partition, _Partition())
+        held = self._partitions[partition] = self._complete(partition)
         held.origins = {**origins, **held.origins}
         held.owner, held.epoch = owner, next(self._epochs)
         for topic, end in ends.items():
@@ -77,18 +78,21 @@ class MemoryStore:
             self._commit(commit)
 
     def _commit(self, commit: Commit) -> None:
-        held = self._partitions.get(commit.claim.partition, _Partition(epoch=-1))
+        held = self._complete(commit.claim.partition)
         stored = {step.topic: held.positions.get(step.topic) for step in commit.steps}
         expected = {step.topic: step.expected for step in commit.steps}
-        if (held.epoch, self._server, stored) != (commit.claim.epoch, commit.claim.server, expected):
+        believed = commit.claim.epoch, commit.claim.server, expected
+        if held.owner is None or (held.epoch, self._server, stored) != believed:
             msg = f"partition {commit.claim.partition} stands at {stored} in epoch {held.epoch} on {self._server}"
             raise Fenced(msg)
+        held.incomplete = True
         for operation in commit.operations:
             _apply(held.keys, operation)
         for step in commit.steps:
             held.positions[step.topic], held.times[step.topic] = step.next, step.time
         for name, count in commit.counters.items():
             held.counters[name] = held.counters.get(name, 0) + count
+        held.incomplete = False
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         return {partition: self._snapshot(partition, reads) for partition, reads in wanted.items()}
@@ -107,8 +111,18 @@ class MemoryStore:
         """What FLUSHALL does: the same server, nothing in it."""
         self._partitions.clear()
 
-    def _snapshot(self, partition: int, reads: Sequence[Read]) -> Snapshot:
+    def delete(self, partition: int) -> None:
+        """What an operator does who deletes the keys of `partition`."""
+        self._partitions.pop(partition, None)
+
+    def _complete(self, partition: int) -> _Partition:
         held = self._partitions.get(partition, _Partition())
+        if held.incomplete:
+            raise IncompleteCommit(f"{{memory:{partition}}}")
+        return held
+
+    def _snapshot(self, partition: int, reads: Sequence[Read]) -> Snapshot:
+        held = self._complete(partition)
         return Snapshot(
             held.owner,
             held.epoch,

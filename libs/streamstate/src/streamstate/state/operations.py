@@ -28,14 +28,14 @@ class Merge(msgspec.Struct, frozen=True, array_like=True, tag="merge"):
     most: dict[str, int] = {}
 
 
-class IncrementScores(msgspec.Struct, frozen=True, array_like=True, tag="rank"):
+class IncrementScores(msgspec.Struct, frozen=True, array_like=True, tag="increment"):
     """Add to the scores (whole numbers up to 2^53) of the members of the ranking `key`."""
 
     key: str
     by: dict[str, int]
 
 
-class PushRecent(msgspec.Struct, frozen=True, array_like=True, tag="push"):
+class PushRecent(msgspec.Struct, frozen=True, array_like=True, tag="push_recent"):
     """Add members with their time (milliseconds) to the list `key`, which keeps its newest `keep`; ties by member."""
 
     key: str
@@ -67,7 +67,7 @@ class Insert(msgspec.Struct, frozen=True, array_like=True, tag="insert"):
     instead: bool = False
 
 
-class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
+class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
     """Let go of what all timelines of `family` hold before the time `before` (milliseconds)."""
 
     family: str

@@ -2,7 +2,8 @@
 
 A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that they share a slot of a Redis Cluster:
 
-    {metrics:7}                      hash: owner, epoch, offset:<topic>, time:<topic>, target:<topic>, count:<name>
+    {metrics:7}                      hash: owner, epoch, offset:<topic>, time:<topic>, target:<topic>, count:<name>;
+                                     incomplete, while a commit is applied, and after one that stopped half way
     {metrics:7}:<key>                string (Put), hash (Merge), stream (Append, the number as id), sorted set
                                      (IncrementScores, with negated scores; PushRecent; Insert)
 """
@@ -16,7 +17,7 @@ from redis.cluster import RedisCluster
 from redis.exceptions import NoScriptError, ResponseError
 from redis.retry import Retry
 
-from streamstate.errors import Fenced, Misconfigured
+from streamstate.errors import Fenced, IncompleteCommit, Misconfigured
 from streamstate.state.reads import Read
 from streamstate.state.redis_reads import READ, Script, pack, script_keys, snapshot, tag
 from streamstate.state.store import NO_ORIGINS, Claim, Commit, Origin, Snapshot
@@ -49,6 +50,7 @@ _Call = tuple[int, Sequence[str | bytes | int]]
 """A partition and the script's arguments."""
 
 _MISCONFIGURED = "MISCONFIGURED "
+_INCOMPLETE = "INCOMPLETE "
 _CLAIM, _COMMIT = Script("claim.lua"), Script("commit.lua")
 
 
@@ -84,7 +86,7 @@ class RedisStore:
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         answers = self._run(READ, [(partition, [pack(reads)]) for partition, reads in wanted.items()])
         return {
-            partition: snapshot(reads, answer)
+            partition: snapshot(tag(self._app, partition), reads, answer)
             for (partition, reads), answer in zip(wanted.items(), answers, strict=True)
         }
 
@@ -96,7 +98,9 @@ class RedisStore:
             self._client.script_load(script.text)
             for index, answer in zip(unknown, self._send(script, [calls[i] for i in unknown]), strict=True):
                 answers[index] = answer
-        for answer in answers:
+        for (partition, _), answer in zip(calls, answers, strict=True):
+            if isinstance(answer, ResponseError) and str(answer).startswith(_INCOMPLETE):
+                raise IncompleteCommit(tag(self._app, partition)) from answer
             if isinstance(answer, Exception):
                 raise answer
         return answers
@@ -107,7 +111,7 @@ class RedisStore:
             [(partition, arguments)] = calls
             try:
                 return [self._client.evalsha(script.sha, *script_keys(self._app, partition), *arguments)]
-            except NoScriptError as error:
+            except ResponseError as error:
                 return [error]
         pipeline = self._client.pipeline(transaction=False)
         for partition, arguments in calls:

@@ -9,6 +9,7 @@ from typing import Any, assert_never
 
 import msgspec
 
+from streamstate.errors import IncompleteCommit
 from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.store import Origin, Snapshot
 
@@ -47,8 +48,8 @@ def _pairs(flat: Sequence[bytes], sign: Callable[[float], float] = pos) -> list[
     return list(zip(map(bytes.decode, flat[::2]), map(int, map(sign, map(float, flat[1::2]))), strict=True))
 
 
-def snapshot(reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
-    """What the script `READ` answered to `reads`."""
+def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
+    """What the script `READ` answered to `reads`. Raises `IncompleteCommit` for a partition that has a part of one."""
     held = answer[0]
     groups: dict[str, dict[str, Any]] = {"offset": {}, "time": {}, "target": {}, "count": {}, "origin": {}, "": {}}
     for raw, found in zip(held[::2], held[1::2], strict=True):
@@ -59,6 +60,8 @@ def snapshot(reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
         groups[group][name] = _origin(found) if group == "origin" else found if group == "" else int(found)
     values = [_value(read, found) for read, found in zip(reads, answer[1:], strict=True)]
     own = groups[""]
+    if "incomplete" in own:
+        raise IncompleteCommit(hash_tag)
     return Snapshot(
         own["owner"].decode() if "owner" in own else None,
         int(own.get("epoch", 0)),

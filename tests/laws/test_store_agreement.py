@@ -17,7 +17,7 @@ from streamstate.state.operations import (
     PushRecent,
     Put,
 )
-from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
+from streamstate.state.reads import Between, Field, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.redis import RedisStore
 from streamstate.state.store import Commit, OffsetAdvance, Snapshot, Store
 
@@ -53,6 +53,7 @@ operations = st.lists(puts | merges | ranks | pushes | appends | inserts | forge
 READS: list[Read] = [
     *(Value(f"v{key}") for key in KEYS),
     *(Fields(f"f{key}") for key in KEYS),
+    *(Field(f"f{key}", field) for key in KEYS for field in ("adda", "least", "mostx:y")),
     *(Top(f"t{key}", n) for key in KEYS for n in (1, 3, 100)),
     *(Newest(f"n{key}", n) for key in KEYS for n in (1, 3, 100)),
     *(Since(f"l{key}", after, n) for key in KEYS for after in (0, 7, EXACT - 1) for n in (1, 100)),

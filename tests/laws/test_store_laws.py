@@ -18,7 +18,7 @@ from streamstate.state.operations import (
     PushRecent,
     Put,
 )
-from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
+from streamstate.state.reads import Between, Field, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.store import Claim, Commit, OffsetAdvance, Origin, Snapshot, Store
 from tests.laws.conftest import Subject
 from tests.laws.protocol import BROKEN
@@ -329,6 +329,11 @@ class TestEveryStore:
         merge = Merge("f", add={"a": number}, least={"b": number}, most={"c": number})
         store.commit(step(claim, [merge, IncrementScores("t", {"m": number}), PushRecent("n", {"m": number}, keep=1)]))
         assert look(store).values[1:4] == [dict.fromkeys("abc", number), [("m", number)], [("m", number)]]
+
+    def test_one_field_is_read_alone(self, store: Store) -> None:
+        store.commit(step(store.claim(0, A, {T: 10}), [Merge("f", add={"a": 2**53, "b": 0})]))
+        reads = [Field("f", "a"), Field("f", "b"), Field("f", "c"), Field("none", "a")]
+        assert look(store, reads=reads).values == [2**53, 0, None, None]
 
     def test_a_log_lets_go_of_what_is_too_far_behind_its_last_entry(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})

@@ -18,7 +18,7 @@ from streamstate.state.operations import (
     PushRecent,
     Put,
 )
-from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
+from streamstate.state.reads import Between, Field, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.store import NO_ORIGINS, Claim, Commit, Origin, Snapshot, Store
 
 
@@ -186,6 +186,8 @@ def _answer(keys: dict[str, Any], read: Read) -> Any:
             return keys.get(key)
         case Fields(key):
             return dict(keys.get(key, {}))
+        case Field(key, name):
+            return keys.get(key, {}).get(name)
         case Top(key, n):
             return sorted(keys.get(key, {}).items(), key=lambda item: (-item[1], item[0].encode()))[:n]
         case Newest(key, n):

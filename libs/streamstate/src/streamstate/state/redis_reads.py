@@ -10,7 +10,7 @@ from typing import Any, assert_never
 import msgspec
 
 from streamstate.errors import IncompleteCommit
-from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
+from streamstate.state.reads import Between, Field, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.store import Origin, Snapshot
 
 pack = msgspec.msgpack.encode
@@ -94,6 +94,8 @@ def _value(read: Read, found: Any) -> Any:
             return found
         case Fields():
             return dict(_pairs(found))
+        case Field():
+            return None if found is None else int(found)
         case Top():
             return _pairs(found, neg)
         case Newest() | Between():

@@ -5,6 +5,7 @@ local PIECE = 16
 local read = {
   value = function(key) return call('GET', key) end,
   fields = function(key) return call('HGETALL', key) end,
+  field = function(key, name) return call('HGET', key, name) end,
   top = function(key, n) return n < 1 and {} or call('ZRANGE', key, 0, n - 1, 'WITHSCORES') end,
   newest = function(key, n) return n < 1 and {} or call('ZRANGE', key, 0, n - 1, 'REV', 'WITHSCORES') end,
   since = function(key, after, n)

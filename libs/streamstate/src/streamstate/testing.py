@@ -33,7 +33,8 @@ class Driver:
         advance = Advance(self.app, self.store, self.claims, counts, self._publish)
         tables = {topic: some for topic, some in raw.items() if topic in self.app.tables}
         for some in (tables, {topic: some for topic, some in raw.items() if topic not in tables}):
-            advance({(topic, partition): records for topic, records in some.items() if records})
+            if rows := {(topic, partition): records for topic, records in some.items() if records}:
+                advance.commit(advance.fold(rows))
 
     def _publish(self, folded: Sequence[Folded]) -> None:
         for one in folded:

@@ -60,15 +60,16 @@ class Advance:
         self._publish = publish
         self._reached: dict[TopicPartition, tuple[int | None, int]] = {}
 
-    def __call__(self, rows: Mapping[TopicPartition, Sequence[RawRecord]]) -> None:
-        """Fold `rows`, publish, commit. Raises `Fenced` when a partition is claimed by another by now."""
-        if not rows:
-            return
+    def fold(self, rows: Mapping[TopicPartition, Sequence[RawRecord]]) -> Sequence[Folded]:
+        """What `rows` make of the state; nothing is published or written yet."""
         self._learn({partition for _, partition in rows})
         parts = [part for fold in self._app.folds for part in self._parts(fold, rows)]
         lookups = look_up(self._app, self._store, self._counts, _wanted(parts))
         values = self._values(parts)
-        folded = [self._fold(part, lookups, values[part.partition]) for part in parts]
+        return [self._fold(part, lookups, values[part.partition]) for part in parts]
+
+    def commit(self, folded: Sequence[Folded]) -> None:
+        """Publish, then commit. Raises `Fenced` when a partition is claimed by another by now."""
         self._publish(folded)
         self._store.commit(*(one.commit for one in folded))
         for one in folded:

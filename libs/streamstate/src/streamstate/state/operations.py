@@ -75,3 +75,14 @@ class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
 
 
 Operation = Put | Delete | Merge | IncrementScores | PushRecent | Append | Insert | ExpireBefore
+
+
+def changes(operation: Operation) -> int:
+    """How many fields, members or entries `operation` writes at most, which is what it costs."""
+    match operation:
+        case Merge(_, add, least, most):
+            return len(add) + len(least) + len(most)
+        case IncrementScores(_, members) | PushRecent(_, members) | Insert(_, _, members):
+            return len(members)
+        case _:
+            return 1

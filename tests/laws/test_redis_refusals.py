@@ -40,9 +40,9 @@ WRITES = {
     "del": ("delete",),
     "hset": ("merge",),
     "zadd": ("increment", "push_recent", "insert"),
-    "zremrangebyrank": ("push_recent",),
+    "zremrangebyrank": ("push_recent", "expire"),
     "xadd": ("append",),
-    "zremrangebyscore": ("expire",),
+    "zremrangebyscore": ("insert",),
     "hincrby": ("put",),
     "hdel": ("put",),
 }

@@ -330,6 +330,16 @@ class TestEveryStore:
         store.commit(step(claim, [merge, IncrementScores("t", {"m": number}), PushRecent("n", {"m": number}, keep=1)]))
         assert look(store).values[1:4] == [dict.fromkeys("abc", number), [("m", number)], [("m", number)]]
 
+    def test_what_is_expired_is_not_read_however_much_it_is(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        keys = [str(number) for number in range(3_000)]
+        long = Insert("i", "long", {str(time): time for time in range(3_000)})
+        store.commit(step(claim, [long, *(Insert("i", key, {"x": 2, "y": 2_999}) for key in keys)], None, 1))
+        reads = [Between("i:long", 0, 9_999, 9_999), *(Between(f"i:{key}", 0, 9_999, 9) for key in keys)]
+        for offset in range(1, 9):
+            store.commit(step(claim, [ExpireBefore("i", 2_999)], offset, offset + 1))
+            assert look(store, reads=reads).values == [[("2999", 2_999)], *[[("y", 2_999)]] * len(keys)]
+
     def test_one_field_is_read_alone(self, store: Store) -> None:
         store.commit(step(store.claim(0, A, {T: 10}), [Merge("f", add={"a": 2**53, "b": 0})]))
         reads = [Field("f", "a"), Field("f", "b"), Field("f", "c"), Field("none", "a")]
@@ -388,9 +398,8 @@ class TestEveryStore:
         store.commit(step(claim, [*inserts, ExpireBefore("i", 5)], None, 1))
         reads = [Between(key, 0, 9, 9) for key in ("i:k", "i:gone", "j:k")]
         assert look(store, reads=reads).values == [[("b", 5)], [], [("a", 1)]]
-        store.commit(
-            step(claim, [Insert("i", "gone", {"again": 2}), ExpireBefore("i", 2), ExpireBefore("none", 9)], 1, 2)
-        )
-        assert look(store, reads=reads).values == [[("b", 5)], [("again", 2)], [("a", 1)]]
+        late = Insert("i", "gone", {"late": 4, "again": 5})
+        store.commit(step(claim, [late, ExpireBefore("i", 2), ExpireBefore("none", 9)], 1, 2))
+        assert look(store, reads=reads).values == [[("b", 5)], [("again", 5)], [("a", 1)]]
         store.commit(step(claim, [ExpireBefore("i", 6)], 2, 3))
         assert look(store, reads=reads).values == [[], [], [("a", 1)]]

@@ -1,7 +1,8 @@
 """A store in memory: the reference of what a store does."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, assert_never
@@ -33,6 +34,14 @@ class _Partition:
     origins: dict[str, Origin] = field(default_factory=dict)
     keys: dict[str, Any] = field(default_factory=dict)
     incomplete: bool = False
+
+
+@dataclass
+class _Family:
+    """The keys of its timelines, and the time before which their entries are expired."""
+
+    timelines: set[str] = field(default_factory=set)
+    expired: float = -math.inf
 
 
 @dataclass
@@ -159,15 +168,16 @@ def _apply(keys: dict[str, Any], operation: Operation) -> None:
 
 
 def _apply_to_timelines(keys: dict[str, Any], operation: Insert | ExpireBefore) -> None:
-    timelines = keys.setdefault(operation.family, set())
+    kept: _Family = keys.setdefault(operation.family, _Family())
     match operation:
         case Insert(family, name, entries, instead):
             key = f"{family}:{name}"
-            timelines.add(key)
+            kept.timelines.add(key)
             gone = set(entries.values()) if instead else set()
             keys[key] = {text: at for text, at in keys.get(key, {}).items() if at not in gone} | entries
         case ExpireBefore(_, before):
-            for key in timelines:
+            kept.expired = max(kept.expired, before)
+            for key in kept.timelines:
                 keys[key] = {text: at for text, at in keys.get(key, {}).items() if at >= before}
 
 
@@ -196,12 +206,21 @@ def _answer(keys: dict[str, Any], read: Read) -> Any:
             entries = keys.get(key, _Log()).entries
             return [(number, text) for number, text in entries.items() if number > after][:n]
         case Between(key, start, end, n, skip, most_bytes):
+            first = max(start, *_expired(keys, key))
             found = sorted(keys.get(key, {}).items(), key=_newest_first)
-            page = [entry for entry in found if start <= entry[1] < end][skip : skip + n]
+            page = [entry for entry in found if first <= entry[1] < end][skip : skip + n]
             before = itertools.accumulate((len(text.encode()) for text, _ in page), initial=0)
             return [entry for entry, size in zip(page, before, strict=False) if size < most_bytes]
         case _:
             assert_never(read)
+
+
+def _expired(keys: dict[str, Any], timeline: str) -> Iterator[float]:
+    """Before which times the entries of `timeline` are expired, for each family that it may be of."""
+    names = timeline.split(":")
+    for count in range(len(names)):
+        family = keys.get(":".join(names[:count]))
+        yield family.expired if isinstance(family, _Family) else -math.inf
 
 
 def _newest_first(item: tuple[str, int]) -> tuple[int, bytes]:

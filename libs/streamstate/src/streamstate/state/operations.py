@@ -68,7 +68,10 @@ class Insert(msgspec.Struct, frozen=True, array_like=True, tag="insert"):
 
 
 class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
-    """Let go of what all timelines of `family` hold before the time `before` (milliseconds)."""
+    """Let go of what the timelines of `family` hold before the time `before` (milliseconds), now and later.
+
+    Reads leave it out from this commit on. Where it is much, Redis removes it step by step with the next ones.
+    """
 
     family: str
     before: int
@@ -78,11 +81,16 @@ Operation = Put | Delete | Merge | IncrementScores | PushRecent | Append | Inser
 
 
 def changes(operation: Operation) -> int:
-    """How many fields, members or entries `operation` writes at most, which is what it costs."""
+    """How many fields, members or entries `operation` writes at most, which is what it costs.
+
+    An entry of a timeline counts four times: it replaces another one, and is removed again.
+    """
     match operation:
         case Merge(_, add, least, most):
             return len(add) + len(least) + len(most)
-        case IncrementScores(_, members) | PushRecent(_, members) | Insert(_, _, members):
+        case IncrementScores(_, members) | PushRecent(_, members):
             return len(members)
+        case Insert(_, _, entries):
+            return 4 * len(entries)
         case _:
             return 1

@@ -2,7 +2,8 @@
 
 A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that they share a slot of a Redis Cluster:
 
-    {metrics:7}                      hash: owner, epoch, offset:<topic>, time:<topic>, target:<topic>, count:<name>;
+    {metrics:7}                      hash: owner, epoch, offset:<topic>, time:<topic>, target:<topic>, count:<name>,
+                                     expired:<family>;
                                      incomplete, while a commit is applied, and after one that stopped half way
     {metrics:7}:<key>                string (Put), hash (Merge), stream (Append, the number as id), sorted set
                                      (IncrementScores, with negated scores; PushRecent; Insert)

@@ -55,7 +55,7 @@ def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Sna
     for raw, found in zip(held[::2], held[1::2], strict=True):
         group, name = _field(raw)
         if group not in groups:
-            # Of a later release: this one keeps it, and does not know what it says.
+            # For the scripts, or of a later release: this one keeps it, and does not know what it says.
             continue
         groups[group][name] = _origin(found) if group == "origin" else found if group == "" else int(found)
     values = [_value(read, found) for read, found in zip(reads, answer[1:], strict=True)]

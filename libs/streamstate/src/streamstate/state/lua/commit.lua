@@ -26,7 +26,9 @@ local rights = {
   push_recent = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYRANK', tag, 0, 0}},
   append = {{'XADD', tag, '*', '', ''}},
   insert = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYSCORE', tag, 0, 0}},
-  expire = {{'ZREMRANGEBYSCORE', tag, 0, 0}, {'ZRANGE', tag, 0, 0}, {'ZADD', tag, 0, ''}, {'ZREM', tag, ''}},
+  expire = {
+    {'ZCOUNT', tag, 0, 0}, {'ZREMRANGEBYRANK', tag, 0, 0}, {'ZRANGE', tag, 0, 0}, {'ZADD', tag, 0, ''}, {'ZREM', tag, ''},
+  },
   commit = {{'HINCRBY', tag, '', 1}, {'HSET', tag, '', ''}, {'HDEL', tag, ''}},
 }
 local checked = {}
@@ -60,9 +62,8 @@ local function append_names(names, map)
   return names
 end
 
-local function outdated(family, op)
-  return call('ZRANGEBYSCORE', family, '-inf', string.format('(%.0f', op[3]))
-end
+-- So many entries are removed by a commit, and as many more as it inserts; reads leave out those that are left over.
+local expiring = 500
 
 -- Returns the old values of what an operation changes, and their names where there are several: tables cost as much as
 -- a command, and most operations of a small commit change one member.
@@ -85,9 +86,12 @@ local touch = {
   insert = function(family, op)
     call('ZCARD', family)
     call('ZCARD', family .. ':' .. op[3])
+    for _ in pairs(op[4]) do expiring = expiring + 1 end
   end,
   expire = function(family, op)
-    for _, name in ipairs(outdated(family, op)) do call('ZCARD', family .. ':' .. name) end
+    local outdated = call('ZRANGEBYSCORE', family, '-inf', string.format('(%.0f', op[3]), 'LIMIT', 0, expiring)
+    for _, name in ipairs(outdated) do call('ZCARD', family .. ':' .. name) end
+    return outdated
   end,
 }
 
@@ -157,12 +161,19 @@ local write = {
     for text, time in pairs(op[4]) do call('ZADD', key, time, text) end
     if oldest < math.huge then call('ZADD', family, 'LT', oldest, op[3]) end
   end,
-  expire = function(family, op)
-    local before = string.format('(%.0f', op[3])
-    for _, name in ipairs(outdated(family, op)) do
-      call('ZREMRANGEBYSCORE', family .. ':' .. name, '-inf', before)
-      local first = call('ZRANGE', family .. ':' .. name, 0, 0, 'WITHSCORES')
+  expire = function(family, op, outdated)
+    local field, before = 'expired:' .. op[2], string.format('(%.0f', op[3])
+    if op[3] > (tonumber(call('HGET', tag, field) or nil) or -math.huge) then
+      call('HSET', tag, field, string.format('%.0f', op[3]))
+    end
+    for _, name in ipairs(outdated) do
+      local key = family .. ':' .. name
+      local count = math.min(call('ZCOUNT', key, '-inf', before), expiring)
+      if count > 0 then call('ZREMRANGEBYRANK', key, 0, count - 1) end
+      local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
       if first[1] then call('ZADD', family, first[2], name) else call('ZREM', family, name) end
+      expiring = expiring - count
+      if expiring < 1 then return end
     end
   end,
 }
@@ -187,7 +198,7 @@ for i = 1, #operations do
   elseif read[kind] then
     old[i], names[i] = read[kind](key, op)
   elseif touch[kind] and (not before or kind == 'insert' or kind == 'expire') then
-    touch[kind](key, op)
+    old[i] = touch[kind](key, op)
   end
   keys[i], seen[key] = key, after
 end

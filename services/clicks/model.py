@@ -12,7 +12,7 @@ from streamstate.keys import TEXT
 from streamstate.operators.table_join import Joined, left_join
 from streamstate.operators.tables import changelog
 from streamstate.state.operations import Merge, Operation
-from streamstate.state.reads import Fields, Read
+from streamstate.state.reads import Field, Fields, Read
 
 USER_CLICKS, USER_REGIONS, CLICKS_PER_REGION = "user-clicks", "user-regions", "clicks-per-region"
 UNKNOWN = "UNKNOWN"
@@ -64,25 +64,25 @@ def fold(records: Sequence[Joined[str]], _context: FoldContext) -> Iterable[Oper
         yield Merge(REGIONS, add=dict(clicks))
 
 
-def reads(_region: str = "") -> Sequence[Read]:
+def reads_of_all() -> Sequence[Read]:
     """Of every partition: its part of the clicks."""
     return [Fields(REGIONS)]
 
 
+def reads_of_one(name: str) -> Sequence[Read]:
+    return [Field(REGIONS, name)]
+
+
 def regions(partitions: Sequence[Sequence[Any]]) -> Regions:
-    return Regions([Region(name, clicks) for name, clicks in sorted(_sum(partitions).items())])
-
-
-def region(name: str, partitions: Sequence[Sequence[Any]]) -> Region | None:
-    clicks = _sum(partitions)
-    return Region(name, clicks[name]) if name in clicks else None
-
-
-def _sum(partitions: Sequence[Sequence[Any]]) -> Counter[str]:
     clicks: Counter[str] = Counter()
     for (fields,) in partitions:
         clicks.update(fields)
-    return clicks
+    return Regions([Region(*region) for region in sorted(clicks.items())])
+
+
+def region(name: str, partitions: Sequence[Sequence[Any]]) -> Region | None:
+    parts = [clicks for (clicks,) in partitions if clicks is not None]
+    return Region(name, sum(parts)) if parts else None
 
 
 APP = App(
@@ -95,7 +95,7 @@ APP = App(
             summary="The clicks of every region",
             topic=None,
             key=None,
-            reads=reads,
+            reads=reads_of_all,
             answer=regions,
             answers=Regions,
         ),
@@ -105,7 +105,7 @@ APP = App(
             summary="The clicks of one region",
             topic=None,
             key=TEXT,
-            reads=reads,
+            reads=reads_of_one,
             answer=region,
             answers=Region,
         ),

@@ -73,6 +73,11 @@ class Topic:
             window = self.windows.setdefault((key, start), [start, 0, number, number, 0])
             window[1:] = window[1] + 1, min(window[2], number), max(window[3], number), window[4] + number
 
+    def expired(self, index: str) -> float:
+        """The time before which entries of `index` may still be stored, and are not answered."""
+        kept = self.kept.range if index == "range" else self.kept.windows
+        return self.now - kept.retention_ms if kept else 0
+
     def state(self) -> dict[str, Any]:
         """What there must be: texts as what they say, sorted sets as {what a member says: score}."""
         name = self.kept.topic
@@ -118,6 +123,8 @@ class Topics(Recount):
         if topic in self._topics and index in ("range", "windows") and not rest[0]:
             return self._wrong_family(key, stored)
         expected = self._expected().get(key)
+        if topic in self._topics and index in ("range", "windows") and isinstance(stored, dict):
+            stored = _since(self._topics[topic].expired(index), stored) or None
         if expected is None:
             return unequal(None, stored)
         if isinstance(stored, bytes):
@@ -133,7 +140,12 @@ class Topics(Recount):
             for key, entries in self._expected().items()
             if key.startswith(f"{family}:")
         }
-        bounds = {key.decode(): float(score) for key, score in stored.items()} if isinstance(stored, dict) else {}
+        topic, _, index = family.partition(":")
+        expired = self._topics[topic].expired(index)
+        if not isinstance(stored, dict | None):
+            return unequal(times, stored)
+        bounds = {key.decode(): float(score) for key, score in (stored or {}).items()}
+        bounds = {key: score for key, score in bounds.items() if key in times or score >= expired}
         if times.keys() == bounds.keys() and all(bounds[key] <= time for key, time in times.items()):
             return None
         return unequal(times, bounds)
@@ -142,6 +154,10 @@ class Topics(Recount):
         if self._state is None:
             self._state = {key: value for topic in self._topics.values() for key, value in topic.state().items()}
         return self._state
+
+
+def _since(time: float, found: dict[bytes, Any]) -> dict[bytes, Any]:
+    return {member: score for member, score in found.items() if score >= time}
 
 
 def _times(entries: dict[Any, Any]) -> Iterable[int]:

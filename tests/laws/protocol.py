@@ -15,6 +15,9 @@ KEYS = ("a", "b", "c")
 REGIONS = ("north", "south")
 KEEP = 3
 
+BROKEN = Append("broken", 1, None, 1)  # type: ignore[arg-type]
+"""As a fold with a defect may return it: no store can apply it."""
+
 Tagged = tuple[str, RawRecord]
 """A topic and a record of it."""
 

@@ -5,20 +5,22 @@ Hypothesis invents histories: 150 of each app here, 10,000 of each by `make nigh
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from enum import Enum
 from typing import ClassVar
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from streamstate.errors import Fenced
+from streamstate.errors import Fenced, IncompleteCommit
 from streamstate.keys import partition_of
 from streamstate.processing.decode import DEAD, MISPLACED, RawRecord
-from streamstate.state.memory import MemoryStore, Saved
+from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Commit, Snapshot
 from streamstate.testing import Driver
-from tests.laws.protocol import JOIN, TALLY, Case, Tagged, usable
+from tests.laws.protocol import BROKEN, JOIN, TALLY, Case, Tagged, usable
 
 PARTITIONS = 2
 
@@ -43,6 +45,7 @@ class Fate(Enum):
     REPLY_LOST = "applied, and the reply lost"
     TWICE = "sent again after a lost reply"
     HELD = "held"
+    HALF_APPLIED = "applied up to some operation, where the store breaks"
 
 
 fates = st.sampled_from(Fate)
@@ -62,10 +65,15 @@ class Network(MemoryStore):
         self.fate = Fate.APPLIED
         self.held: list[Commit] = []
         self.history: History = dict.fromkeys(range(PARTITIONS), ())
+        self.incomplete: frozenset[int] = frozenset()
+        self.applied = 0
 
     def commit(self, *commits: Commit) -> None:
         (commit,) = commits
         match self.fate:
+            case Fate.HALF_APPLIED:
+                self.break_at(commit)
+                raise Unanswered
             case Fate.LOST:
                 raise Unanswered
             case Fate.HELD:
@@ -77,6 +85,12 @@ class Network(MemoryStore):
                 raise Unanswered
             case Fate.TWICE:
                 self.arrive(commit)
+
+    def break_at(self, commit: Commit) -> None:
+        try:
+            super().commit(replace(commit, operations=[*commit.operations[: self.applied], BROKEN]))
+        except AttributeError:
+            self.incomplete |= {commit.claim.partition}
 
     def arrive(self, commit: Commit) -> None:
         super().commit(commit)
@@ -106,7 +120,7 @@ class CommitProtocol(RuleBasedStateMachine):
         }
         self.store = Network()
         self.queries: list[Query] = []
-        self.saved: tuple[Saved, History] = (self.store.save(), dict(self.store.history))
+        self.save()
         self.emitted: set[tuple[str, int, int]] = set()
 
     @rule(held=st.sampled_from([{0, 1}, {0, 1}, {0}, {1}]))
@@ -115,8 +129,15 @@ class CommitProtocol(RuleBasedStateMachine):
         self._start(held)
 
     def _start(self, held: set[int]) -> Query:
-        self.queries.append(Query(self.case, self.store, held))
+        self.queries.append(Query(self.case, self.store, held - self.store.incomplete))
         return self.queries[-1]
+
+    @precondition(lambda self: self.store.incomplete)
+    @rule(number=indices)
+    def claim_half_a_commit(self, number: int) -> None:
+        """An instance starts."""
+        with pytest.raises(IncompleteCommit):
+            Query(self.case, self.store, {self._incomplete(number)})
 
     @rule(partition=partitions, records=st.lists(records, max_size=6), number=indices, most=sizes)
     def fold(self, partition: int, records: list[NewRecord], number: int, most: int) -> None:
@@ -125,13 +146,20 @@ class CommitProtocol(RuleBasedStateMachine):
         self._task(partition, number, most, Fate.APPLIED)
 
     @rule(
-        partition=partitions, records=st.lists(records, max_size=6), number=indices, most=sizes, fate=fates, copy=copies
+        partition=partitions,
+        records=st.lists(records, max_size=6),
+        number=indices,
+        most=sizes,
+        fate=fates,
+        copy=copies,
+        applied=st.integers(0, 8),
     )
     def fold_under_fire(
-        self, partition: int, records: list[NewRecord], number: int, most: int, fate: Fate, copy: int
+        self, partition: int, records: list[NewRecord], number: int, most: int, fate: Fate, copy: int, applied: int
     ) -> None:
         """The same, and the commit may not arrive as it should; or a task comes twice: with `copy` it reads again."""
         self._produce(partition, records)
+        self.store.applied = applied
         self._task(partition, number, most, fate, copy)
 
     def _produce(self, partition: int, records: list[NewRecord]) -> None:
@@ -142,12 +170,14 @@ class CommitProtocol(RuleBasedStateMachine):
 
     def _task(self, partition: int, number: int, most: int, fate: Fate, copy: int = 0) -> None:
         writers = [query for query in self.queries if partition in query.driver.claims]
+        if not writers and partition in self.store.incomplete:
+            return
         query = writers[number % len(writers)] if writers else self._start({partition})
         raw = {topic: self._unread(query, topic, partition, most, copy) for topic in self.case.app.topics}
         self.store.fate = fate
         try:
             query.driver.feed(partition, raw)
-        except (Fenced, Unanswered):
+        except (Fenced, IncompleteCommit, Unanswered):
             self.queries.remove(query)
         else:
             for topic, some in raw.items():
@@ -163,27 +193,47 @@ class CommitProtocol(RuleBasedStateMachine):
     @precondition(lambda self: self.store.held)
     @rule(number=indices)
     def a_held_commit_arrives(self, number: int) -> None:
-        with suppress(Fenced):
+        with suppress(Fenced, IncompleteCommit):
             self.store.arrive(self.store.held[number % len(self.store.held)])
 
     @rule()
     def save(self) -> None:
-        self.saved = self.store.save(), dict(self.store.history)
+        self.saved = self.store.save(), dict(self.store.history), self.store.incomplete
 
     @rule()
     def rewind(self) -> None:
         """The server comes back, or a replica takes over, without what came after the last `save`."""
         self.store.restart(self.saved[0])
-        self.store.history = dict(self.saved[1])
+        self.store.history, self.store.incomplete = dict(self.saved[1]), self.saved[2]
 
     @rule()
     def empty(self) -> None:
         self.store.empty()
         self.store.history = dict.fromkeys(range(PARTITIONS), ())
+        self.store.incomplete = frozenset()
+
+    @precondition(lambda self: self.store.incomplete)
+    @rule(number=indices)
+    def delete_half_a_commit(self, number: int) -> None:
+        """An operator deletes the keys of the partition."""
+        partition = self._incomplete(number)
+        self.store.delete(partition)
+        self.store.history[partition] = ()
+        self.store.incomplete -= {partition}
+
+    def _incomplete(self, number: int) -> int:
+        return sorted(self.store.incomplete)[number % len(self.store.incomplete)]
+
+    @invariant()
+    def half_a_commit_is_not_read(self) -> None:
+        for partition in self.store.incomplete:
+            with pytest.raises(IncompleteCommit):
+                self.store.read({partition: self.case.reads})
 
     @invariant()
     def the_state_is_a_recount(self) -> None:
-        for partition, snapshot in self.store.read(dict.fromkeys(range(PARTITIONS), self.case.reads)).items():
+        complete = set(range(PARTITIONS)) - self.store.incomplete
+        for partition, snapshot in self.store.read(dict.fromkeys(complete, self.case.reads)).items():
             records = self._committed(partition)
             assert snapshot.values == self.case.recount(records)
             self._counters_agree(partition, snapshot, records)

@@ -30,23 +30,24 @@ EACH: dict[str, Operation] = {
     "put": Put("text", "x"),
     "delete": Delete("text"),
     "merge": Merge("fields", {"n": 1}, least={"l": 1}),
-    "rank": IncrementScores("scores", {"a": 1}),
-    "push": PushRecent("list", {"a": 1}, 5),
+    "increment": IncrementScores("scores", {"a": 1}),
+    "push_recent": PushRecent("list", {"a": 1}, 5),
     "append": Append("log", 7, "x", 5),
     "insert": Insert("family", "k", {"x": 9}),
     "remove": Remove("family", "k", "x"),
-    "forget": ExpireBefore("family", 5),
+    "expire": ExpireBefore("family", 5),
 }
 WRITES = {
     "set": ("put",),
     "del": ("delete",),
     "hset": ("merge",),
-    "zadd": ("rank", "push", "insert"),
-    "zremrangebyrank": ("push",),
+    "zadd": ("increment", "push_recent", "insert"),
+    "zremrangebyrank": ("push_recent", "expire"),
     "xadd": ("append",),
-    "zrem": ("remove", "forget"),
-    "zremrangebyscore": ("forget",),
+    "zrem": ("remove", "expire"),
+    "zremrangebyscore": ("insert",),
     "hincrby": ("put",),
+    "hdel": ("put",),
 }
 CASES = [(command, kind) for command, kinds in WRITES.items() for kind in kinds]
 
@@ -103,7 +104,7 @@ def test_an_outdated_timeline_of_another_type(server: Redis) -> None:
     claim = store.claim(0, "a:1", {})
     client.zadd("{app:0}:family", {"k": 1})
     client.set("{app:0}:family:k", "text")
-    commit = attempt(claim, EACH["forget"])
+    commit = attempt(claim, EACH["expire"])
     assert_refused_then_applied(store, client, commit, lambda: client.delete("{app:0}:family:k"))
 
 

@@ -1,7 +1,15 @@
 """The store on the servers of a deployment: a cluster, and one behind TLS that knows its users."""
 
+import asyncio
+import itertools
 import subprocess
-from collections.abc import Iterator
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -10,11 +18,16 @@ import redis
 from redis.exceptions import NoPermissionError
 
 from devkit.child_process import LOCALHOST, Child, free_port
+from streamstate.errors import Fenced
+from streamstate.processing.decode import RawRecord
 from streamstate.state.operations import Merge, Operation, Put
-from streamstate.state.reads import Fields, Value
+from streamstate.state.reads import Fields, Read, Value
 from streamstate.state.redis import RedisStore, connect
-from streamstate.state.store import Commit, OffsetAdvance
+from streamstate.state.redis_reader import RedisReader, open_commands
+from streamstate.state.store import Commit, OffsetAdvance, Snapshot
+from streamstate.testing import Driver
 from tests.certificates import Authority
+from tests.laws.protocol import KEYS, TALLY
 from tests.serving import until
 
 PARTITIONS = range(8)
@@ -98,30 +111,138 @@ def test_a_partition_that_moved_to_another_node_is_found_there(cluster: list[int
     assert len({store.claim(p, "a:1", {}).server for p in PARTITIONS}) == 2
 
 
-def test_a_partition_half_of_which_has_moved_takes_no_part_of_a_commit(cluster: list[int]) -> None:
-    store = RedisStore(connect(f"redis+cluster://{LOCALHOST}:{cluster[0]}", 5.0), "app")
-    use(store)
-    slot = int(say(cluster[0], "CLUSTER KEYSLOT {app:0}"))
-    source = next(port for port in cluster if say(port, f"CLUSTER COUNTKEYSINSLOT {slot}") != "0")
-    target = next(port for port in cluster if port != source)
-    ids = {port: say(port, "CLUSTER MYID") for port in (source, target)}
-    say(target, f"CLUSTER SETSLOT {slot} IMPORTING {ids[source]}")
-    say(source, f"CLUSTER SETSLOT {slot} MIGRATING {ids[target]}")
-    say(source, f"MIGRATE {LOCALHOST} {target} {{app:0}}:k 0 5000")
-    claim = store.claim(0, "b:1", {})
-    commit = Commit(claim, [OffsetAdvance("topic", 3, 4)], [Merge("f", {"n": 1}), Put("k", "new")])
-    with pytest.raises(redis.RedisError):
-        store.commit(commit)
-    held = redis.Redis(port=source)
-    assert (held.hget("{app:0}:f", "n"), held.hget("{app:0}", "offset:topic")) == (b"0", b"3")
+@dataclass(frozen=True)
+class Migration:
+    """A slot on its way from one node of a cluster to another, moved as `redis-cli --cluster reshard` does."""
 
-    say(source, f"MIGRATE {LOCALHOST} {target}  0 5000 KEYS {{app:0}} {{app:0}}:f")
-    for port in (target, source):
-        say(port, f"CLUSTER SETSLOT {slot} NODE {ids[target]}")
+    slot: int
+    source: int
+    target: int
+
+    @classmethod
+    def start(cls, cluster: list[int], partition: int) -> "Migration":
+        """Of the slot of `partition`, to the next node."""
+        slot = int(say(cluster[0], f"CLUSTER KEYSLOT {{app:{partition}}}"))
+        holders = [say(port, f"CLUSTER COUNTKEYSINSLOT {slot}") != "0" for port in cluster]
+        source = holders.index(True)
+        started = cls(slot, cluster[source], cluster[(source + 1) % len(cluster)])
+        say(started.target, f"CLUSTER SETSLOT {slot} IMPORTING {say(started.source, 'CLUSTER MYID')}")
+        say(started.source, f"CLUSTER SETSLOT {slot} MIGRATING {say(started.target, 'CLUSTER MYID')}")
+        return started
+
+    def move(self, key: str) -> None:
+        say(self.source, f"MIGRATE {LOCALHOST} {self.target} {key} 0 5000")
+
+    def move_rest(self, pause_s: float = 0) -> None:
+        """The keys that are left, one by one, then the slot itself."""
+        while key := say(self.source, f"CLUSTER GETKEYSINSLOT {self.slot} 1"):
+            self.move(key)
+            time.sleep(pause_s)
+        for port in (self.target, self.source):
+            say(port, f"CLUSTER SETSLOT {self.slot} NODE {say(self.target, 'CLUSTER MYID')}")
+
+
+@pytest.mark.parametrize("moved", ["{app:0}", "{app:0}:f"])
+def test_a_partition_half_of_which_has_moved_is_neither_read_nor_written(cluster: list[int], moved: str) -> None:
+    """On either node some keys are missing, which must not be taken for keys that were never written."""
+    url = f"redis+cluster://{LOCALHOST}:{cluster[0]}"
+    store = RedisStore(connect(url, 5.0), "app")
+    use(store)
+    reads: dict[int, list[Read]] = {0: [Value("k"), Fields("f")]}
+    claim = store.claim(0, "b:1", {"topic": 5})
+    commit = Commit(claim, [OffsetAdvance("topic", 3, 4)], [Merge("f", {"n": 1}), Put("k", "new")])
+    migration = Migration.start(cluster, 0)
+    migration.move(moved)
+    for attempt in (
+        lambda: store.read(reads),
+        lambda: read_once(url, reads),
+        lambda: store.claim(0, "b:1", {"topic": 5}),
+        lambda: store.commit(commit),
+    ):
+        with pytest.raises(redis.RedisError):
+            attempt()
+    migration.move_rest()
+    assert store.read(reads)[0].values == read_once(url, reads)[0].values == [b"0", {"n": 0}]
     claim = store.claim(0, "b:1", {"topic": 5})
     assert claim.positions == {"topic": 3}
     store.commit(Commit(claim, commit.steps, commit.operations))
-    assert store.read({0: [Value("k"), Fields("f")]})[0].values == ["new", {"n": 1}]
+    assert store.read(reads)[0].values == ["new", {"n": 1}]
+
+
+def read_once(url: str, reads: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+    """As an API reads."""
+
+    async def read() -> Mapping[int, Snapshot]:
+        reader = RedisReader(open_commands(url, 5.0), "app")
+        try:
+            return await reader.read(reads)
+        finally:
+            await reader.close()
+
+    return asyncio.run(read())
+
+
+def numbers() -> Iterator[RawRecord]:
+    """Endless records for the app `TALLY`."""
+    for offset in itertools.count():
+        yield offset, offset, KEYS[offset % 3].encode(), str(offset % 7).encode()
+
+
+def write_until(stop: threading.Event, store: RedisStore) -> dict[int, int]:
+    """Feed every partition; begin again from the store after a failure. Returns the next offsets."""
+    app = replace(TALLY.app, name="app")
+    drivers: dict[int, Driver] = {}
+    reached = dict.fromkeys(PARTITIONS, 0)
+    while not stop.is_set() or len(drivers) < len(PARTITIONS):
+        for p in PARTITIONS:
+            try:
+                if p not in drivers:
+                    drivers[p] = Driver(app, store, len(PARTITIONS), {p})
+                    reached[p] = store.read({p: ()})[p].positions.get("numbers", 0)
+                drivers[p].feed(p, {"numbers": list(itertools.islice(numbers(), reached[p], reached[p] + 2))})
+                reached[p] += 2
+            except (redis.RedisError, Fenced):
+                drivers.pop(p, None)
+    return reached
+
+
+async def read_until(stop: threading.Event, url: str) -> Counter[int]:
+    """Read every partition, and hold each answer against a recount. Returns how many answers each gave."""
+    reader, answered = RedisReader(open_commands(url, 5.0), "app"), Counter[int]()
+    try:
+        while not stop.is_set():
+            for p in PARTITIONS:
+                with suppress(redis.RedisError):
+                    assert_recount((await reader.read({p: TALLY.reads}))[p])
+                    answered[p] += 1
+    finally:
+        await reader.close()
+    return answered
+
+
+def assert_recount(snapshot: Snapshot) -> None:
+    records = itertools.islice(numbers(), snapshot.positions.get("numbers", 0))
+    assert snapshot.values == TALLY.recount([("numbers", record) for record in records])
+
+
+def test_a_cluster_is_resharded_under_load(cluster: list[int]) -> None:
+    url = f"redis+cluster://{LOCALHOST}:{cluster[0]}"
+    store, stop = RedisStore(connect(url, 5.0), "app"), threading.Event()
+    with ThreadPoolExecutor() as pool:
+        writing = pool.submit(write_until, stop, store)
+        until(lambda: all(one.positions for one in store.read(dict.fromkeys(PARTITIONS, ())).values()), 20)
+        reading = pool.submit(asyncio.run, read_until(stop, url))
+        try:
+            for partition in PARTITIONS:
+                Migration.start(cluster, partition).move_rest(pause_s=0.02)
+        finally:
+            stop.set()
+        reached, answered = writing.result(), reading.result()
+    for p, snapshot in store.read(dict.fromkeys(PARTITIONS, TALLY.reads)).items():
+        assert snapshot.positions == {"numbers": reached[p]}
+        assert_recount(snapshot)
+    assert min(reached.values()) > 2
+    assert set(answered) == set(PARTITIONS)
 
 
 def test_tls_and_a_user_who_may_only_what_the_store_does(tmp_path: Path) -> None:
@@ -129,7 +250,7 @@ def test_tls_and_a_user_who_may_only_what_the_store_does(tmp_path: Path) -> None
     certificate, key = authority.issue("redis", LOCALHOST)
     tls = ["--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-ca-cert-file", str(authority.path)]
     rights = (
-        "~{app:* +evalsha +script|load +info +hset +hget +hmget +hgetall +hincrby +hsetnx +set +get +exists "
+        "~{app:* +evalsha +script|load +info +hset +hget +hmget +hgetall +hincrby +hsetnx +hexists +hdel +set +get "
         "+time +client +ping"
     )
     user = ("--user", "app", "on", ">secret", *rights.split(), "--user", "default", "off")

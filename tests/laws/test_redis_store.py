@@ -51,6 +51,20 @@ def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:
 
     store.commit(Commit(claim, [OffsetAdvance("topic", 4, 5)], [ExpireBefore("range", 6)]))
     assert not redis_client.exists("{documented:7}:range", "{documented:7}:range:7")
+    assert redis_client.hget("{documented:7}", "expired:range") == b"6"
+
+
+def test_what_is_expired_is_removed_by_later_commits(
+    redis_client: Client, redis_store: Callable[[], RedisStore]
+) -> None:
+    store = redis_store()
+    claim = store.claim(0, "a:1", {})
+    inserts = [Insert("i", str(number), {"x": 1, "y": 2, "z": 3}) for number in range(2_000)]
+    store.commit(Commit(claim, [OffsetAdvance("topic", None, 0)], inserts))
+    before = redis_client.dbsize()
+    for offset in range(13):
+        store.commit(Commit(claim, [OffsetAdvance("topic", offset, offset + 1)], [ExpireBefore("i", 9)]))
+        assert (redis_client.dbsize() == before - 2_001) == (offset >= 11)
 
 
 def test_apps_keep_apart(redis_store: Callable[[], RedisStore]) -> None:

@@ -18,7 +18,7 @@ from streamstate.state.operations import (
     Put,
     Remove,
 )
-from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
+from streamstate.state.reads import Between, Field, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.redis import RedisStore
 from streamstate.state.store import Commit, OffsetAdvance, Snapshot, Store
 
@@ -47,14 +47,15 @@ appends = st.builds(
 families = st.sampled_from(["x", "x:y", "é"])
 inserts = st.builds(Insert, families, keys, st.dictionaries(names, times, max_size=6), st.booleans())
 removals = st.builds(Remove, families, keys, names)
-forgets = st.builds(ExpireBefore, families, times)
+expiries = st.builds(ExpireBefore, families, times)
 timelines = st.tuples(families, keys).map(":".join)
 deletes = st.builds(Delete, st.tuples(st.sampled_from("vftnl"), keys).map("".join) | timelines)
-operations = st.lists(puts | merges | ranks | pushes | appends | inserts | removals | forgets | deletes, max_size=12)
+operations = st.lists(puts | merges | ranks | pushes | appends | inserts | removals | expiries | deletes, max_size=12)
 
 READS: list[Read] = [
     *(Value(f"v{key}") for key in KEYS),
     *(Fields(f"f{key}") for key in KEYS),
+    *(Field(f"f{key}", field) for key in KEYS for field in ("adda", "least", "mostx:y")),
     *(Top(f"t{key}", n) for key in KEYS for n in (1, 3, 100)),
     *(Newest(f"n{key}", n) for key in KEYS for n in (1, 3, 100)),
     *(Since(f"l{key}", after, n) for key in KEYS for after in (0, 7, EXACT - 1) for n in (1, 100)),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamstate.errors import Fenced
+from streamstate.errors import Fenced, IncompleteCommit
 from streamstate.state.operations import (
     Append,
     Delete,
@@ -19,9 +19,10 @@ from streamstate.state.operations import (
     Put,
     Remove,
 )
-from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
+from streamstate.state.reads import Between, Field, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.store import Claim, Commit, OffsetAdvance, Origin, Snapshot, Store
 from tests.laws.conftest import Subject
+from tests.laws.protocol import BROKEN
 
 A, B = "10.0.0.1:8101", "10.0.0.2:8101"
 T = "topic"
@@ -83,6 +84,27 @@ class TestEveryStore:
         commit = step(store.claim(0, A, {T: 10}), STEP)
         store.commit(commit)
         refused(store, commit)
+        assert look(store).values == AFTER_STEP
+
+    @pytest.mark.parametrize("applied", range(len(STEP) + 1))
+    def test_nothing_is_written_on_top_of_half_a_commit_or_read_of_it(self, subject: Subject, applied: int) -> None:
+        store = subject.store
+        claim, other = store.claim(0, A, {T: 10}), store.claim(1, A, {T: 10})
+        commit = step(claim, [*STEP[:applied], BROKEN, *STEP[applied:]])
+        with pytest.raises(Exception):  # noqa: B017, PT011  # whatever a store that breaks may raise
+            store.commit(commit)
+        for verb in (
+            lambda: store.commit(commit),
+            lambda: store.commit(step(claim, [])),
+            lambda: store.claim(0, A, {T: 10}),
+            lambda: store.read({1: READS, 0: []}),
+        ):
+            with pytest.raises(IncompleteCommit, match=r":0} .* delete all keys that begin with {.+:0}"):
+                verb()
+        store.commit(step(other, STEP))
+        assert look(store, 1).values == AFTER_STEP
+        subject.empty()
+        store.commit(step(store.claim(0, A, {T: 10}), STEP))
         assert look(store).values == AFTER_STEP
 
     def test_a_commit_follows_the_one_before(self, store: Store) -> None:
@@ -309,6 +331,21 @@ class TestEveryStore:
         store.commit(step(claim, [merge, IncrementScores("t", {"m": number}), PushRecent("n", {"m": number}, keep=1)]))
         assert look(store).values[1:4] == [dict.fromkeys("abc", number), [("m", number)], [("m", number)]]
 
+    def test_what_is_expired_is_not_read_however_much_it_is(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        keys = [str(number) for number in range(3_000)]
+        long = Insert("i", "long", {str(time): time for time in range(3_000)})
+        store.commit(step(claim, [long, *(Insert("i", key, {"x": 2, "y": 2_999}) for key in keys)], None, 1))
+        reads = [Between("i:long", 0, 9_999, 9_999), *(Between(f"i:{key}", 0, 9_999, 9) for key in keys)]
+        for offset in range(1, 9):
+            store.commit(step(claim, [ExpireBefore("i", 2_999)], offset, offset + 1))
+            assert look(store, reads=reads).values == [[("2999", 2_999)], *[[("y", 2_999)]] * len(keys)]
+
+    def test_one_field_is_read_alone(self, store: Store) -> None:
+        store.commit(step(store.claim(0, A, {T: 10}), [Merge("f", add={"a": 2**53, "b": 0})]))
+        reads = [Field("f", "a"), Field("f", "b"), Field("f", "c"), Field("none", "a")]
+        assert look(store, reads=reads).values == [2**53, 0, None, None]
+
     def test_a_log_lets_go_of_what_is_too_far_behind_its_last_entry(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
         store.commit(step(claim, [Append("l", number, str(number), keep=10) for number in (1, 5, 11, 15)], None, 1))
@@ -380,9 +417,8 @@ class TestEveryStore:
         store.commit(step(claim, [*inserts, ExpireBefore("i", 5)], None, 1))
         reads = [Between(key, 0, 9, 9) for key in ("i:k", "i:gone", "j:k")]
         assert look(store, reads=reads).values == [[("b", 5)], [], [("a", 1)]]
-        store.commit(
-            step(claim, [Insert("i", "gone", {"again": 2}), ExpireBefore("i", 2), ExpireBefore("none", 9)], 1, 2)
-        )
-        assert look(store, reads=reads).values == [[("b", 5)], [("again", 2)], [("a", 1)]]
+        late = Insert("i", "gone", {"late": 4, "again": 5})
+        store.commit(step(claim, [late, ExpireBefore("i", 2), ExpireBefore("none", 9)], 1, 2))
+        assert look(store, reads=reads).values == [[("b", 5)], [("again", 5)], [("a", 1)]]
         store.commit(step(claim, [ExpireBefore("i", 6)], 2, 3))
         assert look(store, reads=reads).values == [[], [], [("a", 1)]]

@@ -13,6 +13,17 @@ class Fenced(StreamStateError):
     """A commit that the store refused: another writer, or a store that is not the one the query started from."""
 
 
+class IncompleteCommit(StreamStateError):
+    """A partition of which the store applied a commit in part: its state is that of no offset."""
+
+    def __init__(self, partition: str) -> None:
+        """`partition` is the hash tag with which its keys begin."""
+        super().__init__(
+            f"a commit to {partition} stopped half way; restore the store from a backup, or delete all keys that begin "
+            f"with {partition}, and the service builds them anew from its topics"
+        )
+
+
 class FencedInstance(StreamStateError):
     """The process lost its name in the consumer group for good: it hung for too long, or another one has the name."""
 

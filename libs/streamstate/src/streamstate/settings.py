@@ -95,7 +95,7 @@ class StreamSettings(ServiceSettings):
         200_000, ge=1_000, description="most records of a micro-batch, over all partitions of a service"
     )
     commit_records: int = Field(
-        20_000, ge=100, le=100_000, description="most records of one commit; a larger one keeps Redis busy for longer"
+        1_000, ge=100, le=100_000, description="most records of one commit; one with many changes is cut further"
     )
     session_timeout_ms: int = Field(
         10_000, ge=6_000, description="milliseconds after which the group gives a silent instance's partitions away"

@@ -34,7 +34,8 @@ class Driver:
         tables = [topic for topic in raw if topic in self.app.tables]
         streams = [topic for topic in raw if topic not in self.app.tables]
         for topics in (tables, streams):
-            advance({(topic, partition): raw[topic] for topic in topics if raw[topic]})
+            if rows := {(topic, partition): raw[topic] for topic in topics if raw[topic]}:
+                advance.commit(advance.fold(rows))
 
     def _publish(self, folded: Sequence[Folded]) -> None:
         for part in folded:

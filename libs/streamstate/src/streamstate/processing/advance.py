@@ -63,15 +63,16 @@ class Advance:
         self._publish = publish
         self._reached: dict[TopicPartition, tuple[int | None, int]] = {}
 
-    def __call__(self, rows: Mapping[TopicPartition, Sequence[RawRecord]]) -> None:
-        """Fold `rows`, publish, commit. Raises `Fenced` when a partition is claimed by another by now."""
-        if not rows:
-            return
+    def fold(self, rows: Mapping[TopicPartition, Sequence[RawRecord]]) -> Sequence[Folded]:
+        """What `rows` make of the state; nothing is published or written yet."""
         self._learn({partition for _, partition in rows})
         parts = [part for fold in self._app.folds for part in self._parts(fold, rows)]
         table_rows = look_up(self._app, self._store, self._counts, _lookups(parts))
         values = self._values(parts)
-        folded = [self._fold(part, table_rows, values.get(part.partition, {})) for part in parts]
+        return [self._fold(part, table_rows, values.get(part.partition, {})) for part in parts]
+
+    def commit(self, folded: Sequence[Folded]) -> None:
+        """Publish, then commit. Raises `Fenced` when a partition is claimed by another by now."""
         self._publish(folded)
         self._store.commit(*(each.commit for each in folded))
         for each in folded:

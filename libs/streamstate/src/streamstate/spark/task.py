@@ -13,8 +13,12 @@ from streamstate.kafka.producer import Outgoing, producer, send_all
 from streamstate.kafka.security import OPEN, Security
 from streamstate.processing.advance import Advance, Folded
 from streamstate.spark.rows import by_partition, in_order, whole
+from streamstate.state.operations import changes
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Claim
+
+MOST_CHANGES = 5_000
+"""The most changes of one commit: Redis answers nobody else meanwhile, for some 20 ms."""
 
 
 @lru_cache
@@ -48,7 +52,7 @@ class Job:
         store = _store(self.redis, self.redis_timeout_s, self.app.name)
         advance = Advance(self.app, store, self.claims, self.counts, self._publish)
         for batch in self._ordered(batches, advance) if self.app.one_task else batches:
-            advance(by_partition(batch))
+            commit(advance, batch)
         return iter(())
 
     def _ordered(self, batches: Iterable[pa.RecordBatch], advance: Advance) -> Iterator[pa.RecordBatch]:
@@ -70,3 +74,15 @@ class Job:
             place = (topic, folded.partition)
             headers = original_headers(self.kafka, place, [letter.offset for letter in dead], self.security)
             yield from dead_letters(self.app, dead, place, headers)
+
+
+def commit(advance: Advance, rows: pa.RecordBatch) -> None:
+    """Fold and commit `rows`, in halves while a commit would make too many changes."""
+    folded = advance.fold(by_partition(rows))
+    most = max((sum(map(changes, one.commit.operations)) for one in folded), default=0)
+    if most <= MOST_CHANGES or len(rows) == 1:
+        advance.commit(folded)
+        return
+    half = len(rows) // 2
+    commit(advance, rows.slice(0, half))
+    commit(advance, rows.slice(half))

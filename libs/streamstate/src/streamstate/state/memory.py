@@ -1,12 +1,13 @@
 """A store in memory: the reference of what a store does."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
-from streamstate.errors import Fenced
+from streamstate.errors import Fenced, IncompleteCommit
 from streamstate.state.operations import (
     Append,
     Delete,
@@ -19,7 +20,7 @@ from streamstate.state.operations import (
     Put,
     Remove,
 )
-from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
+from streamstate.state.reads import Between, Field, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.store import NO_ORIGINS, Claim, Commit, Origin, Snapshot, Store
 
 
@@ -33,6 +34,15 @@ class _Partition:
     counters: dict[str, int] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
     keys: dict[str, Any] = field(default_factory=dict)
+    incomplete: bool = False
+
+
+@dataclass
+class _Family:
+    """The keys of its timelines, and the time before which their entries are expired."""
+
+    timelines: set[str] = field(default_factory=set)
+    expired: float = -math.inf
 
 
 @dataclass
@@ -65,7 +75,7 @@ class MemoryStore:
     def claim(
         self, partition: int, owner: str, ends: Mapping[str, int], origins: Mapping[str, Origin] = NO_ORIGINS
     ) -> Claim:
-        held = self._partitions.setdefault(partition, _Partition())
+        held = self._partitions[partition] = self._complete(partition)
         held.origins = {**origins, **held.origins}
         held.owner, held.epoch = owner, next(self._epochs)
         for topic, end in ends.items():
@@ -78,18 +88,21 @@ class MemoryStore:
             self._commit(commit)
 
     def _commit(self, commit: Commit) -> None:
-        held = self._partitions.get(commit.claim.partition, _Partition(epoch=-1))
+        held = self._complete(commit.claim.partition)
         stored = {step.topic: held.positions.get(step.topic) for step in commit.steps}
         expected = {step.topic: step.expected for step in commit.steps}
-        if (held.epoch, self._server, stored) != (commit.claim.epoch, commit.claim.server, expected):
+        believed = commit.claim.epoch, commit.claim.server, expected
+        if held.owner is None or (held.epoch, self._server, stored) != believed:
             msg = f"partition {commit.claim.partition} stands at {stored} in epoch {held.epoch} on {self._server}"
             raise Fenced(msg)
+        held.incomplete = True
         for operation in commit.operations:
             _apply(held.keys, operation)
         for step in commit.steps:
             held.positions[step.topic], held.times[step.topic] = step.next, step.time
         for name, count in commit.counters.items():
             held.counters[name] = held.counters.get(name, 0) + count
+        held.incomplete = False
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         return {partition: self._snapshot(partition, reads) for partition, reads in wanted.items()}
@@ -108,8 +121,18 @@ class MemoryStore:
         """What FLUSHALL does: the same server, nothing in it."""
         self._partitions.clear()
 
-    def _snapshot(self, partition: int, reads: Sequence[Read]) -> Snapshot:
+    def delete(self, partition: int) -> None:
+        """What an operator does who deletes the keys of `partition`."""
+        self._partitions.pop(partition, None)
+
+    def _complete(self, partition: int) -> _Partition:
         held = self._partitions.get(partition, _Partition())
+        if held.incomplete:
+            raise IncompleteCommit(f"{{memory:{partition}}}")
+        return held
+
+    def _snapshot(self, partition: int, reads: Sequence[Read]) -> Snapshot:
+        held = self._complete(partition)
         return Snapshot(
             held.owner,
             held.epoch,
@@ -146,17 +169,18 @@ def _apply(keys: dict[str, Any], operation: Operation) -> None:
 
 
 def _apply_to_timelines(keys: dict[str, Any], operation: Insert | Remove | ExpireBefore) -> None:
-    timelines = keys.setdefault(operation.family, set())
+    kept: _Family = keys.setdefault(operation.family, _Family())
     match operation:
         case Insert(family, name, entries, instead):
             key = f"{family}:{name}"
-            timelines.add(key)
+            kept.timelines.add(key)
             gone = set(entries.values()) if instead else set()
             keys[key] = {text: at for text, at in keys.get(key, {}).items() if at not in gone} | entries
         case Remove(family, name, text):
             keys.get(f"{family}:{name}", {}).pop(text, None)
         case ExpireBefore(_, before):
-            for key in timelines:
+            kept.expired = max(kept.expired, before)
+            for key in kept.timelines:
                 keys[key] = {text: at for text, at in keys.get(key, {}).items() if at >= before}
 
 
@@ -175,6 +199,8 @@ def _answer(keys: dict[str, Any], read: Read) -> Any:
             return keys.get(key)
         case Fields(key):
             return dict(keys.get(key, {}))
+        case Field(key, name):
+            return keys.get(key, {}).get(name)
         case Top(key, n):
             return sorted(keys.get(key, {}).items(), key=lambda item: (-item[1], item[0].encode()))[:n]
         case Newest(key, n):
@@ -183,12 +209,21 @@ def _answer(keys: dict[str, Any], read: Read) -> Any:
             entries = keys.get(key, _Log()).entries
             return [(number, text) for number, text in entries.items() if number > after][:n]
         case Between(key, start, end, n, skip, most_bytes):
+            first = max(start, *_expired(keys, key))
             found = sorted(keys.get(key, {}).items(), key=_newest_first)
-            page = [entry for entry in found if start <= entry[1] < end][skip : skip + n]
+            page = [entry for entry in found if first <= entry[1] < end][skip : skip + n]
             before = itertools.accumulate((len(text.encode()) for text, _ in page), initial=0)
             return [entry for entry, size in zip(page, before, strict=False) if size < most_bytes]
         case _:
             assert_never(read)
+
+
+def _expired(keys: dict[str, Any], timeline: str) -> Iterator[float]:
+    """Before which times the entries of `timeline` are expired, for each family that it may be of."""
+    names = timeline.split(":")
+    for count in range(len(names)):
+        family = keys.get(":".join(names[:count]))
+        yield family.expired if isinstance(family, _Family) else -math.inf
 
 
 def _newest_first(item: tuple[str, int]) -> tuple[int, bytes]:

@@ -28,14 +28,14 @@ class Merge(msgspec.Struct, frozen=True, array_like=True, tag="merge"):
     most: dict[str, int] = {}
 
 
-class IncrementScores(msgspec.Struct, frozen=True, array_like=True, tag="rank"):
+class IncrementScores(msgspec.Struct, frozen=True, array_like=True, tag="increment"):
     """Add to the scores (whole numbers up to 2^53) of the members of the ranking `key`."""
 
     key: str
     by: dict[str, int]
 
 
-class PushRecent(msgspec.Struct, frozen=True, array_like=True, tag="push"):
+class PushRecent(msgspec.Struct, frozen=True, array_like=True, tag="push_recent"):
     """Add members with their time (milliseconds) to the list `key`, which keeps its newest `keep`; ties by member."""
 
     key: str
@@ -75,11 +75,30 @@ class Remove(msgspec.Struct, frozen=True, array_like=True, tag="remove"):
     text: str
 
 
-class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="forget"):
-    """Let go of what all timelines of `family` hold before the time `before` (milliseconds)."""
+class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
+    """Let go of what the timelines of `family` hold before the time `before` (milliseconds), now and later.
+
+    Reads leave it out from this commit on. Where it is much, Redis removes it step by step with the next ones.
+    """
 
     family: str
     before: int
 
 
 Operation = Put | Delete | Merge | IncrementScores | PushRecent | Append | Insert | Remove | ExpireBefore
+
+
+def changes(operation: Operation) -> int:
+    """How many fields, members or entries `operation` writes at most, which is what it costs.
+
+    An entry of a timeline counts four times: it replaces another one, and is removed again.
+    """
+    match operation:
+        case Merge(_, add, least, most):
+            return len(add) + len(least) + len(most)
+        case IncrementScores(_, members) | PushRecent(_, members):
+            return len(members)
+        case Insert(_, _, entries):
+            return 4 * len(entries)
+        case _:
+            return 1

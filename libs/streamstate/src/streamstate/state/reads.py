@@ -15,6 +15,13 @@ class Fields(msgspec.Struct, frozen=True, array_like=True, tag="fields"):
     key: str
 
 
+class Field(msgspec.Struct, frozen=True, array_like=True, tag="field"):
+    """What `Merge` merged into one field: a whole number, or None."""
+
+    key: str
+    field: str
+
+
 class Top(msgspec.Struct, frozen=True, array_like=True, tag="top"):
     """The first `n` of a ranking: [(member, score)], highest score first, ties by member in byte order."""
 
@@ -52,4 +59,4 @@ class Between(msgspec.Struct, frozen=True, array_like=True, tag="between"):
     most_bytes: int = 2**53
 
 
-Read = Value | Fields | Top | Newest | Since | Between
+Read = Value | Fields | Field | Top | Newest | Since | Between

@@ -2,7 +2,9 @@
 
 A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that they share a slot of a Redis Cluster:
 
-    {metrics:7}                      hash: owner, epoch, offset:<topic>, time:<topic>, target:<topic>, count:<name>
+    {metrics:7}                      hash: owner, epoch, offset:<topic>, time:<topic>, target:<topic>, count:<name>,
+                                     expired:<family>;
+                                     incomplete, while a commit is applied, and after one that stopped half way
     {metrics:7}:<key>                string (Put), hash (Merge), stream (Append, the number as id), sorted set
                                      (IncrementScores, with negated scores; PushRecent; Insert)
 """
@@ -16,9 +18,9 @@ from redis.cluster import RedisCluster
 from redis.exceptions import NoScriptError, ResponseError
 from redis.retry import Retry
 
-from streamstate.errors import Fenced, Misconfigured
+from streamstate.errors import Fenced, IncompleteCommit, Misconfigured
 from streamstate.state.reads import Read
-from streamstate.state.redis_reads import READ, Script, pack, snapshot, tag
+from streamstate.state.redis_reads import READ, Script, pack, script_keys, snapshot, tag
 from streamstate.state.store import NO_ORIGINS, Claim, Commit, Origin, Snapshot
 
 Client = redis.Redis | RedisCluster
@@ -49,6 +51,7 @@ _Call = tuple[int, Sequence[str | bytes | int]]
 """A partition and the script's arguments."""
 
 _MISCONFIGURED = "MISCONFIGURED "
+_INCOMPLETE = "INCOMPLETE "
 _CLAIM, _COMMIT = Script("claim.lua"), Script("commit.lua")
 
 
@@ -79,12 +82,12 @@ class RedisStore:
         answers = self._run(_COMMIT, [_commit_call(commit) for commit in commits])
         for commit, (applied, *found) in zip(commits, answers, strict=True):
             if not applied:
-                raise Fenced(_refusal(self._tag(commit.claim.partition), commit, *map(bytes.decode, found)))
+                raise Fenced(_refusal(tag(self._app, commit.claim.partition), commit, *map(bytes.decode, found)))
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         answers = self._run(READ, [(partition, [pack(reads)]) for partition, reads in wanted.items()])
         return {
-            partition: snapshot(reads, answer)
+            partition: snapshot(tag(self._app, partition), reads, answer)
             for (partition, reads), answer in zip(wanted.items(), answers, strict=True)
         }
 
@@ -96,7 +99,9 @@ class RedisStore:
             self._client.script_load(script.text)
             for index, answer in zip(unknown, self._send(script, [calls[i] for i in unknown]), strict=True):
                 answers[index] = answer
-        for answer in answers:
+        for (partition, _), answer in zip(calls, answers, strict=True):
+            if isinstance(answer, ResponseError) and str(answer).startswith(_INCOMPLETE):
+                raise IncompleteCommit(tag(self._app, partition)) from answer
             if isinstance(answer, Exception):
                 raise answer
         return answers
@@ -106,17 +111,14 @@ class RedisStore:
             # Every read of a profile is one: a pipeline would take some 10 µs more of the client.
             [(partition, arguments)] = calls
             try:
-                return [self._client.evalsha(script.sha, 1, self._tag(partition), *arguments)]
-            except NoScriptError as error:
+                return [self._client.evalsha(script.sha, *script_keys(self._app, partition), *arguments)]
+            except ResponseError as error:
                 return [error]
         pipeline = self._client.pipeline(transaction=False)
         for partition, arguments in calls:
-            # Not `evalsha`, which redis-py refuses in a cluster's pipeline, although it routes a script of one key.
-            pipeline.execute_command("EVALSHA", script.sha, 1, self._tag(partition), *arguments)
+            # Not `evalsha`, which redis-py refuses in a cluster's pipeline, although it routes the command.
+            pipeline.execute_command("EVALSHA", script.sha, *script_keys(self._app, partition), *arguments)
         return pipeline.execute(raise_on_error=False)
-
-    def _tag(self, partition: int) -> str:
-        return tag(self._app, partition)
 
 
 def _commit_call(commit: Commit) -> _Call:
@@ -125,9 +127,9 @@ def _commit_call(commit: Commit) -> _Call:
     return claim.partition, [claim.epoch, claim.server, *packed]
 
 
-def _refusal(tag: str, commit: Commit, epoch: str, server: str, topic: str, offset: str) -> str:
+def _refusal(hash_tag: str, commit: Commit, epoch: str, server: str, topic: str, offset: str) -> str:
     (step,) = (step for step in commit.steps if step.topic == topic)
     return (
-        f"{tag} refused {topic} {step.expected} to {step.next} of epoch {commit.claim.epoch}: it holds offset "
+        f"{hash_tag} refused {topic} {step.expected} to {step.next} of epoch {commit.claim.epoch}: it holds offset "
         f"{offset or 'none'}, epoch {epoch or 'none'}, on server {server}; claim it again"
     )

@@ -15,7 +15,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from streamstate.state.reads import Read
 from streamstate.state.redis import CLUSTER
-from streamstate.state.redis_reads import READ, pack, snapshot, tag
+from streamstate.state.redis_reads import READ, pack, script_keys, snapshot, tag
 from streamstate.state.store import Snapshot
 
 
@@ -151,9 +151,9 @@ class RedisReader:
         await self._commands.aclose()
 
     async def _one(self, partition: int, reads: Sequence[Read]) -> Snapshot:
-        arguments = 1, tag(self._app, partition), pack(reads)
+        arguments = *script_keys(self._app, partition), pack(reads)
         try:
             answer = await self._commands.execute_command("EVALSHA", READ.sha, *arguments)
         except NoScriptError:
             answer = await self._commands.execute_command("EVAL", READ.text, *arguments)
-        return snapshot(reads, answer)
+        return snapshot(tag(self._app, partition), reads, answer)

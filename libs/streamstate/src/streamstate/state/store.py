@@ -109,7 +109,10 @@ class Snapshot:
 
 
 class Store(Protocol):
-    """One app's state. A verb may block for a round trip, and raises the client's own error when none comes."""
+    """One app's state. A verb may block for a round trip, and raises the client's own error when none comes.
+
+    Each raises `IncompleteCommit` for a partition that holds a part of a commit.
+    """
 
     def claim(
         self, partition: int, owner: str, ends: Mapping[str, int], origins: Mapping[str, Origin] = NO_ORIGINS

@@ -10,7 +10,7 @@ from typing import TypeVar
 from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
-from streamstate.errors import Misconfigured
+from streamstate.errors import IncompleteCommit, Misconfigured
 from streamstate.settings import DemandSettings
 from streamstate.state.store import TopicPartition
 from streamstate.web.freshness import Freshness, Positions
@@ -120,7 +120,7 @@ class Demands:
         loop = asyncio.get_running_loop()
         while self._waiting:
             stale = any(demand.staleness_s is not None for demand in self._waiting.values())
-            with suppress(KafkaException, Misconfigured, RedisError):
+            with suppress(IncompleteCommit, KafkaException, Misconfigured, RedisError):
                 if stale and loop.time() >= ends_at:
                     ends_at = loop.time() + self._settings.least_staleness_ms / 2000
                     await asyncio.to_thread(self._freshness.look)

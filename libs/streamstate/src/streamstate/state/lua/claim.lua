@@ -2,6 +2,7 @@
 -- offset in turn.
 -- Returns {epoch, run id of the server, topic, offset, stream time, topic ...} with '' where none is stored.
 local tag, call = KEYS[1], redis.call
+if call('HEXISTS', tag, 'incomplete') == 1 then return redis.error_reply('INCOMPLETE a commit stopped half way') end
 local info = call('INFO', 'server', 'memory', 'replication')
 local policy = string.match(info, 'maxmemory_policy:([%w-]+)') or ''
 if string.find(policy, '^allkeys') then

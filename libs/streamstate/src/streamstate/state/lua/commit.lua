@@ -1,32 +1,36 @@
 -- KEYS[1]: the partition's hash tag, e.g. {metrics:7}; it is also the hash that holds owner, epoch, offsets and times.
+-- KEYS[2]: never exists; with it, Redis refuses the script while the slot migrates.
 -- ARGV: epoch, run id of the server, steps ({topic, expected offset or nil, next offset, stream time}), operations, counters.
 -- Returns {1} when all was applied, else {0, epoch, run id, topic, offset ('' for none)} as they are, and nothing was.
 local tag, call = KEYS[1], redis.call
 local epoch, server, steps = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
 local operations, counters = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
-local held = call('HGET', tag, 'epoch') or ''
+local held, incomplete = unpack(call('HMGET', tag, 'epoch', 'incomplete'))
+if incomplete then return redis.error_reply('INCOMPLETE a commit stopped half way') end
 local run = string.match(call('INFO', 'server'), 'run_id:(%w+)')
 for _, step in ipairs(steps) do
   local offset = call('HGET', tag, 'offset:' .. step[1])
   local expected = step[2] and string.format('%.0f', step[2])
   if held ~= epoch or run ~= server or offset ~= (expected or false) then
-    return {0, held, run, step[1], offset or ''}
+    return {0, held or '', run, step[1], offset or ''}
   end
 end
 
 -- What a script has written stays when it fails. So everything that Redis may refuse is tried before the first write: the
--- rights to the commands, and a read of each key, which finds one of another type and one that is moving to another node.
+-- rights to the commands, and a read of each key, which finds one of another type.
 local rights = {
   put = {{'SET', tag, ''}},
   delete = {{'DEL', tag}},
   merge = {{'HSET', tag, '', ''}},
-  rank = {{'ZADD', tag, 0, ''}},
-  push = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYRANK', tag, 0, 0}},
+  increment = {{'ZADD', tag, 0, ''}},
+  push_recent = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYRANK', tag, 0, 0}},
   append = {{'XADD', tag, '*', '', ''}},
   insert = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYSCORE', tag, 0, 0}},
   remove = {{'ZREM', tag, ''}},
-  forget = {{'ZREMRANGEBYSCORE', tag, 0, 0}, {'ZRANGE', tag, 0, 0}, {'ZADD', tag, 0, ''}, {'ZREM', tag, ''}},
-  commit = {{'HINCRBY', tag, '', 1}, {'HSET', tag, '', ''}},
+  expire = {
+    {'ZCOUNT', tag, 0, 0}, {'ZREMRANGEBYRANK', tag, 0, 0}, {'ZRANGE', tag, 0, 0}, {'ZADD', tag, 0, ''}, {'ZREM', tag, ''},
+  },
+  commit = {{'HINCRBY', tag, '', 1}, {'HSET', tag, '', ''}, {'HDEL', tag, ''}},
 }
 local checked = {}
 local function require_rights(kind)
@@ -59,9 +63,8 @@ local function append_names(names, map)
   return names
 end
 
-local function outdated(family, op)
-  return call('ZRANGEBYSCORE', family, '-inf', string.format('(%.0f', op[3]))
-end
+-- So many entries are removed by a commit, and as many more as it inserts; reads leave out those that are left over.
+local expiring = 500
 
 -- Returns the old values of what an operation changes, and their names where there are several: tables cost as much as
 -- a command, and most operations of a small commit change one member.
@@ -70,29 +73,29 @@ local read = {
     local names = append_names(append_names(append_names({}, op[3]), op[4]), op[5])
     return call_in_pieces('HMGET', key, names, #names), names
   end,
-  rank = function(key, op)
+  increment = function(key, op)
     local name = next(op[3])
     if name and not next(op[3], name) then return call('ZSCORE', key, name) end
     local names = append_names({}, op[3])
     return call_in_pieces('ZMSCORE', key, names, #names), names
   end,
-  push = function(key) return call('ZCARD', key) end,
+  push_recent = function(key) return call('ZCARD', key) end,
 }
 
 local touch = {
-  put = function(key) call('EXISTS', key) end,
-  delete = function(key) call('EXISTS', key) end,
   append = function(key) call('XLEN', key) end,
   insert = function(family, op)
     call('ZCARD', family)
     call('ZCARD', family .. ':' .. op[3])
+    for _ in pairs(op[4]) do expiring = expiring + 1 end
   end,
-  forget = function(family, op)
-    for _, name in ipairs(outdated(family, op)) do call('ZCARD', family .. ':' .. name) end
+  remove = function(family, op) call('ZCARD', family .. ':' .. op[3]) end,
+  expire = function(family, op)
+    local outdated = call('ZRANGEBYSCORE', family, '-inf', string.format('(%.0f', op[3]), 'LIMIT', 0, expiring)
+    for _, name in ipairs(outdated) do call('ZCARD', family .. ':' .. name) end
+    return outdated
   end,
 }
-
-touch.remove = touch.insert
 
 local function merged(was, add, least, most)
   local now = was
@@ -123,7 +126,7 @@ local write = {
   end,
   -- Scores are stored negated: Redis then orders ties by member, ascending. Two commands for a ranking cost less than a
   -- ZINCRBY for each member.
-  rank = function(key, op, values, names)
+  increment = function(key, op, values, names)
     if not names then
       local name, by = next(op[3])
       call('ZADD', key, (values or 0) - by, name)
@@ -136,7 +139,7 @@ local write = {
     end
     call_in_pieces('ZADD', key, changes, 2 * #names)
   end,
-  push = function(key, op, size)
+  push_recent = function(key, op, size)
     local count, keep = 0, op[4]
     for member, time in pairs(op[3]) do
       changes[count + 1], changes[count + 2] = time, member
@@ -160,26 +163,35 @@ local write = {
     for text, time in pairs(op[4]) do call('ZADD', key, time, text) end
     if oldest < math.huge then call('ZADD', family, 'LT', oldest, op[3]) end
   end,
-  -- The family may name a timeline that is empty: `forget` drops it.
+  -- The family may name a timeline that is empty: `expire` drops it.
   remove = function(family, op) call('ZREM', family .. ':' .. op[3], op[4]) end,
-  forget = function(family, op)
-    local before = string.format('(%.0f', op[3])
-    for _, name in ipairs(outdated(family, op)) do
-      call('ZREMRANGEBYSCORE', family .. ':' .. name, '-inf', before)
-      local first = call('ZRANGE', family .. ':' .. name, 0, 0, 'WITHSCORES')
+  expire = function(family, op, outdated)
+    local field, before = 'expired:' .. op[2], string.format('(%.0f', op[3])
+    if op[3] > (tonumber(call('HGET', tag, field) or nil) or -math.huge) then
+      call('HSET', tag, field, string.format('%.0f', op[3]))
+    end
+    for _, name in ipairs(outdated) do
+      local key = family .. ':' .. name
+      local count = math.min(call('ZCOUNT', key, '-inf', before), expiring)
+      if count > 0 then call('ZREMRANGEBYRANK', key, 0, count - 1) end
+      local first = call('ZRANGE', key, 0, 0, 'WITHSCORES')
       if first[1] then call('ZADD', family, first[2], name) else call('ZREM', family, name) end
+      expiring = expiring - count
+      if expiring < 1 then return end
     end
   end,
 }
 
 local types = {put = 'string', merge = 'hash', append = 'stream', delete = 'none'}
 local replaces = {put = true, delete = true}
-local of_family = {insert = true, remove = true, forget = true}
+local of_family = {insert = true, remove = true, expire = true}
 
 require_rights('commit')
-local old, names, seen = {}, {}, {}
-for i, op in ipairs(operations) do
-  local kind, key = op[1], tag .. ':' .. op[2]
+local keys, old, names, seen = {}, {}, {}, {}
+local prefix = tag .. ':'
+for i = 1, #operations do
+  local op = operations[i]
+  local kind, key = op[1], prefix .. op[2]
   local before, after = seen[key], types[kind] or 'zset'
   if not checked[kind] then require_rights(kind) end
   if before and before ~= after and before ~= 'none' and not replaces[kind] then
@@ -190,14 +202,17 @@ for i, op in ipairs(operations) do
     names[i] = 'again'
   elseif read[kind] then
     old[i], names[i] = read[kind](key, op)
-  elseif not before or of_family[kind] then
-    touch[kind](key, op)
+  elseif touch[kind] and (not before or of_family[kind]) then
+    old[i] = touch[kind](key, op)
   end
-  seen[key] = after
+  keys[i], seen[key] = key, after
 end
 
-for i, op in ipairs(operations) do
-  local kind, key = op[1], tag .. ':' .. op[2]
+-- The mark stays when a write fails all the same: nothing is written on top of half a commit.
+call('HSET', tag, 'incomplete', 1)
+for i = 1, #operations do
+  local op = operations[i]
+  local kind, key = op[1], keys[i]
   if names[i] == 'again' then old[i], names[i] = read[kind](key, op) end
   write[kind](key, op, old[i], names[i])
 end
@@ -206,4 +221,5 @@ for _, step in ipairs(steps) do
   local next_offset, time = string.format('%.0f', step[3]), string.format('%.0f', step[4])
   call('HSET', tag, 'offset:' .. step[1], next_offset, 'time:' .. step[1], time)
 end
+call('HDEL', tag, 'incomplete')
 return {1}

@@ -1,10 +1,22 @@
 -- KEYS[1]: the partition's hash tag. ARGV[1]: the reads. Returns {the partition's hash, answer, answer ...}.
 local tag, call = KEYS[1], redis.call
+local held = call('HGETALL', tag)
+-- Before which time all entries of a timeline are expired, whether they are removed by now or not.
+local function expired(key)
+  local before = -math.huge
+  for i = 1, #held, 2 do
+    local family = string.match(held[i], '^expired:(.*)')
+    local prefix = family and tag .. ':' .. family .. ':'
+    if prefix and string.sub(key, 1, #prefix) == prefix then before = math.max(before, tonumber(held[i + 1])) end
+  end
+  return before
+end
 -- So many entries are looked at before it is asked whether they are enough: each may have a megabyte.
 local PIECE = 16
 local read = {
   value = function(key) return call('GET', key) end,
   fields = function(key) return call('HGETALL', key) end,
+  field = function(key, name) return call('HGET', key, name) end,
   top = function(key, n) return n < 1 and {} or call('ZRANGE', key, 0, n - 1, 'WITHSCORES') end,
   newest = function(key, n) return n < 1 and {} or call('ZRANGE', key, 0, n - 1, 'REV', 'WITHSCORES') end,
   since = function(key, after, n)
@@ -13,6 +25,7 @@ local read = {
   -- By rank: it costs the same wherever it begins, and however many entries of one time are skipped.
   between = function(key, first, last, n, skip, most_bytes)
     if n < 1 then return {} end
+    first = math.max(first, expired(key))
     local start = call('ZCOUNT', key, '-inf', string.format('(%.0f', first)) + skip
     local found, bytes = {}, 0
     for rank = start, start + n - 1, PIECE do
@@ -27,7 +40,7 @@ local read = {
     return found
   end,
 }
-local answers = {call('HGETALL', tag)}
+local answers = {held}
 for i, wanted in ipairs(cmsgpack.unpack(ARGV[1])) do
   answers[i + 1] = read[wanted[1]](tag .. ':' .. wanted[2], unpack(wanted, 3))
 end

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 from werkzeug.exceptions import HTTPException
 
-from streamstate.errors import BadKey, Misconfigured, StreamStateError
+from streamstate.errors import BadKey, IncompleteCommit, Misconfigured, StreamStateError
 
 log = structlog.get_logger()
 
@@ -69,7 +69,7 @@ def problem_of(error: Exception, route: str) -> Problem:
             return error
         case BadKey():
             return Problem(400, "bad-key", str(error))
-        case Misconfigured():
+        case Misconfigured() | IncompleteCommit():
             return not_ready(str(error))
         case TimeoutError():
             return deadline_passed()

@@ -50,14 +50,18 @@ class Response(NamedTuple):
     body: bytes
     headers: Mapping[str, str]
 
+    @property
+    def served_by(self) -> str:
+        return self.headers.get(SERVED_BY, "")
+
 
 def headers_of(scope: Mapping[str, Any]) -> Mapping[str, str]:
     """The headers by name in lower case; those of one name are joined by commas (RFC 9110, section 5.2)."""
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for raw, value in scope["headers"]:
         name, text = raw.decode("latin-1"), value.decode("latin-1")
-        found[name] = f"{found[name]}, {text}" if name in found else text
-    return found
+        headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    return headers
 
 
 def json(answer: Any, served_by: str, told: Mapping[str, str] | None = None) -> Response:

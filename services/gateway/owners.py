@@ -1,7 +1,6 @@
 """Who owns which partition of which service, and which paths a service answers: read from the instances, kept fresh."""
 
 import asyncio
-import re
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from streamstate.keys import CODECS, partition_of
 from streamstate.web.client.instances import Instances
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import Problem, bad_query, not_ready
+from streamstate.web.http.request import path_pattern
 from streamstate.web.partition_map import PATH, Processors, ViewEntry
 
 LOOK_S = 1.0
@@ -39,22 +39,17 @@ class ServiceMap:
         self.positions = {
             (topic, held.partition): position for held in partitions for topic, position in held.positions.items()
         }
-        self._patterns = [(_pattern(view.path), view) for view in processors.views]
+        self._patterns = [(path_pattern(view.path), view) for view in processors.views]
 
     def find(self, path: str) -> tuple[ViewEntry, str] | None:
         """View and key text of `path`; None when no view has such a path."""
         matches = ((view, pattern.fullmatch(path)) for pattern, view in self._patterns)
-        return next(((view, match[1]) for view, match in matches if match), None)
+        return next(((view, match.groupdict().get("key", "")) for view, match in matches if match), None)
 
     def partition(self, view: ViewEntry, text: str) -> int:
         """Where the key that `text` names lies. Raises `BadKey` for text that is no key of `view`."""
         codec = CODECS[view.key]
         return partition_of(codec.encode(codec.parse(text)), self.processors.topics[view.topic])
-
-
-def _pattern(path: str) -> re.Pattern[str]:
-    before, key, after = path.partition("<key>")
-    return re.compile(f"{re.escape(before)}({'[^/]+' if key else ''}){re.escape(after)}", re.DOTALL)
 
 
 class Owners:

@@ -1,5 +1,6 @@
 """A request and an answer, as coroutine views have them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -53,6 +54,11 @@ class Response(NamedTuple):
     @property
     def served_by(self) -> str:
         return self.headers.get(SERVED_BY, "")
+
+
+def path_pattern(path: str) -> re.Pattern[str]:
+    """What the paths of a route are matched with; in `path` each `<name>` stands for one segment."""
+    return re.compile(re.sub("<([a-z]+)>", r"(?P<\1>[^/]+)", re.escape(path)))
 
 
 def headers_of(scope: Mapping[str, Any]) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ from werkzeug.routing import Rule
 
 from streamstate.settings import HttpSettings
 from streamstate.web.http.problems import CONTENT_TYPE, RETRY_AFTER_S, Problem, encoded, problem_of
-from streamstate.web.http.request import Request, Response, headers_of
+from streamstate.web.http.request import Request, Response, headers_of, path_pattern
 from streamstate.web.server import probes
 from streamstate.web.server.telemetry import REQUEST_ID, Telemetry
 
@@ -50,6 +50,10 @@ class Asgi:
         self._routes = flask.url_map.bind("")
         views: Mapping[str, Any] = flask.view_functions
         self._handlers = {name: view for name, view in views.items() if inspect.iscoroutinefunction(view)}
+        rules = [rule for rule in flask.url_map.iter_rules() if rule.endpoint in self._handlers]
+        # As Flask does: what is written in a rule goes before what is in brackets, segment by segment.
+        rules.sort(key=lambda rule: [part.startswith("<") for part in rule.rule.split("/")])
+        self._patterns = [(path_pattern(rule.rule), rule) for rule in rules if "<path:" not in rule.rule]
         self._in_flight = 0
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
@@ -82,7 +86,7 @@ class Asgi:
             if self._in_flight > self._settings.requests_in_flight and scope["path"] not in probes.PATHS:
                 self.telemetry.refused(OVERLOADED.kind)
                 raise OVERLOADED
-            rule, arguments = self._routes.match(scope["path"], scope["method"], return_rule=True)
+            rule, arguments = self._match(scope["path"], scope["method"])
             route = rule.rule
             response = await self._answer(scope, rule, arguments, started)
         except Exception as error:  # noqa: BLE001, every error ends as a problem
@@ -95,6 +99,14 @@ class Asgi:
         raw = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers.items()]
         await send({"type": "http.response.start", "status": response.status, "headers": raw})
         await send({"type": "http.response.body", "body": response.body})
+
+    def _match(self, path: str, method: str) -> tuple[Rule, Mapping[str, Any]]:
+        """The rule of a request. Reads are matched here: werkzeug takes a tenth of a read's CPU time for that."""
+        if method == "GET":
+            for pattern, rule in self._patterns:
+                if match := pattern.fullmatch(path):
+                    return rule, match.groupdict()
+        return self._routes.match(path, method, return_rule=True)
 
     async def _answer(
         self, scope: Mapping[str, Any], rule: Rule, arguments: Mapping[str, Any], started: float

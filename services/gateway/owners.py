@@ -17,8 +17,8 @@ from streamstate.web.http.problems import Problem, bad_query, not_ready
 from streamstate.web.http.request import path_pattern
 from streamstate.web.partition_map import PATH, Processors, ViewEntry
 
-LOOK_S = 1.0
-"""Seconds in which an instance tells its map."""
+LOOK_S = 2.0
+"""Seconds in which one of a service's instances must tell its map; while there are others, one gets a share."""
 
 log = structlog.get_logger()
 

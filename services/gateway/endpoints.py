@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 from kubernetes import client, config, watch
@@ -18,18 +18,6 @@ RELIST_S = 60
 PAUSE_S = 1.0
 
 
-class Slices(Protocol):
-    """Where EndpointSlices come from; raises `ApiException` or urllib3's `HTTPError` when the API server is away."""
-
-    def list(self) -> tuple[Iterable[Any], str]:
-        """All of them, and the version from which `changes` goes on."""
-        ...
-
-    def changes(self, version: str) -> Iterable[tuple[str, Any]]:
-        """(ADDED, MODIFIED or DELETED, slice) as it happens; ends after `RELIST_S` seconds."""
-        ...
-
-
 class Endpoints(Mapping[str, Sequence[str]]):
     """The addresses (host:port) of the instances that are ready, by service. Safe for threads.
 
@@ -39,15 +27,10 @@ class Endpoints(Mapping[str, Sequence[str]]):
     services: the Kubernetes Service of each of our services.
     """
 
-    def __init__(self, services: Mapping[str, str], slices: Slices) -> None:
-        self._services = {kubernetes: ours for ours, kubernetes in services.items()}
-        self._slices = slices
-        self._seen: dict[str, Any] = {}
+    def __init__(self, services: Mapping[str, str]) -> None:
+        self.services = {kubernetes: ours for ours, kubernetes in services.items()}
+        self._slices: dict[str, Any] = {}
         self._addresses: dict[str, Sequence[str]] = dict.fromkeys(services, ())
-
-    def start(self) -> None:
-        """Watch in the background, for as long as the process lives."""
-        keep_running("endpoints", self._try_to_follow, PAUSE_S, longest_s=2 * RELIST_S)
 
     def __getitem__(self, service: str) -> Sequence[str]:
         return self._addresses[service]
@@ -58,33 +41,27 @@ class Endpoints(Mapping[str, Sequence[str]]):
     def __len__(self) -> int:
         return len(self._addresses)
 
-    def follow(self) -> None:
-        """One look at all, and what changes after it, until the API server ends it."""
-        found, version = self._slices.list()
-        self._seen = {one.metadata.name: one for one in found}
+    def replace(self, slices: Iterable[Any]) -> None:
+        """Take `slices` for all that there are."""
+        self._slices = {slice_.metadata.name: slice_ for slice_ in slices}
         self._update()
-        for change, one in self._slices.changes(version):
-            if change == "DELETED":
-                self._seen.pop(one.metadata.name, None)
-            else:
-                self._seen[one.metadata.name] = one
-            self._update()
+
+    def change(self, event: str, slice_: Any) -> None:
+        """Take in that a slice was ADDED, MODIFIED or DELETED."""
+        self._slices.pop(slice_.metadata.name, None)
+        if event != "DELETED":
+            self._slices[slice_.metadata.name] = slice_
+        self._update()
 
     def _update(self) -> None:
-        ready: defaultdict[str, list[str]] = defaultdict(list)
-        for one in self._seen.values():
-            if service := self._services.get(one.metadata.labels[SERVICE_LABEL]):
-                ready[service] += addresses(one)
-        changed = {service: sorted(set(some)) for service, some in ready.items() if some}
-        if any(self._addresses[service] != some for service, some in changed.items()):
-            log.info("the instances changed", **{service: len(some) for service, some in changed.items()})
-            self._addresses |= changed
-
-    def _try_to_follow(self) -> None:
-        try:
-            self.follow()
-        except (ApiException, HTTPError, OSError) as error:
-            log.warning("the API server does not answer; the last known instances serve", reason=str(error))
+        ready: defaultdict[str, set[str]] = defaultdict(set)
+        for slice_ in self._slices.values():
+            if service := self.services.get(slice_.metadata.labels[SERVICE_LABEL]):
+                ready[service].update(addresses(slice_))
+        for service, instances in ready.items():
+            if instances and set(self._addresses[service]) != instances:
+                log.info("the instances of a service changed", service=service, count=len(instances))
+                self._addresses[service] = sorted(instances)
 
 
 def addresses(slice_: Any) -> list[str]:
@@ -95,35 +72,42 @@ def addresses(slice_: Any) -> list[str]:
     service, namespace = slice_.metadata.labels[SERVICE_LABEL], slice_.metadata.namespace
     ports = [port.port for port in slice_.ports or () if port.name == "http"]
     return [
-        f"{one.hostname}.{service}.{namespace}.svc:{port}" if one.hostname else f"{one.addresses[0]}:{port}"
+        f"{endpoint.hostname}.{service}.{namespace}.svc:{port}"
+        if endpoint.hostname
+        else f"{endpoint.addresses[0]}:{port}"
         for port in ports
-        for one in slice_.endpoints or ()
+        for endpoint in slice_.endpoints or ()
         # `ready` says nothing where addresses are published before pods are ready; `serving` does.
-        if one.conditions.serving and not one.conditions.terminating
+        if endpoint.conditions.serving and not endpoint.conditions.terminating
     ]
 
 
-class KubernetesSlices:
-    """The slices of some Services, asked of the API server with the pod's own token."""
+def watched(services: Mapping[str, str], namespace: str) -> Endpoints:
+    """The endpoints of `services`, kept up in the background by what the API server tells the pod's own account."""
+    configuration = client.Configuration()
+    config.load_incluster_config(configuration)
+    endpoints = Endpoints(services)
+    keep_running("endpoints", lambda: follow(endpoints, configuration, namespace), PAUSE_S, longest_s=2 * RELIST_S)
+    return endpoints
 
-    def __init__(self, namespace: str, services: Iterable[str]) -> None:
-        configuration = client.Configuration()
-        config.load_incluster_config(configuration)
-        # Else the client refuses the slice of a Service without pods, which has no endpoints.
-        configuration.client_side_validation = False
-        self._api = client.DiscoveryV1Api(client.ApiClient(configuration))
-        self._query = {"namespace": namespace, "label_selector": f"{SERVICE_LABEL} in ({','.join(services)})"}
 
-    def list(self) -> tuple[Iterable[Any], str]:
-        found = self._api.list_namespaced_endpoint_slice(**self._query, _request_timeout=10)
-        return found.items, found.metadata.resource_version
-
-    def changes(self, version: str) -> Iterable[tuple[str, Any]]:
-        events = watch.Watch().stream(
-            self._api.list_namespaced_endpoint_slice,
-            **self._query,
-            resource_version=version,
+def follow(endpoints: Endpoints, configuration: client.Configuration, namespace: str) -> None:
+    """List all slices, then watch for changes until the API server ends it, after `RELIST_S` seconds at most."""
+    # Else the client refuses the slice of a Service without pods, which has no endpoints.
+    configuration.client_side_validation = False
+    slices = client.DiscoveryV1Api(client.ApiClient(configuration)).list_namespaced_endpoint_slice
+    query = {"namespace": namespace, "label_selector": f"{SERVICE_LABEL} in ({','.join(endpoints.services)})"}
+    try:
+        known = slices(**query, _request_timeout=10)
+        endpoints.replace(known.items)
+        changes = watch.Watch().stream(
+            slices,
+            **query,
+            resource_version=known.metadata.resource_version,
             timeout_seconds=RELIST_S,
             _request_timeout=(10, RELIST_S + 10),
         )
-        return ((event["type"], event["object"]) for event in events)
+        for change in changes:
+            endpoints.change(change["type"], change["object"])
+    except (ApiException, HTTPError, OSError) as error:
+        log.warning("the API server does not answer; the last known instances serve", reason=str(error))

@@ -1,64 +1,55 @@
 """Who owns which partition of which service, and which paths a service answers: read from the instances, kept fresh."""
 
 import asyncio
-import re
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
 
 import msgspec
 import structlog
 
+from services.gateway.balance import Balance
 from streamstate.keys import CODECS, partition_of
-from streamstate.web.client.instances import Instances, Unreachable
+from streamstate.web.client.instances import Instances
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import Problem, bad_query, not_ready
+from streamstate.web.http.request import path_pattern
 from streamstate.web.partition_map import PATH, Processors, ViewEntry
 
-LOOK_S = 1.0
-"""Seconds in which an instance tells its map."""
+LOOK_S = 2.0
+"""Seconds in which one of a service's instances must tell its map; while there are others, one gets a share."""
 
 log = structlog.get_logger()
 
 _decode = msgspec.json.Decoder(Processors).decode
 
 
-@dataclass(frozen=True)
 class ServiceMap:
-    """One service as one of its instances described it."""
+    """One service as one of its instances described it.
 
-    processors: Processors
-    owners: Mapping[int, str]
-    patterns: Sequence[tuple[re.Pattern[str], ViewEntry]]
+    owners: addresses by partition. views: by name. positions: the next offsets by topic and partition.
+    """
 
-    @classmethod
-    def of(cls, processors: Processors) -> "ServiceMap":
-        owners = {one.partition: one.owner for one in processors.partitions if one.owner is not None}
-        patterns = [(_pattern(view.path), view) for view in processors.views]
-        return cls(processors, owners, patterns)
+    def __init__(self, processors: Processors) -> None:
+        partitions = processors.partitions
+        self.processors = processors
+        self.owners = {held.partition: held.owner for held in partitions if held.owner is not None}
+        self.views = {view.name: view for view in processors.views}
+        self.positions = {
+            (topic, held.partition): position for held in partitions for topic, position in held.positions.items()
+        }
+        self._patterns = [(path_pattern(view.path), view) for view in processors.views]
 
-    @cached_property
-    def views(self) -> Mapping[str, ViewEntry]:
-        """The views by name."""
-        return {view.name: view for view in self.processors.views}
-
-    @cached_property
-    def positions(self) -> Mapping[tuple[str, int], int]:
-        """The next offsets by topic and partition."""
-        held = self.processors.partitions
-        return {(topic, one.partition): position for one in held for topic, position in one.positions.items()}
+    def find(self, path: str) -> tuple[ViewEntry, str] | None:
+        """View and key text of `path`; None when no view has such a path."""
+        matches = ((view, pattern.fullmatch(path)) for pattern, view in self._patterns)
+        return next(((view, match.groupdict().get("key", "")) for view, match in matches if match), None)
 
     def partition(self, view: ViewEntry, text: str) -> int:
         """Where the key that `text` names lies. Raises `BadKey` for text that is no key of `view`."""
         codec = CODECS[view.key]
         return partition_of(codec.encode(codec.parse(text)), self.processors.topics[view.topic])
-
-
-def _pattern(path: str) -> re.Pattern[str]:
-    before, found, after = path.partition("<key>")
-    return re.compile(f"{re.escape(before)}({'[^/]+' if found else ''}){re.escape(after)}", re.DOTALL)
 
 
 class Owners:
@@ -70,7 +61,7 @@ class Owners:
 
     def __init__(self, addresses: Mapping[str, Sequence[str]], client: Instances, ttl_s: float) -> None:
         self.addresses = addresses
-        self._client = client
+        self._balance = Balance(client)
         self._ttl_s = ttl_s
         self._maps: dict[str, ServiceMap] = {}
         self._looks: dict[str, asyncio.Task[None]] = {}
@@ -88,24 +79,23 @@ class Owners:
 
     async def service(self, name: str) -> ServiceMap:
         """The map of `name`; raises a 503 `Problem` when none of its instances ever answered."""
-        found = self._maps.get(name) or await self._look(name)
-        if found is None:
+        known = self._maps.get(name) or await self._look(name)
+        if known is None:
             raise not_ready(f"no instance of {name} answers")
-        return found
+        return known
 
     async def find(self, path: str) -> tuple[str, ViewEntry, str]:
         """Service, view and key text of `path`; raises a 404 `Problem` when no service answers such a path."""
         async for service, known in self._candidates():
-            for pattern, view in known.patterns:
-                if match := pattern.fullmatch(path):
-                    return service, view, match[1]
+            if found := known.find(path):
+                return service, *found
         raise Problem(404, "not-found", "no service answers this path; see /openapi.json for those that there are")
 
-    async def by_service(self, asked: Iterable[tuple[str, str]]) -> dict[str, list[tuple[str, str]]]:
+    async def by_service(self, asked: Iterable[tuple[str, str]]) -> Mapping[str, list[tuple[str, str]]]:
         """(View name, key text) by the service that has the view; raises a 400 `Problem` for a view that none has."""
-        places: dict[str, list[tuple[str, str]]] = {}
+        places: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         for name, text in asked:
-            places.setdefault(await self._home(name), []).append((name, text))
+            places[await self._home(name)].append((name, text))
         return places
 
     def views(self) -> list[str]:
@@ -114,33 +104,25 @@ class Owners:
 
     async def _home(self, name: str) -> str:
         async for service, known in self._candidates():
-            if any(view.name == name and not view.anywhere for view in known.processors.views):
+            if name in known.views and not known.views[name].anywhere:
                 return service
         raise bad_query(self.views())
 
     async def _candidates(self) -> AsyncIterator[tuple[str, ServiceMap]]:
         """The services that are known, then those that are not yet; raises a 503 `Problem` when some stay unknown."""
-        for service, found in list(self._maps.items()):
-            yield service, found
-        for service in self.missing():
-            if fresh := await self._look(service):
-                yield service, fresh
+        for service in [*self._maps, *self.missing()]:
+            if known := self._maps.get(service) or await self._look(service):
+                yield service, known
         if missing := self.missing():
             raise not_ready(f"no instance answers of: {', '.join(missing)}")
 
-    def others(self, service: str, owner: str | None) -> list[str]:
-        """The instances of `service` apart from `owner`."""
-        return [address for address in self.addresses.get(service, ()) if address != owner]
-
     async def document(self, service: str, path: str) -> bytes:
-        """What the first instance of `service` that answers has at `path`, empty when none does."""
-        for address in self._client.well_first(self.addresses.get(service, ())):
-            try:
-                answer = await self._client.get(address, path, Deadline(time.monotonic() + LOOK_S))
-                if answer.status == 200:
-                    return answer.body
-            except Unreachable as error:
-                log.info("an instance does not answer", service=service, address=address, reason=str(error))
+        """What an instance of `service` has at `path`, empty when none answers."""
+        with suppress(Problem):
+            deadline = Deadline(time.monotonic() + LOOK_S)
+            answer = await self._balance.get(self.addresses.get(service, ()), path, (), deadline)
+            if answer.status == 200:
+                return answer.body
         return b""
 
     def look_again(self) -> None:
@@ -169,8 +151,9 @@ class Owners:
     async def _read(self, service: str) -> None:
         if body := await self.document(service, PATH):
             try:
-                self._maps[service] = ServiceMap.of(_decode(body))
+                self._maps[service] = ServiceMap(_decode(body))
             except msgspec.MsgspecError as error:
+                reason = str(error)
                 log.warning(
-                    "the map of a service cannot be read; do the versions differ?", service=service, reason=str(error)
+                    "the map of a service cannot be read; do the versions differ?", service=service, reason=reason
                 )

@@ -1,29 +1,24 @@
-"""The merged profile: which names it needs, and where they go."""
+"""The merged profile: the plays in numbers, decoded into structs that have room for names and recommendations."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 import msgspec
-from msgspec.structs import asdict
 
 from services.events import KINDS
+from services.gateway import recommended
 from services.gateway.names import Names, Thing
-from services.gateway.recommended import NamedItem, named_items
-from services.metrics.model import Played, Profile
-from services.recommendations.answers import Recommendations
-
-CHARTS = dict(zip(("top_ten_artists", "top_ten_albums", "top_ten_tracks"), KINDS, strict=True))
+from services.gateway.recommended import Named, NamedItem, NamedRecommendations
 
 
-class NamedPlayed(msgspec.Struct, rename="camel"):
+class NamedPlayed(Named, rename="camel", kw_only=True):
     """An artist, album or track, its name (null when none is known) and how often the user played it."""
 
-    id: int
-    name: str | None
     count_plays: int
 
 
-class Plays(msgspec.Struct, rename="camel"):
-    """A user's plays in numbers, with names."""
+class UserMetrics(msgspec.Struct, rename="camel", kw_only=True):
+    """A user's plays in numbers, with names. `warnings` names each part that could not be had."""
 
     user_id: int
     event_count: int
@@ -32,71 +27,57 @@ class Plays(msgspec.Struct, rename="camel"):
     top_ten_artists: list[NamedPlayed]
     top_ten_albums: list[NamedPlayed]
     top_ten_tracks: list[NamedPlayed]
+    warnings: list[str] = []
 
 
-class UserMetrics(Plays):
-    """A user's plays in numbers, with names. `warnings` names each part that could not be had."""
-
-    warnings: list[str]
-
-
-class UserProfile(Plays):
+class UserProfile(UserMetrics, kw_only=True):
     """All that is known of a user: plays in numbers, and what may be liked, best first.
 
     `fallbacks` names the recommendations that are only what is popular, since walks from this user found nothing new.
     `warnings` names each part that could not be had, or not in full.
     """
 
-    artist_recommendations: list[NamedItem]
-    album_recommendations: list[NamedItem]
-    track_recommendations: list[NamedItem]
-    fallbacks: list[str]
-    warnings: list[str]
+    artist_recommendations: list[NamedItem] = []
+    album_recommendations: list[NamedItem] = []
+    track_recommendations: list[NamedItem] = []
+    fallbacks: list[str] = []
 
 
-def things(profile: Profile) -> list[Thing]:
-    """What has a name in `profile`: (kind, id)."""
-    return [(kind, played.id) for chart, kind in CHARTS.items() for played in _chart(profile, chart)]
+M = TypeVar("M", bound=UserMetrics)
 
 
-def metrics(profile: Profile, names: Names, warnings: list[str]) -> UserMetrics:
-    """`profile` with its names."""
-    return UserMetrics(**asdict(_plays(profile, names)), warnings=warnings)
+def things(metrics: UserMetrics) -> list[Thing]:
+    """What has a name in the charts of `metrics`: (kind, id)."""
+    return [(kind, played.id) for kind, chart in _charts(metrics) for played in chart]
+
+
+def named(metrics: M, names: Names, warnings: list[str]) -> M:
+    """`metrics` with its names."""
+    for kind, chart in _charts(metrics):
+        for played in chart:
+            played.name = names.get((kind, played.id))
+    metrics.warnings = warnings
+    return metrics
 
 
 def merged(
-    profile: Profile, recommended: Mapping[str, Recommendations], names: Names, warnings: list[str]
+    profile: UserProfile, by_kind: Mapping[str, NamedRecommendations], names: Names, warnings: list[str]
 ) -> UserProfile:
-    """`profile` with its names, and the recommendations by kind; a kind that could not be had is missing there."""
-    artists, albums, tracks = (
-        named_items(kind, recommended[kind], names) if kind in recommended else [] for kind in KINDS
+    """`profile` with its names and what was recommended by kind; a kind that could not be had stays empty."""
+    partial = [f"{member(kind)}: partial, time ran out" for kind, answer in by_kind.items() if answer.partial]
+    named(profile, names, [*warnings, *partial])
+    items = {kind: recommended.named(kind, answer, names, []).items for kind, answer in by_kind.items()}
+    profile.artist_recommendations, profile.album_recommendations, profile.track_recommendations = (
+        items.get(kind, []) for kind in KINDS
     )
-    fallbacks = [member(kind) for kind, answer in recommended.items() if answer.fallback]
-    partial = [f"{member(kind)}: partial, time ran out" for kind, answer in recommended.items() if answer.partial]
-    return UserProfile(
-        **asdict(_plays(profile, names)),
-        artist_recommendations=artists,
-        album_recommendations=albums,
-        track_recommendations=tracks,
-        fallbacks=fallbacks,
-        warnings=[*warnings, *partial],
-    )
+    profile.fallbacks = [member(kind) for kind, answer in by_kind.items() if answer.fallback]
+    return profile
+
+
+def _charts(metrics: UserMetrics) -> Iterable[tuple[str, list[NamedPlayed]]]:
+    return zip(KINDS, (metrics.top_ten_artists, metrics.top_ten_albums, metrics.top_ten_tracks), strict=True)
 
 
 def member(kind: str) -> str:
     """The member of a profile that holds the recommendations of `kind`, as JSON has it."""
     return f"{kind.removesuffix('s')}Recommendations"
-
-
-def _plays(profile: Profile, names: Names) -> Plays:
-    artists, albums, tracks = (
-        [NamedPlayed(item.id, names.get((kind, item.id)), item.count_plays) for item in _chart(profile, chart)]
-        for chart, kind in CHARTS.items()
-    )
-    first, last = profile.first_listening_event, profile.last_listening_event
-    return Plays(profile.user_id, profile.event_count, first, last, artists, albums, tracks)
-
-
-def _chart(profile: Profile, chart: str) -> list[Played]:
-    played: list[Played] = getattr(profile, chart)
-    return played

@@ -1,26 +1,30 @@
-"""Recommendations with names: which names they need, and where they go."""
+"""Recommendations with names: the recommender's answers, decoded into structs that have room for a name."""
+
+from collections.abc import Iterator
 
 import msgspec
 
 from services.gateway.names import Names, Thing
-from services.recommendations.answers import Recommendations, Recommended, Via
 
 
-class NamedVia(msgspec.Struct):
-    """A known item, and how many of the walks came through it."""
+class Named(msgspec.Struct, kw_only=True):
+    """A thing, and its name (null when none is known)."""
 
     id: int
-    name: str | None
+    name: str | None = None
+
+
+class NamedVia(Named, kw_only=True):
+    """A known item, and how many of the walks came through it."""
+
     visits: int
 
 
-class NamedItem(msgspec.Struct, omit_defaults=True):
+class NamedItem(Named, kw_only=True):
     """An item that the user does not know, with its name. `score`: visits by walks; in a fallback, plays by all."""
 
-    id: int
-    name: str | None
     score: int
-    via: list[NamedVia] | None = None
+    via: list[NamedVia] | msgspec.UnsetType = msgspec.UNSET
 
 
 class NamedRecommendations(msgspec.Struct, rename="camel"):
@@ -35,29 +39,23 @@ class NamedRecommendations(msgspec.Struct, rename="camel"):
     walks: int
     partial: bool
     fallback: str | None
-    warnings: list[str]
+    warnings: list[str] = []
 
 
-def things(kind: str, answer: Recommendations) -> list[Thing]:
+def things(kind: str, answer: NamedRecommendations) -> list[Thing]:
     """What has a name in `answer`: (kind, id)."""
-    vias = (via.id for item in answer.items for via in item.via or ())
-    return list(dict.fromkeys((kind, number) for number in (*(item.id for item in answer.items), *vias)))
+    return list(dict.fromkeys((kind, target.id) for target in _targets(answer)))
 
 
-def named(kind: str, answer: Recommendations, names: Names, warnings: list[str]) -> NamedRecommendations:
+def named(kind: str, answer: NamedRecommendations, names: Names, warnings: list[str]) -> NamedRecommendations:
     """`answer` with its names."""
-    items = named_items(kind, answer, names)
-    return NamedRecommendations(answer.user_id, items, answer.walks, answer.partial, answer.fallback, warnings)
+    for target in _targets(answer):
+        target.name = names.get((kind, target.id))
+    answer.warnings = warnings
+    return answer
 
 
-def named_items(kind: str, answer: Recommendations, names: Names) -> list[NamedItem]:
-    """The items of `answer` with their names."""
-
-    def named_via(via: Via) -> NamedVia:
-        return NamedVia(via.id, names.get((kind, via.id)), via.visits)
-
-    def named_item(item: Recommended) -> NamedItem:
-        vias = None if item.via is None else [named_via(via) for via in item.via]
-        return NamedItem(item.id, names.get((kind, item.id)), item.score, vias)
-
-    return [named_item(item) for item in answer.items]
+def _targets(answer: NamedRecommendations) -> Iterator[Named]:
+    for item in answer.items:
+        yield item
+        yield from item.via or ()

@@ -7,12 +7,12 @@ from services.gateway.owners import Owners
 from streamstate.errors import BadKey
 from streamstate.keys import CODECS, partition_of
 from streamstate.web.http.problems import Problem
-from streamstate.web.partition_map import Partition, ViewEntry
+from streamstate.web.partition_map import Partition, Processors, ViewEntry
 
 _MOST = 2**31 - 1
 
 
-class OffsetAdvance(msgspec.Struct, rename="camel"):
+class ViewRoute(msgspec.Struct, rename="camel"):
     """How one view of the service finds the key.
 
     `key_bytes` are what a producer writes, in hexadecimal digits; `hash` is Kafka's murmur2 of them as a positive
@@ -40,7 +40,7 @@ class Route(msgspec.Struct, rename="camel"):
 
     service: str
     text: str
-    views: list[OffsetAdvance]
+    views: list[ViewRoute]
 
 
 async def route(owners: Owners, service: str, text: str) -> Route:
@@ -50,34 +50,38 @@ async def route(owners: Owners, service: str, text: str) -> Route:
     """
     if service not in owners.addresses:
         raise Problem(404, "unknown-service", f"the services are: {', '.join(owners.addresses)}")
-    known = (await owners.service(service)).processors
-    partitions = {one.partition: one for one in known.partitions}
-    steps, refused = [], BadKey(f"{service} answers for no key")
-    for view in (one for one in known.views if one.topic):
-        try:
-            steps.append(_step(view, text, known.topics[view.topic], partitions))
-        except BadKey as error:
-            refused = error
-    if not steps:
+    processors = (await owners.service(service)).processors
+    routes, refused = [], BadKey(f"{service} answers for no key")
+    for view in processors.views:
+        if view.topic:
+            try:
+                routes.append(_view_route(view, text, processors))
+            except BadKey as error:
+                refused = error
+    if not routes:
         raise refused
-    return Route(service, text, steps)
+    return Route(service, text, routes)
 
 
 def positive_hash(key: bytes) -> int:
     """Kafka's `toPositive(murmur2(key))`, from 0 to 2^31 - 1.
 
-    The library gives remainders only: that by 2^31 - 1 is the hash, but for 2^31 - 1 itself, odd where 0 is even.
+    The library gives only remainders of it. By 2^31 - 1 the remainder is the hash itself, except for the hash 2^31 - 1,
+    whose remainder is 0. It is told from the hash 0 by its last bit.
     """
-    return murmur2(key, _MOST) or _MOST * murmur2(key, 2)
+    remainder = murmur2(key, _MOST)
+    last_bit = murmur2(key, 2)
+    return _MOST if remainder == 0 and last_bit == 1 else remainder
 
 
-def _step(view: ViewEntry, text: str, count: int, partitions: dict[int, Partition]) -> OffsetAdvance:
-    codec = CODECS[view.key]
+def _view_route(view: ViewEntry, text: str, processors: Processors) -> ViewRoute:
+    codec, count = CODECS[view.key], processors.topics[view.topic]
     raw = codec.encode(codec.parse(text))
     number = partition_of(raw, count)
-    held = partitions.get(number, Partition(number, None, 0, ready=False, positions={}, ends={}))
+    unowned = Partition(number, None, 0, ready=False, positions={}, ends={})
+    held = next((held for held in processors.partitions if held.partition == number), unowned)
     position = held.positions.get(view.topic, 0)
-    return OffsetAdvance(
+    return ViewRoute(
         view=view.name,
         topic=view.topic,
         key=view.key,

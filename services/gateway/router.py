@@ -6,17 +6,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from services.gateway.balance import SHARE, Balance
 from services.gateway.owners import Owners, ServiceMap
 from streamstate.keys import CODECS
-from streamstate.web.client.instances import ANYONE, OWNER, STANDBY, Answer, Instances, Marks, Unreachable
+from streamstate.web.client.instances import ANYONE, OWNER, STANDBY, Instances, Query, Unreachable
 from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.problems import MOST_KEYS, Problem, not_ready
+from streamstate.web.http.problems import MOST_KEYS, not_ready
+from streamstate.web.http.request import Response
 from streamstate.web.partition_map import ViewEntry
 from streamstate.web.server.openapi import MANY
 
 ATTEMPTS = 2
-Query = Sequence[tuple[str, str]]
 
 
 class Router:
@@ -35,7 +37,7 @@ class Router:
         """What is known of `service`; raises a 503 `Problem` when none of its instances ever answered."""
         return await self._owners.service(service)
 
-    async def one(self, service: str, view: ViewEntry, text: str, query: Query, deadline: Deadline) -> Answer:
+    async def one(self, service: str, view: ViewEntry, text: str, query: Query, deadline: Deadline) -> Response:
         """The answer of `view` for the key that `text` names (any text when the view is not about a key).
 
         Raises `BadKey` for text that is no key of the view.
@@ -48,7 +50,7 @@ class Router:
         known = await self._owners.service(service)
         return await self._ask(service, known.owners.get(known.partition(view, text)), path, query, deadline)
 
-    async def anyone(self, service: str, path: str, query: Query, deadline: Deadline) -> Answer:
+    async def anyone(self, service: str, path: str, query: Query, deadline: Deadline) -> Response:
         """The answer of any instance of `service`."""
         return await self._balance.get(self._owners.addresses.get(service, ()), path, query, deadline)
 
@@ -68,19 +70,19 @@ class Router:
                 for first in range(0, len(asked), MOST_KEYS)
             )
         )
-        found: dict[str, Any] = {}
+        merged: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         for answer in answers:
             if answer.status != 200:
                 raise not_ready(f"{service} answered {answer.status}")
-            for name, some in answer.json().items():
-                found.setdefault(name, {}).update(some)
-        return found
+            for name, by_key in msgspec.json.decode(answer.body).items():
+                merged[name] |= by_key
+        return merged
 
-    async def _ask(self, service: str, owner: str | None, path: str, query: Query, deadline: Deadline) -> Answer:
+    async def _ask(self, service: str, owner: str | None, path: str, query: Query, deadline: Deadline) -> Response:
         """The owner's answer. A 421 says who it is by now; when that does not help, another instance stands in."""
         marks = ANYONE
         for _ in range(ATTEMPTS if owner else 0):
-            others = self._owners.others(service, owner)
+            others = self._others(service, owner)
             if not self._dial(service, str(owner), others):
                 marks = STANDBY
                 break
@@ -94,20 +96,13 @@ class Router:
             if answer.status != 421:
                 return answer
             self._owners.look_again()
-            owner = str(answer.json()["owner"])
-        return await self._stand_in(service, owner, path, query, deadline, marks)
+            owner = str(msgspec.json.decode(answer.body)["owner"])
+        return await self._balance.get(self._others(service, owner), path, query, deadline, marks)
+
+    def _others(self, service: str, owner: str | None) -> Sequence[str]:
+        return [address for address in self._owners.addresses.get(service, ()) if address != owner]
 
     def _dial(self, service: str, owner: str, others: Sequence[str]) -> bool:
         """Whether `owner` is asked: it is known, and well unless nobody else is."""
         known = owner in self._owners.addresses.get(service, ())
         return known and (self._client.well(owner) or not any(map(self._client.well, others)))
-
-    async def _stand_in(
-        self, service: str, owner: str | None, path: str, query: Query, deadline: Deadline, marks: Marks
-    ) -> Answer:
-        for address in self._client.well_first(self._owners.others(service, owner)):
-            try:
-                return await self._client.get(address, path, deadline, query, marks)
-            except Unreachable:
-                continue
-        raise Problem(503, "no-instance", f"no instance of {service} can be reached; ask again in 1 s")

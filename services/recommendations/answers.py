@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from streamstate.keys import LONG_MAX
 from streamstate.web.http.parameters import bad_parameter
@@ -66,12 +66,12 @@ class Via(msgspec.Struct):
     visits: int
 
 
-class Recommended(msgspec.Struct, omit_defaults=True):
+class Recommended(msgspec.Struct):
     """An item that the user does not know. `score` is the number of visits by the walks; of plays in a fallback."""
 
     id: int
     score: int
-    via: list[Via] | None = None
+    via: list[Via] | UnsetType = UNSET
 
 
 class Recommendations(msgspec.Struct, rename="camel"):

@@ -1,6 +1,8 @@
 """The API deployment of recommendations: answers from the graph in memory, any instance for any user."""
 
-from apiflask import APIFlask
+from functools import partial
+
+from msgspec import UNSET
 from msgspec.structs import asdict
 
 from services.events import KINDS
@@ -19,7 +21,7 @@ from services.recommendations.graph_metrics import GraphCollector
 from services.recommendations.live import Live
 from services.recommendations.model import APP
 from services.recommendations.pool import Pool
-from services.recommendations.salsa import Recommendation, recommend
+from services.recommendations.salsa import recommend
 from services.recommendations.settings import PoolSettings, WindowSettings
 from streamstate.app import App
 from streamstate.deployment.overrides import renamed
@@ -36,8 +38,8 @@ from streamstate.web.http import parameters
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.partition_map import ViewEntry
-from streamstate.web.server import openapi
 from streamstate.web.server.asgi import Asgi
+from streamstate.web.server.openapi import query_parameters
 from streamstate.web.state import State
 
 WALKING = 0.8
@@ -59,23 +61,22 @@ def create() -> Asgi:
 
 def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshness, live: Live, pool: Pool) -> Asgi:
     """The application over these parts; what runs in the background begins with the server."""
-    paths = {kind: path(kind) for kind in KINDS}
-    views = [ViewEntry(view(kind), at, live.topic, LONG.name, anywhere=True) for kind, at in paths.items()]
+    views = [ViewEntry(view(kind), path(kind), live.topic, LONG.name, anywhere=True) for kind in KINDS]
     state = State(app, reads, freshness)
 
     async def ready() -> None:
         live.require_alive()
         live.graph()
 
-    flask, telemetry = skeleton(app, settings, state, freshness, views=views, ready=ready, alive=live.require_alive)
+    routes, telemetry = skeleton(app, settings, state, freshness, views=views, ready=ready, alive=live.require_alive)
     telemetry.further(GraphCollector(live, state).collect)
     answers = _Answers(settings, freshness, live, pool)
+    query = query_parameters(Parameters)
     for kind in KINDS:
-        _add_kind(flask, answers, kind)
-    openapi.route(flask, ALL_KINDS, "all", answers.all, hide=True)
-    parameters = [openapi.key_parameter(LONG), *openapi.query_parameters(Parameters)]
-    openapi.describe(flask, [Recommendations], dict.fromkeys(paths.values(), parameters))
-    return Asgi(flask, settings, telemetry, starting=[freshness.start, live.start], ending=[pool.close, reads.close])
+        summary = f"{kind.capitalize()} that a user may like and does not know"
+        routes.read(path(kind), view(kind), partial(answers.one, kind), summary, Recommendations, LONG, query)
+    routes.hidden(ALL_KINDS, "all", answers.all)
+    return Asgi(routes, settings, telemetry, starting=[freshness.start, live.start], ending=[pool.close, reads.close])
 
 
 class _Answers:
@@ -94,18 +95,16 @@ class _Answers:
         asked.check()
         user = LONG.parse(key)
         graph = await self._graph(request.deadline)
-        found = await self._pool.run(lambda: _recommended(graph, kind, user, asked, request.deadline))
-        return self._told(found)
+        return self._answer(await self._pool.run(lambda: _recommended(graph, kind, user, asked, request.deadline)))
 
     async def all(self, request: Request, key: str) -> Response:
         """The same of all kinds, with the defaults of all parameters."""
         user = LONG.parse(key)
         graph = await self._graph(request.deadline)
-        return self._told(
-            await self._pool.run(
-                lambda: {kind: _recommended(graph, kind, user, DEFAULTS, request.deadline) for kind in KINDS}
-            )
+        by_kind = await self._pool.run(
+            lambda: {kind: _recommended(graph, kind, user, DEFAULTS, request.deadline) for kind in KINDS}
         )
+        return self._answer(by_kind)
 
     async def _graph(self, deadline: Deadline) -> Graph:
         async def graph() -> Graph:
@@ -113,8 +112,8 @@ class _Answers:
 
         return await self._demands.met(graph, lambda _: self._now(), deadline)
 
-    def _told(self, found: object) -> Response:
-        return json(found, self._settings.advertise, self._freshness.headers(self._now()))
+    def _answer(self, answer: object) -> Response:
+        return json(answer, self._settings.advertise, self._freshness.headers(self._now()))
 
     def _now(self) -> Positions:
         return {(self._live.topic, partition): offset for partition, offset in self._live.positions.items()}
@@ -124,20 +123,7 @@ class _Answers:
 
 
 def _recommended(graph: Graph, kind: str, user: int, asked: Parameters, deadline: Deadline) -> Recommendations:
-    found = recommend(graph.view(kind), user, budget_s=WALKING * deadline.left, **asdict(asked))
-    return _answer(user, found)
-
-
-def _add_kind(flask: APIFlask, answers: _Answers, kind: str) -> None:
-    async def recommendations(request: Request, key: str) -> Response:
-        return await answers.one(kind, request, key)
-
-    summary = f"{kind.capitalize()} that a user may like and does not know"
-    document = openapi.of_route(view(kind), summary, Recommendations)
-    openapi.route(flask, path(kind), view(kind), recommendations, **document)
-
-
-def _answer(user: int, found: Recommendation) -> Recommendations:
-    through = {item: [Via(*via) for via in vias[:VIAS]] for item, vias in found.explanations.items()}
-    items = [Recommended(item, score, through.get(item)) for item, score in found.items]
-    return Recommendations(user, items, found.walks, found.partial, "popular" if found.fallback else None)
+    result = recommend(graph.view(kind), user, budget_s=WALKING * deadline.left, **asdict(asked))
+    through = {item: [Via(*via) for via in vias[:VIAS]] for item, vias in result.explanations.items()}
+    items = [Recommended(item, score, through.get(item, UNSET)) for item, score in result.items]
+    return Recommendations(user, items, result.walks, result.partial, "popular" if result.fallback else None)

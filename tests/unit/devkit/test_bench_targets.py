@@ -76,4 +76,4 @@ def test_cores_of_stream_and_state_are_added_up() -> None:
 
 def test_answers_that_are_not_200_are_named() -> None:
     figures = Figures(reads=[read(OWNER, {"owner": 1}), read(COMBINED, {"gateway": 1}, bad=3)])
-    assert figures.failures() == [f"{COMBINED}, {FEW} connections: 3 of 1,000 answers were not 200"]
+    assert figures.failures() == [f"{COMBINED}, {FEW} connections: 3 of 1,000 answers failed"]

@@ -24,6 +24,11 @@ def test_an_answer_that_is_not_200_and_one_that_never_came_are_failures() -> Non
     assert parse(OUTPUT, "").failures == 4
 
 
+def test_a_refusal_that_was_tallied_is_no_failure() -> None:
+    answers = parse(OUTPUT.replace('"refused": 0', '"refused": 2'), "")
+    assert (answers.refused, answers.failures) == (2, 2)
+
+
 @pytest.mark.parametrize("output", ["", "Running 8s test\nunable to connect"])
 def test_without_figures_it_says_what_wrk_printed(output: str) -> None:
     with pytest.raises(DevkitError, match="refused"):

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from services.gateway.balance import SHARE, Balance
-from streamstate.web.client.instances import OWNER, Answer, Instances, Marks, Unreachable
+from streamstate.web.client.instances import OWNER, Instances, Marks, Unreachable
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import Problem
+from streamstate.web.http.request import Response
 from tests.serving import soon
 
 ALL = ("a:1", "b:1", "c:1")
@@ -29,7 +30,7 @@ class Acted(Instances):
 
     async def get(
         self, address: str, path: str, deadline: Deadline, query: Sequence[tuple[str, str]] = (), marks: Marks = OWNER
-    ) -> Answer:
+    ) -> Response:
         self.asked.append(address)
         self.allowed.append(deadline.left)
         what = self.does.get(address, 200)
@@ -39,10 +40,10 @@ class Acted(Instances):
         if isinstance(what, asyncio.Event):
             await what.wait()
             what = 200
-        return Answer(what, path.encode(), "", {"Served-By": f"{address}{query}{marks}"})
+        return Response(what, path.encode(), {"Served-By": f"{address}{query}{marks}"})
 
 
-def ask(balance: Balance, addresses: Sequence[str] = ALL) -> Answer:
+def ask(balance: Balance, addresses: Sequence[str] = ALL) -> Response:
     return asyncio.run(balance.get(addresses, "/path", [], soon(2)))
 
 

@@ -1,11 +1,13 @@
 """Instances as EndpointSlices tell of them, and what is kept when they do not."""
 
+import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from kubernetes.client import (
+    ApiClient,
     Configuration,
     DiscoveryV1EndpointPort,
     V1Endpoint,
@@ -13,9 +15,10 @@ from kubernetes.client import (
     V1EndpointSlice,
     V1ObjectMeta,
 )
-from kubernetes.client.exceptions import ApiException
 
-from services.gateway.endpoints import SERVICE_LABEL, Endpoints, addresses
+from devkit.child_process import LOCALHOST, free_port
+from services.gateway.endpoints import SERVICE_LABEL, Endpoints, addresses, follow
+from tests.serving import Served
 
 SERVICES = {"metrics": "metrics-eu-pods", "recommendations": "recommendations-pods"}
 
@@ -31,22 +34,23 @@ def slice_of(service: str, *endpoints: V1Endpoint, name: str = "") -> V1Endpoint
     return V1EndpointSlice(address_type="IPv4", metadata=meta, endpoints=list(endpoints), ports=ports)
 
 
-@dataclass
-class FakeSlices:
-    """What the API server says: all of them once, then changes."""
+@contextmanager
+def api_server(slices: list[V1EndpointSlice], changes: list[tuple[str, V1EndpointSlice]]) -> Iterator[Configuration]:
+    """An API server that tells of these slices once, then of the changes; it is away when the block ends."""
+    sanitize = ApiClient().sanitize_for_serialization
 
-    all: list[Any]
-    coming: list[tuple[str, Any]] = field(default_factory=list)
-    away: bool = False
+    def answer(environ: Any, start_response: Any) -> Iterable[bytes]:
+        start_response("200 OK", [("Content-Type", "application/json")])
+        if "watch=True" in environ["QUERY_STRING"]:
+            assert "resourceVersion=7" in environ["QUERY_STRING"]
+            return [json.dumps({"type": event, "object": sanitize(one)}).encode() + b"\n" for event, one in changes]
+        return [json.dumps({"metadata": {"resourceVersion": "7"}, "items": sanitize(slices)}).encode()]
 
-    def list(self) -> tuple[Iterable[Any], str]:
-        if self.away:
-            raise ApiException(status=503)
-        return self.all, "7"
-
-    def changes(self, version: str) -> Iterator[tuple[str, Any]]:
-        assert version == "7"
-        yield from self.coming
+    server = Served(f"{LOCALHOST}:{free_port()}", answer)
+    try:
+        yield Configuration(host=f"http://{server.address}")
+    finally:
+        server.stop()
 
 
 def test_pods_with_a_stable_name_are_reached_by_it_and_others_by_ip() -> None:
@@ -76,36 +80,40 @@ def test_a_service_without_pods_has_no_endpoints_at_all() -> None:
     "gone", [endpoint("m-1", serving=False), endpoint("m-1", terminating=True)], ids=["not serving", "terminating"]
 )
 def test_who_is_not_ready_is_left_out_at_once(gone: V1Endpoint) -> None:
-    slices = FakeSlices([slice_of("metrics-eu-pods", endpoint("m-0"), endpoint("m-1"))])
-    found = Endpoints(SERVICES, slices)
-    assert dict(found) == {"metrics": (), "recommendations": ()}
-    found.follow()
-    assert found["metrics"] == ["m-0.metrics-eu-pods.ns.svc:8080", "m-1.metrics-eu-pods.ns.svc:8080"]
-    slices.coming = [("MODIFIED", slice_of("metrics-eu-pods", endpoint("m-0"), gone))]
-    found.follow()
-    assert found["metrics"] == ["m-0.metrics-eu-pods.ns.svc:8080"]
+    endpoints = Endpoints(SERVICES)
+    assert dict(endpoints) == {"metrics": (), "recommendations": ()}
+    endpoints.replace([slice_of("metrics-eu-pods", endpoint("m-0"), endpoint("m-1"))])
+    assert endpoints["metrics"] == ["m-0.metrics-eu-pods.ns.svc:8080", "m-1.metrics-eu-pods.ns.svc:8080"]
+    endpoints.change("MODIFIED", slice_of("metrics-eu-pods", endpoint("m-0"), gone))
+    assert endpoints["metrics"] == ["m-0.metrics-eu-pods.ns.svc:8080"]
 
 
 def test_several_slices_make_one_list() -> None:
     name = "recommendations-pods"
-    one, other = (slice_of(name, endpoint(None, ip), name=ip) for ip in ("10.0.0.1", "10.0.0.2"))
-    slices = FakeSlices([one], [("ADDED", other)])
-    found = Endpoints(SERVICES, slices)
-    found.follow()
-    assert found["recommendations"] == ["10.0.0.1:8080", "10.0.0.2:8080"]
-    slices.coming = [("ADDED", other), ("DELETED", one)]
-    found.follow()
-    assert found["recommendations"] == ["10.0.0.2:8080"]
+    first, second = (slice_of(name, endpoint(None, ip), name=ip) for ip in ("10.0.0.1", "10.0.0.2"))
+    endpoints = Endpoints(SERVICES)
+    endpoints.replace([first])
+    endpoints.change("ADDED", second)
+    assert endpoints["recommendations"] == ["10.0.0.1:8080", "10.0.0.2:8080"]
+    endpoints.change("DELETED", first)
+    assert endpoints["recommendations"] == ["10.0.0.2:8080"]
 
 
-def test_the_last_known_serve_when_none_is_ready_or_the_api_server_is_away() -> None:
-    slices = FakeSlices([slice_of("metrics-eu-pods", endpoint("m-0"))])
-    found = Endpoints(SERVICES, slices)
-    found.follow()
-    slices.all = [slice_of("metrics-eu-pods", endpoint("m-0", serving=False))]
-    found.follow()
-    assert found["metrics"] == ["m-0.metrics-eu-pods.ns.svc:8080"]
-    slices.away = True
-    with pytest.raises(ApiException):
-        found.follow()
-    assert found["metrics"] == ["m-0.metrics-eu-pods.ns.svc:8080"]
+def test_the_last_known_serve_when_none_is_ready() -> None:
+    endpoints = Endpoints(SERVICES)
+    endpoints.replace([slice_of("metrics-eu-pods", endpoint("m-0"))])
+    endpoints.replace([slice_of("metrics-eu-pods", endpoint("m-0", serving=False))])
+    assert endpoints["metrics"] == ["m-0.metrics-eu-pods.ns.svc:8080"]
+
+
+def test_the_api_server_is_listed_and_watched_and_the_last_known_serve_when_it_is_away() -> None:
+    name = "metrics-eu-pods"
+    endpoints = Endpoints(SERVICES)
+    added = ("ADDED", slice_of(name, endpoint("m-1"), name="another"))
+    with api_server([slice_of(name, endpoint("m-0"))], [added]) as configuration:
+        follow(endpoints, configuration, "ns")
+    known = [f"m-0.{name}.ns.svc:8080", f"m-1.{name}.ns.svc:8080"]
+    assert endpoints["metrics"] == known
+    configuration.retries = False
+    follow(endpoints, configuration, "ns")
+    assert endpoints["metrics"] == known

@@ -2,9 +2,10 @@
 
 import msgspec
 
-from services.gateway.profile import merged, metrics, things
+from services.gateway.names import Names
+from services.gateway.profile import M, UserMetrics, UserProfile, merged, named, things
+from services.gateway.recommended import NamedItem, NamedRecommendations
 from services.metrics.model import Played, Profile
-from services.recommendations.answers import Recommendations, Recommended
 
 PROFILE = Profile(
     7,
@@ -17,12 +18,21 @@ PROFILE = Profile(
 )
 
 
+def decoded(kind: type[M]) -> M:
+    """The profile as the gateway gets it."""
+    return msgspec.json.decode(msgspec.json.encode(PROFILE), type=kind)
+
+
+def metrics(names: Names, warnings: list[str]) -> UserMetrics:
+    return named(decoded(UserMetrics), names, warnings)
+
+
 def test_each_thing_of_a_chart_has_a_name_to_be_found() -> None:
-    assert things(PROFILE) == [("artists", 1), ("artists", 2), ("albums", 1)]
+    assert things(decoded(UserMetrics)) == [("artists", 1), ("artists", 2), ("albums", 1)]
 
 
 def test_names_go_to_their_kind_and_id_and_what_has_none_is_null() -> None:
-    found = metrics(PROFILE, {("artists", 1): "Prince", ("artists", 2): None}, [])
+    found = metrics({("artists", 1): "Prince", ("artists", 2): None}, [])
     assert msgspec.to_builtins(found) == {
         "userId": 7,
         "eventCount": 3,
@@ -39,17 +49,17 @@ def test_names_go_to_their_kind_and_id_and_what_has_none_is_null() -> None:
 
 
 def test_an_empty_name_is_a_name() -> None:
-    assert metrics(PROFILE, {("artists", 1): ""}, []).top_ten_artists[0].name == ""
+    assert metrics({("artists", 1): ""}, []).top_ten_artists[0].name == ""
 
 
 def test_warnings_are_passed_on() -> None:
-    assert metrics(PROFILE, {}, ["names: away"]).warnings == ["names: away"]
+    assert metrics({}, ["names: away"]).warnings == ["names: away"]
 
 
 def test_recommendations_get_names_and_what_is_missing_is_empty() -> None:
-    tracks = Recommendations(7, [Recommended(5, 20)], 1_000, partial=True, fallback="popular")
+    tracks = NamedRecommendations(7, [NamedItem(id=5, score=20)], 1_000, partial=True, fallback="popular")
     found = msgspec.to_builtins(
-        merged(PROFILE, {"tracks": tracks}, {("tracks", 5): "Kiss"}, ["albumRecommendations: x"])
+        merged(decoded(UserProfile), {"tracks": tracks}, {("tracks", 5): "Kiss"}, ["albumRecommendations: x"])
     )
     assert found["trackRecommendations"] == [{"id": 5, "name": "Kiss", "score": 20}]
     assert found["artistRecommendations"] == found["albumRecommendations"] == []

@@ -12,19 +12,19 @@ from services.gateway.owners import Owners
 from streamstate.errors import BadKey
 from streamstate.keys import LONG, partition_of
 from streamstate.state.store import Commit, OffsetAdvance, Origin
-from streamstate.web.client.instances import Answer
 from streamstate.web.http.problems import MOST_KEYS, Problem
+from streamstate.web.http.request import Response
 from tests.serving import Loop, forwarded, soon, until
 from tests.unit.gateway.conftest import PARTITIONS, STRANGER, USER, Deployment
 
 PLACE = partition_of(LONG.encode(USER), PARTITIONS)
 
 
-def ask(deployment: Deployment, owners: Owners, user: int = USER) -> Answer:
+def ask(deployment: Deployment, owners: Owners, user: int = USER) -> Response:
     return one(deployment, owners, str(user))
 
 
-def one(deployment: Deployment, owners: Owners, text: str) -> Answer:
+def one(deployment: Deployment, owners: Owners, text: str) -> Response:
     known = deployment.loop.run(owners.service("metrics"))
     return deployment.loop.run(deployment.router(owners).one("metrics", known.views["metrics"], text, [], soon()))
 
@@ -112,7 +112,7 @@ def test_an_owner_that_hangs_is_stood_in_for_and_left_alone_until_it_answers(dep
         assert gate.wait(20)
         return answering(environ, start_response)
 
-    def asked() -> Answer:
+    def asked() -> Response:
         return deployment.loop.run(router.one("metrics", view, str(USER), [], soon(1)))
 
     slow.app = hang
@@ -157,7 +157,7 @@ def test_without_any_instance_it_is_503(deployment: Deployment) -> None:
     ask(deployment, owners)
     for one in deployment.at["metrics"]:
         one.stop()
-    with pytest.raises(Problem, match="no instance of metrics can be reached") as error:
+    with pytest.raises(Problem, match="no instance that answers this can be reached") as error:
         ask(deployment, owners)
     assert error.value.status == 503
 

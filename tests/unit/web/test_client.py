@@ -8,8 +8,9 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from devkit.child_process import free_port
-from streamstate.web.client.instances import ANYONE, Answer, Unreachable
+from streamstate.web.client.instances import ANYONE, Unreachable
 from streamstate.web.http.problems import Problem
+from streamstate.web.http.request import Response
 from tests.serving import Loop, soon
 
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nServed-By: me\r\nContent-Length: 2\r\n\r\n{}"
@@ -50,7 +51,7 @@ def scripted() -> Iterator[Scripted]:
 def test_an_answer_is_told_with_its_status_body_and_who_gave_it(scripted: Scripted, loop: Loop) -> None:
     address, requests = scripted([1])
     answer = loop.run(loop.instances().get(address, "/v1/a%20b", soon(), [("x", "1 2"), ("x", "é")]))
-    assert answer == Answer(200, b"{}", "application/json", {"Served-By": "me"})
+    assert answer == Response(200, b"{}", {"Content-Type": "application/json", "Served-By": "me"})
     assert requests[0].startswith(b"GET /v1/a%20b?x=1+2&x=%C3%A9 HTTP/1.1\r\n")
 
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from streamstate.keys import LONG, partition_of
-from streamstate.web.freshness import History
+from streamstate.web.freshness import age
 from tests.unit.web.conftest import COUNTS, Instance, Service
 from tests.unit.web.test_api import problem
 
@@ -15,37 +15,30 @@ KEY = 7
 PLACE = ("numbers", partition_of(LONG.encode(KEY), COUNTS["numbers"]))
 
 
-class TestHistory:
+class TestAge:
     def test_a_state_at_the_end_is_as_old_as_the_look(self) -> None:
-        history = History()
-        history.add(100.0, {ONE: 40})
-        assert history.age(100.5, {ONE: 40}) == 0.5
-        assert history.age(100.5, {ONE: 41}) == 0.5
+        looks = [(100.0, {ONE: 40})]
+        assert age(looks, 100.5, {ONE: 40}) == 0.5
+        assert age(looks, 100.5, {ONE: 41}) == 0.5
 
     def test_a_state_behind_is_as_old_as_the_last_moment_at_which_it_was_whole(self) -> None:
-        history = History()
-        for second, end in enumerate([40, 50, 60]):
-            history.add(100.0 + second, {ONE: end})
-        assert [history.age(103.0, {ONE: position}) for position in (60, 59, 50, 40)] == [1.0, 2.0, 2.0, 3.0]
+        looks = [(100.0 + second, {ONE: end}) for second, end in enumerate([40, 50, 60])]
+        assert [age(looks, 103.0, {ONE: position}) for position in (60, 59, 50, 40)] == [1.0, 2.0, 2.0, 3.0]
 
     def test_the_age_of_a_state_behind_all_that_was_seen_is_unknown(self) -> None:
-        history = History()
-        history.add(100.0, {ONE: 40})
-        history.add(101.0, {ONE: 50})
-        assert history.age(103.0, {ONE: 39}) is None
-        assert history.age(103.0, {ONE: 40}) == 3.0
+        looks = [(100.0, {ONE: 40}), (101.0, {ONE: 50})]
+        assert age(looks, 103.0, {ONE: 39}) is None
+        assert age(looks, 103.0, {ONE: 40}) == 3.0
 
     def test_the_oldest_of_several_topics_counts(self) -> None:
-        history = History()
-        history.add(100.0, {ONE: 40, OTHER: 7})
-        history.add(101.0, {ONE: 40, OTHER: 8})
-        assert history.age(102.0, {ONE: 40, OTHER: 7}) == 2.0
+        looks = [(100.0, {ONE: 40, OTHER: 7}), (101.0, {ONE: 40, OTHER: 8})]
+        assert age(looks, 102.0, {ONE: 40, OTHER: 7}) == 2.0
 
     def test_the_age_is_unknown_until_all_ends_were_seen(self) -> None:
-        history = History()
-        history.add(100.0, {ONE: 40})
-        assert history.age(100.0, {ONE: 40, OTHER: 7}) is None
-        assert history.age(100.0, {}) is None
+        looks = [(100.0, {ONE: 40})]
+        assert age(looks, 100.0, {ONE: 40, OTHER: 7}) is None
+        assert age(looks, 100.0, {}) is None
+        assert age([], 100.0, {ONE: 40}) is None
 
 
 def demand(**headers: str) -> dict[str, str]:

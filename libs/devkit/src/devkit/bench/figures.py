@@ -54,11 +54,11 @@ class Figures:
     loading: Row | None = None
 
     def failures(self) -> list[str]:
-        """The reads that were not all answered with 200."""
+        """The reads that were not all answered with 200, or refused where many connections saturate the machine."""
         pairs = [*self.paced, *filter(None, [self.peers.paced])]
         paced = [one for pair in pairs for one in (pair.idle, pair.loaded)]
         return [
-            f"{one.read}, {one.situation}: {one.answers.failures:,} of {one.answers.requests:,} answers were not 200"
+            f"{one.read}, {one.situation}: {one.answers.failures:,} of {one.answers.requests:,} answers failed"
             for one in [*self.reads, *self.peers.reads, *paced]
             if one.answers.failures
         ]

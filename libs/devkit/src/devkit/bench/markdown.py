@@ -27,8 +27,9 @@ def _read(read: Measured) -> tuple[str, ...]:
     processes = ", ".join(f"{name} {read.cpu_ms(name):.3f}" for name in read.usage.cpu)
     latency = (f"{read.answers.p50_ms:.1f}", f"{read.answers.p99_ms:.1f}")
     rate, pressure = f"{read.answers.per_second:,.0f}", _share(read.usage.pressure)
-    failed = f" ({read.answers.failures:,} not 200)" if read.answers.failures else ""
-    return read.read, f"{read.situation}{failed}", rate, *latency, f"{read.total_ms:.3f}", processes, pressure
+    counts = {"refused": read.answers.refused, "failed": read.answers.failures}
+    missing = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
+    return read.read, f"{read.situation}{missing}", rate, *latency, f"{read.total_ms:.3f}", processes, pressure
 
 
 def paced(pairs: Sequence[Paced]) -> str:

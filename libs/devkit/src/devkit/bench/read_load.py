@@ -69,10 +69,9 @@ class Measured:
         return 1000 * self.usage.cpu[name] / self.answers.requests
 
     def __str__(self) -> str:
-        seen = (
-            f"{self.answers.per_second:,.0f} a second, p99 {self.answers.p99_ms:.1f} ms, {self.answers.failures} failed"
-        )
-        return f"{self.read}, {self.situation}: {seen}, CPU {self.total_ms:.3f} ms"
+        rate = f"{self.answers.per_second:,.0f} a second, p99 {self.answers.p99_ms:.1f} ms"
+        missing = f"{self.answers.refused} refused, {self.answers.failures} failed"
+        return f"{self.read}, {self.situation}: {rate}, {missing}, CPU {self.total_ms:.3f} ms"
 
     @property
     def parts(self) -> dict[str, float]:
@@ -113,7 +112,9 @@ class Reader:
     def peak(self, read: Read, situation: Situation) -> Measured:
         """As many as the connections can."""
         with idle_connections(read.address, situation.idle):
-            return self._measured(read, situation, Clients(situation.connections, READ_S))
+            # So many saturate this machine, and may be refused.
+            tally = situation.connections == MANY
+            return self._measured(read, situation, Clients(situation.connections, READ_S, tally=tally))
 
     def paced(self, read: Read, situation: Situation, rate: float) -> Measured:
         """`rate` a second."""

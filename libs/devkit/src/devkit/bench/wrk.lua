@@ -2,8 +2,9 @@
 --
 -- PATHS  a file with one path a line; they are asked for in turn
 -- RATE   requests a second over all connections of a thread; 0: each connection asks as soon as it has its answer
--- TALLY  1 counts the answers that are 200 and times those that are not, which is exact with one connection a
---        thread only: an answer does not tell which request it belongs to
+-- TALLY  1 counts the answers that are 200 and those by which a saturated server refuses (503, and 504 when the
+--        deadline passed); it times the latter, which is exact with one connection a thread only: an answer does
+--        not tell which request it belongs to
 --
 -- The last line of the output is a JSON object; latencies are in milliseconds.
 
@@ -34,7 +35,7 @@ end
 local function tallied(status)
   if status == 200 then
     ok = ok + 1
-  else
+  elseif status == 503 or status == 504 then
     refused[#refused + 1] = now() - asked
   end
 end

@@ -16,7 +16,8 @@ class Answers:
     """What the clients of one run saw.
 
     Latencies are milliseconds, from a request to the last byte of its answer. `bad` counts statuses from 400, `lost`
-    requests without an answer. `ok`, `refused` and `refused_p99_ms` are zero unless the run was tallied.
+    requests without an answer. `refused` counts those of `bad` by which a saturated server refuses: 503, and 504 when
+    the deadline passed. `ok`, `refused` and `refused_p99_ms` are zero unless the run was tallied.
     """
 
     requests: int
@@ -35,8 +36,8 @@ class Answers:
 
     @property
     def failures(self) -> int:
-        """Requests that were not answered with 200."""
-        return self.bad + self.lost
+        """Requests that were neither answered with 200 nor refused."""
+        return self.bad - self.refused + self.lost
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,13 @@
-"""The API of a service: a Flask application over the state, built from the contract alone, served as ASGI."""
+"""The API of a service: Flask routes over the state, built from the contract alone, served as ASGI."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from functools import partial
 
 import structlog
-from apiflask import APIFlask
 from prometheus_client.core import Metric
 from redis.exceptions import RedisError
 
-from streamstate.app import App, View
+from streamstate.app import App
 from streamstate.deployment.overrides import renamed
 from streamstate.errors import StreamStateError
 from streamstate.kafka.admin import Topics
@@ -20,8 +19,8 @@ from streamstate.web.consistency import Demands
 from streamstate.web.freshness import Freshness
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.partition_map import PATH, ViewEntry, entries, entry, processors
-from streamstate.web.server import openapi
 from streamstate.web.server.asgi import Asgi
+from streamstate.web.server.openapi import Routes, many_parameters, query_parameters
 from streamstate.web.server.probes import application
 from streamstate.web.server.telemetry import Telemetry, of_partitions
 from streamstate.web.state import State, require_ready
@@ -50,17 +49,16 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
             if snapshot.owner in (None, settings.advertise):
                 require_ready(partition, snapshot, app.topics)
 
-    flask, telemetry = skeleton(app, settings, state, freshness, views=entries(app), ready=ready)
+    routes, telemetry = skeleton(app, settings, state, freshness, views=entries(app), ready=ready)
     instances = Instances()
     demands = Demands(freshness, state.positions, settings)
-    answers = Answers(app, settings, state, freshness, demands, instances, telemetry)
+    answers = Answers(app, settings.advertise, state, freshness, demands, instances, telemetry)
     for view in app.views:
-        _add_view(flask, answers, view)
-    openapi.route(flask, openapi.MANY, "many", answers.many, **openapi.of_many())
-    parameters = {view.path: openapi.view_parameters(view) for view in app.views}
-    parameters[openapi.MANY] = openapi.many_parameters(app.views)
-    openapi.describe(flask, [view.answers for view in app.views], parameters)
-    return Asgi(flask, settings, telemetry, starting=[freshness.start], ending=[instances.close, reads.close])
+        handler = partial(answers.all if view.topic is None else answers.one, view)
+        query = query_parameters(view.query) if view.query else ()
+        routes.read(view.path, view.name, handler, view.summary, view.answers, view.key, query)
+    routes.many(answers.many, many_parameters(app.views))
+    return Asgi(routes, settings, telemetry, starting=[freshness.start], ending=[instances.close, reads.close])
 
 
 def skeleton(
@@ -72,13 +70,13 @@ def skeleton(
     views: list[ViewEntry],
     ready: Callable[[], Awaitable[None]],
     alive: Callable[[], None] = lambda: None,
-) -> tuple[APIFlask, Telemetry]:
+) -> tuple[Routes, Telemetry]:
     """What the API of every service has, whatever it answers: `/processors` with these `views`, metrics of its state.
 
     `ready` and `alive` raise a `Problem` when the instance is not.
     """
-    means = "The instance has all that it answers from"
-    flask, telemetry = application(app.name, settings.advertise, ready=ready, readiness=means, alive=alive)
+    readiness = "The instance has all that it answers from"
+    routes, telemetry = application(app.name, settings.advertise, ready=ready, readiness=readiness, alive=alive)
 
     async def metrics() -> Iterable[Metric]:
         try:
@@ -92,14 +90,7 @@ def skeleton(
     async def owners(_request: Request) -> Response:
         return json(await processors(app, state, freshness, views), settings.advertise)
 
-    for path in (PATH, entry(app).path):
-        document = openapi.of_process("Who owns which partition, and which views are answered")
-        openapi.route(flask, path, path, owners, **document)
-    return flask, telemetry
-
-
-def _add_view(flask: APIFlask, answers: Answers, view: View[Any]) -> None:
-    async def answer(request: Request, key: str = "") -> Response:
-        return await (answers.all if view.topic is None else answers.one)(view, key, request)
-
-    openapi.route(flask, view.path, view.name, answer, **openapi.of_route(view.name, view.summary, view.answers))
+    own = entry(app)
+    for path, name in ((PATH, "processors"), (own.path, own.name)):
+        routes.process(path, name, owners, "Who owns which partition, and which views are answered")
+    return routes, telemetry

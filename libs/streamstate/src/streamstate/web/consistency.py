@@ -14,14 +14,15 @@ from streamstate.errors import IncompleteCommit, Misconfigured
 from streamstate.settings import DemandSettings
 from streamstate.state.store import TopicPartition
 from streamstate.web.freshness import Freshness, Positions
-from streamstate.web.http.deadline import ENTRY_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline
+from streamstate.web.http.deadline import ENTRIES_PATTERN, ENTRY_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline
 from streamstate.web.http.problems import Problem, not_ready
 
 PAUSE_S = 0.05
 MARGIN_S = 0.1
 """What is left of the deadline when waiting ends, for the answer's way back."""
 
-_ENTRY = re.compile(rf"\s*{ENTRY_PATTERN}\s*", re.ASCII)
+_ENTRY = re.compile(ENTRY_PATTERN, re.ASCII)
+_ENTRIES = re.compile(ENTRIES_PATTERN, re.ASCII)
 
 T = TypeVar("T")
 
@@ -37,13 +38,12 @@ class Demand:
     def of(cls, headers: Mapping[str, str], least_staleness_ms: int) -> "Demand":
         """From `X-Min-Position` and `X-Max-Staleness` (milliseconds); raises a 400 `Problem` for other texts."""
         wanted = headers.get(MIN_POSITION, "")
+        if not _ENTRIES.fullmatch(wanted):
+            raise Problem(400, "bad-demand", f"{MIN_POSITION} is topic:partition=offset, separated by commas")
         positions: dict[TopicPartition, int] = {}
-        for text in wanted.split(",") if wanted else []:
-            entry = _ENTRY.fullmatch(text)
-            if entry is None:
-                raise Problem(400, "bad-demand", f"{MIN_POSITION} is topic:partition=offset, separated by commas")
-            place = (entry[1], int(entry[2]))
-            positions[place] = max(positions.get(place, 0), int(entry[3]))
+        for topic, partition, offset in _ENTRY.findall(wanted):
+            place = topic, int(partition)
+            positions[place] = max(positions.get(place, 0), int(offset))
         staleness = headers.get(MAX_STALENESS)
         if staleness is None:
             return cls(positions, None)
@@ -86,14 +86,14 @@ class Demands:
 
         Raises a 503 `Problem` that says how far it is when it is not within the deadline, or when too many wait.
         """
-        found = await read()
+        state = await read()
         if not deadline.demands:
-            return found
+            return state
         demand = Demand.of(deadline.demands, self._settings.least_staleness_ms)
-        while lacking := demand.lacking(at := positions(found), self._freshness.age(at)):
+        while lacking := demand.lacking(at := positions(state), self._freshness.age(at)):
             await self._wait(demand, at, lacking, deadline)
-            found = await read()
-        return found
+            state = await read()
+        return state
 
     async def _wait(self, demand: Demand, at: Positions, lacking: str, deadline: Deadline) -> None:
         """Until the places of `at` are there, as far as the shared look can tell."""

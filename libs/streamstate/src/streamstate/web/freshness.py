@@ -1,14 +1,11 @@
-"""How fresh an answer is: told with every answer.
+"""How old the state is that an answer comes from.
 
 The state at offset o of a topic's partition has all that was in Kafka when o was that partition's end. So its age needs
-no help of the stream: an API looks at the ends by itself, every now and then.
+no help of the stream: an API reads the end offsets by itself, every now and then.
 """
 
-import threading
 import time
-from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import structlog
 from confluent_kafka import KafkaException
@@ -22,62 +19,46 @@ from streamstate.web.http.request import AGE, POSITION
 log = structlog.get_logger()
 
 LOOK_S = 0.5
-_SEEN = 600
+_MOST_LOOKS = 600
 
 Positions = Mapping[TopicPartition, int]
 """Next offsets."""
 
+Looks = Sequence[tuple[float, Positions]]
+"""When the end offsets were read (seconds of one clock, rising), and what they were."""
 
-@dataclass
-class History:
-    """The ends of partitions as they were seen, for some minutes back. Moments are seconds of one clock."""
 
-    _seen: defaultdict[TopicPartition, deque[tuple[float, int]]] = field(
-        default_factory=lambda: defaultdict(lambda: deque(maxlen=_SEEN))
-    )
-
-    def add(self, now: float, ends: Positions) -> None:
-        for place, end in ends.items():
-            self._seen[place].append((now, end))
-
-    def age(self, now: float, positions: Positions) -> float | None:
-        """Seconds since a state at `positions` had everything; None when it never had since the first look."""
-        oldest = now
-        for place, position in positions.items():
-            for moment, end in reversed(self._seen[place]):
-                if end <= position:
-                    oldest = min(oldest, moment)
-                    break
-            else:
-                return None
-        return now - oldest if positions else None
-
-    def end(self, place: TopicPartition) -> int | None:
-        """The end of `place` at the last look, None before the first one."""
-        seen = self._seen.get(place)
-        return seen[-1][1] if seen else None
+def age(looks: Looks, now: float, positions: Positions) -> float | None:
+    """Seconds since a state at `positions` had everything; None when it never had at any of `looks`."""
+    complete_at = now
+    for place, position in positions.items():
+        for moment, ends in reversed(looks):
+            if ends.get(place, position + 1) <= position:
+                complete_at = min(complete_at, moment)
+                break
+        else:
+            return None
+    return now - complete_at if positions else None
 
 
 class Freshness:
-    """The ends of an app's topics, seen again and again. Safe for threads."""
+    """The end offsets of an app's topics, read again and again. Safe for threads."""
 
     def __init__(self, topics: Topics, names: Sequence[str]) -> None:
         self._topics = topics
         self._names = names
-        self._history = History()
-        self._lock = threading.Lock()
+        # Replaced, never changed: readers need no lock.
+        self._looks: Looks = ()
 
     async def start(self) -> None:
         """Look at the ends for as long as the process lives."""
         keep_running("freshness", self._try_to_look, LOOK_S)
 
     def look(self) -> None:
-        """See where the topics end now. Raises `KafkaException` or `Misconfigured` when Kafka does not say."""
+        """Read where the topics end now. Raises `KafkaException` or `Misconfigured` when Kafka does not say."""
         places = [(topic, p) for topic in self._names for p in range(self._topics.partitions(topic))]
         now = time.monotonic()
-        ends = self._topics.ends(places)
-        with self._lock:
-            self._history.add(now, ends)
+        self._looks = (*self._looks[1 - _MOST_LOOKS :], (now, self._topics.ends(places)))
 
     def widths(self) -> Mapping[str, int]:
         """The partition counts of those topics that Kafka has told of; never waits for Kafka."""
@@ -85,20 +66,19 @@ class Freshness:
         return {topic: origin.partitions for topic, origin in known.items() if origin is not None}
 
     def headers(self, positions: Positions) -> dict[str, str]:
-        """What an answer says of the state that it comes from."""
-        told = {POSITION: ", ".join(f"{topic}:{p}={offset}" for (topic, p), offset in positions.items())}
-        age = self.age(positions)
-        return told if age is None else {**told, AGE: f"{age * 1000:.0f}"}
+        """What an answer says of the state at `positions`."""
+        headers = {POSITION: ", ".join(f"{topic}:{p}={offset}" for (topic, p), offset in positions.items())}
+        if (seconds := self.age(positions)) is not None:
+            headers[AGE] = f"{seconds * 1000:.0f}"
+        return headers
 
     def age(self, positions: Positions) -> float | None:
         """Seconds since a state at `positions` had everything, None when that is not known."""
-        with self._lock:
-            return self._history.age(time.monotonic(), positions)
+        return age(self._looks, time.monotonic(), positions)
 
     def end(self, place: TopicPartition) -> int | None:
         """Where `place` ended at the last look, None before the first one."""
-        with self._lock:
-            return self._history.end(place)
+        return self._looks[-1][1].get(place) if self._looks else None
 
     def _try_to_look(self) -> None:
         try:

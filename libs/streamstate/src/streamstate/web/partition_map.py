@@ -1,11 +1,10 @@
 """The map of a service: who owns which partition, and what can be asked. The gateway lives on it."""
 
 from collections import defaultdict
-from typing import Any
 
 import msgspec
 
-from streamstate.app import App, View
+from streamstate.app import App
 from streamstate.state.store import Snapshot
 from streamstate.web.freshness import Freshness
 from streamstate.web.state import State
@@ -61,12 +60,10 @@ class Processors(msgspec.Struct):
 
 def entries(app: App) -> list[ViewEntry]:
     """The views that are answered from the state of `app`: by the owner of the key's partition, if they are of one."""
-    return [_entry(view) for view in app.views]
-
-
-def _entry(view: View[Any]) -> ViewEntry:
-    key = "" if view.key is None else view.key.name
-    return ViewEntry(view.name, view.path, view.topic or "", key, anywhere=view.topic is None)
+    return [
+        ViewEntry(view.name, view.path, view.topic or "", view.key.name if view.key else "", anywhere=not view.topic)
+        for view in app.views
+    ]
 
 
 def entry(app: App) -> ViewEntry:
@@ -81,10 +78,11 @@ async def processors(app: App, state: State, freshness: Freshness, views: list[V
     for partition, snapshot in snapshots.items():
         if snapshot.owner is not None:
             owned[snapshot.owner].append(partition)
+    hosts = ((address.rpartition(":"), partitions) for address, partitions in sorted(owned.items()))
     return Processors(
         app.name,
         dict(await state.counts()),
-        [Processor(*_split(address), partitions) for address, partitions in sorted(owned.items())],
+        [Processor(host, int(port), partitions) for (host, _, port), partitions in hosts],
         [_partition(app, number, snapshot, freshness) for number, snapshot in snapshots.items()],
         [entry(app), *views],
     )
@@ -94,8 +92,3 @@ def _partition(app: App, number: int, snapshot: Snapshot, freshness: Freshness) 
     positions = dict(snapshot.positions)
     ends = {topic: end for topic in positions if (end := freshness.end((topic, number))) is not None}
     return Partition(number, snapshot.owner, snapshot.epoch, snapshot.ready(app.topics), positions, ends)
-
-
-def _split(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host, int(port)

@@ -2,19 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from streamstate.app import App, Question, View
-from streamstate.settings import ApiSettings
 from streamstate.state.reads import Read
 from streamstate.state.store import Snapshot
-from streamstate.web.client.instances import DIRECT, STAND_IN, Answer, Instances, Unreachable, relay
+from streamstate.web.client.instances import DIRECT, STAND_IN, Instances, Unreachable
 from streamstate.web.consistency import Demands
 from streamstate.web.freshness import Freshness
 from streamstate.web.http import parameters
 from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.problems import MOST_KEYS, bad_query, not_the_owner, unknown_key
+from streamstate.web.http.problems import MOST_KEYS, Problem, bad_query
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.telemetry import Telemetry
 from streamstate.web.state import State, require_ready
@@ -22,6 +22,7 @@ from streamstate.web.state import State, require_ready
 STANDBY = "standby"
 
 
+@dataclass(frozen=True)
 class Answers:
     """Answers for one instance.
 
@@ -30,96 +31,90 @@ class Answers:
     it holds what was committed, whoever committed it.
     """
 
-    def __init__(
-        self,
-        app: App,
-        settings: ApiSettings,
-        state: State,
-        freshness: Freshness,
-        demands: Demands,
-        instances: Instances,
-        telemetry: Telemetry,
-    ) -> None:
-        self._app = app
-        self._address = settings.advertise
-        self._state = state
-        self._freshness = freshness
-        self._demands = demands
-        self._instances = instances
-        self._telemetry = telemetry
-        self._views = {view.name: view for view in app.views if view.topic is not None}
+    app: App
+    address: str
+    state: State
+    freshness: Freshness
+    demands: Demands
+    instances: Instances
+    telemetry: Telemetry
 
-    async def one(self, view: View[Any], text: str, request: Request) -> Response:
-        """The answer of `view` for the key that `text` names."""
-        question = _question(view, text, request)
-        (partition,) = question.partitions(await self._state.counts())
+    async def one(self, view: View[Any], request: Request, key: str) -> Response:
+        """The answer of `view` for the key that the text `key` names."""
+        question = _question(view, key, request)
+        (partition,) = question.partitions(await self.state.counts())
         snapshots = await self._read({partition: question.reads}, request.deadline)
         snapshot = snapshots[partition]
         served_by = self._served_by(partition, snapshot, request)
         if served_by == STANDBY:
             if passed_on := await self._pass_on(str(snapshot.owner), request):
-                return relay(passed_on)
-            self._telemetry.stood_in.inc()
-        require_ready(partition, snapshot, self._app.topics_of(view))
-        return self._told(view, question.answer(snapshot.values), served_by, snapshots)
+                return passed_on
+            self.telemetry.stood_in.inc()
+        require_ready(partition, snapshot, self.app.topics_of(view))
+        return self._response(view, question.answer(snapshot.values), served_by, snapshots)
 
-    async def all(self, view: View[Any], text: str, request: Request) -> Response:
+    async def all(self, view: View[Any], request: Request, key: str = "") -> Response:
         """The answer of a `view` over all partitions, whoever owns them."""
-        question = _question(view, text, request)
-        partitions = question.partitions(await self._state.counts())
+        question = _question(view, key, request)
+        partitions = question.partitions(await self.state.counts())
         snapshots = await self._read(dict.fromkeys(partitions, question.reads), request.deadline)
         for partition, snapshot in snapshots.items():
-            require_ready(partition, snapshot, self._app.topics_of(view))
-        found = question.answer([snapshot.values for snapshot in snapshots.values()])
-        return self._told(view, found, self._address, snapshots)
+            require_ready(partition, snapshot, self.app.topics_of(view))
+        answer = question.answer([snapshot.values for snapshot in snapshots.values()])
+        return self._response(view, answer, self.address, snapshots)
 
     async def many(self, request: Request) -> Response:
         """The answers for many keys of one or several views: `{view: {key: answer or null}}`."""
-        asked = asked_for_many(request, self._views)
-        if any(name not in self._views for name, _ in asked):
-            raise bad_query(self._views)
-        counts = await self._state.counts()
-        places: dict[int, list[tuple[str, Question]]] = defaultdict(list)
-        for text, question in ((text, self._views[name].ask(text)) for name, text in asked):
+        views = {view.name: view for view in self.app.views if view.topic is not None}
+        asked = asked_for_many(request, views)
+        if any(name not in views for name, _ in asked):
+            raise bad_query(views)
+        counts = await self.state.counts()
+        questions: dict[int, list[tuple[str, Question]]] = defaultdict(list)
+        for name, text in asked:
+            question = views[name].ask(text)
             (partition,) = question.partitions(counts)
-            places[partition].append((text, question))
+            questions[partition].append((text, question))
         reads = {
-            partition: [read for _, question in asked for read in question.reads] for partition, asked in places.items()
+            partition: [read for _, question in here for read in question.reads]
+            for partition, here in questions.items()
         }
         answers: dict[str, dict[str, Any]] = {name: {} for name, _ in asked}
         snapshots = await self._read(reads, request.deadline)
         for partition, snapshot in snapshots.items():
             self._served_by(partition, snapshot, request)
-            topics = {topic for _, question in places[partition] for topic in self._app.topics_of(question.view)}
+            topics = {topic for _, question in questions[partition] for topic in self.app.topics_of(question.view)}
             require_ready(partition, snapshot, topics)
             values = iter(snapshot.values)
-            for text, question in places[partition]:
+            for text, question in questions[partition]:
                 answers[question.view.name][text] = question.answer([next(values) for _ in question.reads])
-        return json(answers, self._address, self._freshness.headers(self._state.positions_of(snapshots)))
+        return json(answers, self.address, self.freshness.headers(self.state.positions_of(snapshots)))
 
     async def _read(self, reads: Mapping[int, Sequence[Read]], deadline: Deadline) -> Mapping[int, Snapshot]:
-        return await self._demands.met(lambda: self._state.read(reads), self._state.positions_of, deadline)
+        return await self.demands.met(lambda: self.state.read(reads), self.state.positions_of, deadline)
 
-    def _told(self, view: View[Any], found: Any, served_by: str, snapshots: Mapping[int, Snapshot]) -> Response:
-        if found is None:
-            raise unknown_key(view.name)
-        return json(found, served_by, self._freshness.headers(self._state.positions_of(snapshots)))
+    def _response(self, view: View[Any], answer: Any, served_by: str, snapshots: Mapping[int, Snapshot]) -> Response:
+        if answer is None:
+            detail = f"nothing is known of this key in {view.name}; check the key, or ask again later"
+            raise Problem(404, "unknown-key", detail)
+        return json(answer, served_by, self.freshness.headers(self.state.positions_of(snapshots)))
 
     def _served_by(self, partition: int, snapshot: Snapshot, request: Request) -> str:
         """Who answers for `snapshot`. Raises a 421 `Problem` when the caller wrongly believes to ask the owner."""
-        if snapshot.owner is None or snapshot.owner == self._address:
-            return self._address
+        if snapshot.owner is None or snapshot.owner == self.address:
+            return self.address
         if DIRECT.lower() in request.headers:
-            raise not_the_owner(partition, snapshot.owner)
+            detail = f"ask {snapshot.owner}, which owns the key's partition"
+            raise Problem(421, "not-the-owner", detail, partition=partition, owner=snapshot.owner)
         return STANDBY
 
-    async def _pass_on(self, owner: str, request: Request) -> Answer | None:
+    async def _pass_on(self, owner: str, request: Request) -> Response | None:
         """The owner's answer to this request, None when it cannot be reached."""
         if STAND_IN.lower() in request.headers:
             return None
-        self._telemetry.forwarded.inc()
+        self.telemetry.forwarded.inc()
         try:
-            return await self._instances.get(owner, quote(request.path), request.deadline.share(0.5), request.query)
+            return await self.instances.get(owner, quote(request.path), request.deadline.share(0.5), request.query)
         except Unreachable:
             return None
 

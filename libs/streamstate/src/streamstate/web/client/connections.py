@@ -6,9 +6,11 @@ A client library (aiohttp) does the same for twice the CPU time, since it does m
 import asyncio
 import time
 from collections import defaultdict, deque
-from typing import NamedTuple, cast
+from collections.abc import Mapping
 
 import httptools
+
+from streamstate.web.http.request import AGE, POSITION, SERVED_BY, Response
 
 CONNECT_S = 0.5
 IDLE_S = 60.0
@@ -17,90 +19,56 @@ IDLE_S = 60.0
 MOST_BYTES = 16 * 1024 * 1024
 """The longest body that is taken."""
 
-
-class Received(NamedTuple):
-    """An answer; `headers` by name in lower case."""
-
-    status: int
-    headers: dict[bytes, bytes]
-    body: bytes
+_HEADERS = {name.lower().encode(): name for name in ("Content-Type", "Retry-After", SERVED_BY, POSITION, AGE)}
+"""The headers of an answer that are kept: those that go along with it, whoever passes it on."""
+_CHUNK = 65_536
 
 
-class Lost(ConnectionError):
-    """The connection ended before the answer did. `untouched`: nothing of it had come."""
+class Connection:
+    """One connection, with one request at a time. `answering` says that part of its answer has come."""
 
-    def __init__(self, reason: str, *, untouched: bool) -> None:
-        super().__init__(reason)
-        self.untouched = untouched
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.used_at = 0.0
+        self.reusable = False
+        self.answering = False
+        self._reader = reader
+        self._writer = writer
 
-
-class Connection(asyncio.Protocol):
-    """One connection, with one request at a time."""
-
-    def __init__(self) -> None:
-        self.idle_since = 0.0
-        self.reusable = True
-        self._transport: asyncio.Transport | None = None
-        self._answer: asyncio.Future[Received] | None = None
-
-    @property
-    def open(self) -> bool:
-        return self._transport is not None and not self._transport.is_closing()
-
-    def ask(self, request: bytes) -> "asyncio.Future[Received]":
-        """Send a whole request; the future raises `Lost` when no whole answer comes."""
-        assert self._transport is not None
-        self._answer = asyncio.get_running_loop().create_future()
-        self._headers: dict[bytes, bytes] = {}
-        self._body: list[bytes] = []
-        self._size = 0
+    async def ask(self, request: bytes) -> Response:
+        """Send a whole request. Raises `ConnectionError` when no whole answer comes."""
+        self.reusable = self.answering = self._complete = False
+        self._headers: dict[str, str] = {}
+        self._body = bytearray()
         self._parser = httptools.HttpResponseParser(self)
-        self._touched = False
-        self._transport.write(request)
-        return self._answer
+        self._writer.write(request)
+        while not self._complete:
+            data = await self._reader.read(_CHUNK)
+            if not data:
+                msg = "closed by the other side"
+                raise ConnectionError(msg)
+            self.answering = True
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserError as error:
+                raise ConnectionError(str(error)) from error
+            if len(self._body) > MOST_BYTES:
+                raise ConnectionError(f"an answer of more than {MOST_BYTES} bytes")
+        return Response(self._parser.get_status_code(), bytes(self._body), self._headers)
 
     def close(self) -> None:
-        self.reusable = False
-        if self._transport is not None:
-            self._transport.abort()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-
-    def data_received(self, data: bytes) -> None:
-        if self._answer is None:
-            # Nobody has asked: what is this?
-            self.close()
-            return
-        self._touched = True
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            self._fail(str(error))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(str(exc or "closed by the other side"))
+        self._writer.transport.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.lower()] = value
+        if kept := _HEADERS.get(name.lower()):
+            self._headers[kept] = value.decode("latin-1")
 
     def on_body(self, body: bytes) -> None:
-        self._size += len(body)
-        if self._size > MOST_BYTES:
-            self._fail(f"an answer of more than {MOST_BYTES} bytes")
-        self._body.append(body)
+        self._body += body
 
     def on_message_complete(self) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None and not answer.done():
-            self.reusable = self._parser.should_keep_alive()
-            answer.set_result(Received(self._parser.get_status_code(), self._headers, b"".join(self._body)))
-
-    def _fail(self, reason: str) -> None:
-        answer, self._answer = self._answer, None
-        self.close()
-        if answer is not None and not answer.done():
-            answer.set_exception(Lost(reason, untouched=not self._touched))
+        self._complete = True
+        self.used_at = time.monotonic()
+        self.reusable = self._parser.should_keep_alive()
 
 
 class Connections:
@@ -109,19 +77,21 @@ class Connections:
     def __init__(self) -> None:
         self._idle: defaultdict[str, deque[Connection]] = defaultdict(deque)
 
-    async def get(self, address: str, target: str, headers: dict[str, str]) -> Received:
+    async def get(self, address: str, target: str, headers: Mapping[str, str]) -> Response:
         """GET `target` (path and query, encoded). Raises `OSError` when there is no whole answer."""
         fields = "".join(f"{name}: {text}\r\n" for name, text in headers.items())
         request = f"GET {target} HTTP/1.1\r\nHost: {address}\r\n{fields}\r\n".encode("latin-1")
-        kept = self._kept(address)
-        if kept is not None:
+        while kept := self._last_used(address):
             try:
                 return await self._ask(kept, address, request)
-            except Lost as error:
+            except ConnectionError:
                 # Most likely the other side closed it meanwhile; a GET may be sent again.
-                if not error.untouched:
+                if kept.answering:
                     raise
-        return await self._ask(await _connect(address), address, request)
+        host, _, port = address.rpartition(":")
+        async with asyncio.timeout(CONNECT_S):
+            connection = Connection(*await asyncio.open_connection(host, int(port)))
+        return await self._ask(connection, address, request)
 
     def close(self) -> None:
         for connections in self._idle.values():
@@ -129,33 +99,22 @@ class Connections:
                 connection.close()
         self._idle.clear()
 
-    def _kept(self, address: str) -> Connection | None:
-        """The connection that was used last, if it is not too old."""
-        idle, oldest = self._idle[address], time.monotonic() - IDLE_S
-        while idle:
-            connection = idle.pop()
-            if connection.open and connection.idle_since > oldest:
+    def _last_used(self, address: str) -> Connection | None:
+        """The idle connection that was used last, if it is not too old."""
+        connections, oldest = self._idle[address], time.monotonic() - IDLE_S
+        while connections:
+            connection = connections.pop()
+            if connection.used_at > oldest:
                 return connection
             connection.close()
         return None
 
-    async def _ask(self, connection: Connection, address: str, request: bytes) -> Received:
+    async def _ask(self, connection: Connection, address: str, request: bytes) -> Response:
         try:
-            received = await connection.ask(request)
-        except BaseException:
-            # Also when it is cancelled: a late answer must not be taken for the next one's.
-            connection.close()
-            raise
-        if connection.reusable and connection.open:
-            connection.idle_since = time.monotonic()
-            self._idle[address].append(connection)
-        else:
-            connection.close()
-        return received
-
-
-async def _connect(address: str) -> Connection:
-    host, _, port = address.rpartition(":")
-    async with asyncio.timeout(CONNECT_S):
-        _, connection = await asyncio.get_running_loop().create_connection(Connection, host, int(port))
-    return connection
+            return await connection.ask(request)
+        finally:
+            # One whose request was cancelled would give its late answer to the next request.
+            if connection.reusable:
+                self._idle[address].append(connection)
+            else:
+                connection.close()

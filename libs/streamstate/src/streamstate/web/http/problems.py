@@ -30,18 +30,8 @@ class Problem(StreamStateError):
         self.members = members
 
 
-def unknown_key(view: str) -> Problem:
-    return Problem(404, "unknown-key", f"nothing is known of this key in {view}; check the key, or ask again later")
-
-
 def not_ready(detail: str, **members: Any) -> Problem:
     return Problem(503, "not-ready", f"{detail}; ask again in {RETRY_AFTER_S} s", **members)
-
-
-def not_the_owner(partition: int, owner: str) -> Problem:
-    return Problem(
-        421, "not-the-owner", f"ask {owner}, which owns the key's partition", partition=partition, owner=owner
-    )
 
 
 def bad_query(views: Iterable[str]) -> Problem:
@@ -83,14 +73,6 @@ def problem_of(error: Exception, route: str) -> Problem:
         case _:
             log.error("a request failed", exc_info=error, route=route)
             return Problem(500, "internal", "this is our fault; tell us the X-Request-Id of this answer")
-
-
-def headers_of(problem: Problem) -> dict[str, str]:
-    """The headers of the answer that tells of `problem`."""
-    headers = {"Content-Type": CONTENT_TYPE}
-    if problem.status == 503:
-        headers["Retry-After"] = str(RETRY_AFTER_S)
-    return headers
 
 
 def encoded(problem: Problem, **members: Any) -> bytes:

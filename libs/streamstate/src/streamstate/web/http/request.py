@@ -1,5 +1,6 @@
 """A request and an answer, as coroutine views have them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -50,14 +51,23 @@ class Response(NamedTuple):
     body: bytes
     headers: Mapping[str, str]
 
+    @property
+    def served_by(self) -> str:
+        return self.headers.get(SERVED_BY, "")
+
+
+def path_pattern(path: str) -> re.Pattern[str]:
+    """What the paths of a route are matched with; in `path` each `<name>` stands for one segment."""
+    return re.compile(re.sub("<([a-z]+)>", r"(?P<\1>[^/]+)", re.escape(path)))
+
 
 def headers_of(scope: Mapping[str, Any]) -> Mapping[str, str]:
     """The headers by name in lower case; those of one name are joined by commas (RFC 9110, section 5.2)."""
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for raw, value in scope["headers"]:
         name, text = raw.decode("latin-1"), value.decode("latin-1")
-        found[name] = f"{found[name]}, {text}" if name in found else text
-    return found
+        headers[name] = f"{headers[name]}, {text}" if name in headers else text
+    return headers
 
 
 def json(answer: Any, served_by: str, told: Mapping[str, str] | None = None) -> Response:

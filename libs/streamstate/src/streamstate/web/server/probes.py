@@ -3,13 +3,12 @@
 import time
 from collections.abc import Awaitable, Callable
 
-from apiflask import APIFlask
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from streamstate.deployment import background
 from streamstate.web.http.problems import not_ready
 from streamstate.web.http.request import Request, Response, json
-from streamstate.web.server import openapi
+from streamstate.web.server.openapi import Routes
 from streamstate.web.server.telemetry import Telemetry
 
 PATHS = ("/livez", "/readyz", "/metrics")
@@ -22,13 +21,12 @@ def application(
     ready: Callable[[], Awaitable[None]],
     readiness: str,
     alive: Callable[[], None] = lambda: None,
-) -> tuple[APIFlask, Telemetry]:
-    """The application called `name` with these routes, and its counters.
+) -> tuple[Routes, Telemetry]:
+    """These routes of the process called `name`, to which others may be added, and its metrics.
 
     `ready` and `alive` raise a `Problem` when the process is not; `readiness` says in its document what ready means.
     """
-    flask = openapi.application(name)
-    telemetry = Telemetry(name)
+    routes, telemetry = Routes(name), Telemetry(name)
 
     async def livez(_request: Request) -> Response:
         alive()
@@ -43,7 +41,7 @@ def application(
     async def prometheus(_request: Request) -> Response:
         return Response(200, await telemetry.scrape(), {"Content-Type": CONTENT_TYPE_LATEST})
 
-    openapi.route(flask, "/livez", "livez", livez, **openapi.of_process("The process runs"))
-    openapi.route(flask, "/readyz", "readyz", readyz, **openapi.of_process(readiness))
-    openapi.route(flask, "/metrics", "prometheus", prometheus, hide=True)
-    return flask, telemetry
+    routes.process("/livez", "livez", livez, "The process runs")
+    routes.process("/readyz", "readyz", readyz, readiness)
+    routes.hidden("/metrics", "prometheus", prometheus)
+    return routes, telemetry

@@ -10,6 +10,7 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 from streamstate.deployment.metrics import Definition
 from streamstate.processing.decode import DEAD, MISPLACED
@@ -73,13 +74,14 @@ class Telemetry:
     """What a process counts of its own requests; of all worker processes together where gunicorn runs several."""
 
     def __init__(self, service: str) -> None:
-        self.service = service
+        self._service = service
         self._registry = CollectorRegistry()
-        self._requests = Counter(*_positional(REQUESTS), registry=self._registry)
-        self._seconds = Histogram(*_positional(SECONDS), registry=self._registry)
-        self.forwarded = Counter(*_positional(FORWARDED), registry=self._registry).labels(service)
-        self.stood_in = Counter(*_positional(STOOD_IN), registry=self._registry).labels(service)
-        self._refused = Counter(*_positional(REFUSED), registry=self._registry)
+        self._requests, forwarded, stood_in, self._refused = (
+            Counter(metric.name, metric.meaning, metric.labels, registry=self._registry)
+            for metric in (REQUESTS, FORWARDED, STOOD_IN, REFUSED)
+        )
+        self._seconds = Histogram(SECONDS.name, SECONDS.meaning, SECONDS.labels, registry=self._registry)
+        self.forwarded, self.stood_in = forwarded.labels(service), stood_in.labels(service)
         self._by_route: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._further: list[Source] = []
         # A UUID for each request would be a system call for each. Made by the first request, not here: what gunicorn
@@ -93,11 +95,15 @@ class Telemetry:
 
     def refused(self, problem: str) -> None:
         """Count a request that the application never saw, by the kind of its problem."""
-        self._refused.labels(self.service, problem).inc()
+        self._refused.labels(self._service, problem).inc()
 
     def answered(self, headers: Iterable[tuple[bytes, bytes]], route: str, status: int, seconds: float) -> str:
         """Count and time an answer; returns the id of its request, the one that `headers` give if it is one."""
-        counter, histogram = self._by_route.get((route, status)) or self._children(route, status)
+        children = self._by_route.get((route, status))
+        if children is None:
+            children = self._requests.labels(self._service, route, status), self._seconds.labels(self._service, route)
+            self._by_route[route, status] = children
+        counter, histogram = children
         counter.inc()
         histogram.observe(seconds)
         request_id = self._request_id(headers)
@@ -109,17 +115,11 @@ class Telemetry:
 
     async def scrape(self) -> bytes:
         """All counts as Prometheus reads them."""
-        found = [metric for source in self._further for metric in await source()]
-        registry = self._registry
-        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-            registry = CollectorRegistry()
-            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # it has no annotations
-        return generate_latest(registry) + generate_latest(_Found(found))
-
-    def _children(self, route: str, status: int) -> tuple[Counter, Histogram]:
-        found = self._requests.labels(self.service, route, status), self._seconds.labels(self.service, route)
-        self._by_route[route, status] = found
-        return found
+        further = [metric for source in self._further for metric in await source()]
+        workers = "PROMETHEUS_MULTIPROC_DIR" in os.environ
+        # The collector has no annotations.
+        own = MultiProcessCollector(None) if workers else self._registry  # type: ignore[no-untyped-call]
+        return generate_latest(own) + generate_latest(_Collected(further))
 
     def _request_id(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
         given = next((text.decode("latin-1") for name, text in headers if name == _RAW_REQUEST_ID), "")
@@ -129,36 +129,31 @@ class Telemetry:
         return f"{self._run}{next(self._numbers):016x}"
 
 
-class _Found(CollectorRegistry):
-    """Metrics that are there already."""
+class _Collected(Collector):
+    """Metrics that were collected already."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
-        super().__init__()
         self._metrics = metrics
 
-    def collect(self) -> Iterator[Metric]:
-        yield from self._metrics
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
 
 
 def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterator[Metric]:
     """What the state itself says: these counts are as exact as the state."""
     offset = GaugeMetricFamily(OFFSET.name, OFFSET.meaning, labels=OFFSET.labels)
-    known = {DEAD: _counter(DEAD_LETTERS), MISPLACED: _counter(MISPLACED_KEYS), LOST: _counter(LOST_RECORDS)}
-    counted = _counter(COUNTED)
+    own = {DEAD: _counter(DEAD_LETTERS), MISPLACED: _counter(MISPLACED_KEYS), LOST: _counter(LOST_RECORDS)}
+    by_folds = _counter(COUNTED)
     for partition, snapshot in snapshots.items():
         for topic, position in snapshot.positions.items():
             offset.add_metric([service, topic, str(partition)], position)
-        for what, count in {**dict.fromkeys(known, 0), **snapshot.counters}.items():
-            if what in known:
-                known[what].add_metric([service, str(partition)], count)
+        for name, count in {**dict.fromkeys(own, 0), **snapshot.counters}.items():
+            if name in own:
+                own[name].add_metric([service, str(partition)], count)
             else:
-                counted.add_metric([service, str(partition), what], count)
-    yield from (offset, *known.values(), counted)
+                by_folds.add_metric([service, str(partition), name], count)
+    yield from (offset, *own.values(), by_folds)
 
 
 def _counter(definition: Definition) -> CounterMetricFamily:
     return CounterMetricFamily(definition.name, definition.meaning, labels=definition.labels)
-
-
-def _positional(definition: Definition) -> tuple[str, str, tuple[str, ...]]:
-    return definition.name, definition.meaning, definition.labels

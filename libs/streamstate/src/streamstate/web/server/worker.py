@@ -81,7 +81,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no annotat
             f"Content-Length: {len(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
         )
         self._safe_write(head.encode() + body)
-        self.app.refused(problem)
+        self.app.telemetry.refused(problem.kind)
         self._lingers = True
 
     def _close_transport(self) -> None:

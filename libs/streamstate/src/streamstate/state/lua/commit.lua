@@ -89,7 +89,10 @@ local touch = {
     call('ZCARD', family .. ':' .. op[3])
     for _ in pairs(op[4]) do expiring = expiring + 1 end
   end,
-  remove = function(family, op) call('ZCARD', family .. ':' .. op[3]) end,
+  remove = function(family, op)
+    call('ZCARD', family)
+    call('ZCARD', family .. ':' .. op[3])
+  end,
   expire = function(family, op)
     local outdated = call('ZRANGEBYSCORE', family, '-inf', string.format('(%.0f', op[3]), 'LIMIT', 0, expiring)
     for _, name in ipairs(outdated) do call('ZCARD', family .. ':' .. name) end

@@ -1,11 +1,10 @@
 """The API deployment of notifications."""
 
-from services.notifications.model import APP
-from streamstate.settings import ApiSettings, load
+from services.notifications.model import app
 from streamstate.web.api import create_api
 from streamstate.web.server.asgi import Asgi
 
 
 def create() -> Asgi:
     """For gunicorn: `services.notifications.api:create()`."""
-    return create_api(APP, load(ApiSettings))
+    return create_api(app)

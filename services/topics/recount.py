@@ -11,7 +11,6 @@ from confluent_kafka import Message
 
 from services.reference_decoding import long_key, parsed, sortable, text_key
 from services.topics.settings import KeptSettings, KeptTopic, WindowIndex
-from streamstate.settings import load
 from streamstate.verify.recount import Recount, Recounted, Stored, unequal
 
 MOST = 2**53
@@ -159,7 +158,8 @@ def _entry(index: str, member: str, score: object) -> tuple[Any, Any]:
 
 def recounted(service: str, kept: Sequence[KeptTopic]) -> Recounted:
     """The recount of a deployment that keeps these topics."""
-    return Recounted(service, tuple(one.topic for one in kept), partial(Topics, kept))
+    return Recounted(service, tuple(topic.topic for topic in kept), partial(Topics, kept))
 
 
-RECOUNT = recounted("topics", load(KeptSettings).kept)
+def recount(settings: KeptSettings) -> Recounted:
+    return recounted("topics", settings.kept)

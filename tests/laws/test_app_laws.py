@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import services
 from devkit.registry import SERVICES
 from services.topics import model as kept
-from services.topics.settings import KeptTopic, RangeIndex, WindowIndex
+from services.topics.settings import KeptSettings, KeptTopic, RangeIndex, WindowIndex
+from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.deployment.overrides import renamed
 from streamstate.errors import Fenced
@@ -79,8 +80,8 @@ Records = dict[str, dict[int, list[RawRecord]]]
 
 def apps() -> list[App]:
     """The app of every service that has a model."""
-    models = services.modules("model").values()
-    return [*(model.APP for model in models if hasattr(model, "APP")), renamed(kept.app(KEPT), "kept", {})]
+    declared = [services.declared(model, "app") for model in services.modules("model").values()]
+    return [*map(bootstrap.made, declared), renamed(kept.app(KeptSettings(kept=KEPT)), "kept", {})]
 
 
 APPS = {app.name: app for app in apps()}

@@ -2,11 +2,13 @@
 
 import pytest
 
-from services.clicks.model import APP as CLICKS
-from services.metrics.model import APP as METRICS
-from services.names.model import APP as NAMES
-from services.notifications.model import APP as NOTIFICATIONS
-from services.topics.model import APP as TOPICS
+from services.clicks import model as clicks
+from services.metrics import model as metrics
+from services.names import model as names
+from services.notifications import model as notifications
+from services.notifications.settings import GraceSettings
+from services.topics import model as kept
+from services.topics.settings import KeptSettings
 from streamstate.app import App
 from streamstate.keys import LONG
 from streamstate.settings import ApiSettings, load
@@ -33,7 +35,10 @@ RECORDS = {
 """A record of each topic, for the key that is asked for most often."""
 
 
-@pytest.mark.parametrize("app", [CLICKS, METRICS, NAMES, NOTIFICATIONS, TOPICS], ids=lambda app: str(app.name))
+APPS = (clicks.APP, metrics.APP, names.APP, notifications.app(load(GraceSettings)), kept.app(load(KeptSettings)))
+
+
+@pytest.mark.parametrize("app", APPS, ids=lambda app: str(app.name))
 def test_what_is_answered_is_what_the_document_says(app: App, loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMSTATE_DEADLINE_MS", "20")
     store, topics = MemoryStore(), FixedTopics(dict.fromkeys(app.topics, 1))

@@ -9,76 +9,47 @@ from pydantic_settings import BaseSettings
 
 from devkit.bench.settings import BenchSettings
 from devkit.demo import DemoSettings
-from devkit.registry import SERVICES
 from services.recommendations import graph_metrics
 from streamstate.deployment.metrics import Definition
-from streamstate.settings import (
-    PREFIX,
-    ApiSettings,
-    GatewaySettings,
-    HttpSettings,
-    KafkaSettings,
-    ServiceSettings,
-    StreamSettings,
-)
+from streamstate.settings import kinds
 from streamstate.spark import status
 from streamstate.state.operations import Operation
 from streamstate.state.reads import Read
 from streamstate.web.server.telemetry import METRICS
 
 PATH = Path("docs/reference.md")
+_SETTINGS: tuple[type[BaseSettings], ...] = (*dict.fromkeys(kinds()), DemoSettings, BenchSettings)
 
 
 def text() -> str:
     """The whole page."""
     parts = [
         "# Reference\n\nMade from the source by `make docs`.\n",
-        "## Settings of every process\n",
-        _settings(KafkaSettings, PREFIX),
-        "## Settings of a service, stream and API alike\n",
-        _settings(ServiceSettings, PREFIX),
-        "## Settings of a stream\n",
-        _settings(StreamSettings, PREFIX),
-        "## Settings of an API and of the gateway\n",
-        _settings(HttpSettings, PREFIX),
-        "## Settings of an API\n",
-        _settings(ApiSettings, PREFIX),
-        *(
-            f"## Settings of {name}, stream and API\n\n{_settings(service.settings, PREFIX)}"
-            for name, service in SERVICES.items()
-            if service.settings
-        ),
-        "## Settings of the gateway\n",
-        _settings(GatewaySettings, PREFIX),
-        "## Settings of the demo\n",
-        _settings(DemoSettings, ""),
-        "## Settings of the bench\n",
-        _settings(BenchSettings, ""),
+        "## Settings\n\nLists and maps are JSON. A `STREAMSTATE_` variable that is not here ends the process.\n",
+        *(f"### {_doc(kind).rstrip('.')}\n\n{_settings(kind)}" for kind in _SETTINGS),
         "## What a fold may write, and a view may read\n",
-        _table(("operation", "effect"), ((one.__name__, _first(one)) for one in Operation.__args__)),
-        _table(("read", "answer"), ((one.__name__, _first(one)) for one in Read.__args__)),
+        _table(("operation", "effect"), ((kind.__name__, _doc(kind)) for kind in Operation.__args__)),
+        _table(("read", "answer"), ((kind.__name__, _doc(kind)) for kind in Read.__args__)),
         "## Metrics\n",
         _table(("metric", "labels", "what"), map(_metric, (*METRICS, *status.METRICS, *graph_metrics.METRICS))),
     ]
     return "\n".join(parts)
 
 
-def _settings(kind: type[BaseSettings], prefix: str) -> str:
+def _settings(kind: type[BaseSettings]) -> str:
+    prefix = kind.model_config.get("env_prefix", "")
     rows = (
-        (f"`{prefix}{name.upper()}`", f"`{_default(field.default)}`", field.description or "")
+        (f"`{prefix}{name.upper()}`", _default(field.default), field.description or "")
         for name, field in kind.model_fields.items()
         if name in kind.__annotations__
     )
     return _table(("variable", "default", "what"), rows)
 
 
-def _default(value: Any) -> Any:
-    """As it would be given: settings in a list are JSON."""
-    return to_json(value, exclude_none=True).decode() if isinstance(value, tuple) else value
-
-
-def _row(metric: Definition) -> tuple[str, ...]:
-    return f"`{metric.name}`", ", ".join(metric.labels), metric.meaning
+def _default(value: Any) -> str:
+    """As the variable would have it: lists and maps are JSON."""
+    text = to_json(value, exclude_none=True).decode() if isinstance(value, tuple | dict) else str(value)
+    return "" if value is None or not text else f"`{text}`"
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -86,11 +57,11 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _metric(one: Definition) -> tuple[str, str, str]:
-    return f"`{one.name}`", ", ".join(one.labels), one.meaning
+def _metric(metric: Definition) -> tuple[str, str, str]:
+    return f"`{metric.name}`", ", ".join(metric.labels), metric.meaning
 
 
-def _first(kind: type) -> str:
+def _doc(kind: type) -> str:
     """The docstring of `kind` in one line."""
     return " ".join((kind.__doc__ or "").split())
 

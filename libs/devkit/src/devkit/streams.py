@@ -6,22 +6,22 @@ Each argument is one instance, <service>-<number>, and the address of its API.
 import importlib
 import sys
 
-from streamstate.app import App
-from streamstate.settings import StreamSettings, load
+import services
+from streamstate import bootstrap
+from streamstate.settings import StreamSettings
 from streamstate.spark.process import run
 from streamstate.spark.query import Hosted
 
 
-def hosted(arguments: list[str]) -> list[Hosted]:
-    """What the arguments name."""
-    pairs = (argument.split("=") for argument in arguments)
-    return [Hosted(_app(instance.rpartition("-")[0]), instance, address) for instance, address in pairs]
-
-
-def _app(service: str) -> App:
-    app: App = importlib.import_module(f"services.{service}.model").APP
-    return app
+def hosted(argument: str) -> Hosted:
+    """The instance that an argument names."""
+    instance, _, address = argument.partition("=")
+    model = importlib.import_module(f"services.{instance.rpartition('-')[0]}.model")
+    return Hosted(bootstrap.made(services.declared(model, "app")), instance, address)
 
 
 if __name__ == "__main__":
-    run(hosted(sys.argv[1:]), load(StreamSettings))
+    with bootstrap.exiting():
+        settings = bootstrap.configure(StreamSettings)
+        instances = [hosted(argument) for argument in sys.argv[1:]]
+    run(instances, settings)

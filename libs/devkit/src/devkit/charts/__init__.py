@@ -1,1 +1,1 @@
-"""What the charts take: `values.yaml` and `values.schema.json` of each are made from the classes here."""
+"""The values of the charts: `values.yaml` and `values.schema.json` of each are generated from these classes."""

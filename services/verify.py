@@ -13,8 +13,9 @@ from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
 import services
+from streamstate import bootstrap
 from streamstate.errors import StreamStateError
-from streamstate.settings import ServiceSettings, load
+from streamstate.settings import ServiceSettings
 from streamstate.verify.check import Check, Report
 from streamstate.verify.recount import Recounted
 
@@ -23,8 +24,10 @@ SHOWN = 20
 
 
 def recounts() -> dict[str, Recounted]:
-    """How each service that has a `recount.py` is recounted."""
-    return {service: module.RECOUNT for service, module in services.modules("recount").items()}
+    """How each service that has a `recount.py` is recounted, by service."""
+    declared = (services.declared(module, "recount") for module in services.modules("recount").values())
+    made: Iterable[Recounted] = map(bootstrap.made, declared)
+    return {recounted.service: recounted for recounted in made}
 
 
 def verify(settings: ServiceSettings, names: Iterable[str] = ()) -> Iterator[Report]:
@@ -41,7 +44,7 @@ def main(names: list[str]) -> int:
     """Print what differs. The exit status."""
     status = 0
     try:
-        for report in verify(load(ServiceSettings), names):
+        for report in verify(bootstrap.configure(ServiceSettings), names):
             print(report)
             for difference in report.differences[:SHOWN]:
                 print(f"  {difference}")

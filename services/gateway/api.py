@@ -15,8 +15,9 @@ from services.gateway.route import Route, route
 from services.gateway.router import Router
 from services.gateway.users import METRICS, RECENT, RECOMMENDATIONS, Users
 from services.recommendations.answers import Parameters, path
+from streamstate import bootstrap
 from streamstate.keys import LONG
-from streamstate.settings import GatewaySettings, load
+from streamstate.settings import GatewaySettings
 from streamstate.web.client.instances import Instances
 from streamstate.web.http.problems import not_ready
 from streamstate.web.http.request import JSON, Request, Response, json
@@ -30,7 +31,8 @@ NAME = "gateway"
 
 def create() -> Asgi:
     """For gunicorn: `services.gateway.api:create()`."""
-    settings = load(GatewaySettings)
+    with bootstrap.exiting():
+        settings = bootstrap.configure(GatewaySettings)
     return build(settings, _addresses(settings))
 
 

@@ -1,6 +1,6 @@
 """One play on its way through all of it: produced to Kafka, folded, asked of the gateway.
 
-python -m services.gateway.smoke URL    (Kafka and its proofs by STREAMSTATE_KAFKA…, as for every process)
+python -m services.gateway.smoke URL    (Kafka: the settings STREAMSTATE_KAFKA…, as of every process)
 """
 
 import secrets
@@ -11,16 +11,18 @@ import msgspec
 import urllib3
 
 from services.events import LISTENING_EVENTS, ListeningEvent
+from streamstate import bootstrap
 from streamstate.kafka.producer import Outgoing, producer, send_all
 from streamstate.keys import LONG
-from streamstate.settings import KafkaSettings, load
+from streamstate.settings import KafkaSettings
 
 WITHIN_S = 60
 
 
 def main(url: str) -> None:
     """Exits with a reason when a new user's only play is not counted within a minute."""
-    settings = load(KafkaSettings)
+    with bootstrap.exiting():
+        settings = bootstrap.configure(KafkaSettings)
     # A user that nobody has: most of the ids are free.
     user = secrets.randbelow(2**62) + 2**62
     play = ListeningEvent(user, 1, 1, 1, time.time_ns() // 1_000_000)

@@ -13,7 +13,6 @@ from streamstate.operators.pages import Page
 from streamstate.operators.table_join import Joined, left_join
 from streamstate.operators.tables import changelog
 from streamstate.operators.windows import Sample, Update, Windowed, Windows, summaries, timeline
-from streamstate.settings import load
 from streamstate.state.reads import Read
 
 OPEN, TICK = "open", "tick"
@@ -102,9 +101,9 @@ def notified(user: str, values: Sequence[Any], page: Page) -> Notified | None:
     return Notified(user, windows, following)
 
 
-def app(grace_ms: int) -> App:
-    """The use case with windows that take records for `grace_ms` after their end."""
-    windowed = Windowed(FAMILY, Windows(SIZE_MS, MINUTE_MS, retention=2 * DAY_MS, grace=grace_ms))
+def app(settings: GraceSettings) -> App:
+    """The use case with windows of this grace."""
+    windowed = Windowed(FAMILY, Windows(SIZE_MS, MINUTE_MS, retention=2 * DAY_MS, grace=settings.grace_ms))
 
     def apply(records: Sequence[Joined[str]], context: FoldContext) -> Iterable[Effect]:
         return fold(records, context, windowed=windowed)
@@ -126,6 +125,3 @@ def app(grace_ms: int) -> App:
             ),
         ),
     )
-
-
-APP = app(load(GraceSettings).grace_ms)

@@ -1,11 +1,9 @@
 """What notifications is, for all who set it up."""
 
 from services.notifications.model import NOTIFICATION_WINDOWS, NOTIFICATIONS, OPEN, TICK
-from services.notifications.settings import GraceSettings
 from streamstate.service import Service, Topic
 
 SERVICE = Service(
     inputs=(Topic(OPEN), Topic(TICK)),
     outputs=(Topic(NOTIFICATIONS), Topic(NOTIFICATION_WINDOWS)),
-    settings=GraceSettings,
 )

@@ -1,7 +1,7 @@
 """The stream deployment of notifications."""
 
-from services.notifications.model import APP
+from services.notifications.model import app
 from streamstate.spark.main import main
 
 if __name__ == "__main__":
-    main(APP)
+    main(app)

@@ -6,6 +6,7 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from services.events import KINDS
+from services.recommendations import model
 from services.recommendations.answers import (
     ALL_KINDS,
     VIAS,
@@ -19,17 +20,13 @@ from services.recommendations.answers import (
 from services.recommendations.graph import Graph
 from services.recommendations.graph_metrics import GraphCollector
 from services.recommendations.live import Live
-from services.recommendations.model import APP
 from services.recommendations.pool import Pool
 from services.recommendations.salsa import recommend
 from services.recommendations.settings import PoolSettings, WindowSettings
+from streamstate import bootstrap
 from streamstate.app import App
-from streamstate.deployment.overrides import renamed
-from streamstate.kafka.admin import Topics
 from streamstate.keys import LONG
 from streamstate.settings import ApiSettings, load
-from streamstate.state.redis import RedisStore, connect
-from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.store import AsyncReads
 from streamstate.web.api import skeleton
 from streamstate.web.consistency import Demands
@@ -50,13 +47,13 @@ DEFAULTS = Parameters()
 
 def create() -> Asgi:
     """For gunicorn: `services.recommendations.api:create()`."""
-    settings = load(ApiSettings)
-    app = renamed(APP, settings.name, settings.topics)
-    store = RedisStore(connect(settings.redis, settings.redis_timeout_s), app.name)
-    reads = RedisReader(open_commands(settings.redis, settings.redis_timeout_s), app.name)
-    topics = Topics(settings.kafka, security=settings.security)
-    live = Live(store, load(WindowSettings).window, *app.topics)
-    return build(app, settings, reads, Freshness(topics, app.topics), live, Pool(load(PoolSettings)))
+    with bootstrap.exiting():
+        settings = bootstrap.configure(ApiSettings)
+        app = bootstrap.deployed(model.app, settings)
+        window, pool = load(WindowSettings).window, Pool(load(PoolSettings))
+    live = Live(bootstrap.store(settings.redis, settings.redis_timeout_s, app.name), window, *app.topics)
+    freshness = Freshness(bootstrap.topics(settings), app.topics)
+    return build(app, settings, bootstrap.reads(settings, app), freshness, live, pool)
 
 
 def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshness, live: Live, pool: Pool) -> Asgi:

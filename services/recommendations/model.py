@@ -10,7 +10,6 @@ from services.recommendations.packing import Plays, pack
 from services.recommendations.settings import WindowSettings
 from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.keys import LONG
-from streamstate.settings import load
 from streamstate.state.operations import Append, Operation
 
 PLAYS = "plays"
@@ -24,11 +23,7 @@ def fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext, 
         yield Append(PLAYS, records[-1].offset + 1, pack(Plays(records[0].stream_time, ids)), keep=window)
 
 
-def app(window: int) -> App:
-    """The use case over the newest `window` records of each partition."""
-    return App(
-        "recommendations", (Fold((Source(LISTENING_EVENTS, LONG, decode_event),), partial(fold, window=window)),)
-    )
-
-
-APP = app(load(WindowSettings).window)
+def app(settings: WindowSettings) -> App:
+    """The use case over the newest records of each partition."""
+    source = Source(LISTENING_EVENTS, LONG, decode_event)
+    return App("recommendations", (Fold((source,), partial(fold, window=settings.window)),))

@@ -2,12 +2,12 @@
 
 import base64
 from collections.abc import Iterable
+from functools import partial
 
 from confluent_kafka import Message
 
 from services.recommendations.settings import WindowSettings
 from services.reference_decoding import FIELDS, listening_event
-from streamstate.settings import load
 from streamstate.verify.recount import Recount, Recounted, Stored, unequal
 
 KEY = "plays"
@@ -32,7 +32,8 @@ def unpacked(text: bytes) -> tuple[int, list[Play]]:
 class Log(Recount):
     """The plays of a partition, by offset, with the stream time at each."""
 
-    def __init__(self) -> None:
+    def __init__(self, window: int) -> None:
+        self._window = window
         self._plays: list[tuple[int, int, Play]] = []
         self._time = 0
 
@@ -60,10 +61,11 @@ class Log(Recount):
             if not batch or (number, time, plays) != (batch[-1][0] + 1, batch[0][1], [play for *_, play in batch]):
                 return f"the entry {number} is not a batch of the plays before it"
             at -= len(plays)
-        oldest = self._plays[-1][0] + 1 - load(WindowSettings).window + 1
+        oldest = self._plays[-1][0] + 1 - self._window + 1
         if stored and (stored[0][0] < oldest or (at > 0 and self._plays[at - 1][0] + 1 >= oldest)):
             return f"the window begins at the entry {oldest}, and the log at {stored[0][0]}"
         return unequal("a log", stored) if not stored else None
 
 
-RECOUNT = Recounted("recommendations", ("listening-events",), Log)
+def recount(settings: WindowSettings) -> Recounted:
+    return Recounted("recommendations", ("listening-events",), partial(Log, settings.window))

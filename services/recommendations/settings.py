@@ -1,31 +1,28 @@
 """Settings of the recommender."""
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from streamstate.settings import PREFIX
+from streamstate.settings import Settings
 
 
-class WindowSettings(BaseSettings):
-    """The stream and the API alike: give both the same."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+class WindowSettings(Settings):
+    """Recommendations: stream and API alike."""
 
     window: int = Field(
         1_000_000,
         ge=1_000,
         le=10_000_000,
-        description="newest records of each partition of listening-events that recommendations are made from; "
+        description="how many of the newest records of each partition of listening-events are in the graph; "
         "the same for stream and API",
     )
 
 
-class PoolSettings(BaseSettings):
-    """The API."""
+class PoolSettings(Settings):
+    """Recommendations: the API."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
-
-    walkers: int = Field(0, ge=0, le=64, description="threads that walk; 0 for one for each core that there is")
+    walkers: int = Field(
+        0, ge=0, le=64, description="threads that walk the graph; 0 for as many as the container has cores"
+    )
     walks_waiting: int = Field(
         32, ge=0, description="most requests that wait for one of these threads; further ones get a 503 at once"
     )

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from services.topics.model import APP
+from services.topics.model import app
 from streamstate.web.api import create_api
 
-create = partial(create_api, APP)
+create = partial(create_api, app)

@@ -15,7 +15,6 @@ from streamstate.app import App, Effect, Fold, FoldContext, Record, Source, View
 from streamstate.keys import CODECS, sortable
 from streamstate.operators.pages import Page
 from streamstate.operators.windows import Windowed, Windows, clock, timeline
-from streamstate.settings import load
 from streamstate.state.operations import Delete, ExpireBefore, Insert, Operation, Put
 from streamstate.state.reads import Read, Value
 
@@ -113,9 +112,7 @@ def fold(kept: KeptTopic) -> Fold:
     return Fold((Source(kept.topic, CODECS[kept.key], decoder(kept)),), topic.apply, reads=topic.reads)
 
 
-def app(kept: Sequence[KeptTopic]) -> App:
-    """The use case over these topics."""
+def app(settings: KeptSettings) -> App:
+    """The use case over the topics that are kept."""
+    kept = settings.kept
     return App("topics", tuple(map(fold, kept)), tuple(view for topic in kept for view in views(topic)))
-
-
-APP = app(load(KeptSettings).kept)

@@ -11,7 +11,6 @@ from confluent_kafka import Message
 
 from services.reference_decoding import long_key, parsed, sortable, text_key
 from services.topics.settings import KeptSettings, KeptTopic, WindowIndex
-from streamstate.settings import load
 from streamstate.verify.recount import Recount, Recounted, Stored, unequal
 
 MOST = 2**53
@@ -178,4 +177,5 @@ def recounted(service: str, kept: Sequence[KeptTopic]) -> Recounted:
     return Recounted(service, tuple(topic.topic for topic in kept), partial(Topics, kept))
 
 
-RECOUNT = recounted("topics", load(KeptSettings).kept)
+def recount(settings: KeptSettings) -> Recounted:
+    return recounted("topics", settings.kept)

@@ -1,6 +1,6 @@
 """What topics is, for all who set it up."""
 
-from services.topics.settings import EXAMPLE, KeptSettings
+from services.topics.settings import EXAMPLE
 from streamstate.service import Service, Topic
 
-SERVICE = Service(inputs=(Topic(EXAMPLE.topic, partitions=9),), settings=KeptSettings)
+SERVICE = Service(inputs=(Topic(EXAMPLE.topic, partitions=9),))

@@ -3,9 +3,8 @@
 from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from streamstate.settings import PREFIX
+from streamstate.settings import Settings
 
 _STRICT = ConfigDict(extra="forbid", frozen=True)
 _YEARS_MS = 10 * 366 * 24 * 3_600_000
@@ -75,20 +74,18 @@ EXAMPLE = KeptTopic(
 )
 
 
-class KeptSettings(BaseSettings):
-    """The stream and the API alike: give both the same."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+class KeptSettings(Settings):
+    """Topics: stream and API alike."""
 
     kept: tuple[KeptTopic, ...] = Field(
         (EXAMPLE,),
         min_length=1,
-        description="what is kept of which topics, as JSON (see services/topics); the same for stream and API",
+        description="the topics, and what is kept of each (see services/topics); the same for stream and API",
     )
 
     @model_validator(mode="after")
     def _once(self) -> Self:
-        names = [one.topic for one in self.kept]
+        names = [kept.topic for kept in self.kept]
         if len(set(names)) < len(names):
             msg = "a topic is there more than once"
             raise ValueError(msg)

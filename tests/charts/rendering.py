@@ -29,33 +29,33 @@ def render(
     """The objects of `chart`, named after it unless `release` names it, tests and hooks too."""
     files = ["--values", str(values)] if values else []
     more = [part for name, value in (given or {}).items() for part in ("--set-json", f"{name}={json.dumps(value)}")]
-    found = helm("template", release or chart, str(FOLDER / chart), *files, *more)
-    assert found.returncode == 0, found.stderr
-    return [one for one in yaml.safe_load_all(found.stdout) if one]
+    rendered = helm("template", release or chart, str(FOLDER / chart), *files, *more)
+    assert rendered.returncode == 0, rendered.stderr
+    return [item for item in yaml.safe_load_all(rendered.stdout) if item]
 
 
 def of_kind(objects: list[Object], kind: str) -> list[Object]:
-    return [one for one in objects if one["kind"] == kind]
+    return [item for item in objects if item["kind"] == kind]
 
 
 def pods(objects: list[Object]) -> Iterator[tuple[Object, Object]]:
     """(Metadata, spec) of every pod that comes from `objects`, executors too."""
-    for one in objects:
-        match one["kind"]:
+    for item in objects:
+        match item["kind"]:
             case "Pod":
-                yield one["metadata"], one["spec"]
+                yield item["metadata"], item["spec"]
             case "StatefulSet" | "Deployment" | "Job":
-                yield one["spec"]["template"]["metadata"], one["spec"]["template"]["spec"]
-            case "ConfigMap" if "pod.yaml" in one["data"]:
-                pod = yaml.safe_load(one["data"]["pod.yaml"])
+                yield item["spec"]["template"]["metadata"], item["spec"]["template"]["spec"]
+            case "ConfigMap" if "pod.yaml" in item["data"]:
+                pod = yaml.safe_load(item["data"]["pod.yaml"])
                 yield pod["metadata"], pod["spec"]
 
 
 def environment(objects: list[Object], container: str) -> dict[str, Any]:
     """What the container of this name gets: values, or where they come from."""
-    maps = {one["metadata"]["name"]: one["data"] for one in of_kind(objects, "ConfigMap")}
-    [found] = [one for _, spec in pods(objects) for one in spec["containers"] if one["name"] == container]
+    maps = {item["metadata"]["name"]: item["data"] for item in of_kind(objects, "ConfigMap")}
+    [container_spec] = [item for _, spec in pods(objects) for item in spec["containers"] if item["name"] == container]
     settings: dict[str, Any] = {}
-    for source in found.get("envFrom", []):
+    for source in container_spec.get("envFrom", []):
         settings |= maps[source["configMapRef"]["name"]]
-    return settings | {one["name"]: one.get("value", one.get("valueFrom")) for one in found.get("env", [])}
+    return settings | {item["name"]: item.get("value", item.get("valueFrom")) for item in container_spec.get("env", [])}

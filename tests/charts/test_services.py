@@ -32,9 +32,9 @@ def test_a_chart_has_the_library_chart(path: str) -> None:
 
 @pytest.mark.parametrize("chart", CHARTS)
 def test_every_value_is_described_and_no_other_is_taken(chart: str) -> None:
-    found = schema(CHARTS[chart])
-    Draft202012Validator.check_schema(found)
-    for part in (found, *found.get("$defs", {}).values()):  # type: ignore[attr-defined]  # it is a dict
+    values = schema(chart)
+    Draft202012Validator.check_schema(values)
+    for part in (values, *values.get("$defs", {}).values()):
         assert part["additionalProperties"] is False
         for name, value in part["properties"].items():
             assert "description" in value or name in ("global", "streamstate")
@@ -49,19 +49,42 @@ def test_every_value_is_described_and_no_other_is_taken(chart: str) -> None:
         ({"kafka.security": "SASL_SSL"}, "kafka.username is needed for SASL"),
         ({"redis.url": "redis.company:6379"}, "url"),
         ({"autoscaling.enabled": True}, "autoscaling.topic is needed"),
+        ({"settings.DEADLINE_MS": 5}, "DEADLINE_MS"),
+        ({"settings.DEADLINE_MS": "soon"}, "DEADLINE_MS"),
+        ({"settings.DEADLNE_MS": 500}, "DEADLNE_MS"),
+        ({"settings.WINDOW": 1_000}, "WINDOW"),
+        ({"settings.KAFKA_PASSWORD": "secret"}, "KAFKA_PASSWORD"),
+        ({"stream.slots": 65}, "slots"),
+        ({"api.workers": 65}, "workers"),
     ],
     ids=str,
 )
 def test_a_wrong_value_is_refused_by_name(value: dict[str, object], reason: str) -> None:
     [(name, given)] = value.items()
-    found = helm("template", "metrics", "charts/metrics", "--set-json", f"{name}={json.dumps(given)}")
-    assert found.returncode != 0
-    assert reason in found.stderr
+    rendered = helm("template", "metrics", "charts/metrics", "--set-json", f"{name}={json.dumps(given)}")
+    assert rendered.returncode != 0
+    assert reason in rendered.stderr
 
 
 def test_a_setting_that_changes_rolls_the_pods() -> None:
     assert checksum(render("metrics")) == checksum(render("metrics"))
     assert checksum(render("metrics")) != checksum(render("metrics", given={"settings.DEADLINE_MS": 500}))
+
+
+def test_a_setting_reaches_the_process_as_it_was_given(tmp_path: Path) -> None:
+    """Helm reads every number of a file as a float."""
+    values = tmp_path / "values.yaml"
+    values.write_text("settings: {WINDOW: 2000000, REDIS_TIMEOUT_S: 0.5, SPARK: {spark.ui.enabled: 'true'}}")
+    given = environment(render("recommendations", values), "stream")
+    assert given["STREAMSTATE_WINDOW"] == "2000000"
+    assert given["STREAMSTATE_REDIS_TIMEOUT_S"] == "0.5"
+    assert json.loads(given["STREAMSTATE_SPARK"]) == {"spark.ui.enabled": "true"}
+
+
+def test_spark_properties_of_a_user_are_added_to_those_of_the_executors() -> None:
+    given = {"settings": {"SPARK": {"spark.task.maxFailures": "2"}}}
+    properties = json.loads(environment(render("metrics", EXECUTORS, given), "stream")["STREAMSTATE_SPARK"])
+    assert (properties["spark.task.maxFailures"], properties["spark.executor.cores"]) == ("2", "2")
 
 
 def test_the_stream_and_the_api_of_a_pod_advertise_the_pods_own_name() -> None:
@@ -72,23 +95,23 @@ def test_the_stream_and_the_api_of_a_pod_advertise_the_pods_own_name() -> None:
 
 
 def test_two_releases_share_nothing() -> None:
-    one = render("metrics", release="a")
+    first = render("metrics", release="a")
     other = render("metrics", given={"topics": {"listening-events": "b"}}, release="b")
-    names = [{(each["kind"], each["metadata"]["name"]) for each in objects} for objects in (one, other)]
+    names = [{(each["kind"], each["metadata"]["name"]) for each in objects} for objects in (first, other)]
     assert names[0].isdisjoint(names[1])
-    selectors = [[each["spec"]["selector"] for each in of_kind(objects, "Service")] for objects in (one, other)]
-    for metadata, _ in pods(one):
+    selectors = [[each["spec"]["selector"] for each in of_kind(objects, "Service")] for objects in (first, other)]
+    for metadata, _ in pods(first):
         assert not any(selector.items() <= metadata["labels"].items() for selector in selectors[1])
-    assert [environment(objects, "stream")["STREAMSTATE_NAME"] for objects in (one, other)] == ["a", "b"]
+    assert [environment(objects, "stream")["STREAMSTATE_NAME"] for objects in (first, other)] == ["a", "b"]
 
 
 def test_secrets_are_only_referred_to() -> None:
     objects = render("metrics", SECURED)
     for container in ("stream", "api"):
-        found = environment(objects, container)
-        assert found["STREAMSTATE_KAFKA_PASSWORD"] == {"secretKeyRef": {"name": "metrics", "key": "password"}}
-        assert found["STREAMSTATE_REDIS"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
-        assert found["STREAMSTATE_KAFKA_CA"] == "/etc/streamstate/kafka-ca/ca.crt"
+        variables = environment(objects, container)
+        assert variables["STREAMSTATE_KAFKA_PASSWORD"] == {"secretKeyRef": {"name": "metrics", "key": "password"}}
+        assert variables["STREAMSTATE_REDIS"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
+        assert variables["STREAMSTATE_KAFKA_CA"] == "/etc/streamstate/kafka-ca/ca.crt"
     assert of_kind(objects, "Secret") == []
 
 
@@ -101,9 +124,9 @@ def test_an_autoscaler_and_replicas_do_not_fight() -> None:
 
 def test_executors_are_pods_of_the_same_image_and_the_driver_may_make_them() -> None:
     objects = render("metrics", EXECUTORS)
-    found = environment(objects, "stream")
-    properties = json.loads(found["STREAMSTATE_SPARK"])
-    assert found["STREAMSTATE_MASTER"] == "k8s://https://kubernetes.default.svc"
+    variables = environment(objects, "stream")
+    properties = json.loads(variables["STREAMSTATE_SPARK"])
+    assert variables["STREAMSTATE_MASTER"] == "k8s://https://kubernetes.default.svc"
     assert properties["spark.executor.instances"] == "2"
     assert properties["spark.kubernetes.container.image"] == "metrics-stream:0.1.0"
     assert properties["spark.driver.host"] == "$(STREAMSTATE_INSTANCE).metrics-pods.default.svc"
@@ -118,14 +141,14 @@ def test_the_gateway_may_watch_endpoints_and_nothing_else() -> None:
     assert role["rules"] == [
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}
     ]
-    found = environment(objects, "api")
-    assert json.loads(found["STREAMSTATE_SERVICES"]) == {name: f"{name}-pods" for name in SERVICES}
+    variables = environment(objects, "api")
+    assert json.loads(variables["STREAMSTATE_SERVICES"]) == {name: f"{name}-pods" for name in SERVICES}
 
 
 def test_topics_are_what_the_values_say() -> None:
     kept = [{"topic": "bookings", "key": "long", "value": "json", "range": {"retention_ms": 604_800_000}}]
-    found = environment(render("topics", given={"kept": kept}), "stream")
-    assert json.loads(found["STREAMSTATE_KEPT"]) == kept
+    variables = environment(render("topics", given={"kept": kept}), "stream")
+    assert json.loads(variables["STREAMSTATE_KEPT"]) == kept
     assert helm("template", "topics", "charts/topics", "--set-json", 'kept=[{"topic": "bookings"}]').returncode != 0
 
 

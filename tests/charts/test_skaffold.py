@@ -24,7 +24,7 @@ def test_skaffold_knows_every_field() -> None:
 
 
 def test_every_image_that_a_release_names_is_built() -> None:
-    built = {one["image"] for one in skaffold.document()["build"]["artifacts"]}
+    built = {artifact["image"] for artifact in skaffold.document()["build"]["artifacts"]}
     for release in skaffold.document()["deploy"]["helm"]["releases"]:
         for value, image in release.get("setValueTemplates", {}).items():
             assert image.removeprefix("{{.IMAGE_FULLY_QUALIFIED_").removesuffix("}}").replace("_", "-") in built

@@ -106,37 +106,19 @@ def under_load(
 
     @contextmanager
     def under_load(fault: str, what: str, reads_per_s: float = READS_PER_S) -> Iterator[Run]:
-        """The body's faults under load; then everything is settled, verified, and written down.
-
-        Fails when a key differs or an answer was wrong.
-        """
-        writing = Writing(producer(fleet.cluster.kafka.bootstrap), draw)
-        reading = Reading(fleet.cluster.url, known, reads_per_s)
-        run = Run(fleet, draw)
-        writing.start()
-        reading.start()
-        try:
+        """Run the body's faults under load, then recount; fails when a key differs or an answer was wrong."""
+        run, reading = Run(fleet, draw), Reading(fleet.cluster.url, known, reads_per_s)
+        with Writing(producer(fleet.cluster.kafka.bootstrap), draw), reading:
             yield run
-        finally:
-            reading.stop()
-            writing.stop()
         fleet.catch_up()
-        differences = [found for one in verify(fleet.cluster.settings) for found in one.differences]
-        reads = reading.reads
-        row = fault_report.Row(
-            fault,
-            what,
-            run.times,
-            len(differences),
-            reads.count,
-            len(reads.failed),
-            len(reads.bad),
-            reads.longest_s,
-            max(run.recovered_s, default=0.0),
-        )
-        print(row, reads.kinds)
-        rows.append(row)
-        assert [str(found) for found in differences[:5]] == []
+        differences = [
+            str(difference) for report in verify(fleet.cluster.settings) for difference in report.differences
+        ]
+        reads, recovered_s = reading.reads, max(run.recovered_s, default=0.0)
+        counts = (run.times, len(differences), reads.count, len(reads.failed), len(reads.bad))
+        rows.append(fault_report.Row(fault, what, *counts, reads.longest_s, recovered_s))
+        print(rows[-1], reads.kinds)
+        assert differences[:5] == []
         assert reads.bad[:5] == []
 
     return under_load

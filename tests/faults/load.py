@@ -27,7 +27,7 @@ _BURST_S = 1.0
 
 
 class Writing:
-    """Plays of users who are not read, from a thread of its own, at `WRITES_PER_S`."""
+    """Context manager: a thread sends events of users who are not read, at `WRITES_PER_S`."""
 
     def __init__(self, out: Producer, draw: random.Random) -> None:
         self._out = out
@@ -35,11 +35,11 @@ class Writing:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
-    def start(self) -> None:
+    def __enter__(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Returns when Kafka has acknowledged all of them."""
+    def __exit__(self, *_: object) -> None:
+        """Wait until Kafka has acknowledged all of them."""
         self._stop.set()
         self._thread.join()
         self._out.flush()
@@ -82,7 +82,7 @@ class Reads:
 
 
 class Reading:
-    """Reads of `expected` (profiles by user, without names) through the gateway, from threads of its own."""
+    """Context manager: threads read `expected` (profiles by user, without names) through the gateway."""
 
     def __init__(self, url: str, expected: Mapping[int, Any], per_s: float = READS_PER_S) -> None:
         self.reads = Reads()
@@ -93,11 +93,11 @@ class Reading:
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(READERS)]
 
-    def start(self) -> None:
+    def __enter__(self) -> None:
         for thread in self._threads:
             thread.start()
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         for thread in self._threads:
             thread.join()

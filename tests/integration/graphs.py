@@ -7,7 +7,6 @@ import urllib3
 
 from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.live import Live
-from services.recommendations.model import APP
 from services.reference_decoding import listening_event
 from streamstate.state.redis import RedisStore, connect
 from tests.integration.driving import Driving, eventually
@@ -24,7 +23,7 @@ def assert_graph_agrees(driving: Driving) -> None:
     for play in plays:
         for kind in KINDS:
             expected[kind][play["userId"]].append(play[f"{kind.removesuffix('s')}Id"])
-    live = Live(RedisStore(connect(driving.cluster.redis.url, 10), APP.name), WINDOW)
+    live = Live(RedisStore(connect(driving.cluster.redis.url, 10), "recommendations"), WINDOW)
     while live.step():
         pass
     assert edges(live.graph()) == expected

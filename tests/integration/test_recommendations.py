@@ -18,7 +18,6 @@ from devkit.bench.plays import Writer
 from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import LocalCluster, answers, get
 from services.events import LISTENING_EVENTS
-from services.recommendations.model import APP
 from streamstate.settings import PREFIX
 from streamstate.state.redis import RedisStore, connect
 from tests.integration.driving import Driving, eventually
@@ -123,7 +122,7 @@ def recommender(cluster: LocalCluster, tmp_path: Path) -> Iterator[tuple[str, Re
     client = connect(redis, 10)
     child.start()
     try:
-        yield address, RedisStore(client, APP.name)
+        yield address, RedisStore(client, "recommendations")
     finally:
         child.stop()
         client.close()

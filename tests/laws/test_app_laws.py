@@ -14,7 +14,7 @@ import services
 from devkit import registry
 from devkit.registry import SERVICES
 from services.topics import model as kept
-from services.topics.settings import KeptTopic, RangeIndex, WindowIndex
+from services.topics.settings import KeptSettings, KeptTopic, RangeIndex, WindowIndex
 from streamstate.app import App
 from streamstate.deployment.overrides import renamed
 from streamstate.errors import Fenced
@@ -82,7 +82,10 @@ Records = dict[str, dict[int, list[RawRecord]]]
 """By topic and partition, in offset order."""
 
 
-APPS = {**{name: registry.app(name) for name in SERVICES}, "kept": renamed(kept.app(KEPT), "kept", {})}
+APPS = {
+    **{name: registry.app(name) for name in SERVICES},
+    "kept": renamed(kept.app(KeptSettings(kept=KEPT)), "kept", {}),
+}
 MERGING = [name for name, app in APPS.items() if app.merges]
 
 

@@ -1,4 +1,4 @@
-{{/* What every service has beside its pods. */}}
+{{/* The objects of every release, apart from its pods. */}}
 {{- define "streamstate.common" -}}
 apiVersion: v1
 kind: ServiceAccount
@@ -17,7 +17,7 @@ spec:
       port: {{ include "streamstate.apiPort" . }}
       targetPort: http
 ---
-{{- /* An address for each pod. It stays while a pod is not ready, since the pod's own state can still be asked. */}}
+{{- /* A DNS name for each pod, ready or not: a pod that is not ready can still be read. */}}
 apiVersion: v1
 kind: Service
 metadata:
@@ -59,7 +59,7 @@ spec:
 {{ include "streamstate.test" . }}
 {{- end }}
 
-{{/* A Role and who has it. Takes a dict: root, rules (text). */}}
+{{/* A Role and its RoleBinding. Takes a dict: root, rules (text). */}}
 {{- define "streamstate.role" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role

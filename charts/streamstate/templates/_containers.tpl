@@ -5,7 +5,7 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
-{{/* Ready: it folds. Live: its loop turns, whatever Kafka and Redis do. */}}
+{{/* Ready: the query runs. Live: the loop of the stream makes progress, whether or not Kafka and Redis answer. */}}
 {{- define "streamstate.streamContainer" -}}
 - name: stream
   image: {{ .Values.stream.image | quote }}
@@ -66,10 +66,7 @@ capabilities:
 {{- include "streamstate.secrets" . }}
 {{- end }}
 
-{{/*
-Ready: the state can be asked. It is told of its end only after those who send requests were told, since what comes in
-between would be refused.
-*/}}
+{{/* Ready: the state can be read. preStop delays SIGTERM until the endpoints have been updated. */}}
 {{- define "streamstate.apiContainer" -}}
 - name: api
   image: {{ .Values.api.image | quote }}
@@ -106,8 +103,8 @@ between would be refused.
 {{- end }}
 
 {{/*
-Where the owner of a partition is reached: the pod's own name, the same after each restart; or, where any instance
-answers, the Service before all of them.
+The address of the owner of a partition: the DNS name of the pod, which stays the same after a restart; or the Service,
+where any instance answers for any key.
 */}}
 {{- define "streamstate.advertise" -}}
 {{- if hasKey .Values.api "replicas" }}{{ include "streamstate.name" . }}

@@ -1,4 +1,4 @@
-{{/* The one address for all services. It learns of their instances by watching EndpointSlices, and may do nothing else. */}}
+{{/* The gateway. Its token may only list and watch EndpointSlices, by which it knows the instances. */}}
 {{- define "streamstate.gateway" -}}
 {{ include "streamstate.common" . }}
 ---
@@ -28,7 +28,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{/* Services whose endpoints are watched, by the name that the gateway has for them, as JSON. */}}
+{{/* The Kubernetes Service of each service, as JSON. */}}
 {{- define "streamstate.watched" -}}
 {{- $watched := dict }}
 {{- range $service, $release := .Values.services }}{{ $_ := set $watched $service (printf "%s-pods" $release) }}{{ end }}

@@ -1,4 +1,4 @@
-{{/* For the Prometheus operator: what the APIs and the streams count, asked of each pod. */}}
+{{/* The ServiceMonitor: /metrics of the API and of the stream of each pod. */}}
 {{- define "streamstate.serviceMonitor" -}}
 {{- if .Values.serviceMonitor.enabled }}
 apiVersion: monitoring.coreos.com/v1
@@ -22,7 +22,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{/* For KEDA: as many instances as the lag of the group asks for. */}}
+{{/* KEDA: instances by the lag of the consumer group. */}}
 {{- define "streamstate.scaledObject" -}}
 {{- with .Values.autoscaling }}
 {{- if .enabled }}
@@ -42,7 +42,7 @@ spec:
         bootstrapServers: {{ $.Values.kafka.bootstrap | quote }}
         consumerGroup: {{ $.Release.Name }}
         topic: {{ required "autoscaling.topic is needed" .topic }}
-        lagThreshold: {{ .lagThreshold | quote }}
+        lagThreshold: {{ .lagThreshold | toJson | quote }}
       {{- with .authentication }}
       authenticationRef:
         name: {{ . }}

@@ -3,7 +3,7 @@
 {{ .Release.Name }}
 {{- end }}
 
-{{/* The name behind which each pod has an address of its own; the gateway watches its endpoints. */}}
+{{/* The headless Service, by which each pod has a DNS name; the gateway watches its endpoints. */}}
 {{- define "streamstate.pods" -}}
 {{ include "streamstate.name" . }}-pods
 {{- end }}
@@ -21,12 +21,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{/* The Services with an address for each pod. */}}
+{{/* The label of headless Services. */}}
 {{- define "streamstate.headless" -}}
 streamstate/headless: "true"
 {{- end }}
 
-{{/* The pods that answer requests. */}}
+{{/* The labels of the pods that have an API. */}}
 {{- define "streamstate.answering" -}}
 {{ include "streamstate.selector" . }}
 streamstate/answers: "true"

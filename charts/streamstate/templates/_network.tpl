@@ -1,4 +1,4 @@
-{{/* In: other pods of this project, and who is named. Out: DNS, this project's pods, and the ports of Kafka and Redis. */}}
+{{/* Ingress: pods of this project, and `from`. Egress: DNS, pods of this project, and `egressPorts`. */}}
 {{- define "streamstate.networkPolicy" -}}
 {{- if .Values.networkPolicy.enabled }}
 apiVersion: networking.k8s.io/v1
@@ -29,7 +29,7 @@ spec:
         - {port: {{ . }}, protocol: TCP}
         {{- end }}
         {{- if and (hasKey .Values "stream") (.Values.stream).executors.count }}
-        {{- /* The API server, which makes the executors. */}}
+        {{- /* The API server, which creates the executors. */}}
         - {port: 443, protocol: TCP}
         - {port: 6443, protocol: TCP}
         {{- end }}

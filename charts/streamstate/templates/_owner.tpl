@@ -1,4 +1,4 @@
-{{/* A service whose instances own partitions: pods with a stable name, each a stream and the API over its state. */}}
+{{/* A service whose instances own partitions: a StatefulSet, whose pods have a stream and an API. */}}
 {{- define "streamstate.owner" -}}
 {{ include "streamstate.common" . }}
 ---

@@ -11,6 +11,7 @@ metadata:
 spec:
   serviceAccountName: {{ include "streamstate.name" .root }}
   automountServiceAccountToken: {{ .token }}
+  {{- /* A Service called streamstate-x would add variables that are no settings, and end the processes. */}}
   enableServiceLinks: false
   terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds }}
   securityContext:

@@ -1,6 +1,6 @@
 {{/*
-A service of which any instance answers: the stream owns partitions and has pods with a stable name; the API is a
-Deployment of its own, since memory for answers and speed of folding are needed in different numbers.
+A service whose instances answer for any key. The stream is a StatefulSet, because it owns partitions by its name; the
+API is a Deployment, so that the two are scaled apart.
 */}}
 {{- define "streamstate.replicated" -}}
 {{ include "streamstate.common" . }}

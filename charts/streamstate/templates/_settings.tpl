@@ -1,4 +1,4 @@
-{{/* What is no secret: a ConfigMap. Its checksum in the pods' annotations rolls them when a setting changes. */}}
+{{/* Settings, apart from secrets. Their checksum in the pods' annotations rolls the pods when a setting changes. */}}
 {{- define "streamstate.settings" -}}
 STREAMSTATE_LISTEN: 0.0.0.0:{{ include "streamstate.apiPort" . }}
 STREAMSTATE_PROBE_PORT: {{ include "streamstate.probePort" . | quote }}
@@ -36,8 +36,9 @@ STREAMSTATE_NAMESPACE: {{ .Release.Namespace }}
 {{- with .Values.kept }}
 STREAMSTATE_KEPT: {{ toJson . | quote }}
 {{- end }}
+{{- /* As JSON, unless it is a string: Helm reads a number as a float, which quote would print as 2e+06. */}}
 {{- range $name, $value := .Values.settings }}
-STREAMSTATE_{{ $name }}: {{ $value | quote }}
+STREAMSTATE_{{ $name }}: {{ kindIs "string" $value | ternary $value (toJson $value) | quote }}
 {{- end }}
 {{- end }}
 

@@ -1,6 +1,6 @@
 {{/*
-Executors as pods: the stream's pod is the driver in client mode, and asks the API server for pods of its own image.
-With a count of 0 the folds run in the stream's pod itself.
+Executors in their own pods: the stream's pod is the driver in client mode, and creates pods of its own image. With a
+count of 0, the stream's pod folds.
 */}}
 {{- define "streamstate.sparkEnv" -}}
 {{- with .Values.stream.executors }}
@@ -15,7 +15,7 @@ With a count of 0 the folds run in the stream's pod itself.
 
 {{- define "streamstate.sparkProperties" -}}
 {{- $executors := .Values.stream.executors -}}
-{{- dict
+{{- $own := dict
   "spark.executor.instances" (toString $executors.count)
   "spark.executor.cores" (toString $executors.cores)
   "spark.executor.memory" $executors.memory
@@ -29,7 +29,8 @@ With a count of 0 the folds run in the stream's pod itself.
   "spark.driver.bindAddress" "0.0.0.0"
   "spark.driver.port" (include "streamstate.driverPort" .)
   "spark.driver.blockManager.port" (include "streamstate.blocksPort" .)
-  | toJson }}
+}}
+{{- merge $own (.Values.settings.SPARK | default dict) | toJson }}
 {{- end }}
 
 {{/* The headless Service of the pods that have a stream. */}}
@@ -45,7 +46,7 @@ With a count of 0 the folds run in the stream's pod itself.
 {{- end }}
 {{- end }}
 
-{{/* What the driver needs: its executors' form, and the right to make pods. */}}
+{{/* What the driver needs: the pod template of its executors, and the permission to create pods. */}}
 {{- define "streamstate.streamRole" -}}
 {{- if .Values.stream.executors.count }}
 apiVersion: v1
@@ -92,7 +93,7 @@ spec:
   containers:
     - name: executor
       command: [python, -m, streamstate.spark.executor]
-      # An executor copies its jars to where it starts.
+      # An executor copies its jars to its working directory, and the root file system is read-only.
       workingDir: /tmp
       resources: {{- toYaml .Values.stream.executors.resources | nindent 8 }}
       securityContext: {{- include "streamstate.containerSecurity" . | nindent 8 }}

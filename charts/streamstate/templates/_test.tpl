@@ -1,4 +1,4 @@
-{{/* `helm test`: asks one question through the Service, and compares the answer with the one that is known. */}}
+{{/* `helm test`: sends a GET through the Service, and looks for the expected text in the response. */}}
 {{- define "streamstate.test" -}}
 apiVersion: v1
 kind: Pod

@@ -20,4 +20,4 @@ def test_a_step_runs_when_one_of_its_parts_is_named() -> None:
 def test_an_unknown_part_is_refused_with_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONLY", "reads,speed")
     with pytest.raises(Misconfigured, match="there is no part speed; choose from ingest, reads"):
-        load(BenchSettings, "")
+        load(BenchSettings)

@@ -16,9 +16,9 @@ from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from services.recommendations.api import build as build_recommendations
 from services.recommendations.live import Live, warm_up
-from services.recommendations.model import APP as RECOMMENDATIONS
+from services.recommendations.model import app as recommendations
 from services.recommendations.pool import Pool
-from services.recommendations.settings import PoolSettings
+from services.recommendations.settings import PoolSettings, WindowSettings
 from streamstate.app import App
 from streamstate.keys import LONG, partition_of
 from streamstate.settings import ApiSettings, GatewaySettings, load
@@ -32,6 +32,7 @@ from tests.raw import Play, feed_name, feed_plays
 from tests.serving import FixedTopics, Loop, Served
 
 PARTITIONS = 4
+RECOMMENDATIONS = recommendations(load(WindowSettings))
 USER, FAN, STRANGER = 42, 43, 4711
 
 

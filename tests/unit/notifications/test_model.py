@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from services.notifications.model import (
-    APP,
     MINUTE_MS,
     NOTIFICATION_WINDOWS,
     NOTIFICATIONS,
@@ -15,9 +14,11 @@ from services.notifications.model import (
     TICK,
     app,
 )
+from services.notifications.settings import GraceSettings
 from streamstate.operators.pages import Page
 from streamstate.operators.windows import LATE
 from streamstate.processing.decode import RawRecord
+from streamstate.settings import load
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 from tests.raw import plain
@@ -28,7 +29,7 @@ Line = tuple[int, str, str, str | None]
 
 def fed(*lines: Line, driver: Driver | None = None, first: int = 0) -> Driver:
     """One batch; offsets from `first`."""
-    driver = driver or Driver(APP, MemoryStore())
+    driver = driver or Driver(app(load(GraceSettings)), MemoryStore())
     raw: dict[str, list[RawRecord]] = {OPEN: [], TICK: []}
     for offset, (time, topic, user, value) in enumerate(lines, first):
         raw[topic].append((offset, time, user.encode(), None if value is None else value.encode()))
@@ -73,7 +74,7 @@ def test_a_tick_is_a_message_while_the_last_state_is_closed() -> None:
     ]
     expected = [("open", 2), ("tick", 3), ("open", 7)]
     assert messages(fed(*lines)) == expected
-    driver = Driver(APP, MemoryStore())
+    driver = Driver(app(load(GraceSettings)), MemoryStore())
     for number, line in enumerate(lines):
         fed(line, driver=driver, first=number)
     assert messages(driver) == expected
@@ -107,7 +108,7 @@ def test_every_update_of_a_window_is_published() -> None:
 @pytest.mark.parametrize(("grace", "counted"), [(0, False), (MINUTE_MS, True)])
 def test_a_message_that_comes_after_the_grace_period_is_not_counted_but_shows(grace: int, counted: bool) -> None:
     lines: list[Line] = [(5, OPEN, "amy", "Closed"), (SIZE_MS, TICK, "zoe", ""), (6, TICK, "amy", "")]
-    driver = fed(*lines, driver=Driver(app(grace), MemoryStore()))
+    driver = fed(*lines, driver=Driver(app(GraceSettings(grace_ms=grace)), MemoryStore()))
     assert messages(driver) == [("open", 5), ("tick", 6)]
     assert windows(driver) == {0: 2 if counted else 1}
     assert late(driver) == (0 if counted else 1)

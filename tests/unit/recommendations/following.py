@@ -7,6 +7,7 @@ from itertools import pairwise
 from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.graph import Bipartite, Graph
 from services.recommendations.model import app
+from services.recommendations.settings import WindowSettings
 from streamstate.keys import LONG, partition_of
 from streamstate.processing.decode import RawRecord
 from streamstate.state.store import Store
@@ -30,7 +31,7 @@ def records(plays: Iterable[Play]) -> Logs:
 
 
 def driver(store: Store, window: int = WINDOW) -> Driver:
-    return Driver(app(window), store, PARTITIONS)
+    return Driver(app(WindowSettings.model_construct(window=window)), store, PARTITIONS)
 
 
 def fold(into: Driver, topic: Logs, cuts: Sequence[int] = ()) -> None:

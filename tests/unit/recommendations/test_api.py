@@ -10,9 +10,9 @@ from werkzeug.test import Client
 from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.api import build
 from services.recommendations.live import Live, warm_up
-from services.recommendations.model import APP
+from services.recommendations.model import app
 from services.recommendations.pool import Pool
-from services.recommendations.settings import PoolSettings
+from services.recommendations.settings import PoolSettings, WindowSettings
 from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryStore, Reader
 from streamstate.web.freshness import Freshness
@@ -56,7 +56,9 @@ def starting(loop: Loop) -> Recommender:
     """Before anything was read."""
     store, topics = MemoryStore(), FixedTopics({LISTENING_EVENTS: PARTITIONS})
     live, freshness = Live(store, WINDOW), Freshness(topics, [LISTENING_EVENTS])
-    wsgi = loop.wsgi(build(APP, load(ApiSettings), Reader(store), freshness, live, Pool(load(PoolSettings))))
+    pool = Pool(load(PoolSettings))
+    api = build(app(load(WindowSettings)), load(ApiSettings), Reader(store), freshness, live, pool)
+    wsgi = loop.wsgi(api)
     return Recommender(store, live, Client(wsgi), wsgi)
 
 

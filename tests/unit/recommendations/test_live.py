@@ -10,6 +10,7 @@ from services.events import LISTENING_EVENTS
 from services.recommendations.live import Live
 from services.recommendations.model import PLAYS as LOG
 from services.recommendations.model import app
+from services.recommendations.settings import WindowSettings
 from services.recommendations.tail import Tail
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Append
@@ -185,7 +186,7 @@ def test_a_store_that_fell_back_and_went_on_otherwise_is_noticed() -> None:
 def test_a_state_that_is_built_anew_over_more_partitions_is_followed() -> None:
     store = MemoryStore()
     following = live(store)
-    fold(Driver(app(WINDOW), store, 1), {0: records(PLAYS)[0]})
+    fold(Driver(app(WindowSettings(window=WINDOW)), store, 1), {0: records(PLAYS)[0]})
     follow(following)
     store.empty()
     fold(driver(store), records(PLAYS))

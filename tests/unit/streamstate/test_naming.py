@@ -26,5 +26,5 @@ def test_a_topic_that_is_not_read_is_refused() -> None:
 
 
 def test_a_table_that_is_looked_up_keeps_its_name() -> None:
-    with pytest.raises(Misconfigured, match="names knows artists by name"):
+    with pytest.raises(Misconfigured, match="names refers to artists by name"):
         renamed(NAMES, "", {"artists": "musicians"})

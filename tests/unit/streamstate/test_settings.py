@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from streamstate.errors import Misconfigured
-from streamstate.settings import ApiSettings, GatewaySettings, StreamSettings, load
+from streamstate.settings import ApiSettings, GatewaySettings, StreamSettings, load, require_known
 
 KINDS = (StreamSettings, ApiSettings, GatewaySettings)
 
@@ -45,9 +45,12 @@ def test_what_kubernetes_injects_for_a_service_is_not_read(monkeypatch: pytest.M
     assert load(ApiSettings) == given(redis="redis://127.0.0.1:6379/0", kafka="127.0.0.1:9092")
 
 
-def test_another_variable_with_the_prefix_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAMSTATE_SOMETHING_ELSE", "1")
-    assert load(ApiSettings) == given()
+def test_an_unknown_variable_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(Misconfigured) as error:
+        require_known({"PATH": "", "STREAMSTATE_DEADLNE_MS": "5", "streamstate_slot": "1", "STREAMSTATE_LISTEN": ""})
+    assert "STREAMSTATE_DEADLNE_MS (unknown; did you mean STREAMSTATE_DEADLINE_MS?)" in str(error.value)
+    assert "streamstate_slot (unknown; did you mean STREAMSTATE_SLOTS?)" in str(error.value)
+    assert "LISTEN" not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from openapi_spec_validator import validate
 from werkzeug.test import Client
 
-from services.topics.model import APP, app
-from services.topics.settings import KeptTopic, RangeIndex, WindowIndex
+from services.topics.model import app
+from services.topics.settings import KeptSettings, KeptTopic, RangeIndex, WindowIndex
 from streamstate.keys import CODECS
 from streamstate.operators.pages import Page
 from streamstate.operators.windows import LATE
@@ -30,7 +30,7 @@ def kept(**given: Any) -> KeptTopic:
 
 
 def fed(one: KeptTopic, *lines: Line, driver: Driver | None = None) -> Driver:
-    driver = driver or Driver(app([one]), MemoryStore())
+    driver = driver or Driver(app(KeptSettings(kept=(one,))), MemoryStore())
     start = driver.store.read({0: []})[0].positions.get(one.topic, 0)
     encode = CODECS[one.key].encode
     raw: list[RawRecord] = [(n, time, encode(key), value) for n, (time, key, value) in enumerate(lines, start)]
@@ -151,7 +151,7 @@ class TestWindows:
 
 
 def test_the_default_is_the_worked_example() -> None:
-    assert [view.path for view in APP.views] == [
+    assert [view.path for view in app(load(KeptSettings)).views] == [
         "/v1/topics/bookings/<key>",
         "/v1/topics/bookings/<key>/range",
         "/v1/topics/bookings/<key>/windows",

@@ -1,4 +1,4 @@
-"""A child process: a log file, a session of its own, a graceful end, and the end of its log when it fails."""
+"""Child processes: each has a log file and a session of its own."""
 
 import errno
 import os
@@ -17,7 +17,10 @@ LOCALHOST = "127.0.0.1"
 
 
 class Child:
-    """A program that this process starts and ends; the terminal's Ctrl-C passes it by. For one thread."""
+    """A program that this process starts and stops. Not thread-safe.
+
+    Ctrl-C in the terminal does not reach it, because it has a session of its own.
+    """
 
     def __init__(
         self,
@@ -25,20 +28,18 @@ class Child:
         argv: Sequence[str],
         log: Path,
         env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
     ) -> None:
-        """`name` is for errors, `log` takes the output (appended), `env` goes on top of this process's."""
+        """`name` is for errors; the output is appended to `log`; `env` is added to the environment of this process."""
         self.name = name
         self.log = log
         self._argv = argv
         self._env = {**os.environ, **(env or {})}
-        self._cwd = cwd
         self._process: subprocess.Popen[bytes] | None = None
         self._logged = 0
 
     @property
     def pid(self) -> int:
-        """Its process id, also that of its process group. Raises `DevkitError` when it was not started."""
+        """Id of the process and of its process group. Raises `DevkitError` when it was not started."""
         if self._process is None:
             msg = f"{self.name} is not started; call start() first"
             raise DevkitError(msg)
@@ -50,7 +51,7 @@ class Child:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it and do not wait until it is ready. Raises `DevkitError` when it runs already or cannot."""
+        """Start it, without waiting until it is ready. Raises `DevkitError` when it runs already or cannot start."""
         if self.alive:
             msg = f"{self.name} runs already, as process {self.pid}; stop it first"
             raise DevkitError(msg)
@@ -64,7 +65,6 @@ class Child:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     env=self._env,
-                    cwd=self._cwd,
                     start_new_session=True,
                 )
             except OSError as error:
@@ -72,9 +72,9 @@ class Child:
                 raise DevkitError(msg) from error
 
     def wait_until(self, ready: Callable[[], bool], timeout: float) -> None:
-        """Ask `ready` until it says yes, for `timeout` seconds.
+        """Call `ready` until it returns true, for at most `timeout` seconds.
 
-        When time is up or the child has ended, kills it and raises `DevkitError` with the end of the log.
+        Raises `DevkitError` with the end of the log after that, or when the child has exited; the child is killed.
         """
         deadline = time.monotonic() + timeout
         while not ready():
@@ -85,9 +85,9 @@ class Child:
             time.sleep(0.05)
 
     def stop(self, timeout: float = 15.0) -> int | None:
-        """Ask it to end (SIGTERM), wait up to `timeout` seconds, then kill what is left of its group.
+        """Send SIGTERM, wait up to `timeout` seconds, then kill what is left of its process group.
 
-        Returns its exit status, None when it had not ended by itself.
+        Returns its exit status, None when it had to be killed.
         """
         status = None
         if self._process is not None:
@@ -98,7 +98,7 @@ class Child:
         return status
 
     def kill(self) -> None:
-        """End it and its children at once (SIGKILL to its process group)."""
+        """Send SIGKILL to its process group."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -106,25 +106,25 @@ class Child:
             self._process = None
 
     def tail(self, lines: int = 20) -> str:
-        """The last `lines` lines that it has logged since its start."""
+        """The last `lines` lines of its log since its last start."""
         with self.log.open(encoding="utf-8", errors="replace") as log:
             log.seek(self._logged)
             return "".join(deque(log, lines)).rstrip()
 
-    def _fail(self, what: str) -> None:
+    def _fail(self, failure: str) -> None:
         self.kill()
-        msg = f"{self.name} {what}; the end of {self.log}:\n{self.tail() or '(nothing was logged)'}"
+        msg = f"{self.name} {failure}; the end of {self.log}:\n{self.tail() or '(nothing was logged)'}"
         raise DevkitError(msg)
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 on which nothing listens at the moment."""
+    """A TCP port of 127.0.0.1 that is free at the moment."""
     with socket.create_server((LOCALHOST, 0)) as server:
         return int(server.getsockname()[1])
 
 
 def require_free_port(name: str, port: int, variable: str) -> None:
-    """Raises `DevkitError` when `port`, which `name` wants and the setting `variable` names, is taken."""
+    """Raises `DevkitError` when the port of the server `name`, given by the setting `variable`, is in use."""
     try:
         socket.create_server((LOCALHOST, port)).close()
     except OSError as error:

@@ -5,15 +5,14 @@ import signal
 import sys
 import time
 from pathlib import Path
-from types import FrameType
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
 from devkit.feed import Feed
 from devkit.local_cluster import LocalCluster, Plan, get
+from streamstate import bootstrap
 from streamstate.errors import StreamStateError
-from streamstate.settings import load
 
 HOME, CACHE = Path(".demo"), Path(".cache")
 FOLDED_S = 300
@@ -28,7 +27,7 @@ CASES = (
 
 
 class DemoSettings(BaseSettings):
-    """What `make demo` takes from the environment."""
+    """The demo."""
 
     once: bool = Field(False, description="end after the profile is printed")
     lfm: Path | None = Field(None, description="feed the LFM-1b files of this folder instead of the generator")
@@ -40,10 +39,10 @@ class DemoSettings(BaseSettings):
 
 def main() -> int:
     """The exit status: 0, or 1 when something failed, which is said in one line."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     cluster: LocalCluster | None = None
     try:
-        settings = load(DemoSettings, "")
+        settings = bootstrap.configure(DemoSettings)
         ports = (settings.gateway_port, settings.kafka_port, settings.redis_port)
         cluster = LocalCluster(Plan(HOME, CACHE, *ports, {"metrics": settings.metrics_instances}), say)
         cluster.start()
@@ -112,10 +111,6 @@ def say(line: str) -> None:
     """One line of progress, with the time since the start."""
     sys.stdout.write(f"[{time.monotonic() - _STARTED:5.1f} s] {line}\n")
     sys.stdout.flush()
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 _STARTED = time.monotonic()

@@ -17,16 +17,16 @@ from devkit.child_process import LOCALHOST, Child, free_port, require_free_port
 from devkit.kafka_server import Kafka
 from devkit.redis_server import Redis
 from devkit.registry import SERVICES
-from streamstate.kafka.admin import Topics
+from streamstate import bootstrap
 from streamstate.settings import PREFIX, ServiceSettings
 from streamstate.spark import jars
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Where things are kept, at which ports they listen, and how many instances of each service run.
+    """Folders, ports and the number of instances of each service.
 
-    `home` holds what a run leaves behind, `cache` what was downloaded.
+    `home` is for data and logs, `cache` for downloads.
     """
 
     home: Path
@@ -42,7 +42,7 @@ class Plan:
 
 
 class LocalCluster:
-    """All the processes; `start` and `stop` do all of it, in order. `say` gets one line a step."""
+    """All processes, started and stopped in order. `say` is called with a line for each step."""
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
         self._plan = plan
@@ -53,25 +53,25 @@ class LocalCluster:
         self.url = f"http://{LOCALHOST}:{plan.gateway_port}"
         self.streams = self.host(
             f"{name}-{number}={at}"
-            for name, some in self.addresses.items()
-            for number, at in enumerate(some[:1] if SERVICES[name].any_instance else some)
+            for name, addresses in self.addresses.items()
+            for number, at in enumerate(addresses[:1] if SERVICES[name].any_instance else addresses)
         )
         self.apis = [
             self._api(service, f"{service}-{number}", at, ADVERTISE=at)
-            for service, some in self.addresses.items()
-            for number, at in enumerate(some)
+            for service, addresses in self.addresses.items()
+            for number, at in enumerate(addresses)
         ]
         address = f"{LOCALHOST}:{plan.gateway_port}"
         self.gateway = self._api("gateway", "gateway", address, **self._gateway_settings())
 
     @property
     def settings(self) -> ServiceSettings:
-        """What the processes of a service are told of the servers."""
+        """The settings of a service that name the servers."""
         return ServiceSettings.model_validate({"kafka": self.kafka.bootstrap, "redis": self.redis.url})
 
     @property
     def children(self) -> list[Child]:
-        """In the order of their start."""
+        """All processes, in the order of their start."""
         return [self.kafka, self.redis, self.streams, *self.apis, self.gateway]
 
     def start(self) -> None:
@@ -80,7 +80,7 @@ class LocalCluster:
         self.start_services()
 
     def start_services(self) -> None:
-        """The streams, the APIs and the gateway, over servers that run."""
+        """Start the streams, the APIs and the gateway. The servers must be running."""
         self._say("starting the streams (one Spark session for all) and the APIs")
         self.streams.start()
         for child in [*self.apis, self.gateway]:
@@ -88,7 +88,7 @@ class LocalCluster:
         self.gateway.wait_until(lambda: answers(f"{self.url}/readyz"), timeout=60)
 
     def start_servers(self) -> None:
-        """Kafka with its topics, and Redis."""
+        """Start Kafka, create its topics, and start Redis."""
         require_free_port("the gateway", self._plan.gateway_port, "GATEWAY_PORT")
         require_free_port("Redis", self._plan.redis_port, "REDIS_PORT")
         self._say("fetching what is missing: Spark's Kafka source")
@@ -100,17 +100,17 @@ class LocalCluster:
         self.redis.start()
 
     def stop(self) -> None:
-        """Stop what runs, first all that needs the servers, then these; Spark's checkpoints go."""
+        """Stop all processes, the servers last, and delete Spark's checkpoints."""
         users = [self.gateway, *self.apis, self.streams]
         with ThreadPoolExecutor(len(users)) as executor:
             list(executor.map(Child.stop, users))
         self.redis.stop()
         self.kafka.stop()
-        # Streams that were killed have left theirs, in memory.
+        # A stream that was killed leaves its checkpoints in memory.
         shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def revive(self) -> None:
-        """Start again what has died, as Kubernetes would."""
+        """Restart the processes that have ended, as Kubernetes does."""
         for child in self.children:
             if not child.alive:
                 self._say(f"{child.name} has ended; starting it again (its log: {child.log})")
@@ -118,30 +118,34 @@ class LocalCluster:
 
     def behind(self, *services: str) -> int:
         """How many records the states of `services` (all when none is named) are behind their topics."""
-        counts = Topics(self.kafka.bootstrap)
+        counts = bootstrap.topics(self.settings)
         behind = 0
         for service in services or self.addresses:
-            found = get(f"http://{self.addresses[service][0]}/processors")
-            if "topics" not in found:
-                # Nothing was claimed yet.
+            processors = get(f"http://{self.addresses[service][0]}/processors")
+            if "topics" not in processors:
+                # No partition has been claimed yet.
                 return sys.maxsize
-            places = [(topic, p) for topic, count in found["topics"].items() for p in range(count)]
-            stored = {(t, one["partition"]): o for one in found["partitions"] for t, o in one["positions"].items()}
+            places = [(topic, p) for topic, count in processors["topics"].items() for p in range(count)]
+            stored = {
+                (topic, partition["partition"]): offset
+                for partition in processors["partitions"]
+                for topic, offset in partition["positions"].items()
+            }
             behind += sum(end - stored.get(place, 0) for place, end in counts.ends(places).items())
         return behind
 
     def ready(self) -> bool:
         """Whether every instance of every service is ready."""
-        return all(answers(f"http://{at}/readyz") for some in self.addresses.values() for at in some)
+        return all(answers(f"http://{at}/readyz") for addresses in self.addresses.values() for at in addresses)
 
     @property
     def checkpoints(self) -> Path:
-        """Where the streams keep Spark's checkpoints, in memory if possible; two labs do not share it."""
+        """The folder of Spark's checkpoints, in memory if possible; each cluster has its own."""
         memory = Path("/dev/shm")  # noqa: S108, a folder of its own is made in it
         return memory / f"streamstate-{self._plan.kafka_port}" if memory.is_dir() else self._plan.home / "checkpoints"
 
     def host(self, instances: Iterable[str], name: str = "streams", **settings: str) -> Child:
-        """A process for the streams of `instances`, each a <service>-<number>=host:port; `settings` go on top."""
+        """A process for the streams of `instances`, each `<service>-<number>=host:port`, with further `settings`."""
         return self._stream(name, ["devkit.streams", *instances], settings)
 
     def deployment(self, service: str, name: str, topics: Mapping[str, str], **settings: str) -> Child:
@@ -160,7 +164,7 @@ class LocalCluster:
 
     @staticmethod
     def gunicorn(app: str, name: str, address: str, home: Path, environment: Mapping[str, str]) -> Child:
-        """A process that serves the application which `app` makes, with our gunicorn settings."""
+        """A gunicorn that serves `app` (`module:function()`) at `address`, with the library's configuration."""
         config = "python:streamstate.web.server.gunicorn_conf"
         argv = [sys.executable, "-m", "gunicorn", "--config", config, app]
         # The processes of all services share the cores.
@@ -168,7 +172,7 @@ class LocalCluster:
         return Child(name, argv, home / f"{name}.log", {**own, **environment})
 
     def _gateway_settings(self) -> dict[str, str]:
-        return {"INSTANCES": json.dumps({name: ",".join(some) for name, some in self.addresses.items()})}
+        return {"INSTANCES": json.dumps({name: ",".join(addresses) for name, addresses in self.addresses.items()})}
 
     def _environment(self, **settings: str) -> dict[str, str]:
         common = {"KAFKA": self.kafka.bootstrap, "REDIS": self.redis.url}

@@ -13,21 +13,14 @@ from devkit.registry import SERVICES, app
 from services.recommendations import graph_metrics
 from streamstate.app import View
 from streamstate.deployment.metrics import Definition
-from streamstate.settings import (
-    PREFIX,
-    ApiSettings,
-    GatewaySettings,
-    HttpSettings,
-    KafkaSettings,
-    ServiceSettings,
-    StreamSettings,
-)
+from streamstate.settings import kinds
 from streamstate.spark import status
 from streamstate.state.operations import Operation
 from streamstate.state.reads import Read
 from streamstate.web.server.telemetry import METRICS
 
 PATH = Path("docs/reference.md")
+_SETTINGS: tuple[type[BaseSettings], ...] = (*dict.fromkeys(kinds()), DemoSettings, BenchSettings)
 
 
 def text() -> str:
@@ -38,30 +31,11 @@ def text() -> str:
         _table(("service", "reads", "writes"), map(_service, SERVICES)),
         "## Views\n",
         _table(("service", "path", "answer"), (_view(name, view) for name in SERVICES for view in app(name).views)),
-        "## Settings of every process\n",
-        _settings(KafkaSettings, PREFIX),
-        "## Settings of a service, stream and API alike\n",
-        _settings(ServiceSettings, PREFIX),
-        "## Settings of a stream\n",
-        _settings(StreamSettings, PREFIX),
-        "## Settings of an API and of the gateway\n",
-        _settings(HttpSettings, PREFIX),
-        "## Settings of an API\n",
-        _settings(ApiSettings, PREFIX),
-        *(
-            f"## Settings of {name}, stream and API\n\n{_settings(service.settings, PREFIX)}"
-            for name, service in SERVICES.items()
-            if service.settings
-        ),
-        "## Settings of the gateway\n",
-        _settings(GatewaySettings, PREFIX),
-        "## Settings of the demo\n",
-        _settings(DemoSettings, ""),
-        "## Settings of the bench\n",
-        _settings(BenchSettings, ""),
+        "## Settings\n\nLists and maps are JSON. A `STREAMSTATE_` variable that is not here ends the process.\n",
+        *(f"### {_doc(kind).rstrip('.')}\n\n{_settings(kind)}" for kind in _SETTINGS),
         "## What a fold may write, and a view may read\n",
-        _table(("operation", "effect"), map(_described, Operation.__args__)),
-        _table(("read", "answer"), map(_described, Read.__args__)),
+        _table(("operation", "effect"), ((kind.__name__, _doc(kind)) for kind in Operation.__args__)),
+        _table(("read", "answer"), ((kind.__name__, _doc(kind)) for kind in Read.__args__)),
         "## Metrics\n",
         _table(("metric", "labels", "what"), map(_metric, (*METRICS, *status.METRICS, *graph_metrics.METRICS))),
     ]
@@ -78,18 +52,20 @@ def _view(service: str, view: View[Any]) -> tuple[str, str, str]:
     return service, f"`{view.path.replace('<key>', '{key}')}`", view.summary
 
 
-def _settings(kind: type[BaseSettings], prefix: str) -> str:
+def _settings(kind: type[BaseSettings]) -> str:
+    prefix = kind.model_config.get("env_prefix", "")
     rows = (
-        (f"`{prefix}{name.upper()}`", f"`{_default(field.default)}`", field.description or "")
+        (f"`{prefix}{name.upper()}`", _default(field.default), field.description or "")
         for name, field in kind.model_fields.items()
         if name in kind.__annotations__
     )
     return _table(("variable", "default", "what"), rows)
 
 
-def _default(value: Any) -> Any:
-    """As it would be given: settings in a list are JSON."""
-    return to_json(value, exclude_none=True).decode() if isinstance(value, tuple) else value
+def _default(value: Any) -> str:
+    """As the variable would have it: lists and maps are JSON."""
+    text = to_json(value, exclude_none=True).decode() if isinstance(value, tuple | dict) else str(value)
+    return "" if value is None or not text else f"`{text}`"
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -101,9 +77,9 @@ def _metric(metric: Definition) -> tuple[str, str, str]:
     return f"`{metric.name}`", ", ".join(metric.labels), metric.meaning
 
 
-def _described(kind: type) -> tuple[str, str]:
-    """The name of `kind`, and its docstring in one line."""
-    return kind.__name__, " ".join((kind.__doc__ or "").split())
+def _doc(kind: type) -> str:
+    """The docstring of `kind` in one line."""
+    return " ".join((kind.__doc__ or "").split())
 
 
 if __name__ == "__main__":

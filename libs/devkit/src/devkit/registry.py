@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import cast
 
 import services
+from streamstate import bootstrap
 from streamstate.app import App, dead_letter_topic
 from streamstate.service import Service, Topic
 
@@ -20,5 +21,6 @@ def topics() -> Mapping[str, Topic]:
 
 
 def app(service: str) -> App:
-    """What `service` folds and answers."""
-    return cast("App", importlib.import_module(f"services.{service}.model").APP)
+    """What `service` folds and answers, with the settings of the environment. Raises `Misconfigured`."""
+    declared = services.declared(importlib.import_module(f"services.{service}.model"), "app")
+    return cast("App", bootstrap.made(declared))

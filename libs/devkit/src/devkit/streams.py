@@ -6,16 +6,20 @@ Each argument is one instance, <service>-<number>, and the address of its API.
 import sys
 
 from devkit.registry import app
-from streamstate.settings import StreamSettings, load
+from streamstate import bootstrap
+from streamstate.settings import StreamSettings
 from streamstate.spark.process import run
 from streamstate.spark.query import Hosted
 
 
-def hosted(arguments: list[str]) -> list[Hosted]:
-    """What the arguments name."""
-    pairs = (argument.split("=") for argument in arguments)
-    return [Hosted(app(instance.rpartition("-")[0]), instance, address) for instance, address in pairs]
+def hosted(argument: str) -> Hosted:
+    """The instance that an argument names."""
+    instance, _, address = argument.partition("=")
+    return Hosted(app(instance.rpartition("-")[0]), instance, address)
 
 
 if __name__ == "__main__":
-    run(hosted(sys.argv[1:]), load(StreamSettings))
+    with bootstrap.exiting():
+        settings = bootstrap.configure(StreamSettings)
+        instances = [hosted(argument) for argument in sys.argv[1:]]
+    run(instances, settings)

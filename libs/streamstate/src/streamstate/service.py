@@ -1,13 +1,11 @@
-"""What a service says of itself in its `service.py`, for all who set services up: demo, charts, documents."""
+"""The declaration of a service in its `service.py`, used by demo, charts and documents."""
 
 from dataclasses import dataclass
-
-from pydantic_settings import BaseSettings
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A Kafka topic. `partitions`: a number of its own, None where that of all others will do."""
+    """A Kafka topic. `partitions`: None for the number that the demo gives to all topics."""
 
     name: str
     partitions: int | None = None
@@ -16,13 +14,11 @@ class Topic:
 
 @dataclass(frozen=True)
 class Service:
-    """A service: the topics that it reads, and those that it writes apart from its dead letters.
+    """A service: the topics that it reads, and those that it writes apart from its dead-letter topic.
 
-    settings: settings of its own, of the stream and the API alike. any_instance: whether each instance of the API
-    answers for any key; one stream is enough then, and the APIs are scaled apart.
+    any_instance: whether each instance of the API answers for any key; the APIs are then scaled apart from the streams.
     """
 
     inputs: tuple[Topic, ...]
     outputs: tuple[Topic, ...] = ()
-    settings: type[BaseSettings] | None = None
     any_instance: bool = False

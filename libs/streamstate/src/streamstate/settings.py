@@ -1,10 +1,12 @@
 """Settings of every process, from the environment.
 
 Precedence: 1. an argument given in code, 2. the variable `STREAMSTATE_<NAME>`, 3. the default written here.
-A value that does not fit stops the process with the variable's name and the reason.
+The reference of the settings and the schemas of the charts are generated from these classes and those of the services.
 """
 
 import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal, Self, TypeVar
 
@@ -19,39 +21,49 @@ LEAST_STALENESS_MS = 100
 _ADDRESS = r"^[^:/\s]+:[0-9]{1,5}$"
 
 
-class KafkaSettings(BaseSettings):
-    """Kafka, and the proofs that it asks for; every process has these."""
+Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Mechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"]
+
+
+class Settings(BaseSettings):
+    """Base of all settings with the prefix, the library's and the services'. Its subclasses are all that there are."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
 
-    kafka: str = Field("127.0.0.1:9092", description="Kafka bootstrap servers, host:port separated by commas")
-    kafka_security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        "PLAINTEXT", description="how Kafka is spoken to: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
+
+class KafkaSettings(Settings):
+    """Kafka: connection and authentication."""
+
+    kafka: str = Field(
+        "127.0.0.1:9092", min_length=1, description="Kafka bootstrap servers, host:port separated by commas"
     )
-    kafka_mechanism: Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"] = Field(
+    kafka_security: Protocol = Field(
+        "PLAINTEXT", description="security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
+    )
+    kafka_mechanism: Mechanism = Field(
         "SCRAM-SHA-512", description="SASL mechanism: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN"
     )
     kafka_username: str = Field("", description="SASL user")
     kafka_password: SecretStr = Field(SecretStr(""), description="SASL password")
     kafka_ca: FilePath | None = Field(
-        None, description="PEM file of the CA of Kafka's certificate, unless the system knows it"
+        None, description="PEM file of the CA that signed the brokers' certificates; the system's CAs when not set"
     )
-    kafka_certificate: FilePath | None = Field(None, description="PEM file of the own certificate, for mutual TLS")
-    kafka_key: FilePath | None = Field(None, description="PEM file of the own key (PKCS 8, not encrypted)")
+    kafka_certificate: FilePath | None = Field(None, description="PEM file of the client certificate, for mutual TLS")
+    kafka_key: FilePath | None = Field(None, description="PEM file of its private key (PKCS 8, not encrypted)")
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if self.kafka_security.startswith("SASL_") and not (self.kafka_username and self.kafka_password):
-            msg = f"{self.kafka_security} needs a user and a password"
+            msg = f"{self.kafka_security} needs KAFKA_USERNAME and KAFKA_PASSWORD"
             raise ValueError(msg)
         if (self.kafka_certificate is None) != (self.kafka_key is None):
-            msg = "a certificate and its key are given together"
+            msg = "set both KAFKA_CERTIFICATE and KAFKA_KEY, or neither"
             raise ValueError(msg)
         return self
 
     @property
     def security(self) -> Security:
-        """What these settings say, the files read."""
+        """The same for the clients, with the contents of the files."""
         return Security(
             self.kafka_security,
             self.kafka_mechanism,
@@ -62,105 +74,96 @@ class KafkaSettings(BaseSettings):
 
 
 class ServiceSettings(KafkaSettings):
-    """What the two processes of a service agree on."""
+    """A service: stream and API alike."""
 
     redis: str = Field(
         "redis://127.0.0.1:6379/0",
-        description="Redis or Valkey that holds the state: redis://[user:password@]host:port/db, rediss:// for TLS "
-        "(?ssl_ca_certs=<file>), redis+cluster:// or rediss+cluster:// for a cluster",
+        pattern=r"^rediss?(\+cluster)?://.+",
+        description="URL of the Redis or Valkey that holds the state: redis://[user:password@]host:port/db, rediss:// "
+        "for TLS (?ssl_ca_certs=<file>), redis+cluster:// or rediss+cluster:// for a cluster",
+    )
+    advertise: str = Field(
+        "127.0.0.1:8101", pattern=_ADDRESS, description="host:port at which others reach the API of this instance"
     )
     name: str = Field(
         "",
         pattern=r"^[a-z0-9-]*$",
-        description="name of the deployment (group, Redis prefix, metric label), the service's own when empty",
+        description="name of the deployment (consumer group, Redis prefix, metric label); the service's when empty",
     )
     topics: dict[str, str] = Field(
-        {}, description='other names of topics, as JSON: {"listening-events": "listening-events-eu"}'
+        {}, description='other names of topics, by the service\'s name of each: {"listening-events": "events-eu"}'
     )
 
 
 class StreamSettings(ServiceSettings):
-    """A stream process: one Spark driver that hosts the queries of one or several services."""
+    """A stream: one Spark driver that runs the queries of one or several services."""
 
     instance: str = Field(
-        "stream-0", description="name of this instance, stable over restarts (static member of the consumer group)"
+        "stream-0", description="name of this instance, the same after a restart (static member of the consumer group)"
     )
-    advertise: str = Field(
-        "127.0.0.1:8101", pattern=_ADDRESS, description="host:port at which others reach this instance's API"
-    )
-    slots: int = Field(
-        2, ge=1, le=64, description="Spark tasks at a time: slots of local[n], partitions are shared out"
-    )
+    slots: int = Field(2, ge=1, le=64, description="Spark tasks that run at the same time")
     batch_records: int = Field(
         200_000, ge=1_000, description="most records of a micro-batch, over all partitions of a service"
     )
     commit_records: int = Field(
-        1_000, ge=100, le=100_000, description="most records of one commit; one with many changes is cut further"
+        1_000, ge=100, le=100_000, description="most records of a commit; one with many changes is cut further"
     )
     session_timeout_ms: int = Field(
-        10_000, ge=6_000, description="milliseconds after which the group gives a silent instance's partitions away"
+        10_000,
+        ge=6_000,
+        description="milliseconds without a heartbeat after which the partitions of an instance are reassigned",
     )
-    redis_timeout_s: float = Field(10.0, gt=0, description="seconds to wait for one answer of Redis")
+    redis_timeout_s: float = Field(10.0, gt=0, description="seconds to wait for a reply of Redis")
     lost_records: Literal["stop", "skip"] = Field(
         "stop",
-        description="when Kafka has deleted records that were not read yet: stop and say so, or skip and count them",
+        description="what to do when Kafka deleted records before they were read: stop with an error, or skip and "
+        "count them",
     )
-    jars: Path = Field(Path("/opt/streamstate/jars"), description="folder of the Kafka source's jars")
+    jars: Path = Field(Path("/opt/streamstate/jars"), description="folder of the jars of Spark's Kafka source")
     checkpoints: Path = Field(
         Path("/dev/shm/streamstate"),  # noqa: S108, a folder of its own is made in it
-        description="throw-away folder for Spark's own checkpoints, best in memory; no truth is kept there",
+        description="folder for Spark's checkpoints, best in memory; they may be deleted between two starts",
     )
-    master: str = Field("", description="Spark master; empty for local[slots] inside this process")
-    spark: dict[str, str] = Field(
-        {}, description='further Spark properties as JSON, e.g. {"spark.executor.cores": "2"}'
-    )
-    driver_memory: str = Field("1g", description="heap of the Spark driver")
+    master: str = Field("", description="Spark master; local[SLOTS] when empty")
+    spark: dict[str, str] = Field({}, description='further Spark properties: {"spark.executor.cores": "2"}')
+    driver_memory: str = Field("1g", pattern="^[0-9]+[mgMG]$", description="heap of the Spark driver, at least 512m")
     status_port: int = Field(
-        0, ge=0, le=65535, description="port of the stream's own /livez, /readyz and /metrics; 0 for none"
+        0, ge=0, le=65535, description="port of the stream's /livez, /readyz and /metrics; 0 for none"
     )
 
 
-class HttpSettings(BaseSettings):
-    """What every API and the gateway have."""
+class HttpSettings(Settings):
+    """HTTP: every API and the gateway."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
-
-    listen: str = Field("127.0.0.1:8080", pattern=_ADDRESS, description="host:port at which requests are answered")
+    listen: str = Field("127.0.0.1:8080", pattern=_ADDRESS, description="host:port to listen on")
     probe_port: int = Field(
-        0, ge=0, le=65535, description="further port for /livez, /readyz and /metrics, of the same host; 0 for none"
+        0, ge=0, le=65535, description="another port of the same host for /livez, /readyz and /metrics; 0 for none"
     )
-    workers: int = Field(0, ge=0, le=64, description="worker processes; 0 for one for each core that there is")
+    workers: int = Field(0, ge=0, le=64, description="worker processes; 0 for as many as the container has cores")
     connections: int = Field(
-        4_096, ge=16, description="most connections of a worker; beyond, the one that is idle for longest goes"
+        4_096, ge=16, description="most connections of a worker; a further one closes the one that is idle for longest"
     )
-    deadline_ms: int = Field(
-        2_000, ge=10, le=60_000, description="milliseconds in which a request is answered or fails"
-    )
+    deadline_ms: int = Field(2_000, ge=10, le=60_000, description="milliseconds after which a request fails")
     requests_in_flight: int = Field(
-        1_024, ge=1, description="most requests that a worker answers at a time; further ones get a 503 at once"
+        1_024, ge=1, description="most requests that a worker processes at a time; further ones get a 503 at once"
     )
 
 
-class DemandSettings(BaseSettings):
-    """Of requests that say how fresh their answer must be."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+class DemandSettings(Settings):
+    """Requests with consistency headers: every API."""
 
     demands_waiting: int = Field(
         256, ge=0, description="most requests that wait for a fresher state at a time; further ones get a 503 at once"
     )
     least_staleness_ms: int = Field(
-        LEAST_STALENESS_MS, ge=0, le=10_000, description="least X-Max-Staleness that may be asked for, in milliseconds"
+        LEAST_STALENESS_MS, ge=0, le=10_000, description="least X-Max-Staleness that is accepted, in milliseconds"
     )
 
 
 class ApiSettings(ServiceSettings, HttpSettings, DemandSettings):
-    """A service's API process."""
+    """An API."""
 
-    advertise: str = Field(
-        "127.0.0.1:8101", pattern=_ADDRESS, description="host:port of this instance, as its stream advertises it"
-    )
-    redis_timeout_s: float = Field(1.0, gt=0, description="seconds to wait for one answer of Redis")
+    redis_timeout_s: float = Field(1.0, gt=0, description="seconds to wait for a reply of Redis")
 
 
 class GatewaySettings(HttpSettings):
@@ -168,34 +171,53 @@ class GatewaySettings(HttpSettings):
 
     instances: dict[str, str] = Field(
         {"metrics": "127.0.0.1:8101", "names": "127.0.0.1:8201", "recommendations": "127.0.0.1:8301"},
-        description='instances by service, host:port separated by commas, as JSON: {"metrics": "a:8101,b:8101"}',
+        description='instances of each service, host:port separated by commas: {"metrics": "a:8101,b:8101"}',
     )
     services: dict[str, str] = Field(
         {},
-        description="Kubernetes Services by service, as JSON; when there are any, the instances are found by "
-        "watching their EndpointSlices, and INSTANCES does not count",
+        description="Kubernetes Service of each service; if set, the instances are those of its EndpointSlices, and "
+        "INSTANCES is ignored",
     )
-    namespace: str = Field("default", description="Kubernetes namespace of these")
-    owners_ttl_s: float = Field(2.0, gt=0, description="seconds between two looks at who owns which partition")
+    namespace: str = Field("default", description="Kubernetes namespace of SERVICES")
+    owners_ttl_s: float = Field(2.0, gt=0, description="seconds between two requests for the owners of the partitions")
     names_cached: int = Field(200_000, ge=1, description="most names in the cache; 100,000 take about 30 MB")
 
 
 S = TypeVar("S", bound=BaseSettings)
 
 
-def load(kind: type[S], prefix: str = PREFIX) -> S:
+def load(kind: type[S]) -> S:
     """The settings of this process; raises `Misconfigured` naming each variable that does not fit, and why."""
+    prefix = kind.model_config.get("env_prefix", "")
     try:
         return kind()
     except ValidationError as error:
         wrong = [f"{prefix}{_place(*e['loc'])} ({e['msg']})" for e in error.errors()]
-        msg = f"change the environment: {'; '.join(wrong)}"
-        raise Misconfigured(msg) from error
+        raise _misconfigured(wrong) from error
     except SettingsError as error:
-        found = re.search(r'field "(\w+)"', str(error))
-        name = f"{prefix}{found[1].upper()}" if found else str(error)
-        msg = f"change the environment: {name} (not the JSON that is expected)"
-        raise Misconfigured(msg) from error
+        field = re.search(r'field "(\w+)"', str(error))
+        name = f"{prefix}{field[1].upper()}" if field else str(error)
+        raise _misconfigured([f"{name} (not the JSON that is expected)"]) from error
+
+
+def require_known(environment: Mapping[str, str]) -> None:
+    """Raises `Misconfigured` for a variable with the prefix that no class of settings has, with the nearest name."""
+    known = [f"{PREFIX}{field.upper()}" for kind in kinds() for field in kind.model_fields]
+    names = [name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known]
+    if names:
+        nearest = {name: get_close_matches(name.upper(), known, n=1, cutoff=0)[0] for name in names}
+        raise _misconfigured([f"{name} (unknown; did you mean {nearest[name]}?)" for name in names])
+
+
+def kinds(base: type[Settings] = Settings) -> Iterator[type[Settings]]:
+    """Every class of settings that was imported, those of services too."""
+    for kind in base.__subclasses__():
+        yield kind
+        yield from kinds(kind)
+
+
+def _misconfigured(wrong: list[str]) -> Misconfigured:
+    return Misconfigured(f"change the environment: {'; '.join(wrong)}")
 
 
 def _place(variable: str | int = "*", *within: str | int) -> str:

@@ -4,22 +4,21 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from types import FrameType
 
 from devkit.bench import report
 from devkit.bench.run import Run
 from devkit.bench.settings import BenchSettings
+from streamstate import bootstrap
 from streamstate.errors import StreamStateError
-from streamstate.settings import load
 
 DOCS = Path("docs")
 
 
 def main() -> int:
     """The exit status: 0, or 1 when something failed; what, is said."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        settings = load(BenchSettings, "")
+        settings = bootstrap.configure(BenchSettings)
         with tempfile.TemporaryDirectory() as home:
             run = Run(settings, Path(home))
             run.measure()
@@ -30,10 +29,6 @@ def main() -> int:
     if not settings.only:
         report.write(DOCS, run.figures, settings.events)
     return 1 if run.figures.failures() else 0
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

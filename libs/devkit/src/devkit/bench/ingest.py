@@ -10,8 +10,7 @@ from devkit.bench import cpu
 from devkit.local_cluster import LocalCluster
 from services.events import KINDS, LISTENING_EVENTS
 from services.metrics.model import APP
-from streamstate.kafka.admin import Topics
-from streamstate.state.redis import RedisStore, connect
+from streamstate import bootstrap
 
 _LONGEST_S = 900
 
@@ -56,8 +55,8 @@ class Mark:
 
 def measure(cluster: LocalCluster, events: int) -> Ingest:
     """`events` are in the topic, and nothing is stored."""
-    store = RedisStore(connect(cluster.redis.url, 60), APP.name)
-    partitions = Topics(cluster.kafka.bootstrap).partitions(LISTENING_EVENTS)
+    store = bootstrap.store(cluster.redis.url, 60, APP.name)
+    partitions = bootstrap.topics(cluster.settings).partitions(LISTENING_EVENTS)
     streams = cluster.host([f"metrics-0={cluster.addresses['metrics'][0]}"])
     started, before = time.monotonic(), cpu.seconds(cluster.redis.pid)
     marks = [Mark(started, 0.0, 0.0, 0)]

@@ -16,11 +16,10 @@ from devkit.local_cluster import LocalCluster
 from services.events import KINDS
 from services.recommendations.graph import Bipartite, Graph
 from services.recommendations.live import Live, warm_up
-from services.recommendations.model import APP
 from services.recommendations.salsa import recommend
 from services.recommendations.settings import WindowSettings
+from streamstate import bootstrap
 from streamstate.settings import load
-from streamstate.state.redis import RedisStore, connect
 
 BATCH, ASKED, MANY = 50_000, 1_000, 10_000
 JUDGED_USERS, JUDGED_EVENTS, JUDGED = 2_000, 100_000, 100
@@ -111,7 +110,7 @@ def judged() -> list[Row]:
 
 def loaded(cluster: LocalCluster) -> tuple[Graph, Row]:
     """The graph that the cluster's recommender has, and what it takes to load it, apart from compiling its kernels."""
-    store = RedisStore(connect(cluster.redis.url, 60), APP.name)
+    store = bootstrap.store(cluster.redis.url, 60, "recommendations")
     live = Live(store, load(WindowSettings).window)
     started, before = time.perf_counter(), time.thread_time()
     while live.step():

@@ -9,7 +9,7 @@ PARTS = ("ingest", "reads", "freshness", "overload", "rest", "recommendations")
 
 
 class BenchSettings(BaseSettings):
-    """What `make bench` takes from the environment."""
+    """The bench."""
 
     only: str = Field(
         "", description=f"parts to run, separated by commas: {', '.join(PARTS)}; empty: all, and the report is written"

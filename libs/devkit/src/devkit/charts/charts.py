@@ -21,14 +21,16 @@ from devkit.charts.parts import (
     Test,
     Values,
 )
+from devkit.charts.variables import setting
 from devkit.registry import SERVICES
-from services.topics.settings import EXAMPLE, KeptTopic
+from services.topics.settings import KeptSettings, KeptTopic
+from streamstate.settings import ServiceSettings
 
 _KAFKA_PORTS, _REDIS_PORTS = [9092, 9093, 9094], [6379, 6380]
 
 
 class Pods(Values):
-    """What all pods have. `template` is the one of the library chart that makes the objects."""
+    """Values of all pods. `template` is the one of the library chart that makes the objects."""
 
     template: ClassVar[str]
 
@@ -36,21 +38,21 @@ class Pods(Values):
         default="IfNotPresent", description="IfNotPresent, Always or Never"
     )
     image_pull_secrets: list[str] = Field(default=[], description="names of Secrets for the registry")
-    settings: dict[str, str | int | float | bool] = Field(
+    settings: dict[str, Any] = Field(
         default={},
-        description="further settings, named as in docs/reference.md without STREAMSTATE_, e.g. DEADLINE_MS: 500",
+        description="other settings, named as in docs/reference.md without STREAMSTATE_, e.g. DEADLINE_MS: 500",
     )
     termination_grace_period_seconds: Count = Field(
         default=45,
-        description="seconds for a graceful end; it takes 5 to 20, of which preStopSeconds are for late requests",
+        description="seconds for a graceful shutdown, preStopSeconds included; it takes 5 to 20",
     )
     pod_labels: dict[str, str] = Field(default={}, description="further labels of the pods")
     pod_annotations: dict[str, str] = Field(default={}, description="further annotations of the pods")
-    node_selector: dict[str, str] = Field(default={}, description="labels of the nodes that may be used")
-    tolerations: list[dict[str, Any]] = Field(default=[], description="taints that are tolerated")
-    affinity: dict[str, Any] = Field(default={}, description="affinity of the pods; they spread over nodes anyway")
-    pod_disruption_budget: Budget = Field(default=Budget(), description="how many pods an eviction may take at a time")
-    service_monitor: Monitor = Field(default=Monitor(), description="for the Prometheus operator")
+    node_selector: dict[str, str] = Field(default={}, description="labels that a node must have")
+    tolerations: list[dict[str, Any]] = Field(default=[], description="tolerations of the pods")
+    affinity: dict[str, Any] = Field(default={}, description="affinity of the pods; they are also spread over nodes")
+    pod_disruption_budget: Budget = Field(default=Budget(), description="the PodDisruptionBudget")
+    service_monitor: Monitor = Field(default=Monitor(), description="the ServiceMonitor of the Prometheus operator")
 
 
 class Service(Pods):
@@ -58,90 +60,88 @@ class Service(Pods):
 
     template = "owner"
 
-    replicas: Count = Field(default=1, description="instances; more than the topic has partitions stand idle")
-    stream: Stream = Field(description="the process that folds: a Spark driver")
-    api: Api = Field(description="the process that answers")
-    kafka: Kafka = Field(default=Kafka(), description="where the records come from; Strimzi's Secrets fit as they are")
-    redis: Redis = Field(default=Redis(), description="where the state is")
-    topics: dict[str, str] = Field(
-        default={}, description="other names of topics, e.g. listening-events: listening-events-eu"
+    replicas: Count = Field(default=1, description="instances; those beyond the number of partitions are idle")
+    stream: Stream = Field(description="the stream: a Spark driver")
+    api: Api = Field(description="the API")
+    kafka: Kafka = Field(default=Kafka(), description="connection to Kafka; the Secrets may be Strimzi's")
+    redis: Redis = Field(default=Redis(), description="connection to Redis")
+    topics: dict[str, str] = setting(ServiceSettings, "topics")
+    autoscaling: LagScaling = Field(
+        default=LagScaling(), description="instances by the lag of the consumer group (KEDA)"
     )
-    autoscaling: LagScaling = Field(default=LagScaling(), description="instances by the lag of the group (KEDA)")
     network_policy: Network = Field(
-        default=Network(egress_ports=[*_KAFKA_PORTS, *_REDIS_PORTS]), description="who is let in and out"
+        default=Network(egress_ports=[*_KAFKA_PORTS, *_REDIS_PORTS]), description="the NetworkPolicy"
     )
-    test: Test = Field(description="what helm test asks, and the answer that is known")
+    test: Test = Field(description="the request of helm test")
 
 
 class TopicsService(Service):
-    """The service that is what its values say."""
+    """The service `topics`, which keeps the topics that its values name."""
 
-    kept: list[KeptTopic] = Field(default=[EXAMPLE], description="what is kept of which topics, see services/topics")
+    kept: tuple[KeptTopic, ...] = setting(KeptSettings, "kept")
 
 
 class ReplicatedApi(Api):
-    """The API of a service of which any instance answers."""
+    """The API of a service whose instances answer for any key."""
 
-    replicas: Count = Field(default=2, description="instances; each holds everything in memory")
+    replicas: Count = Field(default=2, description="instances; each has the whole graph in memory")
     resources: Resources = Field(
         default=Resources(requests={"cpu": "500m", "memory": "512Mi"}, limits={"memory": "2Gi"}),
-        description="of the container: about 50 bytes for each play of the window",
+        description="resources of the container; a play of the window takes about 50 bytes of memory",
     )
 
 
 class Replicated(Service):
-    """A service of which any instance answers: streams and APIs are scaled apart."""
+    """A service whose instances answer for any key: streams and APIs are scaled apart."""
 
     template = "replicated"
 
     replicas: Count = Field(default=1, description="instances of the stream")
-    api: ReplicatedApi = Field(description="the process that answers, of which there are replicas of their own")
+    api: ReplicatedApi = Field(description="the API, with its own number of replicas")
 
 
 class Gateway(Pods):
-    """The one address for all services."""
+    """The gateway."""
 
     template = "gateway"
 
     replicas: Count = Field(default=2, description="instances")
-    api: Api = Field(description="the process that answers")
-    services: dict[str, str] = Field(description="the services, and the name of the release of each")
-    autoscaling: CpuScaling = Field(default=CpuScaling(), description="instances by their use of CPU")
-    network_policy: Network = Field(default=Network(egress_ports=[443, 6443]), description="who is let in and out")
-    test: Test = Field(
-        default=Test(path="/readyz", contains="ready"), description="what helm test asks, and the known answer"
-    )
+    api: Api = Field(description="the API")
+    services: dict[str, str] = Field(description="the release name of each service")
+    autoscaling: CpuScaling = Field(default=CpuScaling(), description="instances by CPU usage")
+    network_policy: Network = Field(default=Network(egress_ports=[443, 6443]), description="the NetworkPolicy")
+    test: Test = Field(default=Test(path="/readyz", contains="ready"), description="the request of helm test")
 
 
 class InfraKafka(Values):
     """One broker."""
 
-    image: str = Field(default="apache/kafka:4.1.1", description="the official image, or one with /opt/kafka like it")
+    image: str = Field(default="apache/kafka:4.1.1", description="the official image, or one with /opt/kafka")
     heap: str = Field(default="512m", description="heap of the broker")
     storage: str = Field(default="2Gi", description="size of its volume")
     partitions: Count = Field(default=8, description="partitions of each topic")
     topics: dict[str, dict[str, str]] = Field(
-        default=topics.CONFIGS, description="the topics that are made, and their settings"
+        default=topics.CONFIGS, description="the topics to create, and their configurations"
     )
     resources: Resources = Field(
         default=Resources(requests={"cpu": "100m", "memory": "768Mi"}, limits={"memory": "1536Mi"}),
-        description="of the container",
+        description="resources of the container",
     )
 
 
 class InfraRedis(Values):
     """One server."""
 
-    image: str = Field(default="redis:8", description="the official image; Valkey's fits too")
+    image: str = Field(default="redis:8", description="the official image, or Valkey's")
     storage: str = Field(default="1Gi", description="size of its volume")
     resources: Resources = Field(
         default=Resources(requests={"cpu": "100m", "memory": "128Mi"}, limits={"memory": "1Gi"}),
-        description="of the container",
+        description="resources of the container",
     )
 
 
 class Infra(Values):
-    """Kafka and Redis for development: one of each, no passwords, no copies."""
+    """Kafka and Redis for development: one server each, without authentication and replication."""
 
     image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = Field(
         default="IfNotPresent", description="IfNotPresent, Always or Never"
@@ -151,7 +151,7 @@ class Infra(Values):
 
 
 OF_THEIR_OWN: dict[str, type[Service]] = {"topics": TopicsService}
-"""Services with values that no other one has."""
+"""The values of services that have further ones."""
 
 
 def _service(name: str) -> Service:

@@ -1,15 +1,18 @@
-"""The parts of which the values of several charts are made."""
+"""Parts of values that several charts have."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AliasGenerator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from devkit.charts.variables import setting
+from streamstate.settings import HttpSettings, KafkaSettings, Mechanism, Protocol, ServiceSettings, StreamSettings
 
 VERSION = "0.1.0"
 
 
 class Values(BaseModel):
-    """A part of a chart's values: every key is described, and no other is taken."""
+    """A part of a chart's values. Every key is described, and unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", alias_generator=AliasGenerator(serialization_alias=to_camel))
 
@@ -34,142 +37,129 @@ class CertificateSecret(Values):
 
 
 class Kafka(Values):
-    """Where the records come from. Strimzi's Secrets of a cluster's CA and of a KafkaUser fit as they are."""
+    """Connection to Kafka. The Secrets have the format of Strimzi's, of a cluster CA and of a KafkaUser."""
 
-    bootstrap: str = Field(
-        default="kafka:9092", description="bootstrap servers, host:port separated by commas", min_length=1
-    )
-    security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
-        default="PLAINTEXT", description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
-    )
-    mechanism: Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"] = Field(
-        default="SCRAM-SHA-512", description="SASL mechanism: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN"
-    )
-    username: str = Field(default="", description="SASL user")
-    password_secret: SecretKey = Field(default=SecretKey(key="password"), description="SASL password")
-    ca_secret: SecretKey = Field(
-        default=SecretKey(key="ca.crt"), description="CA of the brokers' certificates, unless the system knows it"
-    )
-    certificate_secret: CertificateSecret = Field(
-        default=CertificateSecret(), description="own certificate, for mutual TLS"
-    )
+    bootstrap: str = setting(KafkaSettings, "kafka", default="kafka:9092")
+    security: Protocol = setting(KafkaSettings, "kafka_security")
+    mechanism: Mechanism = setting(KafkaSettings, "kafka_mechanism")
+    username: str = setting(KafkaSettings, "kafka_username")
+    password_secret: SecretKey = setting(KafkaSettings, "kafka_password", default=SecretKey(key="password"))
+    ca_secret: SecretKey = setting(KafkaSettings, "kafka_ca", default=SecretKey(key="ca.crt"))
+    certificate_secret: CertificateSecret = setting(KafkaSettings, "kafka_certificate", default=CertificateSecret())
 
 
 class Redis(Values):
-    """Where the state is."""
+    """Connection to Redis."""
 
-    url: str = Field(
-        default="redis://redis:6379/0",
-        description="redis:// or rediss:// for TLS (?ssl_ca_certs=/etc/streamstate/redis-ca/ca.crt), "
-        "redis+cluster:// or rediss+cluster:// for a cluster; Redis or Valkey",
-        pattern=r"^rediss?(\+cluster)?://.+",
-    )
+    url: str = setting(ServiceSettings, "redis", default="redis://redis:6379/0")
     url_secret: SecretKey = Field(
-        default=SecretKey(key="url"), description="the URL from a Secret, when it holds a password"
+        default=SecretKey(key="url"), description="the Secret of the URL, for a URL that contains a password"
     )
-    ca_secret: SecretKey = Field(default=SecretKey(key="ca.crt"), description="CA of the server's certificate")
+    ca_secret: SecretKey = Field(
+        default=SecretKey(key="ca.crt"),
+        description="the Secret of the CA that signed Redis' certificate, mounted at /etc/streamstate/redis-ca",
+    )
 
 
 class Resources(Values):
-    """Kubernetes' own: what a container gets at least, and at most."""
+    """Resources of a container, as in Kubernetes."""
 
-    requests: dict[str, Any] = Field(default={}, description="for the scheduler")
-    limits: dict[str, Any] = Field(default={}, description="what is not exceeded; a limit of memory ends the container")
+    requests: dict[str, Any] = Field(default={}, description="requests, for the scheduler")
+    limits: dict[str, Any] = Field(default={}, description="limits; a container that exceeds its memory is killed")
 
 
 class Executors(Values):
-    """Spark executors as pods of their own; with a count of 0 the folds run in the stream's pod."""
+    """Spark executors in their own pods. With a count of 0, the stream's pod folds."""
 
-    count: int = Field(default=0, ge=0, description="how many for each instance; slots is then count times cores")
-    cores: Count = Field(default=1, description="tasks at a time in each")
-    memory: str = Field(default="512m", description="heap of each, at least 512m")
+    count: int = Field(default=0, ge=0, description="executors of an instance; set slots to count times cores")
+    cores: Count = Field(default=1, description="tasks that an executor runs at the same time")
+    memory: str = Field(default="512m", description="heap of an executor, at least 512m")
     resources: Resources = Field(
-        default=Resources(), description="of each pod; Spark adds the requests for cores and heap"
+        default=Resources(), description="resources of an executor's pod; Spark adds the requests for cores and heap"
     )
 
 
 class Stream(Values):
-    """The process that folds: a Spark driver."""
+    """The stream: a Spark driver."""
 
     image: str = Field(description="image, with its tag or digest", min_length=1)
-    slots: Count = Field(default=2, description="tasks at a time", le=64)
-    driver_memory: str = Field(default="1g", description="heap of the driver, at least 512m", pattern="^[0-9]+[mg]$")
+    slots: int = setting(StreamSettings, "slots")
+    driver_memory: str = setting(StreamSettings, "driver_memory")
     resources: Resources = Field(
         default=Resources(requests={"cpu": "500m", "memory": "1536Mi"}, limits={"memory": "3Gi"}),
-        description="heap, Python workers and 256 MiB of files in memory fit in",
+        description="resources of the container: for the heap, the Python workers and 256 MiB of files in memory",
     )
-    executors: Executors = Field(default=Executors(), description="Spark executors as pods of their own")
+    executors: Executors = Field(default=Executors(), description="Spark executors in their own pods")
 
 
 class Api(Values):
-    """The process that answers."""
+    """The API."""
 
     image: str = Field(description="image, with its tag or digest", min_length=1)
-    workers: int = Field(
-        default=1,
-        ge=0,
-        description="worker processes of a pod, each of which may use a core; 0 for one for each core of the container",
-    )
+    workers: int = setting(HttpSettings, "workers", default=1)
     pre_stop_seconds: int = Field(
-        default=5, ge=0, le=60, description="seconds in which requests still come after the end of the pod was decided"
+        default=5,
+        ge=0,
+        le=60,
+        description="seconds by which preStop delays SIGTERM, for the endpoints to be updated",
     )
     resources: Resources = Field(
         default=Resources(requests={"cpu": "100m", "memory": "192Mi"}, limits={"memory": "512Mi"}),
-        description="of the container",
+        description="resources of the container",
     )
 
 
 class Budget(Values):
-    """How many pods an eviction may take at a time."""
+    """The PodDisruptionBudget."""
 
     enabled: bool = Field(default=True, description="whether there is a PodDisruptionBudget")
-    max_unavailable: int | str = Field(default=1, description="a number, or a share as in 25%")
+    max_unavailable: int | str = Field(default=1, description="pods evicted at the same time: a number, or as in 25%")
 
 
 class Network(Values):
-    """Who is let in and out, beside the pods of this project and DNS."""
+    """The NetworkPolicy. The pods of this project and DNS are always allowed."""
 
     enabled: bool = Field(default=True, description="whether there is a NetworkPolicy")
     from_: list[dict[str, Any]] = Field(
         default=[],
         serialization_alias="from",
-        description="NetworkPolicyPeers that may ask, e.g. an ingress controller or Prometheus",
+        description="further NetworkPolicyPeers that may connect, e.g. an ingress controller or Prometheus",
     )
-    egress_ports: list[Port] = Field(description="TCP ports that are reached outside")
+    egress_ports: list[Port] = Field(description="TCP ports of other hosts that the pods may connect to")
 
 
 class Monitor(Values):
-    """For the Prometheus operator."""
+    """The ServiceMonitor of the Prometheus operator."""
 
     enabled: bool = Field(default=False, description="whether there is a ServiceMonitor")
-    labels: dict[str, str] = Field(default={}, description="labels by which Prometheus finds it")
-    interval: str = Field(default="30s", description="time between two scrapes")
+    labels: dict[str, str] = Field(default={}, description="labels by which Prometheus selects it")
+    interval: str = Field(default="30s", description="interval between two scrapes")
 
 
 class LagScaling(Values):
-    """For KEDA: instances by the lag of the consumer group. Never more than the topic has partitions."""
+    """KEDA: instances by the lag of the consumer group, at most as many as the topic has partitions."""
 
     enabled: bool = Field(default=False, description="whether KEDA sets the number of instances, instead of replicas")
     min: Count = Field(default=1, description="least instances")
     max: Count = Field(default=4, description="most instances")
-    topic: str = Field(default="", description="the topic whose lag counts")
-    lag_threshold: Count = Field(default=50_000, description="records behind for which an instance is added")
+    topic: str = Field(default="", description="topic whose lag is used")
+    lag_threshold: Count = Field(default=50_000, description="lag, in records, for each instance")
     authentication: str = Field(default="", description="name of a TriggerAuthentication, for a secured Kafka")
 
 
 class CpuScaling(Values):
-    """Instances by their use of CPU."""
+    """The HorizontalPodAutoscaler: instances by CPU usage."""
 
     enabled: bool = Field(
         default=False, description="whether an autoscaler sets the number of instances, instead of replicas"
     )
     min: Count = Field(default=2, description="least instances")
     max: Count = Field(default=8, description="most instances")
-    cpu: Count = Field(default=70, description="percent of the requested CPU that is aimed at")
+    cpu: Count = Field(default=70, description="target CPU usage, in percent of the request")
 
 
 class Test(Values):
-    """What `helm test` asks, and the answer that is known."""
+    """The request of `helm test`."""
 
     path: str = Field(default="/processors", description="path of a GET", pattern="^/")
-    contains: str = Field(description="text that the answer contains")
+    contains: str = Field(description="text that the response must contain")

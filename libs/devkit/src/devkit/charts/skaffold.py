@@ -1,20 +1,21 @@
-"""`skaffold.yaml`: every service that there is, built, deployed and forwarded."""
+"""`skaffold.yaml`: builds and deploys every service, and forwards the gateway's port."""
 
-import json
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from devkit.registry import SERVICES
 
 PATH = Path("skaffold.yaml")
 SCHEMA_VERSION = "v4beta13"
-_HEAD = """# Made by `make docs` from the services that there are.
+_HEAD = """# Made by `make docs` from the folders of services.
 # skaffold dev: builds and deploys all of it whenever a file changes, and forwards the gateway to http://127.0.0.1:8080
 """
 
 
 def document() -> dict[str, Any]:
-    """The whole of it."""
+    """The configuration."""
     images = [(name, target) for name in SERVICES for target in ("stream", "api")] + [("gateway", "api")]
     return {
         "apiVersion": f"skaffold/{SCHEMA_VERSION}",
@@ -37,8 +38,8 @@ def document() -> dict[str, Any]:
 
 
 def text() -> str:
-    """As it is written: JSON's values in YAML's lines, a list item in one line."""
-    return _HEAD + "\n".join(_lines(document(), "")) + "\n"
+    """The content of the file."""
+    return _HEAD + yaml.safe_dump(document(), sort_keys=False)
 
 
 def _artifact(service: str, target: str) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def _artifact(service: str, target: str) -> dict[str, Any]:
 
 
 def _release(service: str, *targets: str) -> dict[str, Any]:
-    values = {f"{one}.image": f"{{{{.IMAGE_FULLY_QUALIFIED_{service}_{one}}}}}" for one in targets}
+    values = {f"{target}.image": f"{{{{.IMAGE_FULLY_QUALIFIED_{service}_{target}}}}}" for target in targets}
     return {"name": service, "chartPath": f"charts/{service}", "setValueTemplates": values}
 
 
@@ -56,15 +57,3 @@ def _verify() -> dict[str, Any]:
     kafka = [{"name": "STREAMSTATE_KAFKA", "value": "kafka:9092"}]
     container = {"name": "one-play", "image": "gateway-api", "command": command, "env": kafka}
     return {"name": "one-play", "container": container, "executionMode": {"kubernetesCluster": {}}}
-
-
-def _lines(value: dict[str, Any], indent: str) -> list[str]:
-    lines = []
-    for name, one in value.items():
-        if isinstance(one, dict):
-            lines += [f"{indent}{name}:", *_lines(one, indent + "  ")]
-        elif isinstance(one, list) and one and isinstance(one[0], dict):
-            lines += [f"{indent}{name}:", *(f"{indent}  - {json.dumps(item)}" for item in one)]
-        else:
-            lines.append(f"{indent}{name}: {json.dumps(one)}")
-    return lines

@@ -1,4 +1,4 @@
-"""What every process needs to start: its logs, its cores, its metrics' definitions, its deployment's own names.
+"""What every process needs: logging, number of cores, definitions of metrics, names of the deployment, threads.
 
 Nothing here knows Kafka, Redis, Spark or HTTP.
 """

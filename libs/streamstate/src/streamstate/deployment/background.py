@@ -1,4 +1,4 @@
-"""Threads that do one thing again and again for as long as the process lives, and never end unseen."""
+"""Background threads that call a function periodically, with a check for those that are stuck."""
 
 import threading
 import time
@@ -21,10 +21,9 @@ _RUNNING: list[_Running] = []
 
 
 def keep_running(name: str, turn: Callable[[], None], pause_s: float, longest_s: float = 60.0) -> None:
-    """Call `turn` in a thread of its own, again and again with `pause_s` seconds between.
+    """Call `turn` in a daemon thread, with a pause of `pause_s` seconds between two calls.
 
-    An error that `turn` does not handle is logged, and the next turn comes all the same. A turn that takes more than
-    `longest_s` seconds is stuck.
+    An exception is logged and the calls continue. A call that takes more than `longest_s` seconds is stuck.
     """
     running = _Running(name, longest_s)
     _RUNNING.append(running)
@@ -35,7 +34,7 @@ def keep_running(name: str, turn: Callable[[], None], pause_s: float, longest_s:
             try:
                 turn()
             except Exception:
-                log.exception("an error in the background; it goes on", thread=name)
+                log.exception("a background thread failed; it is called again", thread=name)
             running.since = None
             time.sleep(pause_s)
 
@@ -43,5 +42,5 @@ def keep_running(name: str, turn: Callable[[], None], pause_s: float, longest_s:
 
 
 def stuck(now: float) -> list[str]:
-    """The names of those whose turn takes too long; `now` is on the monotonic clock, in seconds."""
-    return [one.name for one in _RUNNING if one.since is not None and now - one.since > one.longest_s]
+    """The names of the threads that are stuck at `now`, in seconds of the monotonic clock."""
+    return [turn.name for turn in _RUNNING if turn.since is not None and now - turn.since > turn.longest_s]

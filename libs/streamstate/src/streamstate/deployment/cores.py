@@ -1,4 +1,4 @@
-"""How many cores this process has."""
+"""The number of cores of this process."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ _LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
 def cores() -> int:
-    """Those that it may run on; fewer where its container is limited (cgroup v2), at least one."""
-    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The CPUs in its affinity mask, or the CPU limit of its container (cgroup v2) if that is lower; at least 1."""
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota, _, period = _LIMIT.read_text().partition(" ") if _LIMIT.exists() else ("max", "", "")
-    return there if quota == "max" else max(1, min(there, int(quota) // int(period)))
+    return available if quota == "max" else max(1, min(available, int(quota) // int(period)))

@@ -1,4 +1,4 @@
-"""How the processes log."""
+"""Logging of every process."""
 
 import sys
 
@@ -6,7 +6,7 @@ import structlog
 
 
 def configure() -> None:
-    """Log tracebacks as they are: structlog's own show the values of variables where it can, and these name users."""
+    """Log plain tracebacks: those of structlog may show the values of variables, which include user ids."""
     *before, _renderer = structlog.get_config()["processors"]
     plain = structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty(), exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*before, plain])

@@ -1,4 +1,4 @@
-"""One app deployed twice: each deployment with a name of its own, over topics of its own."""
+"""An app under another name and over other topics, so that it can be deployed more than once."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,15 +21,17 @@ def renamed(app: App, name: str, topics: Mapping[str, str]) -> App:
         raise Misconfigured(msg)
     merged = {topic for fold in app.folds if len(fold.sources) > 1 for topic in fold.topics}
     if known := sorted(set(topics) & ({*app.tables} | merged)):
-        msg = f"{app.name} knows {', '.join(known)} by name: it cannot be another topic"
+        msg = f"{app.name} refers to {', '.join(known)} by name, so TOPICS cannot rename it"
         raise Misconfigured(msg)
     return replace(
         app,
         name=name or app.name,
-        folds=tuple(replace(fold, sources=tuple(_over(one, topics) for one in fold.sources)) for fold in app.folds),
+        folds=tuple(
+            replace(fold, sources=tuple(_over(source, topics) for source in fold.sources)) for fold in app.folds
+        ),
         views=tuple(_over(view, topics) for view in app.views),
     )
 
 
-def _over(one: T, topics: Mapping[str, str]) -> T:
-    return replace(one, topic=topics.get(one.topic or "", one.topic))
+def _over(reader: T, topics: Mapping[str, str]) -> T:
+    return replace(reader, topic=topics.get(reader.topic or "", reader.topic))

@@ -2,10 +2,8 @@
 
 import os
 from collections.abc import Mapping
-from importlib.util import find_spec
-from pathlib import Path
 
-from streamstate.spark.jars import JarError, java
+from streamstate.spark.jars import java, spark_jars
 
 _MAIN = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 _ARGUMENTS = {
@@ -30,13 +28,8 @@ def command(given: Mapping[str, str], classpath: str) -> list[str]:
 
 def main() -> None:
     """Become the JVM. Raises `JarError` where there is no Spark or no Java."""
-    pyspark = find_spec("pyspark")
-    if pyspark is None or pyspark.origin is None:
-        msg = "PySpark is not installed here; use the image of the stream"
-        raise JarError(msg)
-    jars = Path(pyspark.origin).parent / "jars" / "*"
     program = java()
-    os.execv(program, [program, *command(os.environ, str(jars))])  # noqa: S606, no shell is wanted
+    os.execv(program, [program, *command(os.environ, f"{spark_jars()}/*")])  # noqa: S606, no shell is wanted
 
 
 if __name__ == "__main__":

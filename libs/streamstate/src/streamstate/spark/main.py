@@ -1,21 +1,21 @@
 """The entry point of a stream deployment."""
 
-import sys
+from collections.abc import Callable
+from typing import Any
 
+from streamstate import bootstrap
 from streamstate.app import App
-from streamstate.deployment.overrides import renamed
-from streamstate.errors import Misconfigured
-from streamstate.settings import StreamSettings, load
+from streamstate.settings import StreamSettings
 from streamstate.spark.process import run
 from streamstate.spark.query import Hosted
 
 
-def main(app: App) -> None:
-    """One app, one instance, named and advertised as the environment says. Exits with 2 when a setting does not fit."""
-    try:
-        settings = load(StreamSettings)
-        app = renamed(app, settings.name, settings.topics)
-    except Misconfigured as error:
-        sys.stderr.write(f"{error}\n")
-        raise SystemExit(2) from error
-    run([Hosted(app, settings.instance, settings.advertise)], settings)
+def main(app: App | Callable[[Any], App]) -> None:
+    """Run one instance of an app, or of the app that a function makes of its settings.
+
+    Exits with `bootstrap.MISCONFIGURED` when a setting does not fit.
+    """
+    with bootstrap.exiting():
+        settings = bootstrap.configure(StreamSettings)
+        hosted = Hosted(bootstrap.deployed(app, settings), settings.instance, settings.advertise)
+    run([hosted], settings)

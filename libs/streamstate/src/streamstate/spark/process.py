@@ -6,7 +6,6 @@ import threading
 import structlog
 from py4j.protocol import Py4JError
 
-from streamstate.deployment import logs
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
 from streamstate.spark.query import Hosted, Stream, reason
@@ -17,13 +16,12 @@ log = structlog.get_logger()
 
 def run(hosted: list[Hosted], settings: StreamSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises `SystemExit` (status 1) when the JVM is gone; start it again then."""
-    logs.configure()
     stopping = threading.Event()
     # Before the JVM starts: a process that is the first of its container ignores signals that it has no handler for.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     spark = session(settings)
-    streams = [Stream(one, settings, spark, stopping) for one in hosted]
+    streams = [Stream(app, settings, spark, stopping) for app in hosted]
     broken: list[BaseException] = []
 
     def guarded(stream: Stream) -> None:

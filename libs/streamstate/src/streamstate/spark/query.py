@@ -16,9 +16,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from redis.exceptions import RedisError
 
+from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.errors import FencedInstance, Misconfigured, StreamStateError
-from streamstate.kafka.admin import Topics
 from streamstate.kafka.consumer_group import Membership
 from streamstate.kafka.totals import Publisher
 from streamstate.processing.offset_gaps import passed
@@ -29,7 +29,6 @@ from streamstate.spark.offsets import Offsets, as_json, next_slice, stored
 from streamstate.spark.rows import COLUMNS
 from streamstate.spark.status import Status
 from streamstate.spark.task import Job
-from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Claim, Origin, Snapshot
 
 log = structlog.get_logger()
@@ -74,8 +73,8 @@ class Stream:
         self._settings = settings
         self._spark = spark
         self._stopping = stopping
-        self._store = RedisStore(connect(settings.redis, settings.redis_timeout_s), hosted.app.name)
-        self._topics = Topics(settings.kafka, security=settings.security)
+        self._store = bootstrap.store(settings.redis, settings.redis_timeout_s, hosted.app.name)
+        self._topics = bootstrap.topics(settings)
         self.status = Status(hosted.app.name, self._topics.ends)
         self._partitions = Partitions()
         self._log = log.bind(service=hosted.app.name, instance=hosted.instance)

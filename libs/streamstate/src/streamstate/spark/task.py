@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import pyarrow as pa
-from confluent_kafka import Producer
 
+from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.kafka.dead_letters import dead_letters, derived, original_headers, shortened
 from streamstate.kafka.producer import Outgoing, producer, send_all
@@ -14,21 +14,13 @@ from streamstate.kafka.security import OPEN, Security
 from streamstate.processing.advance import Advance, Folded
 from streamstate.spark.rows import by_partition, in_order, whole
 from streamstate.state.operations import changes
-from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Claim
 
 MOST_CHANGES = 5_000
 """The most changes of one commit: Redis answers nobody else meanwhile, for some 20 ms."""
 
-
-@lru_cache
-def _store(url: str, timeout: float, app: str) -> RedisStore:
-    return RedisStore(connect(url, timeout), app)
-
-
-@lru_cache
-def _producer(bootstrap: str, security: Security) -> Producer:
-    return producer(bootstrap, security)
+_store = lru_cache(bootstrap.store)
+_producer = lru_cache(producer)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from itertools import islice
 import structlog
 from confluent_kafka import Message
 
+from streamstate import bootstrap
 from streamstate.errors import Misconfigured, StreamStateError
-from streamstate.kafka.admin import Topics
 from streamstate.settings import ServiceSettings
 from streamstate.state.redis import connect
 from streamstate.verify.counting import Counting, Rewound
@@ -53,7 +53,7 @@ class Check:
     def __init__(self, recounted: Recounted, settings: ServiceSettings) -> None:
         self._recounted = recounted
         self._settings = settings
-        self._topics = Topics(settings.kafka, security=settings.security)
+        self._topics = bootstrap.topics(settings)
         self._state = State(connect(settings.redis, TIMEOUT_S), recounted.service)
         self._derived = [dead_letters(recounted.service)]
         if published := recounted.published:

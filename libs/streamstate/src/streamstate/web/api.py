@@ -2,17 +2,16 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from typing import Any
 
 import structlog
 from prometheus_client.core import Metric
 from redis.exceptions import RedisError
 
+from streamstate import bootstrap
 from streamstate.app import App
-from streamstate.deployment.overrides import renamed
 from streamstate.errors import StreamStateError
-from streamstate.kafka.admin import Topics
-from streamstate.settings import ApiSettings, load
-from streamstate.state.redis_reader import RedisReader, open_commands
+from streamstate.settings import ApiSettings
 from streamstate.state.store import AsyncReads
 from streamstate.web.client.instances import Instances
 from streamstate.web.consistency import Demands
@@ -29,15 +28,15 @@ from streamstate.web.views import Answers
 log = structlog.get_logger()
 
 
-def create_api(app: App) -> Asgi:
-    """The application of `app` with the settings of the environment. Redis is connected to by the first request.
+def create_api(app: App | Callable[[Any], App]) -> Asgi:
+    """The application of an app, or of the app that a function makes of its settings. The first request connects.
 
-    Raises `Misconfigured` for settings that are wrong.
+    Exits with `bootstrap.MISCONFIGURED` when a setting does not fit.
     """
-    settings = load(ApiSettings)
-    app = renamed(app, settings.name, settings.topics)
-    reads = RedisReader(open_commands(settings.redis, settings.redis_timeout_s), app.name)
-    return build(app, settings, reads, Freshness(Topics(settings.kafka, security=settings.security), app.topics))
+    with bootstrap.exiting():
+        settings = bootstrap.configure(ApiSettings)
+        app = bootstrap.deployed(app, settings)
+    return build(app, settings, bootstrap.reads(settings, app), Freshness(bootstrap.topics(settings), app.topics))
 
 
 def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshness) -> Asgi:

@@ -1,0 +1,41 @@
+"""The settings of a chart's processes: each is a value of the chart, with the type and bounds that its class has."""
+
+import re
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+from streamstate.settings import PREFIX, ApiSettings, GatewaySettings, Settings, StreamSettings, kinds
+
+_TEMPLATES = [Path("charts/streamstate/templates", name) for name in ("_settings.tpl", "_containers.tpl")]
+_LEFT_OUT = ("title", "default")
+"""Members of a schema. A default is that of one process, and the other may have another."""
+
+
+def setting(kind: type[Settings], name: str, default: Any = None) -> Any:
+    """The field of a value that is one of the settings in `kind`, with another default where one is given."""
+    field = copy(kind.model_fields[name])
+    if default is not None:
+        field.default = default
+    return field
+
+
+def processes(chart: str) -> list[type[Settings]]:
+    """The settings that the processes of a chart read."""
+    if chart == "gateway":
+        return [GatewaySettings]
+    return [StreamSettings, ApiSettings, *(kind for kind in kinds() if kind.__module__ == f"services.{chart}.settings")]
+
+
+def properties(chart: str) -> dict[str, Any]:
+    """The JSON schema of each setting that no other value of the chart gives, by the variable without its prefix."""
+    given = {name for path in _TEMPLATES for name in re.findall(PREFIX + "([A-Z_]+)", path.read_text())}
+    schemas = {
+        name.upper(): schema
+        for kind in processes(chart)
+        for name, schema in kind.model_json_schema()["properties"].items()
+        if name.upper() not in given
+    }
+    return {
+        name: {key: value for key, value in schema.items() if key not in _LEFT_OUT} for name, schema in schemas.items()
+    }

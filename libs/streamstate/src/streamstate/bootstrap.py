@@ -1,0 +1,76 @@
+"""The composition point of a process: logs and settings, the app that it deploys, and the servers that it works with.
+
+Nothing is read from the environment and nothing is connected when a module is imported.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic_settings import BaseSettings
+
+from streamstate.app import App
+from streamstate.deployment import logs
+from streamstate.deployment.overrides import renamed
+from streamstate.errors import Misconfigured
+from streamstate.kafka.admin import Topics
+from streamstate.settings import ApiSettings, KafkaSettings, ServiceSettings, load, require_known
+from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis_reader import RedisReader, open_commands
+
+S = TypeVar("S", bound=BaseSettings)
+T = TypeVar("T")
+
+
+MISCONFIGURED = 3
+"""Exit status. Gunicorn ends when a worker exits with it, and starts the worker again after any other."""
+
+
+@contextmanager
+def exiting() -> Iterator[None]:
+    """Exit with `MISCONFIGURED`, and the reason on stderr, when the body raises `Misconfigured`."""
+    try:
+        yield
+    except Misconfigured as error:
+        sys.stderr.write(f"{error}\n")
+        raise SystemExit(MISCONFIGURED) from error
+
+
+def configure(kind: type[S]) -> S:
+    """Set up logging and load the settings. Raises `Misconfigured` for a value that does not fit or an unknown name."""
+    logs.configure()
+    require_known(os.environ)
+    return load(kind)
+
+
+def made(declared: T | Callable[[Any], T]) -> T:
+    """`declared`, or what it returns for the settings that its only parameter is annotated with.
+
+    Raises `Misconfigured` when they do not fit.
+    """
+    if not callable(declared):
+        return declared
+    (kind,) = (hint for name, hint in get_type_hints(declared).items() if name != "return")
+    return declared(load(kind))
+
+
+def deployed(declared: App | Callable[[Any], App], settings: ServiceSettings) -> App:
+    """The app under the name and over the topics of this deployment. Raises `Misconfigured`."""
+    return renamed(made(declared), settings.name, settings.topics)
+
+
+def topics(settings: KafkaSettings) -> Topics:
+    """Metadata and offsets of Kafka's topics."""
+    return Topics(settings.kafka, security=settings.security)
+
+
+def store(redis: str, timeout_s: float, app: str) -> RedisStore:
+    """The state of the app of this name, for threads."""
+    return RedisStore(connect(redis, timeout_s), app)
+
+
+def reads(settings: ApiSettings, app: App) -> RedisReader:
+    """The state of `app`, for an event loop. The first read connects."""
+    return RedisReader(open_commands(settings.redis, settings.redis_timeout_s), app.name)

@@ -1,0 +1,47 @@
+"""The start of a process: which variables it takes, and how it ends when one is unknown."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devkit.child_process import free_port
+
+GUNICORN = ("gunicorn", "--config", "python:streamstate.web.server.gunicorn_conf")
+PROCESSES = {
+    "stream": (("services.metrics.stream",), 3),
+    "streams": (("devkit.streams", "metrics-0=127.0.0.1:8101"), 3),
+    "verify": (("services.verify", "metrics"), 2),
+    "smoke": (("services.gateway.smoke", "http://127.0.0.1:1"), 3),
+    "demo": (("devkit.demo",), 1),
+    "api": ((*GUNICORN, "services.metrics.api:create()"), 3),
+    "recommendations": ((*GUNICORN, "services.recommendations.api:create()"), 3),
+    "gateway": ((*GUNICORN, "services.gateway.api:create()"), 3),
+}
+"""The command of each process, and its exit status when it is misconfigured."""
+
+
+def run(module: tuple[str, ...], **environment: str) -> subprocess.CompletedProcess[str]:
+    given = {**os.environ, "STREAMSTATE_LISTEN": f"127.0.0.1:{free_port()}", "STREAMSTATE_WORKERS": "1", **environment}
+    argv = [sys.executable, "-m", *module]
+    return subprocess.run(argv, check=False, env=given, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("process", PROCESSES)
+def test_an_unknown_variable_ends_the_process_and_the_nearest_name_is_given(process: str) -> None:
+    module, status = PROCESSES[process]
+    ended = run(module, STREAMSTATE_DEADLNE_MS="5")
+    assert "STREAMSTATE_DEADLNE_MS (unknown; did you mean STREAMSTATE_DEADLINE_MS?)" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode == status
+
+
+def test_a_setting_of_any_process_or_service_is_known(tmp_path: Path) -> None:
+    """One environment is handed to the stream, the API and the gateway of several services."""
+    settings = {"GRACE_MS": "1", "WALKERS": "1", "INSTANCES": "{}", "SLOTS": "1", "DEMANDS_WAITING": "1", "MASTER": ""}
+    unreachable = {"KAFKA": "127.0.0.1:1", "REDIS": "redis://127.0.0.1:1/0", "JARS": str(tmp_path)}
+    given = {f"STREAMSTATE_{name}": value for name, value in (settings | unreachable).items()}
+    ended = run(("services.verify", "metrics"), **given)
+    assert "Error 111 connecting to 127.0.0.1:1" in ended.stderr

@@ -61,7 +61,7 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
     """The application over these parts; what runs in the background begins with the server."""
     paths = {kind: path(kind) for kind in KINDS}
     views = [ViewEntry(view(kind), at, live.topic, LONG.name, anywhere=True) for kind, at in paths.items()]
-    state = State(app, reads, freshness)
+    state = State(app, reads, freshness, settings.truncated_topics)
 
     async def ready() -> None:
         live.require_alive()

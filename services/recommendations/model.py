@@ -26,9 +26,8 @@ def fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext, 
 
 def app(window: int) -> App:
     """The use case over the newest `window` records of each partition."""
-    return App(
-        "recommendations", (Fold((Source(LISTENING_EVENTS, LONG, decode_event),), partial(fold, window=window)),)
-    )
+    plays = Source(LISTENING_EVENTS, LONG, decode_event, requires_beginning=False)
+    return App("recommendations", (Fold((plays,), partial(fold, window=window)),))
 
 
 APP = app(load(WindowSettings).window)

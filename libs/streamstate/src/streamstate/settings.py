@@ -77,6 +77,11 @@ class ServiceSettings(KafkaSettings):
     topics: dict[str, str] = Field(
         {}, description='other names of topics, as JSON: {"listening-events": "listening-events-eu"}'
     )
+    truncated_topics: tuple[str, ...] = Field(
+        (),
+        description='topics of which Kafka has deleted the first records already, as JSON: ["listening-events"]; a '
+        "state without them is refused unless its topic is listed, and its answers say where it begins",
+    )
 
 
 class StreamSettings(ServiceSettings):
@@ -103,7 +108,7 @@ class StreamSettings(ServiceSettings):
     redis_timeout_s: float = Field(10.0, gt=0, description="seconds to wait for one answer of Redis")
     lost_records: Literal["stop", "skip"] = Field(
         "stop",
-        description="when Kafka has deleted records that were not read yet: stop and say so, or skip and count them",
+        description="when Kafka has deleted records that were not read yet: stop, and say so, or skip and count them",
     )
     jars: Path = Field(Path("/opt/streamstate/jars"), description="folder of the Kafka source's jars")
     checkpoints: Path = Field(

@@ -62,6 +62,9 @@ class Service(Pods):
     topics: dict[str, str] = Field(
         default={}, description="other names of topics, e.g. listening-events: listening-events-eu"
     )
+    truncated_topics: list[str] = Field(
+        default=[], description="topics of which Kafka has deleted the first records already, and a state may lack them"
+    )
     autoscaling: LagScaling = Field(default=LagScaling(), description="instances by the lag of the group (KEDA)")
     network_policy: Network = Field(
         default=Network(egress_ports=[*_KAFKA_PORTS, *_REDIS_PORTS]), description="who is let in and out"

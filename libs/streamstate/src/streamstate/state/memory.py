@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 from streamstate.errors import Fenced
 from streamstate.state.operations import (
@@ -19,7 +19,19 @@ from streamstate.state.operations import (
     Put,
 )
 from streamstate.state.reads import Between, Fields, Newest, Read, Since, Top, Value
-from streamstate.state.store import NO_ORIGINS, Claim, Commit, Origin, Snapshot, Store
+from streamstate.state.store import (
+    FORMAT,
+    NO_FOLDS,
+    NO_OFFSETS,
+    NO_ORIGINS,
+    Claim,
+    Commit,
+    Origin,
+    Snapshot,
+    Store,
+)
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -31,6 +43,9 @@ class _Partition:
     targets: dict[str, int] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
+    begins: dict[str, int] = field(default_factory=dict)
+    folds: dict[str, str] = field(default_factory=dict)
+    format: int | None = None
     keys: dict[str, Any] = field(default_factory=dict)
 
 
@@ -62,14 +77,21 @@ class MemoryStore:
         self._server = f"run {next(self._runs)}"
 
     def claim(
-        self, partition: int, owner: str, ends: Mapping[str, int], origins: Mapping[str, Origin] = NO_ORIGINS
+        self,
+        partition: int,
+        owner: str,
+        ends: Mapping[str, int],
+        origins: Mapping[str, Origin] = NO_ORIGINS,
+        begins: Mapping[str, int] = NO_OFFSETS,
+        folds: Mapping[str, str] = NO_FOLDS,
     ) -> Claim:
         held = self._partitions.setdefault(partition, _Partition())
-        held.origins = {**origins, **held.origins}
         held.owner, held.epoch = owner, next(self._epochs)
-        for topic, end in ends.items():
-            if topic not in held.positions:
-                held.targets.setdefault(topic, end)
+        held.format = FORMAT if held.format is None else held.format
+        held.origins = {**origins, **held.origins}
+        held.targets = {**_unstored(held, ends), **held.targets}
+        held.begins |= _unstored(held, begins)
+        held.folds = {**folds, **held.folds, **_unstored(held, folds)}
         return Claim(partition, held.epoch, self._server, dict(held.positions), dict(held.times))
 
     def commit(self, *commits: Commit) -> None:
@@ -118,7 +140,15 @@ class MemoryStore:
             dict(held.counters),
             dict(held.origins),
             [_answer(held.keys, read) for read in reads],
+            dict(held.begins),
+            dict(held.folds),
+            held.format,
         )
+
+
+def _unstored(held: _Partition, by_topic: Mapping[str, T]) -> dict[str, T]:
+    """Those of the topics of which no offset is stored."""
+    return {topic: value for topic, value in by_topic.items() if topic not in held.positions}
 
 
 def _apply(keys: dict[str, Any], operation: Operation) -> None:

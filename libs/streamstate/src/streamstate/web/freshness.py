@@ -28,6 +28,11 @@ Positions = Mapping[TopicPartition, int]
 """Next offsets."""
 
 
+def offsets_text(offsets: Positions) -> str:
+    """Offsets as headers have them: `topic:partition=offset`, separated by commas."""
+    return ", ".join(f"{topic}:{partition}={offset}" for (topic, partition), offset in offsets.items())
+
+
 @dataclass
 class History:
     """The ends of partitions as they were seen, for some minutes back. Moments are seconds of one clock."""
@@ -86,7 +91,7 @@ class Freshness:
 
     def headers(self, positions: Positions) -> dict[str, str]:
         """What an answer says of the state that it comes from."""
-        told = {POSITION: ", ".join(f"{topic}:{p}={offset}" for (topic, p), offset in positions.items())}
+        told = {POSITION: offsets_text(positions)}
         age = self.age(positions)
         return told if age is None else {**told, AGE: f"{age * 1000:.0f}"}
 

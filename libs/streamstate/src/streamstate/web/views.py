@@ -17,7 +17,7 @@ from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import MOST_KEYS, bad_query, not_the_owner, unknown_key
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.telemetry import Telemetry
-from streamstate.web.state import State, require_ready
+from streamstate.web.state import State
 
 STANDBY = "standby"
 
@@ -60,7 +60,7 @@ class Answers:
             if passed_on := await self._pass_on(str(snapshot.owner), request):
                 return relay(passed_on)
             self._telemetry.stood_in.inc()
-        require_ready(partition, snapshot, self._app.topics_of(view))
+        self._state.require_ready(partition, snapshot, self._app.topics_of(view))
         return self._told(view, question.answer(snapshot.values), served_by, snapshots)
 
     async def all(self, view: View[Any], text: str, request: Request) -> Response:
@@ -69,7 +69,7 @@ class Answers:
         partitions = question.partitions(await self._state.counts())
         snapshots = await self._read(dict.fromkeys(partitions, question.reads), request.deadline)
         for partition, snapshot in snapshots.items():
-            require_ready(partition, snapshot, self._app.topics_of(view))
+            self._state.require_ready(partition, snapshot, self._app.topics_of(view))
         found = question.answer([snapshot.values for snapshot in snapshots.values()])
         return self._told(view, found, self._address, snapshots)
 
@@ -91,11 +91,11 @@ class Answers:
         for partition, snapshot in snapshots.items():
             self._served_by(partition, snapshot, request)
             topics = {topic for _, question in places[partition] for topic in self._app.topics_of(question.view)}
-            require_ready(partition, snapshot, topics)
+            self._state.require_ready(partition, snapshot, topics)
             values = iter(snapshot.values)
             for text, question in places[partition]:
                 answers[question.view.name][text] = question.answer([next(values) for _ in question.reads])
-        return json(answers, self._address, self._freshness.headers(self._state.positions_of(snapshots)))
+        return json(answers, self._address, self._state.headers_of(snapshots))
 
     async def _read(self, reads: Mapping[int, Sequence[Read]], deadline: Deadline) -> Mapping[int, Snapshot]:
         return await self._demands.met(lambda: self._state.read(reads), self._state.positions_of, deadline)
@@ -103,7 +103,7 @@ class Answers:
     def _told(self, view: View[Any], found: Any, served_by: str, snapshots: Mapping[int, Snapshot]) -> Response:
         if found is None:
             raise unknown_key(view.name)
-        return json(found, served_by, self._freshness.headers(self._state.positions_of(snapshots)))
+        return json(found, served_by, self._state.headers_of(snapshots))
 
     def _served_by(self, partition: int, snapshot: Snapshot, request: Request) -> str:
         """Who answers for `snapshot`. Raises a 421 `Problem` when the caller wrongly believes to ask the owner."""

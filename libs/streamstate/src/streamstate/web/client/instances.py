@@ -14,7 +14,7 @@ import structlog
 from streamstate.web.client.connections import Connections
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import CONTENT_TYPE, RETRY_AFTER_S
-from streamstate.web.http.request import AGE, JSON, POSITION, SERVED_BY, Response
+from streamstate.web.http.request import AGE, BEGIN, JSON, POSITION, SERVED_BY, Response
 
 log = structlog.get_logger()
 
@@ -24,7 +24,7 @@ DIRECT = "X-Direct"
 STAND_IN = "X-Stand-In"
 """Marks a request whose owner does not answer: who gets it answers from the state, and does not ask the owner again."""
 
-TOLD = (SERVED_BY, POSITION, AGE)
+TOLD = (SERVED_BY, POSITION, BEGIN, AGE)
 """The headers that go along with an answer, whoever passes it on."""
 
 _TOLD = {name: name.lower().encode() for name in TOLD}

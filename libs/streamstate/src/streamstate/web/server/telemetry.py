@@ -46,6 +46,11 @@ REFUSED = Definition(
     "malformed or too large",
 )
 OFFSET = Definition("streamstate_offset", ("service", "topic", "partition"), "the next offset of the state")
+BEGIN = Definition(
+    "streamstate_begin_offset",
+    ("service", "topic", "partition"),
+    "the offset at which the build of the state began; above 0, Kafka had deleted the records before it",
+)
 DEAD_LETTERS = Definition(
     "streamstate_dead_letters_total",
     ("service", "partition"),
@@ -66,7 +71,19 @@ COUNTED = Definition(
     ("service", "partition", "what"),
     "what the service's folds count, such as records that came too late for their window",
 )
-METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED, OFFSET, DEAD_LETTERS, MISPLACED_KEYS, LOST_RECORDS, COUNTED)
+METRICS = (
+    REQUESTS,
+    SECONDS,
+    FORWARDED,
+    STOOD_IN,
+    REFUSED,
+    OFFSET,
+    BEGIN,
+    DEAD_LETTERS,
+    MISPLACED_KEYS,
+    LOST_RECORDS,
+    COUNTED,
+)
 
 
 class Telemetry:
@@ -143,17 +160,20 @@ class _Found(CollectorRegistry):
 def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterator[Metric]:
     """What the state itself says: these counts are as exact as the state."""
     offset = GaugeMetricFamily(OFFSET.name, OFFSET.meaning, labels=OFFSET.labels)
+    begin = GaugeMetricFamily(BEGIN.name, BEGIN.meaning, labels=BEGIN.labels)
     known = {DEAD: _counter(DEAD_LETTERS), MISPLACED: _counter(MISPLACED_KEYS), LOST: _counter(LOST_RECORDS)}
     counted = _counter(COUNTED)
     for partition, snapshot in snapshots.items():
         for topic, position in snapshot.positions.items():
             offset.add_metric([service, topic, str(partition)], position)
+        for topic, first in snapshot.begins.items():
+            begin.add_metric([service, topic, str(partition)], first)
         for what, count in {**dict.fromkeys(known, 0), **snapshot.counters}.items():
             if what in known:
                 known[what].add_metric([service, str(partition)], count)
             else:
                 counted.add_metric([service, str(partition), what], count)
-    yield from (offset, *known.values(), counted)
+    yield from (offset, begin, *known.values(), counted)
 
 
 def _counter(definition: Definition) -> CounterMetricFamily:

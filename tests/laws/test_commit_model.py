@@ -3,7 +3,7 @@
 Hypothesis invents histories: 150 of each app here, 10,000 of each by `make nightly`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from typing import ClassVar
@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from streamstate.errors import Fenced, Misconfigured
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.claims import Claims
 from streamstate.keys import partition_of
 from streamstate.processing.decode import DEAD, MISPLACED, RawRecord
-from streamstate.processing.truncation import left_out, refusal, require_beginnings, require_ends
 from streamstate.state.memory import MemoryStore, Saved
-from streamstate.state.store import Commit, Snapshot
+from streamstate.state.store import Commit, Origin, Snapshot, TopicPartition
 from streamstate.testing import Driver
 from tests.laws.protocol import JOIN, TALLY, Case, Tagged, usable
 
@@ -30,9 +31,6 @@ contents = st.sampled_from([b"1", b"20", b"300", b"north", b"south", b"broken"])
 NewRecord = tuple[int, bytes, bytes, int, int]
 records = st.tuples(indices, keys, contents, st.integers(0, 9), st.integers(0, 2))
 """The number of a topic, key, value, timestamp, and the gap in the offsets before it."""
-
-Places = Mapping[tuple[str, int], int]
-"""Offsets by topic and partition."""
 
 Positions = Mapping[str, int]
 History = dict[int, tuple[Positions, ...]]
@@ -88,25 +86,37 @@ class Network(MemoryStore):
         self.history[partition] += (self.read({partition: []})[partition].positions,)
 
 
+class Logs(Topics):
+    """The records of each place. Those before `begin` are deleted, and stay here for the recount."""
+
+    def __init__(self, topics: Sequence[str]) -> None:
+        self.records: dict[TopicPartition, list[RawRecord]] = {(t, p): [] for t in topics for p in range(PARTITIONS)}
+        self.begin = dict.fromkeys(self.records, 0)
+
+    def begins(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {place: self.begin[place] for place in places}
+
+    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {place: max(self.begin[place], self._next(place)) for place in places}
+
+    def _next(self, place: TopicPartition) -> int:
+        return self.records[place][-1][0] + 1 if self.records[place] else 0
+
+    def left(self, place: TopicPartition) -> list[RawRecord]:
+        return [record for record in self.records[place] if record[0] >= self.begin[place]]
+
+
 class Query:
     """A Spark query of one instance: it goes on from where it has read, whatever the store holds by now.
 
-    Raises `Misconfigured` when the logs, from `begins` to `ends`, are not those of the state.
+    Raises `Misconfigured` when the logs are not those of the state.
     """
 
-    def __init__(self, case: Case, store: MemoryStore, held: set[int], begins: Places, ends: Places) -> None:
+    def __init__(self, case: Case, store: MemoryStore, held: set[int], logs: Logs) -> None:
         self.driver = Driver(case.app, store, PARTITIONS, held)
-        claims = self.driver.claims
-        for p in held:
-            claims[p] = store.claim(p, "driver:1", {}, begins={t: begins[t, p] for t in case.app.topics})
-        require_beginnings(case.app, case.app.topics, store.read({p: [] for p in held}), ())
-        require_ends(case.app, claims, {(topic, p): end for (topic, p), end in ends.items() if p in held})
-        for p in held:
-            if commit := left_out(claims[p], {topic: begins[topic, p] for topic in case.app.topics}):
-                raise refusal(commit)
-        self.position = {
-            (topic, p): claim.positions.get(topic, 0) for p, claim in claims.items() for topic in case.app.topics
-        }
+        origins = {topic: Origin(topic, PARTITIONS) for topic in case.app.topics}
+        claims = Claims(case.app, store, logs, "driver:1", truncated=(), skip_lost=False)
+        self.driver.claims, self.position = claims.claim(held, origins)
 
 
 class CommitProtocol(RuleBasedStateMachine):
@@ -114,10 +124,8 @@ class CommitProtocol(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.log: dict[tuple[str, int], list[RawRecord]] = {
-            (topic, p): [] for topic in self.case.app.topics for p in range(PARTITIONS)
-        }
-        self.begins = dict.fromkeys(self.log, 0)
+        self.logs = Logs(self.case.app.topics)
+        self.log = self.logs.records
         self.store = Network()
         self.queries: list[Query] = []
         self.saved: tuple[Saved, History] = (self.store.save(), dict(self.store.history))
@@ -130,11 +138,11 @@ class CommitProtocol(RuleBasedStateMachine):
 
     def _start(self, held: set[int]) -> Query | None:
         """The query over `held`; None when it is refused."""
-        ends = {place: log[-1][0] + 1 if log else self.begins[place] for place, log in self.log.items()}
-        with suppress(Misconfigured):
-            self.queries.append(Query(self.case, self.store, held, self.begins, ends))
-            return self.queries[-1]
-        return None
+        try:
+            self.queries.append(Query(self.case, self.store, held, self.logs))
+        except Misconfigured:
+            return None
+        return self.queries[-1]
 
     @rule(partition=partitions, records=st.lists(records, max_size=6), number=indices, most=sizes)
     def fold(self, partition: int, records: list[NewRecord], number: int, most: int) -> None:
@@ -177,9 +185,8 @@ class CommitProtocol(RuleBasedStateMachine):
         query.driver.emitted.clear()
 
     def _unread(self, query: Query, topic: str, partition: int, most: int, copy: int) -> list[RawRecord]:
-        # Spark's source fails at an offset that Kafka has no more; the next query is refused then.
-        start = max(query.position[topic, partition] - copy, self.begins[topic, partition])
-        return [record for record in self.log[topic, partition] if record[0] >= start][:most]
+        start = query.position[topic, partition] - copy
+        return [record for record in self.logs.left((topic, partition)) if record[0] >= start][:most]
 
     @precondition(lambda self: self.store.held)
     @rule(number=indices)
@@ -192,9 +199,8 @@ class CommitProtocol(RuleBasedStateMachine):
         """Retention deletes records, read or not; those who read are started again."""
         topics = self.case.app.topics
         place = topics[number % len(topics)], partition
-        deleted = [record for record in self.log[place] if record[0] >= self.begins[place]][:count]
-        if deleted:
-            self.begins[place] = deleted[-1][0] + 1
+        if deleted := self.logs.left(place)[:count]:
+            self.logs.begin[place] = deleted[-1][0] + 1
             self.queries = [query for query in self.queries if partition not in query.driver.claims]
 
     @rule(partition=partitions, number=indices, count=sizes)
@@ -202,14 +208,12 @@ class CommitProtocol(RuleBasedStateMachine):
         """A broker comes back without its last records; a state that has read them is refused, and emptied then."""
         topics = self.case.app.topics
         place = topics[number % len(topics)], partition
-        lost = [record[0] for record in self.log[place] if record[0] >= self.begins[place]][-count:]
-        if not lost:
-            return
+        lost = self.logs.left(place)[-count:]
+        del self.log[place][len(self.log[place]) - len(lost) :]
         self.queries.clear()
         self.store.held.clear()
-        self.log[place] = [record for record in self.log[place] if record[0] < lost[0]]
         position = self.store.read({partition: []})[partition].positions.get(place[0], 0)
-        if position > max(lost[0], self.begins[place]):
+        if position > self.logs.ends([place])[place]:
             assert self._start({partition}) is None
             self.empty()
         # An earlier copy of the state may have read them too.

@@ -108,9 +108,11 @@ def app(settings: GraceSettings) -> App:
     def apply(records: Sequence[Joined[str]], context: FoldContext) -> Iterable[Effect]:
         return fold(records, context, windowed=windowed)
 
+    # Ticks matter while windows are kept; a user stays closed for as long as no record opens them again.
+    states, ticks = changelog(OPEN, TEXT, decode_state), Source(TICK, TEXT, decode_tick, requires_beginning=False)
     return App(
         name="notifications",
-        folds=(left_join(changelog(OPEN, TEXT, decode_state), Source(TICK, TEXT, decode_tick), apply, windowed.reads),),
+        folds=(left_join(states, ticks, apply, windowed.reads, settings=windowed.windows.settings),),
         views=(
             View(
                 name="notifications",

@@ -59,7 +59,7 @@ def create() -> Asgi:
 def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshness, live: Live, pool: Pool) -> Asgi:
     """The application over these parts; what runs in the background begins with the server."""
     views = [ViewEntry(view(kind), path(kind), live.topic, LONG.name, anywhere=True) for kind in KINDS]
-    state = State(app, reads, freshness)
+    state = State(app, reads, freshness, settings.truncated_topics)
 
     async def ready() -> None:
         live.require_alive()

@@ -25,5 +25,5 @@ def fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext, 
 
 def app(settings: WindowSettings) -> App:
     """The use case over the newest records of each partition."""
-    source = Source(LISTENING_EVENTS, LONG, decode_event)
-    return App("recommendations", (Fold((source,), partial(fold, window=settings.window)),))
+    plays = Source(LISTENING_EVENTS, LONG, decode_event, requires_beginning=False)
+    return App("recommendations", (Fold((plays,), partial(fold, window=settings.window)),))

@@ -1,7 +1,7 @@
 """What is kept of each topic: the last values, histories, windows; and how it is asked for."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ import msgspec
 from services.topics.answers import History, Latest, NumberWindows, history, windows
 from services.topics.decoding import Kept, decoder
 from services.topics.settings import KeptSettings, KeptTopic
-from streamstate.app import App, Effect, Fold, FoldContext, Record, Source, View
+from streamstate.app import App, Effect, Fold, FoldContext, Record, Setting, Source, View
 from streamstate.keys import CODECS, sortable
 from streamstate.operators.pages import Page
 from streamstate.operators.windows import Windowed, Windows, clock, timeline
@@ -32,6 +32,20 @@ class _Topic:
             return None
         advance = index.advance_ms or index.size_ms
         return Windowed(self.family("windows"), Windows(index.size_ms, advance, index.retention_ms, index.grace_ms))
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """What makes another state of the same records."""
+        kept = self.kept
+        settings: dict[str, Setting] = {
+            "key": kept.key,
+            "value": kept.value,
+            "latest": kept.latest,
+            "range": kept.range is not None,
+        }
+        if kept.windows and self.windowed:
+            settings |= {"field": kept.windows.field, **self.windowed.windows.settings}
+        return settings
 
     def family(self, index: str) -> str:
         return f"{self.kept.topic}:{index}"
@@ -109,7 +123,9 @@ def views(kept: KeptTopic) -> Iterator[View[Any]]:
 def fold(kept: KeptTopic) -> Fold:
     """The fold that keeps one topic."""
     topic = _Topic(kept)
-    return Fold((Source(kept.topic, CODECS[kept.key], decoder(kept)),), topic.apply, reads=topic.reads)
+    # Ranges and windows end with their retention, a last value never.
+    source = Source(kept.topic, CODECS[kept.key], decoder(kept), requires_beginning=kept.latest)
+    return Fold((source,), topic.apply, reads=topic.reads, settings=topic.settings)
 
 
 def app(settings: KeptSettings) -> App:

@@ -1,61 +1,148 @@
-"""One publisher of totals at a time, on a real Kafka: no total goes down, whoever comes and goes."""
+"""One publisher of totals at a time, on a real Kafka: the last total is exact, whoever comes and goes."""
+
+from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from devkit.local_cluster import LocalCluster
-from streamstate.app import App, Totals
+from devkit.child_process import free_port
+from devkit.demo import CACHE
+from devkit.kafka_server import Kafka
+from streamstate.app import App, Fold, Source, Totals
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.totals import Publisher
+from streamstate.keys import TEXT
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Merge
 from streamstate.state.store import Commit, OffsetAdvance
-from tests.integration.driving import read
+from tests.integration.driving import eventually
 
-APP = App("totalled", (), totals=(Totals("totalled-out", "sums"),))
+IN, OUT = "totalled-in", "totalled-out"
+ID = "totalled-totals"
+SOURCE = Source(IN, TEXT, lambda _key, value: value)
+APP = App("totalled", (Fold((SOURCE,), lambda _records, _context: ()),), totals=(Totals(OUT, "sums"),))
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
+    kafka = Kafka(tmp_path_factory.mktemp("totals"), free_port(), CACHE.absolute() / "kafka")
+    kafka.start()
+    try:
+        eventually(lambda: _coordinates(kafka), "the coordinator of groups")
+        yield kafka
+    finally:
+        kafka.stop()
+
+
+def _coordinates(kafka: Kafka) -> bool:
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": ID})
+    try:
+        consumer.committed([TopicPartition(IN, 0)], timeout=5)
+    except KafkaException:
+        return False
+    finally:
+        consumer.close()
+    return True
+
+
+@pytest.fixture
+def kafka(broker: Kafka) -> Iterator[Kafka]:
+    """The broker, with empty topics and no groups."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for created in admin.create_topics([NewTopic(IN, 1, 1), NewTopic(OUT, 3, 1)], operation_timeout=10.0).values():
+        created.result()
+    yield broker
+    for deleted in admin.delete_topics([IN, OUT], operation_timeout=10.0).values():
+        deleted.result()
 
 
 class State:
-    """A state with one number, which the topics of an app would add up to."""
+    """A state that has added up some numbers, one record each."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, kafka: Kafka, *numbers: int) -> None:
+        self._kafka = kafka
         self.store = MemoryStore()
-        self.add(number)
+        for number in numbers:
+            self.add(number)
 
     def add(self, number: int) -> None:
         claim = self.store.claim(0, "a:1", {})
-        position = claim.positions.get("t")
-        step = OffsetAdvance("t", position, (position or 0) + 1)
+        position = claim.positions.get(IN)
+        step = OffsetAdvance(IN, position, (position or 0) + 1)
         self.store.commit(Commit(claim, [step], [Merge("sums", add={"a": number})]))
 
-    def publisher(self, cluster: LocalCluster) -> Publisher:
-        return Publisher(APP, self.store, Topics(cluster.kafka.bootstrap), cluster.kafka.bootstrap)
+    def publisher(self) -> Publisher:
+        bootstrap = self._kafka.bootstrap
+        return Publisher(APP, self.store, Topics(bootstrap), bootstrap)
 
 
-def totals(cluster: LocalCluster) -> list[int]:
-    return [int(message.value() or b"") for message in read(cluster, "totalled-out")]
+def totals(kafka: Kafka) -> list[int]:
+    """What a reader of committed records gets."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": "reader",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([OUT])
+    values: list[int] = []
+    try:
+        while (message := consumer.poll(0.1 if values else 10.0)) is not None:
+            values.append(int(message.value() or b""))
+    finally:
+        consumer.close()
+    return values
 
 
-def test_totals_never_go_down_whoever_publishes(cluster: LocalCluster) -> None:
-    with pytest.raises(Misconfigured, match="totalled-out cannot be read"):
-        State(1).publisher(cluster)
-    admin = AdminClient({"bootstrap.servers": cluster.kafka.bootstrap})
-    admin.create_topics([NewTopic("totalled-out", 3, 1)], operation_timeout=10.0)["totalled-out"].result()
+def test_a_topic_of_totals_must_exist(broker: Kafka) -> None:
+    with pytest.raises(Misconfigured, match=f"{OUT} cannot be read"):
+        State(broker, 1).publisher()
 
-    first = State(3)
-    publisher = first.publisher(cluster)
+
+def test_totals_never_go_down_while_a_state_that_was_set_back_catches_up(kafka: Kafka) -> None:
+    first = State(kafka, 3, 4)
+    publisher = first.publisher()
     publisher.publish(1)
     publisher.publish(1)
-    assert totals(cluster) == [3]
+    assert totals(kafka) == [7]
 
-    State(2).publisher(cluster).publish(1)
-    assert totals(cluster) == [3]
-
-    State(5).publisher(cluster).publish(1)
+    second = State(kafka, 3)
+    later = second.publisher()
+    later.publish(1)
+    second.add(4)
+    later.publish(1)
+    second.add(5)
+    later.publish(1)
     first.add(10)
     with pytest.raises(KafkaException):
         publisher.publish(1)
-    assert totals(cluster) == [3, 5]
+    published = totals(kafka)
+    assert published == sorted(published)
+    assert (published[0], published[-1]) == (7, 12)
+
+
+def test_a_total_that_was_aborted_is_published(kafka: Kafka) -> None:
+    """Its transaction did not end: who reads what is committed never saw it."""
+    dying = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": ID})
+    dying.init_transactions()
+    dying.begin_transaction()
+    dying.produce(OUT, b"7", b"a")
+    dying.flush()
+    State(kafka, 3, 4).publisher().publish(1)
+    assert totals(kafka) == [7]
+
+
+def test_a_total_that_was_too_high_is_corrected_by_a_state_that_has_read_as_much(kafka: Kafka) -> None:
+    State(kafka, 3, 40).publisher().publish(1)
+    rebuilt = State(kafka, 3)
+    publisher = rebuilt.publisher()
+    publisher.publish(1)
+    assert totals(kafka) == [43]
+    rebuilt.add(4)
+    publisher.publish(1)
+    assert totals(kafka) == [43, 7]

@@ -3,7 +3,7 @@
 Hypothesis invents histories: 150 of each app here, 10,000 of each by `make nightly`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
@@ -14,11 +14,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from streamstate.errors import Fenced, IncompleteCommit
+from streamstate.errors import Fenced, IncompleteCommit, Misconfigured
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.claims import Claims
 from streamstate.keys import partition_of
 from streamstate.processing.decode import DEAD, MISPLACED, RawRecord
 from streamstate.state.memory import MemoryStore
-from streamstate.state.store import Commit, Snapshot
+from streamstate.state.store import Commit, Origin, Snapshot, TopicPartition
 from streamstate.testing import Driver
 from tests.laws.protocol import BROKEN, JOIN, TALLY, Case, Tagged, usable
 
@@ -98,16 +100,37 @@ class Network(MemoryStore):
         self.history[partition] += (self.read({partition: []})[partition].positions,)
 
 
-class Query:
-    """A Spark query of one instance: it goes on from where it has read, whatever the store holds by now."""
+class Logs(Topics):
+    """The records of each place. Those before `begin` are deleted, and stay here for the recount."""
 
-    def __init__(self, case: Case, store: MemoryStore, held: set[int]) -> None:
+    def __init__(self, topics: Sequence[str]) -> None:
+        self.records: dict[TopicPartition, list[RawRecord]] = {(t, p): [] for t in topics for p in range(PARTITIONS)}
+        self.begin = dict.fromkeys(self.records, 0)
+
+    def begins(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {place: self.begin[place] for place in places}
+
+    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {place: max(self.begin[place], self._next(place)) for place in places}
+
+    def _next(self, place: TopicPartition) -> int:
+        return self.records[place][-1][0] + 1 if self.records[place] else 0
+
+    def left(self, place: TopicPartition) -> list[RawRecord]:
+        return [record for record in self.records[place] if record[0] >= self.begin[place]]
+
+
+class Query:
+    """A Spark query of one instance: it goes on from where it has read, whatever the store holds by now.
+
+    Raises `Misconfigured` when the logs are not those of the state.
+    """
+
+    def __init__(self, case: Case, store: MemoryStore, held: set[int], logs: Logs) -> None:
         self.driver = Driver(case.app, store, PARTITIONS, held)
-        self.position = {
-            (topic, p): claim.positions.get(topic, 0)
-            for p, claim in self.driver.claims.items()
-            for topic in case.app.topics
-        }
+        origins = {topic: Origin(topic, PARTITIONS) for topic in case.app.topics}
+        claims = Claims(case.app, store, logs, "driver:1", truncated=(), skip_lost=False)
+        self.driver.claims, self.position = claims.claim(held, origins)
 
 
 class CommitProtocol(RuleBasedStateMachine):
@@ -115,9 +138,8 @@ class CommitProtocol(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.log: dict[tuple[str, int], list[RawRecord]] = {
-            (topic, p): [] for topic in self.case.app.topics for p in range(PARTITIONS)
-        }
+        self.logs = Logs(self.case.app.topics)
+        self.log = self.logs.records
         self.store = Network()
         self.queries: list[Query] = []
         self.save()
@@ -128,8 +150,12 @@ class CommitProtocol(RuleBasedStateMachine):
         """An instance starts, comes back without its checkpoint, or gets partitions that another one still writes."""
         self._start(held)
 
-    def _start(self, held: set[int]) -> Query:
-        self.queries.append(Query(self.case, self.store, held - self.store.incomplete))
+    def _start(self, held: set[int]) -> Query | None:
+        """The query over `held`; None when it is refused."""
+        try:
+            self.queries.append(Query(self.case, self.store, held, self.logs))
+        except (Misconfigured, IncompleteCommit):
+            return None
         return self.queries[-1]
 
     @precondition(lambda self: self.store.incomplete)
@@ -137,7 +163,7 @@ class CommitProtocol(RuleBasedStateMachine):
     def claim_half_a_commit(self, number: int) -> None:
         """An instance starts."""
         with pytest.raises(IncompleteCommit):
-            Query(self.case, self.store, {self._incomplete(number)})
+            Query(self.case, self.store, {self._incomplete(number)}, self.logs)
 
     @rule(partition=partitions, records=st.lists(records, max_size=6), number=indices, most=sizes)
     def fold(self, partition: int, records: list[NewRecord], number: int, most: int) -> None:
@@ -170,9 +196,9 @@ class CommitProtocol(RuleBasedStateMachine):
 
     def _task(self, partition: int, number: int, most: int, fate: Fate, copy: int = 0) -> None:
         writers = [query for query in self.queries if partition in query.driver.claims]
-        if not writers and partition in self.store.incomplete:
-            return
         query = writers[number % len(writers)] if writers else self._start({partition})
+        if query is None:
+            return
         raw = {topic: self._unread(query, topic, partition, most, copy) for topic in self.case.app.topics}
         self.store.fate = fate
         try:
@@ -188,13 +214,40 @@ class CommitProtocol(RuleBasedStateMachine):
 
     def _unread(self, query: Query, topic: str, partition: int, most: int, copy: int) -> list[RawRecord]:
         start = query.position[topic, partition] - copy
-        return [record for record in self.log[topic, partition] if record[0] >= start][:most]
+        return [record for record in self.logs.left((topic, partition)) if record[0] >= start][:most]
 
     @precondition(lambda self: self.store.held)
     @rule(number=indices)
     def a_held_commit_arrives(self, number: int) -> None:
         with suppress(Fenced, IncompleteCommit):
             self.store.arrive(self.store.held[number % len(self.store.held)])
+
+    @rule(partition=partitions, number=indices, count=sizes)
+    def the_log_begins_later(self, partition: int, number: int, count: int) -> None:
+        """Retention deletes records, read or not; those who read are started again."""
+        topics = self.case.app.topics
+        place = topics[number % len(topics)], partition
+        if deleted := self.logs.left(place)[:count]:
+            self.logs.begin[place] = deleted[-1][0] + 1
+            self.queries = [query for query in self.queries if partition not in query.driver.claims]
+
+    @rule(partition=partitions, number=indices, count=sizes)
+    def the_end_goes_back(self, partition: int, number: int, count: int) -> None:
+        """A broker comes back without its last records; a state that has read them is refused, and emptied then."""
+        topics = self.case.app.topics
+        place = topics[number % len(topics)], partition
+        if self.store.incomplete:
+            return
+        lost = self.logs.left(place)[-count:]
+        del self.log[place][len(self.log[place]) - len(lost) :]
+        self.queries.clear()
+        self.store.held.clear()
+        position = self.store.read({partition: []})[partition].positions.get(place[0], 0)
+        if position > self.logs.ends([place])[place]:
+            assert self._start({partition}) is None
+            self.empty()
+        # An earlier copy of the state may have read them too.
+        self.save()
 
     @rule()
     def save(self) -> None:

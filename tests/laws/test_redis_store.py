@@ -11,12 +11,13 @@ from streamstate.errors import Fenced
 from streamstate.state.operations import Append, ExpireBefore, IncrementScores, Insert, Merge, Operation, Put
 from streamstate.state.reads import Value
 from streamstate.state.redis import Client, RedisStore, connect
-from streamstate.state.store import Commit, OffsetAdvance
+from streamstate.state.store import Commit, OffsetAdvance, Origin
 
 
 def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:
     store = RedisStore(redis_client, "documented")
-    claim = store.claim(7, "a:1", {"topic": 5})
+    origins = {"topic": Origin("id", 8)}
+    claim = store.claim(7, "a:1", {"topic": 5}, origins, {"topic": 2}, {"topic": "fold"})
     step: list[Operation] = [
         Put("artists:3", "Ä"),
         Merge("user:1", add={"count": 2}),
@@ -37,6 +38,10 @@ def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:
     assert redis_client.hgetall("{documented:7}") == {
         b"owner": b"a:1",
         b"epoch": str(claim.epoch).encode(),
+        b"format": b"1",
+        b"origin:topic": b"id/8",
+        b"begin:topic": b"2",
+        b"fold:topic": b"fold",
         b"target:topic": b"5",
         b"offset:topic": b"4",
         b"time:topic": b"0",
@@ -65,6 +70,18 @@ def test_what_is_expired_is_removed_by_later_commits(
     for offset in range(13):
         store.commit(Commit(claim, [OffsetAdvance("topic", offset, offset + 1)], [ExpireBefore("i", 9)]))
         assert (redis_client.dbsize() == before - 2_001) == (offset >= 11)
+
+
+def test_fields_of_a_later_release_are_kept_and_ignored(redis_client: Client) -> None:
+    store, key = RedisStore(redis_client, "later"), "{later:0}"
+    store.commit(Commit(store.claim(0, "a:1", {}), [OffsetAdvance("topic", None, 1)], []))
+    later = ["later", "later:topic"]
+    for field in later:
+        redis_client.hset(key, field, "x")
+    claim = store.claim(0, "b:1", {})
+    store.commit(Commit(claim, [OffsetAdvance("topic", 1, 2)], []))
+    assert (claim.positions, store.read({0: []})[0].positions) == ({"topic": 1}, {"topic": 2})
+    assert redis_client.hmget(key, later) == [b"x", b"x"]
 
 
 def test_apps_keep_apart(redis_store: Callable[[], RedisStore]) -> None:

@@ -20,7 +20,7 @@ from streamstate.state.operations import (
     Remove,
 )
 from streamstate.state.reads import Between, Field, Fields, Newest, Read, Since, Top, Value
-from streamstate.state.store import Claim, Commit, OffsetAdvance, Origin, Snapshot, Store
+from streamstate.state.store import FORMAT, Claim, Commit, OffsetAdvance, Origin, Snapshot, Store
 from tests.laws.conftest import Subject
 from tests.laws.protocol import BROKEN
 
@@ -73,7 +73,10 @@ class TestEveryStore:
     def test_a_commit_applies_operations_offset_and_counters_together(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
         store.commit(Commit(claim, [OffsetAdvance(T, None, 10)], STEP, {"dead_letters": 2}))
-        assert look(store) == Snapshot(A, claim.epoch, {T: 10}, {T: 0}, {T: 10}, {"dead_letters": 2}, {}, AFTER_STEP)
+        expected = Snapshot(
+            A, claim.epoch, {T: 10}, {T: 0}, {T: 10}, {"dead_letters": 2}, {}, AFTER_STEP, format=FORMAT
+        )
+        assert look(store) == expected
 
     def test_a_commit_may_write_nothing_but_the_offset(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
@@ -225,7 +228,7 @@ class TestEveryStore:
 
     def test_a_claim_is_seen_before_the_first_commit(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
-        assert look(store) == Snapshot(A, claim.epoch, {}, {}, {T: 10}, {}, {}, EMPTY)
+        assert look(store) == Snapshot(A, claim.epoch, {}, {}, {T: 10}, {}, {}, EMPTY, format=FORMAT)
 
     def test_several_partitions_are_read_at_once(self, store: Store) -> None:
         claims = {partition: store.claim(partition, A, {T: 1}) for partition in range(3)}
@@ -261,6 +264,28 @@ class TestEveryStore:
         claim = store.claim(0, B, {T: 0}, {T: other, "new": other})
         store.commit(step(claim, STEP))
         assert look(store).origins == {T: first, "new": other}
+
+    def test_the_beginning_is_that_of_the_last_claim_before_anything_is_stored(self, store: Store) -> None:
+        store.claim(0, A, {T: 9})
+        assert look(store).begins == {}
+        store.claim(0, A, {T: 9}, begins={T: 0})
+        claim = store.claim(0, B, {T: 9, "other": 9}, begins={T: 4, "other": 2})
+        store.commit(step(claim, [], None, 5))
+        store.claim(0, B, {T: 9, "other": 9}, begins={T: 8, "other": 8})
+        assert look(store).begins == {T: 4, "other": 8}
+
+    def test_a_state_that_has_no_beginning_and_no_folds_takes_the_next_folds(self, store: Store) -> None:
+        store.commit(step(store.claim(0, A, {T: 9}), []))
+        store.claim(0, A, {T: 9}, begins={T: 1}, folds={T: "one"})
+        store.claim(0, A, {T: 9}, begins={T: 2}, folds={T: "two"})
+        assert (look(store).begins, look(store).folds) == ({}, {T: "one"})
+
+    def test_folds_are_those_that_made_what_is_stored(self, store: Store) -> None:
+        store.claim(0, A, {T: 9}, folds={T: "one", "other": "one"})
+        claim = store.claim(0, A, {T: 9}, folds={T: "two", "other": "two"})
+        store.commit(step(claim, []))
+        store.claim(0, A, {T: 9}, folds={T: "three", "other": "three", "new": "three"})
+        assert look(store).folds == {T: "two", "other": "three", "new": "three"}
 
     def test_a_topic_without_records_needs_none(self, store: Store) -> None:
         store.claim(0, A, {T: 0})

@@ -28,6 +28,7 @@ STREAMSTATE_REDIS: {{ .url | quote }}
 {{- if hasKey .Values "topics" }}
 STREAMSTATE_NAME: {{ .Release.Name }}
 STREAMSTATE_TOPICS: {{ .Values.topics | toJson | quote }}
+STREAMSTATE_TRUNCATED_TOPICS: {{ .Values.truncatedTopics | toJson | quote }}
 {{- end }}
 {{- if hasKey .Values "services" }}
 STREAMSTATE_SERVICES: {{ include "streamstate.watched" . | quote }}

@@ -1,12 +1,23 @@
-"""Records that Kafka deleted before they were read: told, never passed over in silence."""
+"""Logs that were cut: told, never passed over in silence."""
 
 import re
+from collections.abc import Mapping
 
 import pytest
 
-from streamstate.processing.truncation import LOST, left_out, refusal
+from streamstate.app import App, Fold, Source
+from streamstate.errors import Misconfigured
+from streamstate.keys import TEXT
+from streamstate.processing.truncation import (
+    LOST,
+    left_out,
+    missing_beginnings,
+    refusal,
+    require_beginnings,
+    require_ends,
+)
 from streamstate.state.memory import MemoryStore
-from streamstate.state.store import Claim, Commit, OffsetAdvance
+from streamstate.state.store import Claim, Commit, OffsetAdvance, Snapshot
 
 BEHIND = Claim(3, 1, "run", {"a": 5, "b": 7, "c": 0}, {"a": 50, "b": 70})
 
@@ -38,3 +49,42 @@ def test_the_commit_counts_them_and_moves_on() -> None:
     store.commit(commit)
     found = store.read({0: []})[0]
     assert (found.positions, found.times, found.counters) == ({"a": 15}, {"a": 50}, {LOST: 10})
+
+
+def source(topic: str, *, requires_beginning: bool = True) -> Source[str, bytes | None]:
+    return Source(topic, TEXT, lambda _key, value: value, requires_beginning=requires_beginning)
+
+
+APP = App(
+    "cut",
+    (
+        Fold((source("a"), source("b")), lambda _records, _context: ()),
+        Fold((source("short", requires_beginning=False),), lambda _records, _context: ()),
+    ),
+)
+
+
+def begun(**begins: int) -> Mapping[int, Snapshot]:
+    store = MemoryStore()
+    store.claim(3, "a:1", {}, begins=begins)
+    return store.read({3: []})
+
+
+def test_a_state_that_lacks_the_beginning_of_a_topic_is_refused_with_the_ways_out() -> None:
+    with pytest.raises(Misconfigured, match=r'a:3 begins at offset 5.*restore Redis.*TRUNCATED_TOPICS.*\["a"\]'):
+        require_beginnings(APP, APP.topics, begun(a=5, b=0), ["b"])
+
+
+def test_a_state_may_lack_what_is_allowed_or_not_required() -> None:
+    snapshots = begun(a=5, b=7, short=9, before=1)
+    require_beginnings(APP, APP.topics, snapshots, ["a", "b"])
+    require_beginnings(APP, ["b", "short"], snapshots, ["b"])
+    require_beginnings(APP, APP.topics, begun(a=0), [])
+    require_beginnings(APP, APP.topics, begun(), [])
+    assert missing_beginnings(APP, snapshots) == {("a", 3): 5, ("b", 3): 7}
+
+
+def test_a_state_beyond_the_end_of_its_topic_is_refused_with_both_offsets() -> None:
+    require_ends(APP, {3: BEHIND}, {("a", 3): 5, ("b", 3): 9, ("new", 3): 0})
+    with pytest.raises(Misconfigured, match=r"b:3 ends at offset 6, and the state stands at 7.*delete the keys {cut:"):
+        require_ends(APP, {3: BEHIND}, {("a", 3): 5, ("b", 3): 6})

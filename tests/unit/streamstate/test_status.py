@@ -34,12 +34,24 @@ def scrape(status: Status) -> str:
 def test_ready_once_it_folds_and_not_after_a_failure(status: Status) -> None:
     client = Client(application([status, Status("names", ends, folding=True)]))
     answer = client.get("/readyz")
-    assert (answer.status_code, answer.get_json()) == (503, {"status": "not folding", "services": ["metrics"]})
+    idle = {"status": "not folding", "services": ["metrics"], "reasons": {}}
+    assert (answer.status_code, answer.get_json()) == (503, idle)
     status.folding = True
     assert client.get("/readyz").status_code == 200
     status.failed()
     assert client.get("/readyz").status_code == 503
     assert sample(scrape(status), "streamstate_stream_failures_total", service="metrics") == 1
+
+
+def test_a_refusal_is_told_until_the_next_query_starts(status: Status) -> None:
+    client = Client(application([status]))
+    status.refused("the topic is gone")
+    assert client.get("/readyz").get_json()["reasons"] == {"metrics": "the topic is gone"}
+    assert client.get("/livez").status_code == 200
+    assert sample(scrape(status), "streamstate_stream_refused", service="metrics") == 1
+    status.started()
+    assert client.get("/readyz").get_json()["reasons"] == {}
+    assert sample(scrape(status), "streamstate_stream_refused", service="metrics") == 0
 
 
 def test_live_for_as_long_as_the_loop_turns(status: Status) -> None:

@@ -1,11 +1,16 @@
-"""Which totals are published: those that rose."""
+"""What totals are, and which state may publish them."""
+
+from collections.abc import Mapping
+
+import pytest
 
 from streamstate.app import Totals
-from streamstate.kafka.totals import reads, risen, summed
+from streamstate.kafka.totals import has_reached, reads, summed
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Merge
-from streamstate.state.store import Commit, OffsetAdvance
+from streamstate.state.store import Commit, OffsetAdvance, TopicPartition
 
+A, B = ("t", 0), ("t", 1)
 TOTALS = (Totals("out", "sums"), Totals("other", "more"))
 
 
@@ -19,7 +24,11 @@ def test_fields_are_summed_over_all_partitions() -> None:
     assert found == {**ours, ("other", "a"): 30}
 
 
-def test_only_what_rose_is_published() -> None:
-    now = {("out", "new"): 0, ("out", "risen"): 5, ("out", "same"): 3, ("out", "set back"): 1}
-    before = {("out", "risen"): 4, ("out", "same"): 3, ("out", "set back"): 2, ("out", "gone"): 7}
-    assert risen(now, before) == {("out", "new"): 0, ("out", "risen"): 5}
+@pytest.mark.parametrize(
+    ("positions", "reached"), [({}, False), ({A: 4, B: 9}, False), ({A: 5}, False), ({A: 5, B: 7}, True)]
+)
+def test_a_state_publishes_once_it_has_read_what_the_last_totals_were_made_of(
+    positions: Mapping[TopicPartition, int], *, reached: bool
+) -> None:
+    assert has_reached(positions, {A: 5, B: 7}) is reached
+    assert has_reached(positions, {})

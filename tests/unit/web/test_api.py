@@ -115,6 +115,36 @@ def test_a_partition_that_is_being_built_is_503_with_its_progress(service: Servi
     problem(api.client.get("/readyz"), 503, "not-ready")
 
 
+def test_a_state_without_the_beginning_of_its_topic_is_503_unless_that_is_allowed(service: Service) -> None:
+    api = service.instance()
+    partition = partition_of(LONG.encode(7), COUNTS["numbers"])
+    service.own(api.address)
+    service.store.claim(partition, api.address, {}, begins={"numbers": 5})
+    service.count("numbers", 7)
+    for path in ("/v1/numbers/7", "/v1/many?numbers=7", "/v1/all", "/readyz"):
+        assert f"numbers:{partition} begins at offset 5" in problem(api.client.get(path), 503, "not-ready")["detail"]
+    assert api.client.get("/v1/words/none").status_code == 404
+
+    allowing = service.instance(truncated_topics=("numbers",))
+    for path in ("/v1/numbers/7", "/v1/many?numbers=7", "/v1/all"):
+        assert allowing.client.get(path).headers["State-Begin"] == f"numbers:{partition}=5"
+    metrics = allowing.client.get("/metrics").get_data(as_text=True)
+    assert sample(metrics, "streamstate_begin_offset", topic="numbers", partition=str(partition)) == 5
+
+
+def test_an_answer_from_a_whole_state_names_no_beginning(service: Service, api: Instance) -> None:
+    service.count("numbers", 7)
+    assert "State-Begin" not in api.client.get("/v1/numbers/7").headers
+
+
+def test_a_state_of_another_fold_is_503_and_names_both(service: Service, api: Instance) -> None:
+    partition = service.count("numbers", 7)
+    service.store.claim(partition, api.address, {}, folds={"numbers": "another"})
+    detail = problem(api.client.get("/v1/numbers/7"), 503, "not-ready")["detail"]
+    assert "the fold another of numbers" in detail
+    assert api.client.get("/v1/words/none").status_code == 404
+
+
 def test_without_kafka_all_is_answered(service: Service, api: Instance) -> None:
     service.count("numbers", 7)
     service.topics.counts.clear()

@@ -51,6 +51,9 @@ class Count(msgspec.Struct, frozen=True):
 
 Effect = Operation | Emit | Count
 
+Setting = str | int | bool
+NO_SETTINGS: Mapping[str, Setting] = {}
+
 Lookups = Mapping[str, Iterable[Any]]
 """Keys to look up, by table (the name of a topic that the app keeps as a table)."""
 
@@ -90,12 +93,15 @@ class Source(Generic[K, V]):
         for a record that cannot be used; that one goes to the dead-letter topic.
     table: whether folds look rows of this one up. When a state is built from nothing, tables are completed first, so
         that what comes later finds them.
+    requires_beginning: whether a state built from nothing is wrong when Kafka no longer has the topic's first records.
+        False for what the state keeps for a limited time only, and for tables, whose topics forget old records.
     """
 
     topic: str
     key: KeyCodec[K]
     decode: Callable[[K, bytes | None], V]
     table: bool = False
+    requires_beginning: bool = True
 
 
 @dataclass(frozen=True)
@@ -109,12 +115,24 @@ class Fold:
         block; any cutting of the same records into batches must give the same state.
     lookups: records → the rows of tables that `apply` looks at in `FoldContext.rows`.
     reads: records → the parts of the partition's own state that `apply` looks at in `FoldContext.values`.
+    version: raise it in a release that makes another state of the same records.
+    settings: the values, by name, of settings that do the same, such as the size of windows.
+
+    The state keeps version and settings, and a state of other ones is not continued.
     """
 
     sources: tuple[Source[Any, Any], ...]
     apply: Callable[[Sequence[Record[Any, Any]], FoldContext], Iterable[Effect]]
     lookups: Callable[[Sequence[Record[Any, Any]]], Lookups] = no_lookups
     reads: Callable[[Sequence[Record[Any, Any]]], Iterable[Read]] = no_reads
+    version: int = 1
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+
+    @property
+    def declaration(self) -> str:
+        """Version and settings as a state keeps them."""
+        declared = {"version": self.version, "settings": self.settings}
+        return msgspec.json.encode(declared, order="deterministic").decode()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -181,8 +199,8 @@ class Question:
 class Totals:
     """A topic of totals, for numbers that only rise: the fields of the state key `key`, summed over all partitions.
 
-    A record's key is the field, its value the total in digits. The last record of a field has its exact total, and none
-    is below one before it, whoever publishes them and whatever was lost: let the topic be compacted.
+    A record's key is the field, its value the total in digits. The last record of a field has its exact total: let the
+    topic be compacted. No total is published by a state that is behind the one that was published last.
     """
 
     topic: str
@@ -214,6 +232,16 @@ class App:
     def tables(self) -> tuple[str, ...]:
         """The topics that folds look up."""
         return tuple(source.topic for source in self.sources if source.table)
+
+    @cached_property
+    def declarations(self) -> Mapping[str, str]:
+        """Version and settings of the fold of each topic."""
+        return {topic: fold.declaration for fold in self.folds for topic in fold.topics}
+
+    @cached_property
+    def requiring_beginning(self) -> frozenset[str]:
+        """The topics that a state built from nothing needs from their first records on."""
+        return frozenset(source.topic for source in self.sources if source.requires_beginning)
 
     @cached_property
     def merges(self) -> bool:

@@ -93,6 +93,11 @@ class ServiceSettings(KafkaSettings):
     topics: dict[str, str] = Field(
         {}, description='other names of topics, by the service\'s name of each: {"listening-events": "events-eu"}'
     )
+    truncated_topics: tuple[str, ...] = Field(
+        (),
+        description='topics of which Kafka has deleted the first records already: ["listening-events"]; a '
+        "state without them is refused unless its topic is listed, and its answers say where it begins",
+    )
 
 
 class StreamSettings(ServiceSettings):

@@ -66,6 +66,7 @@ class Service(Pods):
     kafka: Kafka = Field(default=Kafka(), description="connection to Kafka; the Secrets may be Strimzi's")
     redis: Redis = Field(default=Redis(), description="connection to Redis")
     topics: dict[str, str] = setting(ServiceSettings, "topics")
+    truncated_topics: list[str] = setting(ServiceSettings, "truncated_topics")
     autoscaling: LagScaling = Field(
         default=LagScaling(), description="instances by the lag of the consumer group (KEDA)"
     )

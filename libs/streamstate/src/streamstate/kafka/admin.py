@@ -1,4 +1,4 @@
-"""What is asked of Kafka apart from the records: partition counts, offsets."""
+"""Metadata of topics: ids, partition counts, offsets."""
 
 import threading
 import time
@@ -20,11 +20,11 @@ from streamstate.state.store import Origin
 
 TIMEOUT_S = 10.0
 QUIET = {"log_level": 2}
-"""A broker that is away is told of by errors; librdkafka would also log each of its attempts, twenty a second."""
+"""Errors report a broker that is away; librdkafka would also log each of its attempts, twenty a second."""
 
 
 class Topics:
-    """Partition counts and ids of topics from Kafka, remembered for `ttl` seconds. Safe for threads."""
+    """Partition counts and ids of topics from Kafka, cached for `ttl` seconds. Safe for threads."""
 
     def __init__(self, bootstrap: str, ttl: float = 20.0, security: Security = OPEN) -> None:
         self._admin = AdminClient({"bootstrap.servers": bootstrap, **security.client(), **QUIET})
@@ -40,22 +40,22 @@ class Topics:
         return self.origin(topic).partitions
 
     def origin(self, topic: str) -> Origin:
-        """The id and the partition count of `topic`, with what was said of `partitions`.
+        """The id and the partition count of `topic`. Raises as `partitions` does.
 
-        Only the first call waits for Kafka: later ones get what is known, and what is old is asked for meanwhile.
+        Only the first call waits for Kafka: later ones return the cached value and refresh an old one meanwhile.
         """
-        found = self._known.get(topic)
-        if found is None:
-            found = self._known[topic] = (time.monotonic(), self._ask(topic, TIMEOUT_S))
-        read_at, known = found
+        cached = self._known.get(topic)
+        if cached is None:
+            cached = self._known[topic] = (time.monotonic(), self._ask(topic, TIMEOUT_S))
+        read_at, known = cached
         if time.monotonic() - read_at >= self._ttl and self._asking.acquire(blocking=False):
             threading.Thread(target=self._ask_again, args=(topic, read_at, known), daemon=True).start()
         return known
 
     def known(self, topic: str) -> Origin | None:
-        """What was said of `topic` last, None when nothing was yet; never waits for Kafka."""
-        found = self._known.get(topic)
-        return None if found is None else found[1]
+        """The cached id and partition count of `topic`, None when there are none; never waits for Kafka."""
+        cached = self._known.get(topic)
+        return None if cached is None else cached[1]
 
     def _ask_again(self, topic: str, read_at: float, known: Origin) -> None:
         try:
@@ -72,25 +72,25 @@ class Topics:
     def _ask(self, topic: str, timeout: float) -> Origin:
         try:
             asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
-            found = asked[topic].result()
+            description = asked[topic].result()
         except KafkaException as error:
             reason = error.args[0]
             if reason.code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION):
                 raise
             msg = f"the topic {topic} cannot be read ({reason.str()}); create it or correct its name"
             raise Misconfigured(msg) from error
-        return Origin(str(found.topic_id), len(found.partitions))
+        return Origin(str(description.topic_id), len(description.partitions))
 
     def widest(self, topics: Iterable[str]) -> int:
         """The partitions of the widest of `topics`: as many as an app over them has."""
         return max(map(self.partitions, topics))
 
     def begins(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The first offsets that there still are, of (topic, partition)."""
+        """The log start offsets of (topic, partition)."""
         return self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # it has no annotations
 
     def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The end offsets of (topic, partition): of what is committed, for no more can be read."""
+        """The last stable offsets of (topic, partition): what is not committed cannot be read."""
         return self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # it has no annotations
 
     def at(self, places: Iterable[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], int]:
@@ -98,8 +98,8 @@ class Topics:
         return self._offsets(places, OffsetSpec.for_timestamp(timestamp))
 
     def _offsets(self, places: Iterable[tuple[str, int]], of: OffsetSpec) -> dict[tuple[str, int], int]:
-        wanted = {TopicPartition(*place): of for place in places}
+        specs = {TopicPartition(*place): of for place in places}
         answers = self._admin.list_offsets(
-            wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
+            specs, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
         )
         return {(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}

@@ -45,7 +45,7 @@ def paired(
     pair is there exactly once, when the second of the two comes.
     """
     join = _Join((left.topic, right.topic), within, grace, apply)
-    return Fold((left, right), join.apply, reads=join.reads)
+    return Fold((left, right), join.apply, reads=join.reads, settings={"within_ms": within, "grace_ms": grace})
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """Joins of co-partitioned topics."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from streamstate.app import Effect, Fold, FoldContext, Record, Source, no_reads
+from streamstate.app import NO_SETTINGS, Effect, Fold, FoldContext, Record, Setting, Source, no_reads
 from streamstate.operators.tables import changes, row
 from streamstate.state.reads import Read, Value
 
@@ -27,11 +27,14 @@ def left_join(
     stream: Source[K, Any],
     apply: Callable[[Sequence[Joined[K]], FoldContext], Iterable[Effect]],
     reads: Callable[[Sequence[Record[K, Any]]], Iterable[Read]] = no_reads,
+    version: int = 1,
+    settings: Mapping[str, Setting] = NO_SETTINGS,
 ) -> Fold:
     """A fold over the records of both topics in the order of their stream time, the table first at a tie.
 
     table: a `changelog`; the fold keeps its rows.
     apply: as of a `Fold`, with the row of each record's key. reads: as of a `Fold`; the rows need none.
+    version, settings: as of a `Fold`.
 
     A row holds for the records of `stream` that follow it. A record of the table that comes to Kafka late, when a
     micro-batch has already taken records of the stream with greater timestamps, holds from then on only: Kafka Streams'
@@ -47,7 +50,7 @@ def left_join(
         yield from changes(record for record in records if record.topic == table.topic)
         yield from apply(_joined(table.topic, records, context), context)
 
-    return Fold((table, stream), apply_joined, reads=reads_with_rows)
+    return Fold((table, stream), apply_joined, reads=reads_with_rows, version=version, settings=settings)
 
 
 def _joined(table: str, records: Sequence[Record[K, Any]], context: FoldContext) -> list[Joined[K]]:

@@ -20,12 +20,15 @@ def row(table: str, key: Any) -> str:
 def changelog(
     topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str], *, table: bool = False
 ) -> Source[K, Any]:
-    """A source of the texts that `decode` takes from the values of `topic`; a null value stays None."""
+    """A source of the texts that `decode` takes from the values of `topic`; a null value stays None.
+
+    A `table` does not require the beginning of its topic, where compaction and retention go together.
+    """
 
     def decode_or_tombstone(key: K, value: bytes | None) -> str | None:
         return None if value is None else decode(key, value)
 
-    return Source(topic, key, decode_or_tombstone, table=table)
+    return Source(topic, key, decode_or_tombstone, table=table, requires_beginning=not table)
 
 
 def changes(records: Iterable[Record[Any, str | None]]) -> Iterable[Operation]:

@@ -1,7 +1,7 @@
 """Windows of time, and the numbers of each key summed up in them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice
 from typing import Any
@@ -56,6 +56,11 @@ class Windows:
         if not (0 < self.advance <= self.size and self.grace >= 0 and self.retention >= self.size + self.grace):
             msg = f"windows need 0 < advance <= size, grace >= 0 and retention >= size + grace; found {self}"
             raise ValueError(msg)
+
+    @property
+    def settings(self) -> Mapping[str, int]:
+        """What makes other windows of the same records, for `Fold.settings`; a retention only ends them earlier."""
+        return {"size_ms": self.size, "advance_ms": self.advance, "grace_ms": self.grace}
 
     def starts(self, time: int) -> range:
         """The starts, from 0, of the windows that `time` falls into: each takes from its start to before its end."""

@@ -8,8 +8,8 @@ from streamstate.state.store import Claim, Commit, OffsetAdvance, Snapshot
 def passed(claim: Claim, snapshot: Snapshot, read: Mapping[str, Mapping[str, int]]) -> Commit | None:
     """The commit that brings the state to where everything was read; None when it stands there.
 
-    Without it the state would seem to lag for ever, and one built from nothing would never be complete: only records
-    move it. `read` are the offsets before which all records are folded, as Spark tells them: by topic and, in digits,
+    Only records move a state: without this commit it would seem to lag for ever, and one built from nothing would never
+    be complete. `read` are the offsets before which all records are folded, in Spark's form: by topic and, as text, by
     partition.
     """
     ends = {topic: parts[str(claim.partition)] for topic, parts in read.items() if str(claim.partition) in parts}

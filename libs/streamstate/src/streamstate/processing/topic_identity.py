@@ -11,10 +11,7 @@ def require_same_topics(app: str, snapshots: Collection[Snapshot], now: Mapping[
     """Raise `Misconfigured` when a state of `app` was built from other topics than there are `now`."""
     for topic, built_from in _origins(snapshots):
         if topic in now and built_from.id != now[topic].id:
-            msg = (
-                f"the topic {topic} was deleted and made anew, and the state is of the old one's records; give the "
-                f"streams and APIs another STREAMSTATE_NAME, or delete the keys {{{app}:*, to build a new one"
-            )
+            msg = f"{topic} was deleted and made anew, and the state is of the old one's records; {rebuild(app)}"
             raise Misconfigured(msg)
     require_same_widths(snapshots, {topic: origin.partitions for topic, origin in now.items()})
 
@@ -29,6 +26,11 @@ def require_same_widths(snapshots: Iterable[Snapshot], now: Mapping[str, int]) -
                 f"{now[topic]} partitions, and build a state from it (STREAMSTATE_TOPICS, STREAMSTATE_NAME)"
             )
             raise Misconfigured(msg)
+
+
+def rebuild(app: str) -> str:
+    """How to get a new state of `app`."""
+    return f"give the streams and APIs another STREAMSTATE_NAME, or delete the keys {{{app}:*, to build a new state"
 
 
 def _origins(snapshots: Iterable[Snapshot]) -> Iterator[tuple[str, Origin]]:

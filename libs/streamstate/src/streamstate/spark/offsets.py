@@ -6,25 +6,37 @@ has not.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from pyspark.sql import DataFrameReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from streamstate.kafka.admin import Topics
-from streamstate.state.store import Claim, TopicPartition
+from streamstate.settings import StreamSettings
+from streamstate.state.store import TopicPartition
 
 Offsets = dict[TopicPartition, int]
-"""Next offsets; negative ones mean the first that there still are."""
+"""Next offsets."""
 
-_EARLIEST = -2
+Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
 
-def stored(claims: Mapping[int, Claim], topics: Iterable[str], counts: Mapping[str, int]) -> Offsets:
-    """Where the state stands, by topic and partition."""
-    return {
-        (topic, partition): claim.positions.get(topic, _EARLIEST)
-        for topic in topics
-        for partition, claim in claims.items()
-        if partition < counts[topic]
-    }
+def kafka_source(reader: Reader, settings: StreamSettings, offsets: Offsets) -> Reader:
+    """`reader` with the options of Spark's Kafka source for reading from `offsets`."""
+    assigned: dict[str, list[int]] = {}
+    for topic, partition in offsets:
+        assigned.setdefault(topic, []).append(partition)
+    return (
+        reader.options(**settings.security.source())
+        .option("kafka.bootstrap.servers", settings.kafka)
+        .option("assign", json.dumps(assigned))
+        .option("startingOffsets", as_json(offsets))
+        # The source asks for a partition's begin and end behind each fetch, on the connection on which the consumer
+        # prefetches already: Kafka holds them back until that fetch is answered, and there is nothing more to come.
+        .option("kafka.fetch.max.wait.ms", "0")
+        .option("kafka.isolation.level", "read_committed")
+    )
 
 
 def as_json(offsets: Offsets) -> str:
@@ -36,18 +48,14 @@ def as_json(offsets: Offsets) -> str:
 
 
 def next_slice(topics: Topics, starts: Mapping[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
-    """Where the next slice of about `most` records ends; empty when no more than that are left.
-
-    `starts` are the next offsets, negative ones mean the first that there still are.
-    """
-    begins, ends = topics.begins(starts), topics.ends(starts)
-    starts = {place: max(start, begins[place]) for place, start in starts.items()}
+    """Where the next slice of about `most` records from `starts` ends; empty when no more than that are left."""
+    ends = topics.ends(starts)
     if _size(starts, ends) <= most:
         return {}
 
     def until(timestamp: int) -> dict[TopicPartition, int]:
-        found = topics.at(starts, timestamp)
-        return {p: max(starts[p], ends[p] if at < 0 else min(at, ends[p])) for p, at in found.items()}
+        offsets = topics.at(starts, timestamp)
+        return {p: max(starts[p], ends[p] if at < 0 else min(at, ends[p])) for p, at in offsets.items()}
 
     return until(latest(lambda timestamp: _size(starts, until(timestamp)), most))
 

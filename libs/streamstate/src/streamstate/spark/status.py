@@ -35,7 +35,12 @@ LAG = Definition(
     ("service", "topic", "partition"),
     "records in Kafka that the state does not have yet; when it keeps rising, add instances or slots",
 )
-METRICS = (BATCHES, COMMITTED, FAILURES, LAG)
+REFUSED = Definition(
+    "streamstate_stream_refused",
+    ("service",),
+    "1 while the stream refuses to go on, until an operator decides; /readyz and the log say why",
+)
+METRICS = (BATCHES, COMMITTED, FAILURES, LAG, REFUSED)
 
 
 @dataclass
@@ -48,6 +53,7 @@ class Status:
     service: str
     ends: Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]
     folding: bool = False
+    refusal: str = ""
     batches: int = 0
     committed: int = 0
     failures: int = 0
@@ -68,15 +74,26 @@ class Status:
     def started(self) -> None:
         """A query begins, and numbers its batches from 0."""
         self._earlier = self.batches
+        self.refusal = ""
 
     def finished(self, batch: int) -> None:
         """The query is through with its batch of this number."""
         self.batches = self._earlier + batch + 1
 
+    def idle(self, *, known: bool) -> None:
+        """The group gives no partitions; `known` once it has said so."""
+        self.folding = known
+        self.refusal = ""
+
     def failed(self) -> None:
         """The query ended by itself: nothing is folded until the next one runs."""
         self.folding = False
         self.failures += 1
+
+    def refused(self, reason: str) -> None:
+        """Nothing is folded until an operator has decided about `reason`."""
+        self.folding = False
+        self.refusal = reason
 
     def stuck(self, now: float) -> bool:
         """Whether the loop has not come round for too long; `now` is on the monotonic clock, in seconds."""
@@ -90,16 +107,21 @@ class StatusCollector(Collector):
         self._statuses = statuses
 
     def collect(self) -> Iterator[Metric]:
-        counters = {one: CounterMetricFamily(one.name, one.meaning, labels=one.labels) for one in METRICS[:-1]}
+        batches, committed, failures = (
+            CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+            for metric in (BATCHES, COMMITTED, FAILURES)
+        )
+        lag, refused = (
+            GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels) for metric in (LAG, REFUSED)
+        )
         for status in self._statuses:
-            for one, value in ((BATCHES, status.batches), (COMMITTED, status.committed), (FAILURES, status.failures)):
-                counters[one].add_metric([status.service], value)
-        yield from counters.values()
-        lag = GaugeMetricFamily(LAG.name, LAG.meaning, labels=LAG.labels)
-        for status in self._statuses:
+            batches.add_metric([status.service], status.batches)
+            committed.add_metric([status.service], status.committed)
+            failures.add_metric([status.service], status.failures)
+            refused.add_metric([status.service], bool(status.refusal))
             for (topic, partition), behind in _lag(status).items():
                 lag.add_metric([status.service, topic, str(partition)], behind)
-        yield lag
+        yield from (batches, committed, failures, lag, refused)
 
 
 def _lag(status: Status) -> dict[TopicPartition, int]:
@@ -122,12 +144,14 @@ def application(statuses: Sequence[Status]) -> Callable[..., Iterable[bytes]]:
         now = time.monotonic()
         match environ["PATH_INFO"]:
             case "/metrics":
-                found: Iterable[bytes] = metrics(environ, start_response)
-                return found
+                exposition: Iterable[bytes] = metrics(environ, start_response)
+                return exposition
             case "/livez":
-                return _say(start_response, "stuck", [one.service for one in statuses if one.stuck(now)])
+                return _say(start_response, "stuck", [status.service for status in statuses if status.stuck(now)])
             case "/readyz":
-                return _say(start_response, "not folding", [one.service for one in statuses if not one.folding])
+                idle = [status for status in statuses if not status.folding]
+                reasons = {status.service: status.refusal for status in idle if status.refusal}
+                return _say(start_response, "not folding", [status.service for status in idle], reasons=reasons)
             case _:
                 start_response("404 Not Found", [])
                 return []
@@ -135,9 +159,9 @@ def application(statuses: Sequence[Status]) -> Callable[..., Iterable[bytes]]:
     return answer
 
 
-def _say(start_response: Callable[..., Any], fault: str, services: Sequence[str]) -> Iterable[bytes]:
+def _say(start_response: Callable[..., Any], fault: str, services: Sequence[str], **members: Any) -> Iterable[bytes]:
     start_response("503 Service Unavailable" if services else "200 OK", [("Content-Type", "application/json")])
-    return [json.dumps({"status": fault, "services": services} if services else {"status": "ok"}).encode()]
+    return [json.dumps({"status": fault, "services": services, **members} if services else {"status": "ok"}).encode()]
 
 
 class _Quiet(WSGIRequestHandler):

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 from streamstate.errors import Fenced, IncompleteCommit
 from streamstate.state.operations import (
@@ -21,7 +21,19 @@ from streamstate.state.operations import (
     Remove,
 )
 from streamstate.state.reads import Between, Field, Fields, Newest, Read, Since, Top, Value
-from streamstate.state.store import NO_ORIGINS, Claim, Commit, Origin, Snapshot, Store
+from streamstate.state.store import (
+    FORMAT,
+    NO_FOLDS,
+    NO_OFFSETS,
+    NO_ORIGINS,
+    Claim,
+    Commit,
+    Origin,
+    Snapshot,
+    Store,
+)
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -33,6 +45,9 @@ class _Partition:
     targets: dict[str, int] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
+    begins: dict[str, int] = field(default_factory=dict)
+    folds: dict[str, str] = field(default_factory=dict)
+    format: int | None = None
     keys: dict[str, Any] = field(default_factory=dict)
     incomplete: bool = False
 
@@ -73,14 +88,21 @@ class MemoryStore:
         self._server = f"run {next(self._runs)}"
 
     def claim(
-        self, partition: int, owner: str, ends: Mapping[str, int], origins: Mapping[str, Origin] = NO_ORIGINS
+        self,
+        partition: int,
+        owner: str,
+        ends: Mapping[str, int],
+        origins: Mapping[str, Origin] = NO_ORIGINS,
+        begins: Mapping[str, int] = NO_OFFSETS,
+        folds: Mapping[str, str] = NO_FOLDS,
     ) -> Claim:
         held = self._partitions[partition] = self._complete(partition)
-        held.origins = {**origins, **held.origins}
         held.owner, held.epoch = owner, next(self._epochs)
-        for topic, end in ends.items():
-            if topic not in held.positions:
-                held.targets.setdefault(topic, end)
+        held.format = FORMAT if held.format is None else held.format
+        held.origins = {**origins, **held.origins}
+        held.targets = {**_unstored(held, ends), **held.targets}
+        held.begins |= _unstored(held, begins)
+        held.folds = {**folds, **held.folds, **_unstored(held, folds)}
         return Claim(partition, held.epoch, self._server, dict(held.positions), dict(held.times))
 
     def commit(self, *commits: Commit) -> None:
@@ -142,7 +164,15 @@ class MemoryStore:
             dict(held.counters),
             dict(held.origins),
             [_answer(held.keys, read) for read in reads],
+            dict(held.begins),
+            dict(held.folds),
+            held.format,
         )
+
+
+def _unstored(held: _Partition, by_topic: Mapping[str, T]) -> dict[str, T]:
+    """Those of the topics of which no offset is stored."""
+    return {topic: value for topic, value in by_topic.items() if topic not in held.positions}
 
 
 def _apply(keys: dict[str, Any], operation: Operation) -> None:

@@ -2,9 +2,10 @@
 
 A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that they share a slot of a Redis Cluster:
 
-    {metrics:7}                      hash: owner, epoch, offset:<topic>, time:<topic>, target:<topic>, count:<name>,
-                                     expired:<family>;
-                                     incomplete, while a commit is applied, and after one that stopped half way
+    {metrics:7}                      hash: owner, epoch, format, count:<name>, expired:<family>, of each topic
+                                     offset:<topic>, time:<topic>, target:<topic>, origin:<topic>, begin:<topic>,
+                                     fold:<topic>; incomplete, while a commit is applied, and after one that stopped
+                                     half way
     {metrics:7}:<key>                string (Put), hash (Merge), stream (Append, the number as id), sorted set
                                      (IncrementScores, with negated scores; PushRecent; Insert)
 """
@@ -20,8 +21,8 @@ from redis.retry import Retry
 
 from streamstate.errors import Fenced, IncompleteCommit, Misconfigured
 from streamstate.state.reads import Read
-from streamstate.state.redis_reads import READ, Script, pack, script_keys, snapshot, tag
-from streamstate.state.store import NO_ORIGINS, Claim, Commit, Origin, Snapshot
+from streamstate.state.redis_reads import READ, Script, claim, pack, script_keys, snapshot, tag
+from streamstate.state.store import FORMAT, NO_FOLDS, NO_OFFSETS, NO_ORIGINS, Claim, Commit, Origin, Snapshot
 
 Client = redis.Redis | RedisCluster
 
@@ -63,20 +64,27 @@ class RedisStore:
         self._app = app
 
     def claim(
-        self, partition: int, owner: str, ends: Mapping[str, int], origins: Mapping[str, Origin] = NO_ORIGINS
+        self,
+        partition: int,
+        owner: str,
+        ends: Mapping[str, int],
+        origins: Mapping[str, Origin] = NO_ORIGINS,
+        begins: Mapping[str, int] = NO_OFFSETS,
+        folds: Mapping[str, str] = NO_FOLDS,
     ) -> Claim:
-        kept = [part for topic, of in origins.items() for part in (f"origin:{topic}", f"{of.id}/{of.partitions}")]
-        arguments = [owner, pack(kept), *(part for topic, end in ends.items() for part in (topic, end))]
+        given = {
+            "ends": {topic: str(end) for topic, end in ends.items()},
+            "begins": {topic: str(begin) for topic, begin in begins.items()},
+            "origins": {topic: f"{origin.id}/{origin.partitions}" for topic, origin in origins.items()},
+            "folds": folds,
+        }
         try:
-            [(epoch, server, *stored)] = self._run(_CLAIM, [(partition, arguments)])
+            [answer] = self._run(_CLAIM, [(partition, [owner, FORMAT, pack(given)])])
         except ResponseError as error:
             if not str(error).startswith(_MISCONFIGURED):
                 raise
             raise Misconfigured(str(error).removeprefix(_MISCONFIGURED)) from error
-        found = [(topic.decode(), *rest) for topic, *rest in zip(*[iter(stored)] * 3, strict=True)]
-        positions = {topic: int(offset) for topic, offset, _ in found if offset}
-        times = {topic: int(time) for topic, _, time in found if time}
-        return Claim(partition, int(epoch), server.decode(), positions, times)
+        return claim(partition, answer)
 
     def commit(self, *commits: Commit) -> None:
         answers = self._run(_COMMIT, [_commit_call(commit) for commit in commits])

@@ -2,7 +2,7 @@
 
 import functools
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from operator import neg, pos
 from typing import Any, assert_never
@@ -11,7 +11,7 @@ import msgspec
 
 from streamstate.errors import IncompleteCommit
 from streamstate.state.reads import Between, Field, Fields, Newest, Read, Since, Top, Value
-from streamstate.state.store import Origin, Snapshot
+from streamstate.state.store import Claim, Origin, Snapshot
 
 pack = msgspec.msgpack.encode
 
@@ -50,42 +50,71 @@ def _pairs(flat: Sequence[bytes], sign: Callable[[float], float] = pos) -> list[
 
 def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
     """What the script `READ` answered to `reads`. Raises `IncompleteCommit` for a partition that has a part of one."""
-    held = answer[0]
-    groups: dict[str, dict[str, Any]] = {"offset": {}, "time": {}, "target": {}, "count": {}, "origin": {}, "": {}}
-    for raw, found in zip(held[::2], held[1::2], strict=True):
-        group, name = _field(raw)
-        if group not in groups:
-            # For the scripts, or of a later release: this one keeps it, and does not know what it says.
-            continue
-        groups[group][name] = _origin(found) if group == "origin" else found if group == "" else int(found)
-    values = [_value(read, found) for read, found in zip(reads, answer[1:], strict=True)]
-    own = groups[""]
+    fields = _by_group(answer[0])
+    own = fields[""]
     if "incomplete" in own:
         raise IncompleteCommit(hash_tag)
     return Snapshot(
-        own["owner"].decode() if "owner" in own else None,
-        int(own.get("epoch", 0)),
-        groups["offset"],
-        groups["time"],
-        groups["target"],
-        groups["count"],
-        groups["origin"],
-        values,
+        owner=own["owner"].decode() if "owner" in own else None,
+        epoch=int(own.get("epoch", 0)),
+        positions=fields["offset"],
+        times=fields["time"],
+        targets=fields["target"],
+        counters=fields["count"],
+        origins=fields["origin"],
+        values=[_value(read, value) for read, value in zip(reads, answer[1:], strict=True)],
+        begins=fields["begin"],
+        folds=fields["fold"],
+        format=int(own["format"]) if "format" in own else None,
     )
 
 
-# A partition has the same few fields and origins at each read.
+def claim(partition: int, flat: Sequence[bytes]) -> Claim:
+    """What the script of a claim answered: the partition's hash, with the server's run id as a field of it."""
+    fields = _by_group(flat)
+    own = fields[""]
+    return Claim(partition, int(own["epoch"]), own["server"].decode(), fields["offset"], fields["time"])
+
+
+def _by_group(flat: Sequence[bytes]) -> dict[str, dict[str, Any]]:
+    """The fields of a partition's hash, by the group before the colon (empty: no colon) and the name after it."""
+    groups: dict[str, dict[str, Any]] = {group: {} for group in ("", *_DECODED)}
+    for raw, value in zip(flat[::2], flat[1::2], strict=True):
+        group, name = _field(raw)
+        # Other groups are for the scripts, or of a later release: this one keeps them, and does not know what they say.
+        if group in groups:
+            groups[group][name] = _DECODED[group](value) if group else value
+    return groups
+
+
+# A partition has the same few fields, origins and folds at each read.
 @functools.lru_cache(4_096)
 def _field(raw: bytes) -> tuple[str, str]:
-    """The group of a field of a partition's hash (empty: it has none), and its name there."""
     group, colon, name = raw.decode().partition(":")
     return (group, name) if colon else ("", group)
 
 
 @functools.lru_cache(4_096)
-def _origin(found: bytes) -> Origin:
-    topic_id, _, partitions = found.decode().rpartition("/")
+def _origin(raw: bytes) -> Origin:
+    topic_id, _, partitions = raw.decode().rpartition("/")
     return Origin(topic_id, int(partitions))
+
+
+@functools.lru_cache(4_096)
+def _fold(raw: bytes) -> str:
+    return raw.decode()
+
+
+_DECODED: Mapping[str, Callable[[bytes], Any]] = {
+    "offset": int,
+    "time": int,
+    "target": int,
+    "count": int,
+    "origin": _origin,
+    "begin": int,
+    "fold": _fold,
+}
+"""How the values of a group of fields are decoded."""
 
 
 def _value(read: Read, found: Any) -> Any:

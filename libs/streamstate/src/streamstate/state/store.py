@@ -45,6 +45,11 @@ class Origin(NamedTuple):
 
 
 NO_ORIGINS: Mapping[str, Origin] = {}
+NO_OFFSETS: Mapping[str, int] = {}
+NO_FOLDS: Mapping[str, str] = {}
+
+FORMAT = 1
+"""The form in which this release keeps what operations write. A state of another form cannot be read or continued."""
 
 
 class OffsetAdvance(msgspec.Struct, frozen=True, array_like=True):
@@ -80,7 +85,8 @@ class Snapshot:
     `owner` is the address (host:port) of the owning instance's API, None before the first claim; `positions` are the
     next offsets by topic, `times` the stream times there; `targets` are the positions from which a state built from
     nothing is complete; `origins` are the topics as they were at the first claim; `values` answers the reads in their
-    order.
+    order. `begins` are the offsets at which the build began, `folds` the declarations of the folds that made the state,
+    by topic, and `format` is its form: of a state from before these were kept, they are absent.
     """
 
     owner: str | None
@@ -91,6 +97,9 @@ class Snapshot:
     counters: Mapping[str, int]
     origins: Mapping[str, Origin]
     values: Sequence[Any]
+    begins: Mapping[str, int] = field(default_factory=dict)
+    folds: Mapping[str, str] = field(default_factory=dict)
+    format: int | None = None
 
     def at(self, topic: str) -> tuple[int | None, int]:
         """The next offset of `topic` (None: nothing is stored) and the stream time there."""
@@ -115,12 +124,19 @@ class Store(Protocol):
     """
 
     def claim(
-        self, partition: int, owner: str, ends: Mapping[str, int], origins: Mapping[str, Origin] = NO_ORIGINS
+        self,
+        partition: int,
+        owner: str,
+        ends: Mapping[str, int],
+        origins: Mapping[str, Origin] = NO_ORIGINS,
+        begins: Mapping[str, int] = NO_OFFSETS,
+        folds: Mapping[str, str] = NO_FOLDS,
     ) -> Claim:
         """Take `partition` over for `owner`: from here on, commits of earlier claims are refused.
 
-        `ends` are the end offsets by topic; where nothing is stored, they become the partition's targets. `origins` are
-        kept for the topics that have none yet.
+        All are by topic. Where no offset is stored, the end offsets `ends` become the targets, unless there are some,
+        and `begins`, the first offsets, and `folds`, the declarations of the folds, are kept. Where one is stored,
+        `folds` are kept unless there are some. `origins` are kept for the topics that have none.
         """
         ...
 

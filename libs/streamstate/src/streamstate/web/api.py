@@ -22,7 +22,7 @@ from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.openapi import Routes, many_parameters, query_parameters
 from streamstate.web.server.probes import application
 from streamstate.web.server.telemetry import Telemetry, of_partitions
-from streamstate.web.state import State, require_ready
+from streamstate.web.state import State
 from streamstate.web.views import Answers
 
 log = structlog.get_logger()
@@ -41,12 +41,12 @@ def create_api(app: App | Callable[[Any], App]) -> Asgi:
 
 def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshness) -> Asgi:
     """The same over any store; what runs in the background begins with the server."""
-    state = State(app, reads, freshness)
+    state = State(app, reads, freshness, settings.truncated_topics)
 
     async def ready() -> None:
         for partition, snapshot in (await state.everywhere()).items():
             if snapshot.owner in (None, settings.advertise):
-                require_ready(partition, snapshot, app.topics)
+                state.require_ready(partition, snapshot, app.topics)
 
     routes, telemetry = skeleton(app, settings, state, freshness, views=entries(app), ready=ready)
     instances = Instances()

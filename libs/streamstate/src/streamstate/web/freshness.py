@@ -28,6 +28,11 @@ Looks = Sequence[tuple[float, Positions]]
 """When the end offsets were read (seconds of one clock, rising), and what they were."""
 
 
+def offsets_text(offsets: Positions) -> str:
+    """Offsets as headers have them: `topic:partition=offset`, separated by commas."""
+    return ", ".join(f"{topic}:{partition}={offset}" for (topic, partition), offset in offsets.items())
+
+
 def age(looks: Looks, now: float, positions: Positions) -> float | None:
     """Seconds since a state at `positions` had everything; None when it never had at any of `looks`."""
     complete_at = now
@@ -67,7 +72,7 @@ class Freshness:
 
     def headers(self, positions: Positions) -> dict[str, str]:
         """What an answer says of the state at `positions`."""
-        headers = {POSITION: ", ".join(f"{topic}:{p}={offset}" for (topic, p), offset in positions.items())}
+        headers = {POSITION: offsets_text(positions)}
         if (seconds := self.age(positions)) is not None:
             headers[AGE] = f"{seconds * 1000:.0f}"
         return headers

@@ -3,21 +3,28 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from streamstate.app import App
+from streamstate.processing.fold_identity import require_same_folds
 from streamstate.processing.topic_identity import require_same_widths
+from streamstate.processing.truncation import missing_beginnings, require_beginnings
 from streamstate.state.reads import Read
 from streamstate.state.store import AsyncReads, Snapshot
-from streamstate.web.freshness import Freshness, Positions
+from streamstate.web.freshness import Freshness, Positions, offsets_text
 from streamstate.web.http.problems import not_ready
+from streamstate.web.http.request import BEGIN
 
 _FIRST = 8
 """So many partitions are looked at for the counts: one of them is claimed early, whoever comes first."""
 
 
 class State:
-    """The state of one app. For one event loop."""
+    """The state of one app. For one event loop.
 
-    def __init__(self, app: App, reads: AsyncReads, freshness: Freshness) -> None:
+    truncated: topics whose first records the state may lack.
+    """
+
+    def __init__(self, app: App, reads: AsyncReads, freshness: Freshness, truncated: Collection[str]) -> None:
         self._app = app
+        self._truncated = truncated
         self._reads = reads
         self._freshness = freshness
         self._counts: Mapping[str, int] = {}
@@ -61,11 +68,22 @@ class State:
             if partition < count
         }
 
+    def headers_of(self, snapshots: Mapping[int, Snapshot]) -> dict[str, str]:
+        """What an answer from `snapshots` says of the state."""
+        headers = self._freshness.headers(self.positions_of(snapshots))
+        if begins := missing_beginnings(self._app, snapshots):
+            headers[BEGIN] = offsets_text(begins)
+        return headers
 
-def require_ready(partition: int, snapshot: Snapshot, topics: Collection[str]) -> None:
-    """Raise a 503 `Problem` while `partition` has no owner, or what it has of `topics` is being built from nothing."""
-    if snapshot.owner is None:
-        raise not_ready(f"no instance owns partition {partition} yet", partition=partition)
-    if not snapshot.ready(topics):
-        percent = int(snapshot.progress(topics) * 100)
-        raise not_ready(f"partition {partition} is being built, {percent} %", partition=partition, progress=percent)
+    def require_ready(self, partition: int, snapshot: Snapshot, topics: Collection[str]) -> None:
+        """Raise a 503 `Problem` while `partition` has no owner, or what it has of `topics` is being built from nothing.
+
+        Raises `Misconfigured` when the state was made by other folds, or lacks the first records of a topic.
+        """
+        require_same_folds(self._app, topics, (snapshot,))
+        require_beginnings(self._app, topics, {partition: snapshot}, self._truncated)
+        if snapshot.owner is None:
+            raise not_ready(f"no instance owns partition {partition} yet", partition=partition)
+        if not snapshot.ready(topics):
+            percent = int(snapshot.progress(topics) * 100)
+            raise not_ready(f"partition {partition} is being built, {percent} %", partition=partition, progress=percent)

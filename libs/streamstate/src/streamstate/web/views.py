@@ -17,7 +17,7 @@ from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import MOST_KEYS, Problem, bad_query
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.telemetry import Telemetry
-from streamstate.web.state import State, require_ready
+from streamstate.web.state import State
 
 STANDBY = "standby"
 
@@ -50,7 +50,7 @@ class Answers:
             if passed_on := await self._pass_on(str(snapshot.owner), request):
                 return passed_on
             self.telemetry.stood_in.inc()
-        require_ready(partition, snapshot, self.app.topics_of(view))
+        self.state.require_ready(partition, snapshot, self.app.topics_of(view))
         return self._response(view, question.answer(snapshot.values), served_by, snapshots)
 
     async def all(self, view: View[Any], request: Request, key: str = "") -> Response:
@@ -59,7 +59,7 @@ class Answers:
         partitions = question.partitions(await self.state.counts())
         snapshots = await self._read(dict.fromkeys(partitions, question.reads), request.deadline)
         for partition, snapshot in snapshots.items():
-            require_ready(partition, snapshot, self.app.topics_of(view))
+            self.state.require_ready(partition, snapshot, self.app.topics_of(view))
         answer = question.answer([snapshot.values for snapshot in snapshots.values()])
         return self._response(view, answer, self.address, snapshots)
 
@@ -84,11 +84,11 @@ class Answers:
         for partition, snapshot in snapshots.items():
             self._served_by(partition, snapshot, request)
             topics = {topic for _, question in questions[partition] for topic in self.app.topics_of(question.view)}
-            require_ready(partition, snapshot, topics)
+            self.state.require_ready(partition, snapshot, topics)
             values = iter(snapshot.values)
             for text, question in questions[partition]:
                 answers[question.view.name][text] = question.answer([next(values) for _ in question.reads])
-        return json(answers, self.address, self.freshness.headers(self.state.positions_of(snapshots)))
+        return json(answers, self.address, self.state.headers_of(snapshots))
 
     async def _read(self, reads: Mapping[int, Sequence[Read]], deadline: Deadline) -> Mapping[int, Snapshot]:
         return await self.demands.met(lambda: self.state.read(reads), self.state.positions_of, deadline)
@@ -97,7 +97,7 @@ class Answers:
         if answer is None:
             detail = f"nothing is known of this key in {view.name}; check the key, or ask again later"
             raise Problem(404, "unknown-key", detail)
-        return json(answer, served_by, self.freshness.headers(self.state.positions_of(snapshots)))
+        return json(answer, served_by, self.state.headers_of(snapshots))
 
     def _served_by(self, partition: int, snapshot: Snapshot, request: Request) -> str:
         """Who answers for `snapshot`. Raises a 421 `Problem` when the caller wrongly believes to ask the owner."""

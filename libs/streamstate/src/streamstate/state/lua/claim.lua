@@ -1,7 +1,7 @@
--- KEYS[1]: the partition's hash tag. ARGV: owner, {field, value ...} to keep unless they are there, then topic and end
--- offset in turn.
--- Returns {epoch, run id of the server, topic, offset, stream time, topic ...} with '' where none is stored.
+-- KEYS[1]: the partition's hash tag. ARGV: owner, format of the state, {ends, begins, origins, folds}: each by topic.
+-- Returns the partition's hash and the run id of the server as 'server': names and values in turn.
 local tag, call = KEYS[1], redis.call
+local owner, format, given = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
 if call('HEXISTS', tag, 'incomplete') == 1 then return redis.error_reply('INCOMPLETE a commit stopped half way') end
 local info = call('INFO', 'server', 'memory', 'replication')
 local policy = string.match(info, 'maxmemory_policy:([%w-]+)') or ''
@@ -16,15 +16,21 @@ local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 -- At least the time (microseconds): the epoch rises even over a store that was emptied in between.
 local epoch = string.format('%.0f', math.max(now, (tonumber(call('HGET', tag, 'epoch') or nil) or 0) + 1))
-call('HSET', tag, 'owner', ARGV[1], 'epoch', epoch)
-local kept = cmsgpack.unpack(ARGV[2])
-for i = 1, #kept, 2 do call('HSETNX', tag, kept[i], kept[i + 1]) end
-local answer = {epoch, (string.match(info, 'run_id:(%w+)'))}
-for i = 3, #ARGV, 2 do
-  local offset, time = unpack(call('HMGET', tag, 'offset:' .. ARGV[i], 'time:' .. ARGV[i]))
-  if not offset then call('HSETNX', tag, 'target:' .. ARGV[i], ARGV[i + 1]) end
-  answer[#answer + 1] = ARGV[i]
-  answer[#answer + 1] = offset or ''
-  answer[#answer + 1] = time or ''
+call('HSET', tag, 'owner', owner, 'epoch', epoch)
+call('HSETNX', tag, 'format', format)
+local function stored(topic) return call('HEXISTS', tag, 'offset:' .. topic) == 1 end
+for topic, target in pairs(given.ends) do
+  if not stored(topic) then call('HSETNX', tag, 'target:' .. topic, target) end
 end
+-- Until the first commit, each claim is a new build, with what its topics and folds are by then.
+for topic, begin in pairs(given.begins) do
+  if not stored(topic) then call('HSET', tag, 'begin:' .. topic, begin) end
+end
+for topic, fold in pairs(given.folds) do
+  call(stored(topic) and 'HSETNX' or 'HSET', tag, 'fold:' .. topic, fold)
+end
+for topic, origin in pairs(given.origins) do call('HSETNX', tag, 'origin:' .. topic, origin) end
+local answer = call('HGETALL', tag)
+answer[#answer + 1] = 'server'
+answer[#answer + 1] = string.match(info, 'run_id:(%w+)')
 return answer

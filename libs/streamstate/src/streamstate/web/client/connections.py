@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import httptools
 
-from streamstate.web.http.request import AGE, POSITION, SERVED_BY, Response
+from streamstate.web.http.request import AGE, BEGIN, POSITION, SERVED_BY, Response
 
 CONNECT_S = 0.5
 IDLE_S = 60.0
@@ -19,7 +19,7 @@ IDLE_S = 60.0
 MOST_BYTES = 16 * 1024 * 1024
 """The longest body that is taken."""
 
-_HEADERS = {name.lower().encode(): name for name in ("Content-Type", "Retry-After", SERVED_BY, POSITION, AGE)}
+_HEADERS = {name.lower().encode(): name for name in ("Content-Type", "Retry-After", SERVED_BY, POSITION, BEGIN, AGE)}
 """The headers of an answer that are kept: those that go along with it, whoever passes it on."""
 _CHUNK = 65_536
 

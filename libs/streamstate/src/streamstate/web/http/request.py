@@ -19,6 +19,9 @@ MOST_BYTES = 8 * 1024 * 1024
 POSITION = "Position"
 """The next offsets of the state that answered: `topic:partition=offset`, separated by commas."""
 
+BEGIN = "State-Begin"
+"""Where the state begins, in the form of `POSITION`: it lacks the records before. Absent when it has all records."""
+
 AGE = "State-Age-Ms"
 """Milliseconds since the state was last known to have all that its topics held; absent when that is long ago."""
 

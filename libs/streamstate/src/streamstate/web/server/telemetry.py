@@ -47,6 +47,11 @@ REFUSED = Definition(
     "malformed or too large",
 )
 OFFSET = Definition("streamstate_offset", ("service", "topic", "partition"), "the next offset of the state")
+BEGIN = Definition(
+    "streamstate_begin_offset",
+    ("service", "topic", "partition"),
+    "the offset at which the build of the state began; above 0, Kafka had deleted the records before it",
+)
 DEAD_LETTERS = Definition(
     "streamstate_dead_letters_total",
     ("service", "partition"),
@@ -67,7 +72,19 @@ COUNTED = Definition(
     ("service", "partition", "what"),
     "what the service's folds count, such as records that came too late for their window",
 )
-METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED, OFFSET, DEAD_LETTERS, MISPLACED_KEYS, LOST_RECORDS, COUNTED)
+METRICS = (
+    REQUESTS,
+    SECONDS,
+    FORWARDED,
+    STOOD_IN,
+    REFUSED,
+    OFFSET,
+    BEGIN,
+    DEAD_LETTERS,
+    MISPLACED_KEYS,
+    LOST_RECORDS,
+    COUNTED,
+)
 
 
 class Telemetry:
@@ -142,17 +159,20 @@ class _Collected(Collector):
 def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterator[Metric]:
     """What the state itself says: these counts are as exact as the state."""
     offset = GaugeMetricFamily(OFFSET.name, OFFSET.meaning, labels=OFFSET.labels)
+    begin = GaugeMetricFamily(BEGIN.name, BEGIN.meaning, labels=BEGIN.labels)
     own = {DEAD: _counter(DEAD_LETTERS), MISPLACED: _counter(MISPLACED_KEYS), LOST: _counter(LOST_RECORDS)}
     by_folds = _counter(COUNTED)
     for partition, snapshot in snapshots.items():
         for topic, position in snapshot.positions.items():
             offset.add_metric([service, topic, str(partition)], position)
+        for topic, first in snapshot.begins.items():
+            begin.add_metric([service, topic, str(partition)], first)
         for name, count in {**dict.fromkeys(own, 0), **snapshot.counters}.items():
             if name in own:
                 own[name].add_metric([service, str(partition)], count)
             else:
                 by_folds.add_metric([service, str(partition), name], count)
-    yield from (offset, *own.values(), by_folds)
+    yield from (offset, begin, *own.values(), by_folds)
 
 
 def _counter(definition: Definition) -> CounterMetricFamily:

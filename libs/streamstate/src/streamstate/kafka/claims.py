@@ -1,0 +1,76 @@
+"""The claims of partitions: what is stored there is held against the topics as they are, before it is continued."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import structlog
+
+from streamstate.app import App
+from streamstate.kafka.admin import Topics
+from streamstate.processing.fold_identity import require_same_folds
+from streamstate.processing.topic_identity import require_same_topics
+from streamstate.processing.truncation import LOST, left_out, refusal, require_beginnings, require_ends
+from streamstate.state.store import Claim, Origin, Store, TopicPartition
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Claims partitions of `app` for `owner`, the address (host:port) of its API.
+
+    truncated: topics whose first records a state may lack. skip_lost: whether to go on where records were deleted
+    before they were read.
+    """
+
+    app: App
+    store: Store
+    topics: Topics
+    owner: str
+    truncated: Collection[str]
+    skip_lost: bool
+
+    def claim(
+        self, partitions: Iterable[int], origins: Mapping[str, Origin]
+    ) -> tuple[dict[int, Claim], dict[TopicPartition, int]]:
+        """Claim `partitions`; returns the claims and the offsets at which reading begins, with topics as in `origins`.
+
+        Raises `Misconfigured` when a state does not fit its topics or the app's folds.
+        """
+        held = sorted(partitions)
+        places = [(topic, p) for topic, origin in origins.items() for p in held if p < origin.partitions]
+        begins, ends = self.topics.begins(places), self.topics.ends(places)
+        claims = {
+            p: self.store.claim(p, self.owner, _of(ends, p), origins, _of(begins, p), self.app.declarations)
+            for p in held
+        }
+        width = max(origin.partitions for origin in origins.values())
+        snapshots = self.store.read({partition: [] for partition in range(width)})
+        require_same_topics(self.app.name, snapshots.values(), origins)
+        require_same_folds(self.app, self.app.topics, snapshots.values())
+        require_beginnings(self.app, self.app.topics, snapshots, self.truncated)
+        # Asked again: the previous owner may have committed what came after the first answer.
+        require_ends(self.app, claims, self.topics.ends(places))
+        claims = {partition: self._skip(claim, _of(begins, partition)) for partition, claim in claims.items()}
+        return claims, {(topic, p): claims[p].positions.get(topic, begins[topic, p]) for topic, p in places}
+
+    def _skip(self, claim: Claim, begins: Mapping[str, int]) -> Claim:
+        """The claim as it is once the records before `begins` are left out."""
+        commit = left_out(claim, begins)
+        if commit is None:
+            return claim
+        if not self.skip_lost:
+            raise refusal(commit)
+        self.store.commit(commit)
+        log.error(
+            "records were deleted unread",
+            service=self.app.name,
+            partition=claim.partition,
+            count=commit.counters[LOST],
+        )
+        return replace(claim, positions={**claim.positions, **{step.topic: step.next for step in commit.steps}})
+
+
+def _of(offsets: Mapping[TopicPartition, int], partition: int) -> dict[str, int]:
+    """Those of `partition`, by topic."""
+    return {topic: offset for (topic, p), offset in offsets.items() if p == partition}

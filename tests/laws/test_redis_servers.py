@@ -225,6 +225,8 @@ def assert_recount(snapshot: Snapshot) -> None:
     assert snapshot.values == TALLY.recount([("numbers", record) for record in records])
 
 
+# redis-py drops connections unclosed when slots move.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_cluster_is_resharded_under_load(cluster: list[int]) -> None:
     url = f"redis+cluster://{LOCALHOST}:{cluster[0]}"
     store, stop = RedisStore(connect(url, 5.0), "app"), threading.Event()

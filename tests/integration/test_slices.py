@@ -22,10 +22,10 @@ def test_a_backlog_is_read_slice_by_slice_in_order_of_stream_time(cluster: Local
         created.result()
     timestamps = send(cluster)
     topics = Topics(cluster.kafka.bootstrap)
-    starts: dict[TopicPartition, int] = dict.fromkeys(timestamps, -2)
+    starts: dict[TopicPartition, int] = dict.fromkeys(timestamps, 0)
     latest, slices = 0, 0
     while ends := next_slice(topics, starts, MOST):
-        read = [t for place, end in ends.items() for t in timestamps[place][max(starts[place], 0) : end]]
+        read = [t for place, end in ends.items() for t in timestamps[place][starts[place] : end]]
         left = [t for place, end in ends.items() for t in timestamps[place][end:]]
         assert 0 < len(read) <= MOST
         assert latest <= min(read)

@@ -49,8 +49,8 @@ class Counting:
         expected |= {
             f"time:{topic}": str(self._times.get(topic, 0)) for topic in self._logs if f"offset:{topic}" in held
         }
-        known = {"owner", "epoch", *(f"count:{name}" for name in self.recount.unsure)}
-        known |= {f"{what}:{topic}" for what in ("offset", "target", "origin") for topic in self._logs}
+        known = {"owner", "epoch", "format", *(f"count:{name}" for name in self.recount.unsure)}
+        known |= {f"{what}:{topic}" for what in ("offset", "target", "origin", "begin", "fold") for topic in self._logs}
         found = {name: value for name, value in held.items() if name not in known}
         return unequal(expected, found)
 

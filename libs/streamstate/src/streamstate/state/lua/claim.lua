@@ -18,7 +18,7 @@ local now = time[1] * 1000000 + time[2]
 local epoch = string.format('%.0f', math.max(now, (tonumber(call('HGET', tag, 'epoch') or nil) or 0) + 1))
 call('HSET', tag, 'owner', owner, 'epoch', epoch)
 call('HSETNX', tag, 'format', format)
-local function stored(topic) return call('HEXISTS', tag, 'offset:' .. topic) == 1 end
+local function stored(topic) return call('HGET', tag, 'offset:' .. topic) end
 for topic, target in pairs(given.ends) do
   if not stored(topic) then call('HSETNX', tag, 'target:' .. topic, target) end
 end

@@ -2,7 +2,7 @@
 -- Returns the partition's hash and the run id of the server as 'server': names and values in turn.
 local tag, call = KEYS[1], redis.call
 local owner, format, given = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
-if call('HEXISTS', tag, 'incomplete') == 1 then return redis.error_reply('INCOMPLETE a commit stopped half way') end
+if call('HGET', tag, 'incomplete') then return redis.error_reply('INCOMPLETE a commit stopped half way') end
 local info = call('INFO', 'server', 'memory', 'replication')
 local policy = string.match(info, 'maxmemory_policy:([%w-]+)') or ''
 if string.find(policy, '^allkeys') then

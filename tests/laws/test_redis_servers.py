@@ -1,6 +1,7 @@
 """The store on the servers of a deployment: a cluster, and one behind TLS that knows its users."""
 
 import asyncio
+import gc
 import itertools
 import subprocess
 import threading
@@ -33,6 +34,9 @@ from tests.serving import until
 PARTITIONS = range(8)
 SLOTS = 16384
 
+# redis-py's client on an event loop leaves connections unclosed when it gives a command up while slots move.
+leaves_connections = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
 
 def node(home: Path, port: int, *options: str) -> Child:
     home.mkdir()
@@ -63,6 +67,8 @@ def cluster(tmp_path: Path) -> Iterator[list[int]]:
     finally:
         for one in nodes:
             one.kill()
+        # What is left of connections goes here, not in a later test.
+        gc.collect()
 
 
 def say(port: int, command: str) -> str:
@@ -131,7 +137,7 @@ class Migration:
         return started
 
     def move(self, key: str) -> None:
-        say(self.source, f"MIGRATE {LOCALHOST} {self.target} {key} 0 5000")
+        assert say(self.source, f"MIGRATE {LOCALHOST} {self.target} {key} 0 5000") == "OK"
 
     def move_rest(self, pause_s: float = 0) -> None:
         """The keys that are left, one by one, then the slot itself."""
@@ -142,6 +148,7 @@ class Migration:
             say(port, f"CLUSTER SETSLOT {self.slot} NODE {say(self.target, 'CLUSTER MYID')}")
 
 
+@leaves_connections
 @pytest.mark.parametrize("moved", ["{app:0}", "{app:0}:f"])
 def test_a_partition_half_of_which_has_moved_is_neither_read_nor_written(cluster: list[int], moved: str) -> None:
     """On either node some keys are missing, which must not be taken for keys that were never written."""
@@ -162,7 +169,7 @@ def test_a_partition_half_of_which_has_moved_is_neither_read_nor_written(cluster
         with pytest.raises(redis.RedisError):
             attempt()
     migration.move_rest()
-    assert store.read(reads)[0].values == read_once(url, reads)[0].values == [b"0", {"n": 0}]
+    assert store.read(reads)[0].values == read_once(url, reads)[0].values == ["0", {"n": 0}]
     claim = store.claim(0, "b:1", {"topic": 5})
     assert claim.positions == {"topic": 3}
     store.commit(Commit(claim, commit.steps, commit.operations))
@@ -225,8 +232,7 @@ def assert_recount(snapshot: Snapshot) -> None:
     assert snapshot.values == TALLY.recount([("numbers", record) for record in records])
 
 
-# redis-py drops connections unclosed when slots move.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@leaves_connections
 def test_a_cluster_is_resharded_under_load(cluster: list[int]) -> None:
     url = f"redis+cluster://{LOCALHOST}:{cluster[0]}"
     store, stop = RedisStore(connect(url, 5.0), "app"), threading.Event()

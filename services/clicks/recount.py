@@ -25,7 +25,7 @@ class Clicks(Recount):
         self._ever: defaultdict[str, set[str]] = defaultdict(lambda: {UNKNOWN})
         self._clicks: Counter[str] = Counter()
 
-    def add(self, message: Message) -> bool:
+    def add(self, message: Message, _stream_time: int) -> bool:
         user, value = text_key(message.key()), message.value()
         if user is None:
             return False

@@ -36,7 +36,7 @@ class Profiles(Recount):
     def __init__(self) -> None:
         self.users: dict[int, User] = {}
 
-    def add(self, message: Message) -> bool:
+    def add(self, message: Message, _stream_time: int) -> bool:
         event = listening_event(message)
         if event is not None:
             self.users.setdefault(event["userId"], User()).add(event)

@@ -37,7 +37,7 @@ class Names(Recount):
         self._rows: dict[str, str] = {}
         self._plays: dict[str, list[tuple[int, str]]] = {}
 
-    def add(self, message: Message) -> bool:
+    def add(self, message: Message, _stream_time: int) -> bool:
         topic = str(message.topic())
         return self._add_play(message) if topic == EVENTS else self._add_row(topic, message)
 

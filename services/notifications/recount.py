@@ -27,7 +27,7 @@ class States(Recount):
         self._rows: dict[str, bytes] = {}
         self._most: Counter[tuple[str, int]] = Counter()
 
-    def add(self, message: Message) -> bool:
+    def add(self, message: Message, _stream_time: int) -> bool:
         user, value, time = text_key(message.key()), message.value(), message.timestamp()[1]
         if user is None or (message.topic() == OPEN and value not in (None, b"Open", b"Closed")):
             return False

@@ -35,14 +35,12 @@ class Log(Recount):
     def __init__(self, window: int) -> None:
         self._window = window
         self._plays: list[tuple[int, int, Play]] = []
-        self._time = 0
 
-    def add(self, message: Message) -> bool:
-        self._time = max(self._time, message.timestamp()[1])
+    def add(self, message: Message, stream_time: int) -> bool:
         event = listening_event(message)
         if event is not None:
             play = (event["userId"], *(event[name] for name in FIELDS.values()))
-            self._plays.append((message.offset() or 0, self._time, play))
+            self._plays.append((message.offset() or 0, stream_time, play))
         return event is not None
 
     def due(self) -> Iterable[str]:

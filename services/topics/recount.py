@@ -28,10 +28,8 @@ class Topic:
     history: list[tuple[int, str, str, Any]] = field(default_factory=list)
     windows: dict[tuple[str, int], Window] = field(default_factory=dict)
     late: int = 0
-    _seen: int = 0
 
-    def add(self, message: Message) -> bool:
-        self._seen = max(self._seen, message.timestamp()[1])
+    def add(self, message: Message, stream_time: int) -> bool:
         key = long_key(message) if self.kept.key == "long" else text_key(message.key())
         value = message.value()
         try:
@@ -41,7 +39,7 @@ class Topic:
             return False
         if key is None:
             return False
-        self.now = self._seen
+        self.now = stream_time
         self._keep(str(key), message, content, deleted=value is None)
         if number is not None and self.kept.windows is not None:
             self._sum(str(key), message.timestamp()[1], number, self.kept.windows)
@@ -108,9 +106,9 @@ class Topics(Recount):
         self._topics = {topic.topic: Topic(topic) for topic in kept}
         self._state: dict[str, Any] | None = None
 
-    def add(self, message: Message) -> bool:
+    def add(self, message: Message, stream_time: int) -> bool:
         self._state = None
-        usable = self._topics[str(message.topic())].add(message)
+        usable = self._topics[str(message.topic())].add(message, stream_time)
         self.counts = {"late_records": sum(topic.late for topic in self._topics.values())}
         return usable
 

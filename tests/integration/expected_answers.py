@@ -34,7 +34,7 @@ def profiles(messages: Iterable[Message], known: dict[str, dict[int, str]]) -> d
     recount = Profiles()
     for message in messages:
         if murmur2(message.key() or b"", PARTITIONS) == message.partition():
-            recount.add(message)
+            recount.add(message, 0)
     return {number: _profile(number, user, known) for number, user in recount.users.items()}
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
@@ -14,10 +14,11 @@ from devkit.local_cluster import get
 from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
 from services.notifications.model import NOTIFICATION_WINDOWS, NOTIFICATIONS, OPEN, TICK
 from services.topics.settings import EXAMPLE
-from streamstate.kafka.dead_letters import SOURCE_HEADER
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.marker import Marker
 from streamstate.web.partition_map import PATH
 from tests.integration import expected_cases as expected_answers
-from tests.integration.driving import Driving, eventually, headers
+from tests.integration.driving import Driving, eventually
 from tests.serving import sample
 from tests.worked import CLICKS, TOTALS
 
@@ -148,10 +149,30 @@ def test_each_answer_equals_a_recount(driving: Driving) -> None:
 
 
 def test_messages_name_their_cause_in_a_header(driving: Driving) -> None:
+    known = Topics(driving.cluster.kafka.bootstrap)
+    names = {known.origin(topic).id: topic for topic in (OPEN, TICK)}
     for message in driving.read(NOTIFICATIONS):
-        topic, partition, offset = headers(message)[SOURCE_HEADER].decode().split(":")
-        assert json.loads(message.value() or b"")["cause"] == f"{topic}:{offset}"
-        assert int(partition) == message.partition()
+        marker = Marker.of(message)
+        assert marker is not None
+        assert json.loads(message.value() or b"")["cause"] == f"{names[marker.topic_id]}:{marker.offset}"
+        assert marker.partition == message.partition()
+
+
+def test_a_reader_that_keeps_the_last_marker_drops_repeats_and_nothing_else(driving: Driving) -> None:
+    """Ten windows are updated by one message: each update has a marker of its own, in ascending order."""
+    updates = driving.read(NOTIFICATION_WINDOWS)
+    last: dict[tuple[int | None, str, int], tuple[int, int]] = {}
+    kept = []
+    for message in [*updates, *updates]:
+        marker = Marker.of(message)
+        assert marker is not None
+        source = message.partition(), marker.topic_id, marker.partition
+        if (marker.offset, marker.number) > last.get(source, (-1, -1)):
+            last[source] = marker.offset, marker.number
+            kept.append(message)
+    markers = {marker for message in updates if (marker := Marker.of(message))}
+    assert len(kept) == len(markers)
+    assert max(Counter(marker[:3] for marker in markers).values()) == 10
 
 
 def test_a_history_is_read_page_by_page(driving: Driving) -> None:

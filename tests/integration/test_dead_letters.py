@@ -5,6 +5,8 @@ from hashlib import sha256
 from typing import Any
 
 from services.events import LISTENING_EVENTS
+from services.names.model import ENRICHED
+from streamstate.kafka.marker import Marker
 from streamstate.keys import LONG, partition_of
 from tests.integration.driving import Driving, headers
 
@@ -91,6 +93,24 @@ def test_a_broken_record_as_large_as_its_topic_takes_is_kept_or_what_tells_it_ap
         assert found["x-value-bytes"] == b"1048400"
         assert found["x-value-sha256"].decode() == sha256(values[1]).hexdigest()
         assert found["x-service"].decode() == service
+
+
+def test_a_derived_record_that_is_too_large_for_its_topic_is_a_dead_letter_and_no_difference(driving: Driving) -> None:
+    artist, user = 900_001, USER + 9
+    letters = bytes(range(ord("a"), ord("z") + 1)) + bytes(range(ord("A"), ord("Z") + 1))
+    name = bytes(driving.draw.choices(letters, k=1_048_380)).decode()
+    driving.out.produce("artists", json.dumps({"id": artist, "name": name}, separators=(",", ":")), LONG.encode(artist))
+    driving.out.flush()
+    driving.settle()
+    driving.out.produce(LISTENING_EVENTS, event(userId=user, artistId=artist), LONG.encode(user))
+    driving.out.flush()
+    driving.settle()
+    (letter,) = (letter for letter in driving.read("names-dlq") if "x-topic" in headers(letter))
+    marker = Marker.of(letter)
+    assert marker is not None
+    assert letter.key() == marker.encode()
+    assert headers(letter)["x-topic"] == ENRICHED.encode()
+    assert driving.differences("names") == []
 
 
 def test_dead_letters_are_counted_in_the_state(driving: Driving) -> None:

@@ -11,9 +11,10 @@ from devkit.local_cluster import get
 from services.events import KINDS, LISTENING_EVENTS
 from services.names.model import ENRICHED
 from services.reference_decoding import listening_event
-from streamstate.kafka.dead_letters import SOURCE_HEADER
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.marker import Marker
 from tests.integration import expected_answers
-from tests.integration.driving import Driving, eventually, headers
+from tests.integration.driving import Driving, eventually
 from tests.integration.graphs import assert_graph_agrees
 
 EVENTS_A_KILL = 6_000
@@ -85,13 +86,14 @@ def test_recent_plays_take_less_than_3_kb_of_redis(driving: Driving) -> None:
 
 
 def test_every_usable_event_is_published_with_names(driving: Driving) -> None:
-    places = {
-        f"{LISTENING_EVENTS}:{one.partition()}:{one.offset()}"
-        for one in driving.read(LISTENING_EVENTS)
-        if listening_event(one) is not None
+    topic_id = Topics(driving.cluster.kafka.bootstrap).origin(LISTENING_EVENTS).id
+    causes = {
+        Marker(topic_id, event.partition() or 0, event.offset() or 0, 0)
+        for event in driving.read(LISTENING_EVENTS)
+        if listening_event(event) is not None
     }
     published = driving.read(ENRICHED)
-    assert {headers(one)[SOURCE_HEADER].decode() for one in published} == places
+    assert {Marker.of(play) for play in published} == causes
     assert any(json.loads(one.value() or b"")["trackName"] for one in published)
 
 

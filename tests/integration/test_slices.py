@@ -24,7 +24,7 @@ def test_a_backlog_is_read_slice_by_slice_in_order_of_stream_time(cluster: Local
     topics = Topics(cluster.kafka.bootstrap)
     starts: dict[TopicPartition, int] = dict.fromkeys(timestamps, 0)
     latest, slices = 0, 0
-    while ends := next_slice(topics, starts, MOST):
+    while ends := next_slice(topics, starts, MOST, {}):
         read = [t for place, end in ends.items() for t in timestamps[place][starts[place] : end]]
         left = [t for place, end in ends.items() for t in timestamps[place][end:]]
         assert 0 < len(read) <= MOST
@@ -43,7 +43,7 @@ def test_records_of_one_moment_are_one_slice(cluster: LocalCluster) -> None:
     for timestamp in [5] * 50 + [9]:
         out.produce(topic, b"", timestamp=timestamp)
     out.flush()
-    assert next_slice(Topics(cluster.kafka.bootstrap), {(topic, 0): 0}, 10) == {(topic, 0): 50}
+    assert next_slice(Topics(cluster.kafka.bootstrap), {(topic, 0): 0}, 10, {}) == {(topic, 0): 50}
 
 
 def send(cluster: LocalCluster) -> dict[TopicPartition, list[int]]:

@@ -19,7 +19,7 @@ from streamstate.app import App
 from streamstate.deployment.overrides import renamed
 from streamstate.errors import Fenced
 from streamstate.keys import LONG, LONG_MAX, partition_of
-from streamstate.processing.decode import RawRecord
+from streamstate.processing.decode import Admission, RawRecord, decode_records
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 from streamstate.web.server.asgi import Asgi
@@ -211,14 +211,16 @@ class TestEveryApp:
 
 
 def in_order(app: App, records: Records, partition: int) -> list[tuple[str, RawRecord]]:
-    """All records of a partition by the greatest timestamp so far of their topic; ties in the order of the topics."""
+    """All records of a partition by the greatest timestamp so far of their topic; ties in the order of the topics.
+
+    Those that cannot be decoded have no timestamp of their own.
+    """
     placed = []
     for rank, topic in enumerate(app.topics):
-        greatest = 0
-        for raw in records[topic][partition]:
-            greatest = max(greatest, raw[1])
-            placed.append((greatest, rank, topic, raw))
-    return [(topic, raw) for *_, topic, raw in sorted(placed, key=lambda one: one[:2])]
+        decoded = decode_records(app.source(topic), records[topic][partition], (None, 0), (0, 1), Admission(2**63))
+        for raw, entry in zip(records[topic][partition], decoded.entries, strict=True):
+            placed.append((entry.stream_time, rank, topic, raw))
+    return [(topic, raw) for *_, topic, raw in sorted(placed, key=lambda entry: entry[:2])]
 
 
 @pytest.mark.parametrize("name", MERGING)

@@ -8,10 +8,12 @@ import pyarrow as pa
 from devkit.redis_server import Redis
 from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.keys import TEXT
+from streamstate.processing.limits import TimestampLimit
 from streamstate.spark.task import MOST_CHANGES, Job
 from streamstate.state.operations import IncrementScores, Operation
 from streamstate.state.reads import Top
 from streamstate.state.redis import Client, RedisStore, connect
+from streamstate.state.store import Origin
 from tests.laws.protocol import decode_number
 
 RECORDS, MEMBERS = 2_000, 10
@@ -36,7 +38,8 @@ def test_records_of_many_changes_are_committed_in_several_steps(redis_server: Re
         "key": [b"a"] * RECORDS,
         "value": [b"1"] * RECORDS,
     }
-    job = Job(APP, {0: store.claim(0, "a:1", {})}, {"numbers": 1}, RECORDS, "", redis_server.url, 5.0)
+    claims, origins = {0: store.claim(0, "a:1", {})}, {"numbers": Origin("id", 1)}
+    job = Job(APP, claims, origins, TimestampLimit(), RECORDS, 0, 1.0, "", redis_server.url, 5.0)
     before = _commits(client)
     list(job(iter([pa.RecordBatch.from_pydict(columns)])))
     assert _commits(client) - before == RECORDS * MEMBERS / MOST_CHANGES

@@ -29,8 +29,10 @@ def recount(name: str, records: Records, partition: int) -> Recount:
     """The recount of `partition`, with dead letters left to the caller."""
     made = RECOUNTS[name].make()
     for topic, places in records.items():
+        stream_time = 0
         for record in places[partition]:
-            made.add(message(topic, partition, record))
+            if made.add(message(topic, partition, record), max(stream_time, record[1])):
+                stream_time = max(stream_time, record[1])
     return made
 
 

@@ -1,7 +1,6 @@
 """What becomes of the raw records of one partition: folded or dead-lettered, each by itself."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 import pytest
@@ -12,12 +11,19 @@ from streamstate.app import App, Count, Effect, Emit, Fold, FoldContext, Record,
 from streamstate.errors import NotRequested
 from streamstate.keys import LONG, LONG_MAX, partition_of
 from streamstate.operators.tables import table
-from streamstate.processing.advance import merge
-from streamstate.processing.decode import DEAD, MISPLACED, RawRecord, decode_records
+from streamstate.processing.decode import (
+    DEAD,
+    MISPLACED,
+    Admission,
+    DeadLetter,
+    Decoded,
+    RawRecord,
+    decode_records,
+)
+from streamstate.processing.parts import merge
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Put
 from streamstate.state.reads import Fields, Value
-from streamstate.state.store import OffsetAdvance
 from streamstate.testing import Driver
 from tests.raw import play_json
 
@@ -26,6 +32,7 @@ USER = 42
 KEY = LONG.encode(USER)
 GOOD = play_json((USER, 1, 2, 3, 4))
 NOTHING = (None, 0)
+ANY_TIME = Admission(2**63)
 
 
 def with_field(name: str, literal: str) -> bytes:
@@ -92,36 +99,63 @@ def between(key: bytes | None, value: bytes | None) -> list[RawRecord]:
     return [(10, 1_000, KEY, GOOD), (11, 1_000, key, value), (12, 1_000, KEY, GOOD)]
 
 
+def decode(
+    raw: Sequence[RawRecord],
+    at: tuple[int | None, int] = NOTHING,
+    place: tuple[int, int] = (0, 1),
+    admission: Admission = ANY_TIME,
+) -> Decoded:
+    return decode_records(SOURCE, raw, at, place, admission)
+
+
+def offsets(decoded: Decoded) -> tuple[list[int], list[int]]:
+    """Of the records, and of the dead letters."""
+    dead = [entry.offset for entry in decoded.entries if isinstance(entry, DeadLetter)]
+    return [entry.offset for entry in decoded.entries if entry.offset not in dead], dead
+
+
+def letter(decoded: Decoded) -> DeadLetter:
+    (dead,) = (entry for entry in decoded.entries if isinstance(entry, DeadLetter))
+    return dead
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_event_is_dead_lettered_with_its_reason_and_its_neighbours_are_folded(case: str) -> None:
     key, value, reason = BAD[case]
-    decoded = decode_records(SOURCE, between(key, value), NOTHING, 0, 1)
-    assert [record.offset for record in decoded.records] == [10, 12]
-    (letter,) = decoded.dead
-    assert (letter.offset, letter.key, letter.value) == (11, key, value)
-    with pytest.raises(type(letter.error), match=f"(?i){reason}"):
-        raise letter.error
-    assert +Counter(decoded.counters) == {DEAD: 1}
+    decoded = decode(between(key, value))
+    assert offsets(decoded) == ([10, 12], [11])
+    dead = letter(decoded)
+    assert (dead.key, dead.value, dead.stage) == (key, value, "decode")
+    with pytest.raises(type(dead.error), match=f"(?i){reason}"):
+        raise dead.error
+    assert not decoded.misplaced
 
 
 @pytest.mark.parametrize("case", FINE)
 def test_an_unusual_event_is_folded(case: str) -> None:
-    decoded = decode_records(SOURCE, between(KEY, FINE[case]), NOTHING, 0, 1)
-    assert [record.offset for record in decoded.records] == [10, 11, 12]
-    assert not decoded.dead
-    assert not +Counter(decoded.counters)
+    decoded = decode(between(KEY, FINE[case]))
+    assert offsets(decoded) == ([10, 11, 12], [])
+    assert not decoded.misplaced
 
 
 def test_all_bad_events_at_once_are_as_many_letters() -> None:
     raw = [(offset, 0, key, value) for offset, (key, value, _) in enumerate(BAD.values())]
-    decoded = decode_records(SOURCE, raw, NOTHING, 0, 1)
-    assert not decoded.records
-    assert [letter.offset for letter in decoded.dead] == list(range(len(BAD)))
-    assert +Counter(decoded.counters) == {DEAD: len(BAD)}
+    assert offsets(decode(raw)) == ([], list(range(len(BAD))))
+
+
+def test_whatever_a_decoder_raises_is_of_its_record_alone() -> None:
+    def decode_or_fail(_key: int, value: bytes | None) -> float:
+        return 1 / len(value or b"")
+
+    raw: list[RawRecord] = [(0, 0, KEY, b"1"), (1, 0, KEY, b""), (2, 0, KEY, b"1")]
+    decoded = decode_records(Source("topic", LONG, decode_or_fail), raw, NOTHING, (0, 1), ANY_TIME)
+    assert offsets(decoded) == ([0, 2], [1])
+    assert isinstance(letter(decoded).error, ZeroDivisionError)
 
 
 def test_a_record_keeps_key_value_offset_and_timestamp() -> None:
-    (record,) = decode_records(SOURCE, [(7, 1_234, KEY, GOOD)], NOTHING, 0, 1).records
+    (record,) = decode([(7, 1_234, KEY, GOOD)]).entries
+    assert isinstance(record, Record)
     assert (record.key, record.offset, record.timestamp) == (USER, 7, 1_234)
     assert (record.value.user_id, record.value.ids(), record.value.timestamp) == (USER, (1, 2, 3), 4)
 
@@ -129,70 +163,82 @@ def test_a_record_keeps_key_value_offset_and_timestamp() -> None:
 def test_a_misplaced_key_is_counted_and_folded_where_it_was_found() -> None:
     right = partition_of(KEY, 8)
     wrong = (right + 1) % 8
-    decoded = decode_records(SOURCE, [(0, 0, KEY, GOOD)], NOTHING, wrong, 8)
-    assert len(decoded.records) == 1
-    assert +Counter(decoded.counters) == {MISPLACED: 1}
-    assert not +Counter(decode_records(SOURCE, [(0, 0, KEY, GOOD)], NOTHING, right, 8).counters)
+    assert decode([(0, 0, KEY, GOOD)], place=(wrong, 8)).misplaced == {0}
+    assert not decode([(0, 0, KEY, GOOD)], place=(right, 8)).misplaced
+    driver = Driver(APP, MemoryStore(), 8)
+    driver.feed(wrong, {SOURCE.topic: [(0, 0, KEY, GOOD), (1, 0, KEY, GOOD), (2, 0, KEY, b"{")]})
+    assert driver.store.read({wrong: []})[wrong].counters == {MISPLACED: 2, DEAD: 1}
 
 
 def test_a_bad_record_is_not_called_misplaced_too() -> None:
     wrong = (partition_of(KEY, 8) + 1) % 8
-    assert +Counter(decode_records(SOURCE, [(0, 0, KEY, b"{")], NOTHING, wrong, 8).counters) == {DEAD: 1}
+    assert not decode([(0, 0, KEY, b"{")], place=(wrong, 8)).misplaced
 
 
-def test_nothing_sifted_is_nothing_found() -> None:
-    decoded = decode_records(SOURCE, [], NOTHING, 0, 1)
-    assert (decoded.records, decoded.dead, decoded.counters) == ([], [], {DEAD: 0, MISPLACED: 0})
+def test_nothing_decoded_is_nothing() -> None:
+    assert decode([]) == Decoded([], set())
 
 
 def test_the_records_before_a_position_are_left_out() -> None:
     raw: list[RawRecord] = [(offset, 0, KEY, GOOD) for offset in (3, 4, 7, 9)]
-    decoded = decode_records(SOURCE, raw, (4, 0), 0, 1)
-    assert [record.offset for record in decoded.records] == [4, 7, 9]
-    assert decoded.step == OffsetAdvance(SOURCE.topic, 4, 10)
-    assert decode_records(SOURCE, raw, (10, 0), 0, 1).step == OffsetAdvance(SOURCE.topic, 10, 10)
+    assert offsets(decode(raw, (4, 0))) == ([4, 7, 9], [])
+    assert offsets(decode(raw, (10, 0))) == ([], [])
+    driver = Driver(APP, MemoryStore())
+    for _ in range(2):
+        driver.feed(0, {SOURCE.topic: raw})
+        assert driver.store.read({0: []})[0].positions == {SOURCE.topic: 10}
 
 
 def test_stream_time_never_goes_back() -> None:
     raw: list[RawRecord] = [(offset, time, KEY, GOOD) for offset, time in enumerate([5, 20, 10, 30])]
-    decoded = decode_records(SOURCE, raw, (0, 7), 0, 1)
-    assert [(record.timestamp, record.stream_time) for record in decoded.records] == [
-        (5, 7),
-        (20, 20),
-        (10, 20),
-        (30, 30),
-    ]
-    assert decoded.step.time == 30
+    assert [entry.stream_time for entry in decode(raw, (0, 7)).entries] == [7, 20, 20, 30]
 
 
-def test_a_record_that_cannot_be_used_moves_stream_time_too() -> None:
-    assert decode_records(SOURCE, [(0, 50, KEY, b"{")], NOTHING, 0, 1).step == OffsetAdvance(SOURCE.topic, None, 1, 50)
+def test_only_a_decoded_record_moves_stream_time() -> None:
+    raw: list[RawRecord] = [(0, 10, KEY, GOOD), (1, 50, KEY, b"{"), (2, 20, KEY, GOOD)]
+    assert [entry.stream_time for entry in decode(raw).entries] == [10, 10, 20]
+    driver = Driver(APP, MemoryStore())
+    driver.feed(0, {SOURCE.topic: raw[:2]})
+    assert driver.store.read({0: []})[0].at(SOURCE.topic) == (2, 10)
+
+
+def test_a_record_from_the_future_is_dead_lettered_and_stays_so_when_the_time_has_come() -> None:
+    raw: list[RawRecord] = [(0, 10, KEY, GOOD), (1, 50, KEY, GOOD), (2, 20, KEY, GOOD)]
+    for admission in (Admission(49), Admission(2**63, {1})):
+        decoded = decode(raw, admission=admission)
+        assert offsets(decoded) == ([0, 2], [1])
+        assert (letter(decoded).stage, decoded.entries[-1].stream_time) == ("timestamp", 20)
+    assert offsets(decode(raw, admission=Admission(50))) == ([0, 1, 2], [])
 
 
 def test_topics_are_merged_by_stream_time_and_at_a_tie_in_their_order() -> None:
     table, stream = (
         decode_records(
-            Source(topic, LONG, decode_event), [(n, time, KEY, GOOD) for n, time in enumerate(times)], NOTHING, 0, 1
-        )
+            Source(topic, LONG, decode_event),
+            [(n, time, KEY, GOOD) for n, time in enumerate(times)],
+            NOTHING,
+            (0, 1),
+            ANY_TIME,
+        ).entries
         for topic, times in (("table", [10, 5, 30]), ("stream", [10, 20, 10, 40]))
     )
-    assert [(record.topic, record.timestamp) for record in merge([table, stream])] == [
-        ("table", 10),
-        ("table", 5),
-        ("stream", 10),
-        ("stream", 20),
-        ("stream", 10),
-        ("table", 30),
-        ("stream", 40),
+    assert [(entry.topic, entry.offset) for entry in merge([table, stream])] == [
+        ("table", 0),
+        ("table", 1),
+        ("stream", 0),
+        ("stream", 1),
+        ("stream", 2),
+        ("table", 2),
+        ("stream", 3),
     ]
 
 
-def test_what_a_fold_wants_is_told_apart_into_operations_counts_and_records_to_emit() -> None:
+def test_the_effects_of_a_fold_are_split_into_operations_counts_and_records_to_emit() -> None:
     def apply(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext) -> Iterable[Effect]:
         yield from (Put("k", "v"), Count("late", 2), Count("late"))
         yield from (Emit("out", b"k", b"v", record) for record in records)
 
-    driver = Driver(App("told", (Fold((SOURCE,), apply),)), MemoryStore())
+    driver = Driver(App("effects", (Fold((SOURCE,), apply),)), MemoryStore())
     driver.feed(0, {SOURCE.topic: [*between(KEY, GOOD), (13, 0, KEY, b"{")]})
     state = driver.store.read({0: [Value("k")]})[0]
     assert (state.values, state.counters) == (["v"], {"late": 3, DEAD: 1})

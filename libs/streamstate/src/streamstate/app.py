@@ -19,7 +19,7 @@ V = TypeVar("V")
 class Record(msgspec.Struct, Generic[K, V], gc=False):
     """A decoded Kafka record: `timestamp` is Kafka's own, in milliseconds.
 
-    `stream_time` is the greatest timestamp of its topic's partition so far, itself included.
+    `stream_time` is the greatest timestamp of a decoded record of its topic's partition so far, itself included.
     """
 
     topic: str
@@ -33,7 +33,8 @@ class Record(msgspec.Struct, Generic[K, V], gc=False):
 class Emit(msgspec.Struct, frozen=True):
     """A record for a derived topic, produced before the commit of its `cause`: at least once.
 
-    It carries the header `streamstate.source` (topic:partition:offset of its cause), by which a reader drops repeats.
+    It carries the header `streamstate.source` (topic id, partition, offset and number of this one among those of its
+    cause), by which a reader drops repeats: a fold yields the records of a topic in the order of their causes.
     """
 
     topic: str
@@ -90,7 +91,7 @@ class Source(Generic[K, V]):
     """One topic of an app, and how its records are read.
 
     decode: (key, value bytes or None) → event. Called once a record. Raises `BadRecord` or `msgspec.ValidationError`
-        for a record that cannot be used; that one goes to the dead-letter topic.
+        for a record that cannot be used; whatever it raises, that record goes to the dead-letter topic.
     table: whether folds look rows of this one up. When a state is built from nothing, tables are completed first, so
         that what comes later finds them.
     requires_beginning: whether a state built from nothing is wrong when Kafka no longer has the topic's first records.
@@ -112,7 +113,8 @@ class Fold:
         sources (a table before the stream that it is joined to), within what a micro-batch holds; the first one holds
         all that there is, so that a build from nothing is deterministic.
     apply: (records of one partition in order, `FoldContext`) → operations, counts, and records to emit. Pure, must not
-        block; any cutting of the same records into batches must give the same state.
+        block; any cutting of the same records into batches must give the same state. When it raises, the records are
+        tried in halves, and the one for which it raises alone goes to the dead-letter topic.
     lookups: records → the rows of tables that `apply` looks at in `FoldContext.rows`.
     reads: records → the parts of the partition's own state that `apply` looks at in `FoldContext.values`.
     version: raise it in a release that makes another state of the same records.

@@ -38,3 +38,7 @@ class BadKey(StreamStateError):
 
 class Misconfigured(StreamStateError):
     """Settings and the outside world (topics, ports, addresses) do not fit together."""
+
+
+class TooManyDeadLetters(StreamStateError):
+    """So many records cannot be used that the fault is more likely in the app: the stream stops."""

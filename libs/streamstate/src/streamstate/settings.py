@@ -124,6 +124,22 @@ class StreamSettings(ServiceSettings):
         description="what to do when Kafka deleted records before they were read: stop with an error, or skip and "
         "count them",
     )
+    dead_letters: int = Field(
+        100, ge=0, description="dead letters among the last 10,000 records of a process that are always accepted"
+    )
+    dead_letter_share: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="share (0 to 1) of the last 10,000 records of a process from which more dead letters than "
+        "DEAD_LETTERS stop the stream; 1: never",
+    )
+    future_ms: int = Field(
+        3_600_000,
+        ge=0,
+        description="milliseconds that a timestamp may be ahead of the clock, in topics without "
+        "message.timestamp.after.max.ms; a record beyond is a dead letter",
+    )
     jars: Path = Field(Path("/opt/streamstate/jars"), description="folder of the jars of Spark's Kafka source")
     checkpoints: Path = Field(
         Path("/dev/shm/streamstate"),  # noqa: S108, a folder of its own is made in it

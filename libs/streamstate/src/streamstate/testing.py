@@ -8,17 +8,27 @@ import msgspec
 from streamstate.app import App, Emit
 from streamstate.processing.advance import Advance, Folded
 from streamstate.processing.decode import DeadLetter, RawRecord
+from streamstate.processing.limits import Limits
 from streamstate.state.store import Origin, Store
 
 
 class Driver:
     """Runs an app over records in memory: `feed`, then ask `view`.
 
-    Every topic has `partitions` partitions; the driver claims those in `held`, all when it is not given.
+    Every topic has `partitions` partitions; the driver claims those in `held`, all when it is not given. `limits` are
+    those of the stream; by default there are none.
     """
 
-    def __init__(self, app: App, store: Store, partitions: int = 1, held: Iterable[int] | None = None) -> None:
+    def __init__(
+        self,
+        app: App,
+        store: Store,
+        partitions: int = 1,
+        held: Iterable[int] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         self.app = app
+        self.limits = limits or Limits()
         self.store = store
         self.partitions = partitions
         self.emitted: list[Emit] = []
@@ -30,17 +40,13 @@ class Driver:
     def feed(self, partition: int, raw: Mapping[str, Sequence[RawRecord]]) -> None:
         """Process `raw` (by topic) as one micro-batch; records that are in the state already are skipped."""
         counts = dict.fromkeys(self.app.topics, self.partitions)
-        advance = Advance(self.app, self.store, self.claims, counts, self._publish)
-        tables = [topic for topic in raw if topic in self.app.tables]
-        streams = [topic for topic in raw if topic not in self.app.tables]
-        for topics in (tables, streams):
-            if rows := {(topic, partition): raw[topic] for topic in topics if raw[topic]}:
-                advance.commit(advance.fold(rows))
+        advance = Advance(self.app, self.store, self.claims, counts, self._publish, self.limits)
+        advance({(topic, partition): records for topic, records in raw.items()})
 
     def _publish(self, folded: Sequence[Folded]) -> None:
         for part in folded:
             self.emitted += part.emits
-            self.dead += [letter for letters in part.dead.values() for letter in letters]
+            self.dead += part.dead
 
     def view(self, name: str, key: Any = "", query: msgspec.Struct | None = None) -> msgspec.Struct | None:
         """The answer of the view `name` for `key`."""

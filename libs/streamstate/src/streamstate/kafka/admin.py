@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterable
+from concurrent.futures import Future
 
 from confluent_kafka import (
     IsolationLevel,
@@ -12,6 +13,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigEntry, ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from streamstate.errors import Misconfigured
@@ -81,6 +83,15 @@ class Topics:
             raise Misconfigured(msg) from error
         return Origin(str(description.topic_id), len(description.partitions))
 
+    def unbounded(self, topics: Iterable[str], most_ms: int) -> frozenset[str]:
+        """Those of `topics` for which Kafka takes timestamps that are more than `most_ms` ahead of its clock.
+
+        A topic whose configuration may not be read, or is of a broker that has no bound, is one of these.
+        """
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        answers = self._admin.describe_configs(resources, request_timeout=TIMEOUT_S)
+        return frozenset(resource.name for resource, answer in answers.items() if not _bounded(answer, most_ms))
+
     def widest(self, topics: Iterable[str]) -> int:
         """The partitions of the widest of `topics`: as many as an app over them has."""
         return max(map(self.partitions, topics))
@@ -103,3 +114,14 @@ class Topics:
             specs, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
         )
         return {(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}
+
+
+def _bounded(answer: "Future[dict[str, ConfigEntry]]", most_ms: int) -> bool:
+    """Whether a topic with this configuration takes no timestamp that is more than `most_ms` ahead."""
+    try:
+        config = answer.result()
+    except KafkaException:
+        return False
+    ahead = config.get("message.timestamp.after.max.ms")
+    by_broker = config["message.timestamp.type"].value == "LogAppendTime"
+    return by_broker or (ahead is not None and int(ahead.value or 0) <= most_ms)

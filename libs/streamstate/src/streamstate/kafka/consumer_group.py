@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -17,6 +18,20 @@ log = structlog.get_logger()
 _LEAVE_S = 3.0
 _PAUSE_S = 0.2
 _CONFIRMED_S = 0.5
+
+
+@dataclass
+class Partitions:
+    """What the group gives to this instance (`known` once it has); `changed` is set until the query follows."""
+
+    held: frozenset[int] = frozenset()
+    known: bool = False
+    changed: threading.Event = field(default_factory=threading.Event)
+
+    def update(self, held: frozenset[int]) -> None:
+        self.held = held
+        self.known = True
+        self.changed.set()
 
 
 class Membership:

@@ -30,8 +30,12 @@ class Summary(msgspec.Struct, array_like=True, frozen=True):
     total: Number
 
     def add(self, number: Number) -> "Summary":
-        least, most = min(self.least, number), max(self.most, number)
-        return Summary(self.start, self.count + 1, least, most, self.total + number)
+        """Raises `OverflowError` when the total does not fit in 64 bits."""
+        least, most, total = min(self.least, number), max(self.most, number), self.total + number
+        if not -(2**63) <= total < 2**63:
+            msg = "the total of a window would be beyond 64 bits"
+            raise OverflowError(msg)
+        return Summary(self.start, self.count + 1, least, most, total)
 
 
 _decode = msgspec.json.Decoder(Summary).decode

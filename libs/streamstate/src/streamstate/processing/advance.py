@@ -1,147 +1,220 @@
-"""From the raw records of partitions to their commits: the one way, whoever brings the records.
+"""From the raw records of partitions to their commits, for the Spark task and for the testing driver.
 
-Decisions are pure. The store is read for what folds ask of it, and written once all that was made is published.
+Decisions are pure. The store is read for what folds ask of it, and written after all that they emit is published.
 """
 
-import heapq
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
-from streamstate.app import App, Count, Emit, Fold, FoldContext, Lookups, Record, Rows
+from streamstate.app import App, Count, Emit, Fold, FoldContext, Lookups, Rows
+from streamstate.errors import NotRequested
 from streamstate.operators.tables import look_up
-from streamstate.processing.decode import DeadLetter, Decoded, RawRecord, decode_records
+from streamstate.processing.decode import DeadLetter, RawRecord, decode_records
+from streamstate.processing.limits import Limits
+from streamstate.processing.numbers import MARGIN, greatest_change, require_exact, sums
+from streamstate.processing.parts import Part, merge
 from streamstate.processing.requested import requested
-from streamstate.state.operations import Operation
+from streamstate.state.operations import LARGE, LARGE_NUMBERS, MOST, Operation, changes
 from streamstate.state.reads import Read
 from streamstate.state.store import Claim, Commit, Store, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What a batch holds for one fold in one partition, and what the fold asks for."""
-
-    fold: Fold
-    partition: int
-    decoded: Sequence[Decoded]
-    records: Sequence[Record[Any, Any]]
-    lookups: Mapping[str, set[Any]]
-    reads: Sequence[Read]
-
-
-@dataclass(frozen=True, slots=True)
 class Folded:
-    """What a part makes: the commit, and what is published before it. `dead` are letters by topic."""
+    """What a part makes: the commit, and what is published before it."""
 
     partition: int
     commit: Commit
     emits: Sequence[Emit]
-    dead: Mapping[str, Sequence[DeadLetter]]
+    dead: Sequence[DeadLetter]
 
 
 Publish = Callable[[Sequence[Folded]], None]
 """Returns when all that was folded is published for good; what is published and not committed then comes again."""
 
 
+class _Refused(Exception):
+    """Records that cannot be folded together; `error` says why, should there be a single one."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class Advance:
     """Brings partitions forward by commits, remembering where each stands.
 
-    claims: what may be written. counts: partition counts by topic.
+    claims: what may be written. counts: partition counts by topic. clock: the time, in seconds since 1970.
 
     Round trips are what a small micro-batch waits for: there is one for each kind of call and batch of rows, not for
     each partition.
     """
 
     def __init__(
-        self, app: App, store: Store, claims: Mapping[int, Claim], counts: Mapping[str, int], publish: Publish
+        self,
+        app: App,
+        store: Store,
+        claims: Mapping[int, Claim],
+        counts: Mapping[str, int],
+        publish: Publish,
+        limits: Limits,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._app = app
         self._store = store
         self._claims = claims
         self._counts = counts
         self._publish = publish
+        self._limits = limits
+        self._clock = clock
         self._reached: dict[TopicPartition, tuple[int | None, int]] = {}
+        self._greatest: dict[int, int] = {}
+        """By partition, what no stored number is beyond."""
 
-    def fold(self, rows: Mapping[TopicPartition, Sequence[RawRecord]]) -> Sequence[Folded]:
-        """What `rows` make of the state; nothing is published or written yet."""
+    def __call__(self, rows: Mapping[TopicPartition, Sequence[RawRecord]]) -> None:
+        """Fold `rows`, those of tables first, publish, commit.
+
+        A record that cannot be decoded or folded becomes a dead letter, by itself. Raises `TooManyDeadLetters`, and
+        `Fenced` when a partition is claimed by another by now.
+        """
         self._learn({partition for _, partition in rows})
+        for tables in (True, False):
+            self._advance({place: raw for place, raw in rows.items() if (place[0] in self._app.tables) is tables})
+
+    def _advance(self, rows: Mapping[TopicPartition, Sequence[RawRecord]]) -> None:
         parts = [part for fold in self._app.folds for part in self._parts(fold, rows)]
-        table_rows = look_up(self._app, self._store, self._counts, _lookups(parts))
-        values = self._values(parts)
-        return [self._fold(part, table_rows, values.get(part.partition, {})) for part in parts]
-
-    def commit(self, folded: Sequence[Folded]) -> None:
-        """Publish, then commit. Raises `Fenced` when a partition is claimed by another by now."""
-        self._publish(folded)
-        self._store.commit(*(each.commit for each in folded))
-        for each in folded:
-            self._reached |= {(step.topic, each.partition): (step.next, step.time) for step in each.commit.steps}
-
-    def times(self, partitions: Iterable[int]) -> Mapping[TopicPartition, int]:
-        """The stream times (milliseconds) of all topics in `partitions`."""
-        self._learn(set(partitions))
-        return {place: time for place, (_, time) in self._reached.items()}
+        self._limits.dead_letters.require(*_sizes(parts))
+        for pieces in zip_longest(*(part.cut(self._limits.commit_records) for part in parts)):
+            self._commit([piece for piece in pieces if piece])
 
     def _learn(self, partitions: set[int]) -> None:
         """Where the state stands, for partitions that are seen for the first time."""
-        new = partitions - {partition for _, partition in self._reached}
+        new = partitions - self._greatest.keys()
         if new:
             snapshots = self._store.read({partition: [] for partition in new})
             self._reached |= {(topic, p): snapshots[p].at(topic) for p in new for topic in self._app.topics}
+            self._greatest |= {p: MOST if LARGE_NUMBERS in snapshots[p].counters else LARGE for p in new}
 
     def _parts(self, fold: Fold, rows: Mapping[TopicPartition, Sequence[RawRecord]]) -> Iterator[Part]:
+        now_ms = int(self._clock() * 1_000)
         for partition in sorted({partition for topic, partition in rows if topic in fold.topics}):
-            decoded = [
-                decode_records(source, rows[place], self._reached[place], partition, self._counts[source.topic])
+            raw = {topic: rows[topic, partition] for topic in fold.topics if (topic, partition) in rows}
+            decoded = {
+                source.topic: decode_records(
+                    source,
+                    raw[source.topic],
+                    self._reached[source.topic, partition],
+                    (partition, self._counts[source.topic]),
+                    self._limits.timestamps.admission((source.topic, partition), now_ms),
+                )
                 for source in fold.sources
-                if (place := (source.topic, partition)) in rows
-            ]
-            records = merge(decoded)
-            lookups = {table: set(keys) for table, keys in fold.lookups(records).items()}
-            yield Part(fold, partition, decoded, records, lookups, list(fold.reads(records)))
+                if source.topic in raw
+            }
+            misplaced = {(topic, offset) for topic, of in decoded.items() for offset in of.misplaced}
+            yield Part(fold, partition, merge([of.entries for of in decoded.values()]), raw, misplaced)
+
+    def _commit(self, parts: Sequence[Part]) -> None:
+        """Fold, publish and commit together, or in ever smaller parts if a record among them is refused."""
+        try:
+            folded = self._fold_all(parts)
+        except _Refused as refused:
+            for smaller in _smaller(parts, refused):
+                self._commit(smaller)
+            return
+        self._limits.dead_letters.require(*_sizes(parts))
+        self._publish(folded)
+        self._store.commit(*(each.commit for each in folded))
+        self._limits.dead_letters.add(*_sizes(parts))
+        for each in folded:
+            self._reached |= {(step.topic, each.partition): (step.next, step.time) for step in each.commit.steps}
+
+    def _fold_all(self, parts: Sequence[Part]) -> Sequence[Folded]:
+        rows = look_up(self._app, self._store, self._counts, _lookups(parts))
+        values = self._values(parts)
+        folded = [self._fold(part, rows, values.get(part.partition, {})) for part in parts]
+        for part, each in zip(parts, folded, strict=True):
+            if len(part.records) > 1 and sum(map(changes, each.commit.operations)) > self._limits.commit_changes:
+                raise _Refused(OverflowError("too many changes for one commit"))
+            self._require_exact(part, each.commit.operations, alone=len(parts) == 1)
+        return folded
 
     def _values(self, parts: Sequence[Part]) -> Mapping[int, Mapping[Read, Any]]:
         """The answers to the reads of all folds, by partition."""
         reads: defaultdict[int, list[Read]] = defaultdict(list)
         for part in parts:
-            if part.reads:
-                reads[part.partition] += part.reads
+            with _refusing():
+                if part.reads:
+                    reads[part.partition] += part.reads
         snapshots = self._store.read(reads) if reads else {}
         return {p: dict(zip(reads[p], snapshot.values, strict=True)) for p, snapshot in snapshots.items()}
 
     def _fold(self, part: Part, rows: Rows, values: Mapping[Read, Any]) -> Folded:
-        time = max(self._reached[topic, part.partition][1] for topic in part.fold.topics)
+        stream_time = max(self._reached[topic, part.partition][1] for topic in part.fold.topics)
         operations: list[Operation] = []
         emits: list[Emit] = []
-        counters: Counter[str] = Counter()
-        for decoded in part.decoded:
-            counters.update(decoded.counters)
-        context = FoldContext(*requested(part.fold, part.lookups, rows, part.reads, values), time)
-        for effect in part.fold.apply(part.records, context):
-            if isinstance(effect, Emit):
-                emits.append(effect)
-            elif isinstance(effect, Count):
-                counters[effect.what] += effect.by
-            else:
-                operations.append(effect)
-        steps = [decoded.step for decoded in part.decoded]
-        dead = {decoded.step.topic: decoded.dead for decoded in part.decoded if decoded.dead}
-        commit = Commit(self._claims[part.partition], steps, operations, +counters)
-        return Folded(part.partition, commit, emits, dead)
+        counters = Counter(part.counters)
+        with _refusing():
+            context = FoldContext(*requested(part.fold, part.lookups, rows, part.reads, values), stream_time)
+            for effect in part.fold.apply(part.records, context) if part.records else ():
+                if isinstance(effect, Emit):
+                    emits.append(effect)
+                elif isinstance(effect, Count):
+                    counters[effect.what] += effect.by
+                else:
+                    operations.append(effect)
+        commit = Commit(self._claims[part.partition], part.steps(self._reached), operations, +counters)
+        return Folded(part.partition, commit, emits, part.dead)
+
+    def _require_exact(self, part: Part, operations: Sequence[Operation], *, alone: bool) -> None:
+        """Refuse the part when a number may come beyond ±2^53."""
+        with _refusing():
+            change = greatest_change(operations)
+        greatest = self._greatest[part.partition] + change
+        if greatest + MARGIN * len(part.records) > MOST and (added := sums(operations)):
+            if not alone:
+                raise _Refused(OverflowError("another part may change the same number"))
+            snapshot = self._store.read({part.partition: list(added)})[part.partition]
+            with _refusing():
+                require_exact(added, dict(zip(added, snapshot.values, strict=True)), len(part.records))
+        self._greatest[part.partition] = min(greatest, MOST)
 
 
-def merge(decoded: Sequence[Decoded]) -> Sequence[Record[Any, Any]]:
-    """The records of all in one order: by stream time, at a tie in the order given; offsets stay in order."""
-    if len(decoded) == 1:
-        return decoded[0].records
-    return list(heapq.merge(*(topic.records for topic in decoded), key=lambda record: record.stream_time))
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Refuse whatever an app's function raises, except what is no fault of a record."""
+    try:
+        yield
+    except (MemoryError, NotRequested):
+        raise
+    except Exception as error:
+        raise _Refused(error) from error
+
+
+def _smaller(parts: Sequence[Part], refused: _Refused) -> Iterable[Sequence[Part]]:
+    """What is tried instead: each part alone, its halves, and a single record as a dead letter."""
+    if len(parts) > 1:
+        return [[part] for part in parts]
+    (part,) = parts
+    if len(part.records) > 1:
+        return [[half] for half in part.cut((len(part.entries) + 1) // 2)]
+    return [[part.refuse(refused.error)]]
+
+
+def _sizes(parts: Iterable[Part]) -> tuple[int, int]:
+    """The records and the dead letters in `parts`."""
+    return sum(len(part.entries) for part in parts), sum(len(part.dead) for part in parts)
 
 
 def _lookups(parts: Iterable[Part]) -> Lookups:
     """The lookups of all folds in all partitions."""
     keys: defaultdict[str, set[Any]] = defaultdict(set)
     for part in parts:
-        for table, of_part in part.lookups.items():
-            keys[table] |= of_part
+        with _refusing():
+            for table, of_part in part.lookups.items():
+                keys[table] |= of_part
     return keys

@@ -1,15 +1,12 @@
-"""From the raw records of one partition to typed ones, without any I/O."""
+"""From the raw records of one partition of a topic to typed ones, without any I/O."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
-
-import msgspec
+from typing import Any, Literal
 
 from streamstate.app import Record, Source
 from streamstate.errors import BadRecord
 from streamstate.keys import partition_of
-from streamstate.state.store import OffsetAdvance
 
 DEAD = "dead_letters"
 MISPLACED = "misplaced_keys"
@@ -17,59 +14,81 @@ MISPLACED = "misplaced_keys"
 RawRecord = tuple[int, int, bytes | None, bytes | None]
 """Offset, Kafka timestamp (milliseconds), key, value."""
 
+Stage = Literal["decode", "timestamp", "fold"]
+"""Where a record was refused. What `timestamp` and `fold` decide cannot be recomputed from the record alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that the app cannot use, and why."""
+    """A record that the app cannot use, and why. `stream_time` is as of a `Record`."""
 
+    topic: str
     offset: int
+    stream_time: int
     key: bytes | None
     value: bytes | None
+    stage: Stage
     error: Exception
+
+
+Entry = Record[Any, Any] | DeadLetter
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Records that can be folded, those that cannot, how many keys are not where the partitioner puts them.
+    """The records in the order of their offsets, and the offsets of those whose key belongs to another partition."""
 
-    `step` is what they move in their topic.
-    """
+    entries: Sequence[Entry]
+    misplaced: Set[int]
 
-    records: Sequence[Record[Any, Any]]
-    dead: Sequence[DeadLetter]
-    misplaced: int
-    step: OffsetAdvance
 
-    @property
-    def counters(self) -> dict[str, int]:
-        return {DEAD: len(self.dead), MISPLACED: self.misplaced}
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Which timestamps are taken: those up to `latest` (milliseconds), but not at the offsets `refused` before."""
+
+    latest: int
+    refused: Collection[int] = ()
 
 
 def decode_records(
-    source: Source[Any, Any], raw: Iterable[RawRecord], at: tuple[int | None, int], partition: int, partitions: int
+    source: Source[Any, Any],
+    raw: Iterable[RawRecord],
+    at: tuple[int | None, int],
+    place: tuple[int, int],
+    admission: Admission,
 ) -> Decoded:
-    """Decode the records of one partition of a topic that has `partitions`.
+    """Decode the records of one partition of a topic; `place` is the partition, and how many the topic has.
 
     `at` is the stored offset (None: nothing is stored) and the stream time there; records before it are left out, as
-    they are in the state already. A misplaced key (the producer used another partitioner) is counted and still folded
-    where it was found: its partition came with the record, and dropping it would lose an event.
+    they are in the state already. Only decoded records move stream time. A misplaced key (the producer used another
+    partitioner) is reported and still folded where it is: its partition came with the record, and dropping it would
+    lose an event.
     """
     topic, decode_key, decode = source.topic, source.key.decode, source.decode
-    records: list[Record[Any, Any]] = []
-    dead: list[DeadLetter] = []
-    misplaced = 0
+    partition, partitions = place
+    latest, refused = admission.latest, admission.refused
+    entries: list[Entry] = []
+    misplaced: set[int] = set()
     position, time = at[0] or 0, at[1]
     for offset, timestamp, raw_key, value in raw:
         if offset < position:
             continue
         position = offset + 1
-        if timestamp > time:
-            time = timestamp
+        if timestamp > latest or offset in refused:
+            error = BadRecord(f"the timestamp {timestamp} is too far in the future")
+            entries.append(DeadLetter(topic, offset, time, raw_key, value, "timestamp", error))
+            continue
         try:
             key = decode_key(raw_key)
-            records.append(Record(topic, key, decode(key, value), offset, timestamp, time))
-        except (BadRecord, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            dead.append(DeadLetter(offset, raw_key, value, error))
-        else:
-            misplaced += partition_of(raw_key or b"", partitions) != partition
-    return Decoded(records, dead, misplaced, OffsetAdvance(topic, at[0], position, time))
+            content = decode(key, value)
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001, whatever a decoder raises, the record is what it cannot decode
+            entries.append(DeadLetter(topic, offset, time, raw_key, value, "decode", error))
+            continue
+        if timestamp > time:
+            time = timestamp
+        entries.append(Record(topic, key, content, offset, timestamp, time))
+        if partition_of(raw_key or b"", partitions) != partition:
+            misplaced.add(offset)
+    return Decoded(entries, misplaced)

@@ -1,4 +1,4 @@
-"""Topics that are no more what a state was built from: its offsets, or the places of its keys, mean nothing then."""
+"""Topics that were recreated or got more partitions since a state was built: its offsets or keys are of no use then."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain

@@ -13,7 +13,10 @@ from pyspark.sql import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from streamstate.kafka.admin import Topics
+from streamstate.kafka.reading import read_to_end
+from streamstate.processing.decode import RawRecord
 from streamstate.settings import StreamSettings
+from streamstate.spark.task import Job
 from streamstate.state.store import TopicPartition
 
 Offsets = dict[TopicPartition, int]
@@ -47,11 +50,16 @@ def as_json(offsets: Offsets) -> str:
     return json.dumps(by_topic)
 
 
-def next_slice(topics: Topics, starts: Mapping[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
-    """Where the next slice of about `most` records from `starts` ends; empty when no more than that are left."""
-    ends = topics.ends(starts)
+def next_slice(
+    topics: Topics, starts: Mapping[TopicPartition, int], most: int, stops: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Where the next slice of about `most` records from `starts` ends, at `stops` at the latest.
+
+    Empty when no more than that are left, and no `stops`.
+    """
+    ends = {**topics.ends(starts), **stops}
     if _size(starts, ends) <= most:
-        return {}
+        return ends if stops else {}
 
     def until(timestamp: int) -> dict[TopicPartition, int]:
         offsets = topics.at(starts, timestamp)
@@ -69,9 +77,34 @@ def latest(size: Callable[[int], int], most: int) -> int:
     return below if size(below) else above
 
 
-_END = 1 << 43
-"""A timestamp (milliseconds) of the year 2248."""
+_END = (1 << 63) - 1
+"""The greatest timestamp (milliseconds) that Kafka takes."""
 
 
 def _size(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
     return sum(ends[place] - start for place, start in starts.items())
+
+
+MOST_MS = _END // 1_000
+"""The greatest timestamp that Spark reads. It keeps microseconds in 64 bits, and a query ends at a greater one."""
+
+
+def unreadable(topics: Topics, offsets: Offsets, job: Job) -> dict[TopicPartition, RawRecord]:
+    """The first record from `offsets` on, by topic and partition, with a timestamp that Spark cannot read."""
+    starts = {place: offset for place, offset in offsets.items() if place[0] in job.timestamps.unbounded}
+    if not starts:
+        return {}
+    firsts = {place: offset for place, offset in topics.at(starts, MOST_MS + 1).items() if offset >= 0}
+    # Kafka names the first of the whole log, which may be folded already.
+    candidates = {place: max(first, starts[place]) for place, first in firsts.items()}
+    records = {place: _first(place, offset, job) for place, offset in candidates.items()}
+    return {place: record for place, record in records.items() if record}
+
+
+def _first(place: TopicPartition, offset: int, job: Job) -> RawRecord | None:
+    """The first such record at `offset` or behind it."""
+    for record in read_to_end(job.kafka, {place: offset}, job.security):
+        timestamp = record.timestamp()[1]
+        if timestamp > MOST_MS:
+            return record.offset() or 0, timestamp, record.key(), record.value()
+    return None

@@ -3,25 +3,25 @@
 import json
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
 import structlog
 from confluent_kafka import KafkaException
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from redis.exceptions import RedisError
 
 from streamstate import bootstrap
 from streamstate.app import App
-from streamstate.errors import FencedInstance, Misconfigured, StreamStateError
+from streamstate.errors import FencedInstance, Misconfigured, StreamStateError, TooManyDeadLetters
 from streamstate.kafka.claims import Claims
-from streamstate.kafka.consumer_group import Membership
+from streamstate.kafka.consumer_group import Membership, Partitions
 from streamstate.kafka.totals import Publisher
 from streamstate.processing.offset_gaps import passed
 from streamstate.settings import StreamSettings
-from streamstate.spark.offsets import Offsets, as_json, kafka_source, next_slice
+from streamstate.spark.offsets import Offsets, as_json, kafka_source, next_slice, unreadable
 from streamstate.spark.rows import COLUMNS
 from streamstate.spark.status import Status
 from streamstate.spark.task import Job
@@ -43,30 +43,15 @@ class Hosted:
     advertise: str
 
 
-@dataclass
-class Partitions:
-    """What the group gives to this instance (`known` once it has); `changed` is set until the query follows."""
-
-    held: frozenset[int] = frozenset()
-    known: bool = False
-    changed: threading.Event = field(default_factory=threading.Event)
-
-    def update(self, held: frozenset[int]) -> None:
-        self.held = held
-        self.known = True
-        self.changed.set()
-
-
 @dataclass(frozen=True)
 class Run:
     """One run of the query: what it reads, from which `offsets`, and the work of its tasks.
 
-    origins: all topics of the app as they are. building: whether only tables are read, since one is not complete.
+    building: whether only tables are read, since one is not complete.
     offsets: of the topics that are read; a backlog that is folded before the query starts moves them on.
     publisher: of the app's totals, at the one instance that publishes them.
     """
 
-    origins: Mapping[str, Origin]
     building: bool
     offsets: Offsets
     job: Job
@@ -76,6 +61,10 @@ class Run:
     def partitions(self) -> int:
         """The partitions of the app, whoever owns them."""
         return max(self.job.counts.values())
+
+    @property
+    def origins(self) -> Mapping[str, Origin]:
+        return self.job.origins
 
     @property
     def claims(self) -> Mapping[int, Claim]:
@@ -130,12 +119,29 @@ class Stream:
                 self._log.error("the stream refuses to go on", reason=str(error))
                 self.status.refused(str(error))
                 self._stopping.wait(REFUSED_PAUSE_S)
-            except (StreamStateError, RedisError, KafkaException, StreamingQueryException) as error:
+            except (
+                StreamStateError,
+                RedisError,
+                KafkaException,
+                StreamingQueryException,
+                PythonException,
+            ) as error:
+                if TooManyDeadLetters.__name__ in reason(error):
+                    self._halt(reason(error))
+                    continue
                 self._log.warning("the query stopped; it starts again from the stored offsets", reason=reason(error))
                 self.status.failed()
                 self._stopping.wait(PAUSE_S)
         if self._joined:
             self._membership.stop()
+
+    def _halt(self, why: str) -> None:
+        """Fold nothing until the process ends: only another release, or other settings, would help."""
+        self._log.error("the stream stops", reason=why)
+        self.status.refused(why)
+        while not self._stopping.wait(PAUSE_S):
+            self.status.turn()
+            self._membership.require()
 
     def _prepare(self) -> Run | None:
         """Claim the partitions that the group gives; None after a while in which it gives none."""
@@ -162,12 +168,13 @@ class Stream:
             settings = self._settings
             publisher = Publisher(self._app, self._store, self._topics, settings.kafka, settings.security)
         self._log.info("folding", partitions=sorted(held), topics=topics)
-        return Run(origins, bool(tables), offsets, self._job(claims, counts), publisher)
+        job = Job.of(self._app, claims, origins, self._topics, self._settings)
+        return Run(bool(tables), offsets, job, publisher)
 
     def _supervise(self, run: Run) -> str:
         """Run the query until it has to start again; returns why. Raises what ends it by itself."""
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
-        if self._app.merges and not self._catch_up(run):
+        if not self._catch_up(run):
             return "the process stops, or the partitions changed"
         self._settings.checkpoints.mkdir(parents=True, exist_ok=True)
         # Never read again: the offsets are in the store.
@@ -215,25 +222,16 @@ class Stream:
         complete = all(snapshot.ready(self._app.tables) for snapshot in snapshots.values())
         return () if complete else self._app.tables
 
-    def _job(self, claims: dict[int, Claim], counts: dict[str, int]) -> Job:
-        settings = self._settings
-        return Job(
-            self._app,
-            claims,
-            counts,
-            settings.commit_records,
-            settings.kafka,
-            settings.redis,
-            settings.redis_timeout_s,
-            settings.security,
-        )
-
     def _catch_up(self, run: Run) -> bool:
-        """Fold a backlog slice by slice, so that no micro-batch is larger than memory; False when it was interrupted.
+        """Fold what a query cannot begin with; False when it was interrupted. The run's offsets move on.
 
-        The run's offsets are brought to where the query goes on.
+        A backlog of merged topics goes slice by slice, so that no micro-batch is larger than memory. A record that
+        Spark cannot read ends a slice, and is refused without Spark.
         """
-        while ends := next_slice(self._topics, run.offsets, self._settings.batch_records):
+        while (blocked := unreadable(self._topics, run.offsets, run.job)) or self._app.merges:
+            stops = {place: offset for place, (offset, *_) in blocked.items()}
+            if not (ends := next_slice(self._topics, run.offsets, self._settings.batch_records, stops)):
+                break
             if self._stopping.is_set() or self._partitions.changed.is_set():
                 return False
             self._membership.require()
@@ -241,6 +239,9 @@ class Stream:
             rows = reader.option("endingOffsets", as_json(ends)).load()
             self._tasks(rows, run.job).write.format("noop").mode("overwrite").save()
             run.offsets.update(ends)
+            for place in [place for place, offset in stops.items() if ends[place] == offset]:
+                run.job.advance()({place: [blocked[place]]})
+                run.offsets[place] += 1
             self._log.info("a part of the backlog is folded")
             self._show(run)
         return True

@@ -1,6 +1,7 @@
-"""The rows of a query, column by column: their order, and what belongs to one partition of one topic."""
+"""The rows of a query, column by column: what belongs to one partition of one topic."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -14,32 +15,13 @@ COLUMNS = ("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp"
 """What the query selects, and the columns of the batches here."""
 
 
-def whole(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """All of `batches` as one, or none when there are none."""
-    found = list(batches)
-    if found:
-        yield from pa.Table.from_batches(found).combine_chunks().to_batches()
-
-
-def in_order(
-    batch: pa.RecordBatch, topics: Sequence[str], first: Collection[str], times: Mapping[TopicPartition, int]
-) -> pa.RecordBatch:
-    """The rows by stream time, at a tie in the order of `topics`; those of the topics `first` before all others.
-
-    The rows of each partition of a topic come, and stay, in the order of their offsets. `times` are the stream times
-    (milliseconds) before these rows.
-    """
-    names, codes = _places(batch)
-    order = np.argsort(codes, kind="stable")
-    codes = codes[order]
-    stream_times = batch["timestamp"].to_numpy()[order]
-    for start, end in _runs(codes):
-        place = _place(names, codes[start])
-        so_far = np.maximum.accumulate(stream_times[start:end])
-        stream_times[start:end] = np.maximum(so_far, times.get(place, 0))
-    ranks = np.array([topics.index(name) for name in names])[codes >> 32]
-    later = np.array([name not in first for name in names])[codes >> 32]
-    return batch.take(order[np.lexsort((ranks, stream_times, later))])
+def gather(batches: Iterable[pa.RecordBatch]) -> Mapping[TopicPartition, Sequence[RawRecord]]:
+    """The rows of all `batches` by topic and partition, each in the order in which they come."""
+    rows: defaultdict[TopicPartition, list[RawRecord]] = defaultdict(list)
+    for batch in batches:
+        for place, raw in by_partition(batch).items():
+            rows[place] += raw
+    return rows
 
 
 def by_partition(batch: pa.RecordBatch) -> dict[TopicPartition, list[RawRecord]]:

@@ -1,20 +1,24 @@
 """What a Spark task does with its rows: partition by partition, fold and commit."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Self
 
 import pyarrow as pa
 
 from streamstate import bootstrap
 from streamstate.app import App
+from streamstate.kafka.admin import Topics
 from streamstate.kafka.dead_letters import dead_letters, derived, original_headers, shortened
 from streamstate.kafka.producer import Outgoing, producer, send_all
+from streamstate.kafka.refused_timestamps import refused_timestamps
 from streamstate.kafka.security import OPEN, Security
 from streamstate.processing.advance import Advance, Folded
-from streamstate.spark.rows import by_partition, in_order, whole
-from streamstate.state.operations import changes
-from streamstate.state.store import Claim
+from streamstate.processing.limits import DeadLetterLimit, Limits, TimestampLimit
+from streamstate.settings import StreamSettings
+from streamstate.spark.rows import by_partition, gather
+from streamstate.state.store import Claim, Origin
 
 MOST_CHANGES = 5_000
 """The most changes of one commit: Redis answers nobody else meanwhile, for some 20 ms."""
@@ -23,58 +27,97 @@ _store = lru_cache(bootstrap.store)
 _producer = lru_cache(producer)
 
 
+@lru_cache
+def _dead_letter_limit(_app: str, most: int, share: float) -> DeadLetterLimit:
+    return DeadLetterLimit(most, share)
+
+
 @dataclass(frozen=True)
 class Job:
     """One query's work, sent to the workers: the app, what it may write (claims), and where the servers are.
 
-    `counts` are the partition counts by topic, `commit_records` the most records of one commit.
+    `origins` are those of the app's topics, `commit_records` the most records of one commit; `dead_letters` and
+    `dead_letter_share` are as of a `DeadLetterLimit`.
     """
 
     app: App
     claims: dict[int, Claim]
-    counts: dict[str, int]
+    origins: dict[str, Origin]
+    timestamps: TimestampLimit
     commit_records: int
+    dead_letters: int
+    dead_letter_share: float
     kafka: str
     redis: str
     redis_timeout_s: float
     security: Security = OPEN
 
+    @classmethod
+    def of(
+        cls,
+        app: App,
+        claims: dict[int, Claim],
+        origins: dict[str, Origin],
+        topics: Topics,
+        settings: StreamSettings,
+    ) -> Self:
+        """As `settings` and the configurations of `topics` say. The workers have no files, so these are read here."""
+        return cls(
+            app,
+            claims,
+            origins,
+            _timestamp_limit(app, claims, origins, topics, settings),
+            settings.commit_records,
+            settings.dead_letters,
+            settings.dead_letter_share,
+            settings.kafka,
+            settings.redis,
+            settings.redis_timeout_s,
+            settings.security,
+        )
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The partition counts by topic."""
+        return {topic: origin.partitions for topic, origin in self.origins.items()}
+
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Commit every row of `batches`. Raises `Fenced` when a partition is not this query's any more."""
-        store = _store(self.redis, self.redis_timeout_s, self.app.name)
-        advance = Advance(self.app, store, self.claims, self.counts, self._publish)
-        for batch in self._ordered(batches, advance) if self.app.one_task else batches:
-            commit(advance, batch)
+        advance = self.advance()
+        for rows in [gather(batches)] if self.app.one_task else map(by_partition, batches):
+            advance(rows)
         return iter(())
 
-    def _ordered(self, batches: Iterable[pa.RecordBatch], advance: Advance) -> Iterator[pa.RecordBatch]:
-        """The rows of the whole micro-batch: first the tables, then by stream time."""
-        for batch in whole(batches):
-            times = advance.times({int(partition) for partition in batch["partition"].to_numpy()})
-            rows = in_order(batch, self.app.topics, self.app.tables, times)
-            for start in range(0, len(rows), self.commit_records):
-                yield rows.slice(start, self.commit_records)
+    def advance(self) -> Advance:
+        """What brings the partitions forward, over this process' own connections."""
+        store = _store(self.redis, self.redis_timeout_s, self.app.name)
+        dead_letters = _dead_letter_limit(self.app.name, self.dead_letters, self.dead_letter_share)
+        limits = Limits(self.commit_records, MOST_CHANGES, dead_letters, self.timestamps)
+        return Advance(self.app, store, self.claims, self.counts, self._publish, limits)
 
     def _publish(self, folded: Sequence[Folded]) -> None:
-        outgoing = [record for one in folded for record in self._outgoing(one)]
+        outgoing = [record for part in folded for record in self._outgoing(part)]
         if outgoing:
             send_all(_producer(self.kafka, self.security), outgoing, instead=partial(shortened, self.app))
 
     def _outgoing(self, folded: Folded) -> Iterator[Outgoing]:
-        yield from derived(folded.emits, folded.partition)
-        for topic, dead in folded.dead.items():
+        yield from derived(folded.emits, folded.partition, {topic: of.id for topic, of in self.origins.items()})
+        for topic in dict.fromkeys(letter.topic for letter in folded.dead):
+            dead = [letter for letter in folded.dead if letter.topic == topic]
             place = (topic, folded.partition)
             headers = original_headers(self.kafka, place, [letter.offset for letter in dead], self.security)
-            yield from dead_letters(self.app, dead, place, headers)
+            yield from dead_letters(self.app, dead, place, self.origins[topic].id, headers)
 
 
-def commit(advance: Advance, rows: pa.RecordBatch) -> None:
-    """Fold and commit `rows`, in halves while a commit would make too many changes."""
-    folded = advance.fold(by_partition(rows))
-    most = max((sum(map(changes, one.commit.operations)) for one in folded), default=0)
-    if most <= MOST_CHANGES or len(rows) == 1:
-        advance.commit(folded)
-        return
-    half = len(rows) // 2
-    commit(advance, rows.slice(0, half))
-    commit(advance, rows.slice(half))
+def _timestamp_limit(
+    app: App, claims: Mapping[int, Claim], origins: Mapping[str, Origin], topics: Topics, settings: StreamSettings
+) -> TimestampLimit:
+    """What was refused before is read when the clock may decide, and when a state is built from nothing."""
+    unbounded = topics.unbounded(app.topics, settings.future_ms)
+    from_nothing = any(topic not in claim.positions for claim in claims.values() for topic in app.topics)
+    refused = (
+        refused_timestamps(settings.kafka, topics, app.dead_letters, origins, settings.security)
+        if unbounded or from_nothing
+        else {}
+    )
+    return TimestampLimit(unbounded, settings.future_ms, refused)

@@ -9,6 +9,8 @@ from typing import Any, TypeVar, assert_never
 
 from streamstate.errors import Fenced, IncompleteCommit
 from streamstate.state.operations import (
+    LARGE,
+    LARGE_NUMBERS,
     Append,
     Delete,
     ExpireBefore,
@@ -118,11 +120,14 @@ class MemoryStore:
             msg = f"partition {commit.claim.partition} stands at {stored} in epoch {held.epoch} on {self._server}"
             raise Fenced(msg)
         held.incomplete = True
+        counters = dict(commit.counters)
         for operation in commit.operations:
             _apply(held.keys, operation)
+            if _writes_large_number(held.keys, operation):
+                counters[LARGE_NUMBERS] = 1
         for step in commit.steps:
             held.positions[step.topic], held.times[step.topic] = step.next, step.time
-        for name, count in commit.counters.items():
+        for name, count in counters.items():
             held.counters[name] = held.counters.get(name, 0) + count
         held.incomplete = False
 
@@ -221,6 +226,17 @@ def _merge(fields: dict[str, int], add: dict[str, int], least: dict[str, int], m
         fields[name] = min(fields.get(name, number), number)
     for name, number in most.items():
         fields[name] = max(fields.get(name, number), number)
+
+
+def _writes_large_number(keys: dict[str, Any], operation: Operation) -> bool:
+    """Whether a number that `operation` was applied to is a large one now."""
+    match operation:
+        case Merge(key, add, least, most):
+            return any(abs(keys[key][name]) > LARGE for name in (*add, *least, *most))
+        case IncrementScores(key, by):
+            return any(abs(keys[key][name]) > LARGE for name in by)
+        case _:
+            return False
 
 
 def _answer(keys: dict[str, Any], read: Read) -> Any:

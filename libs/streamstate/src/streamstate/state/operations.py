@@ -5,6 +5,13 @@ The classes are also the wire format: an array of tag and fields, which server-s
 
 import msgspec
 
+MOST = 2**53
+"""The greatest size of a stored number: Redis' scores and Lua's numbers are exact up to it."""
+
+LARGE = 2**52
+LARGE_NUMBERS = "large_numbers"
+"""What counts the commits of a partition that stored a number beyond ±`LARGE`."""
+
 
 class Put(msgspec.Struct, frozen=True, array_like=True, tag="put"):
     """Set `key` to one value."""

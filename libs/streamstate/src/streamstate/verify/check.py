@@ -12,10 +12,12 @@ from streamstate import bootstrap
 from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.settings import ServiceSettings
 from streamstate.state.redis import connect
+from streamstate.state.store import Origin
 from streamstate.verify.counting import Counting, Rewound
-from streamstate.verify.derived_topics import Derived, by_header, dead_letters
+from streamstate.verify.derived_topics import Derived, by_marker, dead_letters
 from streamstate.verify.recount import Difference, Recounted
 from streamstate.verify.redis_state import State
+from streamstate.verify.refused_records import RefusedRecords
 from streamstate.verify.topic_log import Log, whole
 
 log = structlog.get_logger()
@@ -57,20 +59,22 @@ class Check:
         self._state = State(connect(settings.redis, TIMEOUT_S), recounted.service)
         self._derived = [dead_letters(recounted.service)]
         if published := recounted.published:
-            self._derived.append(Derived(published.topic, by_header, published.content))
+            self._derived.append(Derived(published.topic, by_marker, published.content))
 
     def run(self) -> Report:
         """The whole check. Raises `StreamStateError`, or the clients' own errors, when a server cannot be read."""
         if next(self._state.strays(0), None) is None:
             return Report(self._recounted.service, 0)
-        counts = {topic: self._topics.partitions(topic) for topic in self._recounted.topics}
-        report = Report(self._recounted.service, max(counts.values()))
-        for partition in range(report.partitions):
-            self._insist(partition, counts, report)
+        origins = {topic: self._topics.origin(topic) for topic in self._recounted.topics}
+        report = Report(self._recounted.service, max(origin.partitions for origin in origins.values()))
+        with RefusedRecords(self._derived[0].topic, self._settings, self._topics) as refused:
+            for partition in range(report.partitions):
+                self._insist(partition, origins, refused, report)
+            refused.catch_up()
         strays = self._state.strays(report.partitions)
         report.differences += (Difference(key, "belongs to no partition") for key in strays)
         for derived in self._derived:
-            report.differences += derived.differences(self._records(derived.topic))
+            report.differences += derived.differences(self._records(derived.topic), refused.replaced[derived.topic])
         return report
 
     def _records(self, topic: str) -> Iterator[Message]:
@@ -78,29 +82,31 @@ class Check:
         with suppress(Misconfigured):
             yield from whole(self._settings.kafka, self._settings.security, self._topics, topic)
 
-    def _insist(self, partition: int, counts: Mapping[str, int], report: Report) -> None:
+    def _insist(self, partition: int, origins: Mapping[str, Origin], refused: RefusedRecords, report: Report) -> None:
         for _ in range(ATTEMPTS):
             try:
-                return self._partition(partition, counts, report)
+                return self._partition(partition, origins, refused, report)
             except Rewound:
                 log.info("the state went back meanwhile; looking again", partition=partition)
         msg = f"the state of {self._state.tag(partition)} goes back again and again; look why its server restarts"
         raise StreamStateError(msg)
 
-    def _partition(self, partition: int, counts: Mapping[str, int], report: Report) -> None:
+    def _partition(
+        self, partition: int, origins: Mapping[str, Origin], refused: RefusedRecords, report: Report
+    ) -> None:
         with ExitStack() as opened:
             kafka, security = self._settings.kafka, self._settings.security
             logs = {
                 topic: opened.enter_context(Log(kafka, security, topic, partition))
-                for topic, count in counts.items()
-                if partition < count
+                for topic, origin in origins.items()
+                if partition < origin.partitions
             }
-            counting = Counting(self._recounted, partition, counts, logs)
+            counting = Counting(self._recounted, partition, origins, logs, refused)
             seen, differences = self._compare_all(partition, counting)
         for topic, reached in counting.reached.items():
             for derived, effects in zip(self._derived, (counting.dead, counting.published), strict=False):
                 effects[topic].reach(reached)
-                derived.expected[topic, partition] = effects[topic]
+                derived.expected[origins[topic].id, partition] = effects[topic]
         report.records += counting.records
         report.keys += len(seen)
         report.differences += differences

@@ -5,8 +5,11 @@ from collections.abc import Mapping
 
 from confluent_kafka import Message, murmur2
 
+from streamstate.state.operations import LARGE_NUMBERS
+from streamstate.state.store import Origin
 from streamstate.verify.derived_topics import Effects, dead_content
 from streamstate.verify.recount import Recounted, unequal
+from streamstate.verify.refused_records import RefusedRecords
 from streamstate.verify.topic_log import Log
 
 
@@ -18,7 +21,12 @@ class Counting:
     """The recount of one partition, brought forward to where the state stands."""
 
     def __init__(
-        self, recounted: Recounted, partition: int, counts: Mapping[str, int], logs: Mapping[str, Log]
+        self,
+        recounted: Recounted,
+        partition: int,
+        origins: Mapping[str, Origin],
+        logs: Mapping[str, Log],
+        refused: RefusedRecords,
     ) -> None:
         self.recount = recounted.make()
         self.reached = dict.fromkeys(logs, 0)
@@ -27,13 +35,15 @@ class Counting:
         self.published = {topic: Effects() for topic in logs}
         self._recounted = recounted
         self._partition = partition
-        self._partitions = counts
+        self._origins = origins
+        self._refused = refused
         self._logs = logs
         self._times: dict[str, int] = {}
         self._counted: Counter[str] = Counter()
 
     def advance(self, positions: Mapping[str, int]) -> None:
         """Count the records before `positions`. Raises `Rewound` when more were counted already."""
+        self._refused.catch_up()
         for topic, reader in self._logs.items():
             position = positions.get(topic, 0)
             if position < self.reached[topic]:
@@ -49,7 +59,7 @@ class Counting:
         expected |= {
             f"time:{topic}": str(self._times.get(topic, 0)) for topic in self._logs if f"offset:{topic}" in held
         }
-        known = {"owner", "epoch", "format", *(f"count:{name}" for name in self.recount.unsure)}
+        known = {"owner", "epoch", "format", *(f"count:{name}" for name in (LARGE_NUMBERS, *self.recount.unsure))}
         known |= {f"{what}:{topic}" for what in ("offset", "target", "origin", "begin", "fold") for topic in self._logs}
         # What is expired is held against the recount by the entries of the timelines.
         stored = {name: value for name, value in held.items() if name not in known and not name.startswith("expired:")}
@@ -57,13 +67,17 @@ class Counting:
 
     def _add(self, topic: str, message: Message) -> None:
         self.records += 1
-        self._times[topic] = max(self._times.get(topic, 0), message.timestamp()[1])
-        offset = message.offset() or 0
-        if not self.recount.add(message):
+        offset, origin = message.offset() or 0, self._origins[topic]
+        stage = self._refused.stages.get((origin.id, self._partition, offset))
+        time = max(self._times.get(topic, 0), message.timestamp()[1])
+        usable = stage is None and self.recount.add(message, time)
+        if usable or stage == "fold":
+            self._times[topic] = time
+        if not usable:
             self._counted["dead_letters"] += 1
             self.dead[topic].add(offset, dead_content(message.value()))
             return
-        if murmur2(message.key() or b"", self._partitions[topic]) != self._partition:
+        if murmur2(message.key() or b"", origin.partitions) != self._partition:
             self._counted["misplaced_keys"] += 1
         if self._recounted.published:
             self.published[topic].add(offset, self._recounted.published.caused(message))

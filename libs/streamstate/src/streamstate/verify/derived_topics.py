@@ -1,18 +1,18 @@
 """What the folds send out: dead letters and derived topics, each record at least once for each cause."""
 
-import re
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from hashlib import sha256
 
 from confluent_kafka import Message
 
 from streamstate.app import dead_letter_topic
-from streamstate.kafka.dead_letters import SHA256_HEADER, SOURCE_HEADER
-from streamstate.state.store import TopicPartition
+from streamstate.kafka.dead_letters import SHA256_HEADER, TOPIC_HEADER, cause_of
+from streamstate.kafka.marker import Marker
 from streamstate.verify.recount import Difference
 
-_CAUSE = re.compile("(.+):([0-9]+):([0-9]+)")
+Cause = tuple[str, int, int]
+"""Topic id, partition and offset of a record."""
 
 
 class Effects:
@@ -32,41 +32,55 @@ class Effects:
 
 
 class Derived:
-    """One topic that the folds write to. `cause` and `content` read the cause and what it caused from its records."""
+    """One topic that the folds write to. `cause` and `content` read the cause and what it caused from its records.
 
-    def __init__(self, topic: str, cause: Callable[[Message], str], content: Callable[[Message], Hashable]) -> None:
+    expected: the effects of the causes, by topic id and partition. What names another topic id was caused by a topic
+    that has been recreated since, and does not count.
+    """
+
+    def __init__(
+        self, topic: str, cause: Callable[[Message], Cause | None], content: Callable[[Message], Hashable]
+    ) -> None:
         self.topic = topic
-        self.expected: dict[TopicPartition, Effects] = {}
+        self.expected: dict[tuple[str, int], Effects] = {}
         self._cause = cause
         self._content = content
 
-    def differences(self, records: Iterable[Message]) -> Iterator[Difference]:
-        """What is wrong with the topic, which holds `records`; causes that the state has yet to reach do not count."""
-        seen = {place: bytearray(len(effects.contents)) for place, effects in self.expected.items()}
-        for record in records:
-            cause = self._cause(record)
-            named = _CAUSE.fullmatch(cause)
-            place = (named[1], int(named[2])) if named else ("", 0)
-            if named is None or place not in seen:
-                yield Difference(self._at(record), f"names {cause or 'nothing'} as its cause, which is not folded")
-            elif (offset := int(named[3])) < len(seen[place]):
-                if self.expected[place].contents[offset] == _digest(self._content(record)):
-                    seen[place][offset] = 1
-                else:
-                    yield Difference(self._at(record), f"is not what {cause} causes")
-        for (topic, partition), found in seen.items():
-            for offset, content in enumerate(self.expected[topic, partition].contents):
-                if content and not found[offset]:
-                    yield Difference(f"{topic}:{partition}:{offset}", f"is missing in {self.topic}")
+    def differences(self, records: Iterable[Message], replaced: Collection[Cause] = ()) -> Iterator[Difference]:
+        """What is wrong with the topic, which holds `records`; causes that the state has yet to reach do not count.
 
-    def _at(self, record: Message) -> str:
-        return f"{self.topic}:{record.partition()}:{record.offset()}"
+        The effects of `replaced` were too large for the topic: they are dead letters, and not looked at among these.
+        """
+        seen = {place: bytearray(len(effects.contents)) for place, effects in self.expected.items()}
+        for topic_id, partition, offset in replaced:
+            if offset < len(seen.get((topic_id, partition), b"")):
+                seen[topic_id, partition][offset] = 1
+        for record in records:
+            if TOPIC_HEADER not in dict(record.headers() or []) and (reason := self._judge(record, seen)):
+                yield Difference(f"{self.topic}:{record.partition()}:{record.offset()}", reason)
+        for (topic_id, partition), marks in seen.items():
+            for offset, content in enumerate(self.expected[topic_id, partition].contents):
+                if content and not marks[offset]:
+                    yield Difference(_text((topic_id, partition, offset)), f"is missing in {self.topic}")
+
+    def _judge(self, record: Message, seen: Mapping[tuple[str, int], bytearray]) -> str | None:
+        """What is wrong with `record`; when it is as expected, it is marked as `seen`."""
+        cause = self._cause(record)
+        if cause is None:
+            return "names no cause"
+        place, offset = cause[:2], cause[2]
+        effects = self.expected.get(place)
+        if effects is None or offset >= len(effects.contents):
+            return None
+        if effects.contents[offset] != _digest(self._content(record)):
+            return f"is not what {_text(cause)} causes"
+        seen[place][offset] = 1
+        return None
 
 
 def dead_letters(service: str) -> Derived:
-    """The dead letters of `service`: the key names the cause, and the value is as it was, or what tells it apart."""
-    topic = dead_letter_topic(service)
-    return Derived(topic, lambda letter: (letter.key() or b"").decode(errors="replace"), _dead_content)
+    """The dead letters of `service`: the value is as it was, or what tells it apart."""
+    return Derived(dead_letter_topic(service), cause_of, _dead_content)
 
 
 def dead_content(value: bytes | None) -> Hashable:
@@ -75,14 +89,18 @@ def dead_content(value: bytes | None) -> Hashable:
 
 
 def _dead_content(letter: Message) -> Hashable:
-    found = dict(letter.headers() or []).get(SHA256_HEADER)
-    return (found.decode(errors="replace"),) if isinstance(found, bytes) else dead_content(letter.value())
+    digest = dict(letter.headers() or []).get(SHA256_HEADER)
+    return (digest.decode(errors="replace"),) if isinstance(digest, bytes) else dead_content(letter.value())
 
 
-def by_header(record: Message) -> str:
+def by_marker(record: Message) -> Cause | None:
     """The cause of a record of a derived topic."""
-    found = dict(record.headers() or []).get(SOURCE_HEADER)
-    return found.decode(errors="replace") if isinstance(found, bytes) else ""
+    marker = Marker.of(record)
+    return None if marker is None else marker[:3]
+
+
+def _text(cause: Cause) -> str:
+    return ":".join(map(str, cause))
 
 
 def _digest(content: Hashable) -> int:

@@ -28,8 +28,12 @@ class Recount(ABC):
     unsure: Collection[str] = ()
 
     @abstractmethod
-    def add(self, message: Message) -> bool:
-        """Count a record; False says that it cannot be used, so that it must be in the dead-letter topic."""
+    def add(self, message: Message, stream_time: int) -> bool:
+        """Count a record; False says that it cannot be used, so that it must be in the dead-letter topic.
+
+        `stream_time` is the greatest timestamp (milliseconds) of its topic's usable records so far, itself included.
+        Records that a fold refused, or that came from the future, are not among these.
+        """
 
     @abstractmethod
     def due(self) -> Iterable[str]:

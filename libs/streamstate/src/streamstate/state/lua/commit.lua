@@ -111,6 +111,12 @@ end
 -- Written over by each operation, up to the count that it passes on.
 local changes = {}
 
+-- Whether a number has come beyond 2^52, half of what is exact: from then on, sums are looked at before a commit.
+local large = false
+local function look_at_size(number)
+  if number > 2^52 or number < -2^52 then large = true end
+end
+
 local write = {
   put = function(key, op) call('SET', key, op[3]) end,
   delete = function(key) call('DEL', key) end,
@@ -121,6 +127,7 @@ local write = {
       local was = tonumber(values[i] or nil)
       local now = merged(was, add[name], least[name], most[name])
       if now ~= was then
+        look_at_size(now)
         changes[count + 1], changes[count + 2] = name, now
         count = count + 2
       end
@@ -132,12 +139,14 @@ local write = {
   increment = function(key, op, values, names)
     if not names then
       local name, by = next(op[3])
+      look_at_size((values or 0) - by)
       call('ZADD', key, (values or 0) - by, name)
       return
     end
     local by = op[3]
     for i = 1, #names do
       changes[2 * i - 1] = (values[i] or 0) - by[names[i]]
+      look_at_size(changes[2 * i - 1])
       changes[2 * i] = names[i]
     end
     call_in_pieces('ZADD', key, changes, 2 * #names)
@@ -219,6 +228,7 @@ for i = 1, #operations do
   if names[i] == 'again' then old[i], names[i] = read[kind](key, op) end
   write[kind](key, op, old[i], names[i])
 end
+if large then counters.large_numbers = 1 end
 for name, count in pairs(counters) do call('HINCRBY', tag, 'count:' .. name, count) end
 for _, step in ipairs(steps) do
   local next_offset, time = string.format('%.0f', step[3]), string.format('%.0f', step[4])

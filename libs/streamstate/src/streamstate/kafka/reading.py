@@ -1,0 +1,44 @@
+"""Reading partitions from given offsets to their ends."""
+
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from streamstate.kafka.admin import QUIET, TIMEOUT_S
+from streamstate.kafka.security import OPEN, Security
+
+
+def read_to_end(
+    bootstrap: str,
+    starts: Mapping[tuple[str, int], int],
+    security: Security = OPEN,
+) -> Iterator[Message]:
+    """The records of topics and partitions from the offsets `starts` to where each of them ends now.
+
+    Raises `KafkaException` when Kafka does not answer.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "streamstate-reading",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            **security.client(),
+            **QUIET,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
+        unfinished = len(starts)
+        while unfinished:
+            message = consumer.poll(TIMEOUT_S)
+            if message is None:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            if (error := message.error()) is None:
+                yield message
+            elif error.code() == KafkaError._PARTITION_EOF:
+                unfinished -= 1
+            else:
+                raise KafkaException(error)
+    finally:
+        consumer.close()

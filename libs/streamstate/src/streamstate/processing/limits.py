@@ -1,0 +1,81 @@
+"""What bounds a stream: the size of its commits, the dead letters that it makes, the timestamps that it takes."""
+
+import sys
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from streamstate.errors import TooManyDeadLetters
+from streamstate.processing.decode import Admission
+from streamstate.state.store import TopicPartition
+
+WINDOW = 10_000
+"""Records among which the dead letters are counted."""
+
+_ANY_TIME = 2**63 - 1
+
+
+class DeadLetterLimit:
+    """Stops a stream of which more than `most`, and more than `share` (0 to 1), of the last records are dead letters.
+
+    The last records are the last 10,000 of this process, in whole commits.
+    """
+
+    def __init__(self, most: int = 0, share: float = 1.0) -> None:
+        self._most = most
+        self._share = share
+        self._commits: deque[tuple[int, int]] = deque()
+        self._records = 0
+        self._dead = 0
+
+    def require(self, records: int, dead: int) -> None:
+        """Raise `TooManyDeadLetters` if `dead` letters among `records` more were too many."""
+        records, dead = self._records + records, self._dead + dead
+        if dead > self._most and dead > self._share * records:
+            msg = (
+                f"{dead} of the last {records} records are dead letters; roll back the release or fix the decoder or "
+                "fold, or raise STREAMSTATE_DEAD_LETTERS or STREAMSTATE_DEAD_LETTER_SHARE to accept them"
+            )
+            raise TooManyDeadLetters(msg)
+
+    def add(self, records: int, dead: int) -> None:
+        """Count a commit."""
+        self._commits.append((records, dead))
+        self._records += records
+        self._dead += dead
+        while self._records - self._commits[0][0] >= WINDOW:
+            records, dead = self._commits.popleft()
+            self._records -= records
+            self._dead -= dead
+
+
+@dataclass(frozen=True)
+class TimestampLimit:
+    """Which records are from the future, so that they would let windows and histories expire.
+
+    unbounded: the topics for which Kafka takes any timestamp.
+    tolerance_ms: how far (milliseconds) a record of those may be ahead of the clock.
+    refused: offsets of records that were dead-lettered for this reason before; they stay so when the time has come.
+    """
+
+    unbounded: Collection[str] = ()
+    tolerance_ms: int = 0
+    refused: Mapping[TopicPartition, Collection[int]] = field(default_factory=dict)
+
+    def admission(self, place: TopicPartition, now_ms: int) -> Admission:
+        """What is taken of `place` when the clock says `now_ms` (milliseconds since 1970)."""
+        latest = now_ms + self.tolerance_ms if place[0] in self.unbounded else _ANY_TIME
+        return Admission(latest, self.refused.get(place, ()))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a stream; by default there are none.
+
+    commit_records, commit_changes: the most records, and changes of the state, of one commit. A record is never cut.
+    """
+
+    commit_records: int = sys.maxsize
+    commit_changes: int = sys.maxsize
+    dead_letters: DeadLetterLimit = field(default_factory=DeadLetterLimit)
+    timestamps: TimestampLimit = field(default_factory=TimestampLimit)

@@ -1,0 +1,75 @@
+"""What a batch holds for one fold in one partition, and how it is cut."""
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from streamstate.app import Fold, Record
+from streamstate.processing.decode import DEAD, MISPLACED, DeadLetter, Entry, RawRecord
+from streamstate.state.reads import Read
+from streamstate.state.store import OffsetAdvance, TopicPartition
+
+
+@dataclass(frozen=True)
+class Part:
+    """The `entries` for `fold` in `partition`, in the order in which they are folded.
+
+    raw: the raw records by topic. misplaced: topic and offset of the records whose key belongs to another partition.
+    """
+
+    fold: Fold
+    partition: int
+    entries: Sequence[Entry]
+    raw: Mapping[str, Sequence[RawRecord]]
+    misplaced: Set[tuple[str, int]]
+
+    @cached_property
+    def records(self) -> Sequence[Record[Any, Any]]:
+        return [entry for entry in self.entries if isinstance(entry, Record)]
+
+    @cached_property
+    def dead(self) -> Sequence[DeadLetter]:
+        return [entry for entry in self.entries if isinstance(entry, DeadLetter)]
+
+    @cached_property
+    def lookups(self) -> Mapping[str, set[Any]]:
+        """The rows of tables that the fold asks for; raises what the fold's own function raises."""
+        return {table: set(keys) for table, keys in self.fold.lookups(self.records).items()} if self.records else {}
+
+    @cached_property
+    def reads(self) -> Sequence[Read]:
+        """What the fold asks for of the partition's own state; raises what the fold's own function raises."""
+        return list(self.fold.reads(self.records)) if self.records else []
+
+    @property
+    def counters(self) -> dict[str, int]:
+        records = self.records if self.misplaced else ()
+        misplaced = sum((record.topic, record.offset) in self.misplaced for record in records)
+        return {DEAD: len(self.dead), MISPLACED: misplaced}
+
+    def steps(self, reached: Mapping[TopicPartition, tuple[int | None, int]]) -> Sequence[OffsetAdvance]:
+        """How far the part moves its topics, which stand where `reached` says (offset, stream time)."""
+        last = {entry.topic: entry for entry in self.entries}
+        return [
+            OffsetAdvance(topic, reached[topic, self.partition][0], entry.offset + 1, entry.stream_time)
+            for topic, entry in last.items()
+        ]
+
+    def cut(self, size: int) -> Iterator["Part"]:
+        """Parts of at most `size` entries, in order."""
+        for start in range(0, len(self.entries), size):
+            yield replace(self, entries=self.entries[start : start + size])
+
+    def refuse(self, error: Exception) -> "Part":
+        """The part with its only record as a dead letter."""
+        (record,) = self.records
+        key, value = next(raw[2:] for raw in self.raw[record.topic] if raw[0] == record.offset)
+        letter = DeadLetter(record.topic, record.offset, record.stream_time, key, value, "fold", error)
+        return replace(self, entries=[letter if entry is record else entry for entry in self.entries])
+
+
+def merge(topics: Sequence[Sequence[Entry]]) -> Sequence[Entry]:
+    """The entries of all `topics` in one order: by stream time, at a tie in the order given; offsets stay in order."""
+    return topics[0] if len(topics) == 1 else list(heapq.merge(*topics, key=lambda entry: entry.stream_time))

@@ -1,0 +1,57 @@
+"""What dead letters say that the records do not: which were refused by a fold or for their timestamps.
+
+Whether a record is from the future depends on when it was read. A fold is not run by a recount.
+"""
+
+from collections import defaultdict
+from contextlib import ExitStack, suppress
+from typing import Self
+
+from confluent_kafka import Message
+
+from streamstate.errors import Misconfigured
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.dead_letters import TOPIC_HEADER, cause_of, stage_of
+from streamstate.kafka.marker import Marker
+from streamstate.processing.decode import Stage
+from streamstate.settings import ServiceSettings
+from streamstate.verify.derived_topics import Cause
+from streamstate.verify.topic_log import Log
+
+
+class RefusedRecords:
+    """The dead letters in `topic`, as far as they are read. Use it as a context manager.
+
+    stages: where a record was refused (`timestamp` or `fold`). replaced: the causes of what was too large, by topic.
+    """
+
+    def __init__(self, topic: str, settings: ServiceSettings, topics: Topics) -> None:
+        self.stages: dict[Cause, Stage] = {}
+        self.replaced: defaultdict[str, set[Cause]] = defaultdict(set)
+        self._topics = topics
+        self._open = ExitStack()
+        self._logs: dict[tuple[str, int], Log] = {}
+        # There may be no topic before the first dead letter.
+        with suppress(Misconfigured):
+            for partition in range(topics.partitions(topic)):
+                log = self._open.enter_context(Log(settings.kafka, settings.security, topic, partition))
+                self._logs[topic, partition] = log
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def catch_up(self) -> None:
+        """Read on to the present ends: then all letters of records that are in the state by now are read."""
+        for place, end in self._topics.ends(self._logs).items() if self._logs else ():
+            for letter in self._logs[place].up_to(end):
+                self._add(letter)
+
+    def _add(self, letter: Message) -> None:
+        topic = dict(letter.headers() or []).get(TOPIC_HEADER)
+        if isinstance(topic, bytes) and (marker := Marker.of(letter)):
+            self.replaced[topic.decode(errors="replace")].add(marker[:3])
+        elif (cause := cause_of(letter)) and (stage := stage_of(letter)) in ("timestamp", "fold"):
+            self.stages[cause] = stage

@@ -1,0 +1,139 @@
+"""Records that are not as they should be, sent to a deployment of its own: none of them stops or spoils the rest."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from devkit import records
+from devkit.child_process import Child
+from services.clicks.model import USER_CLICKS
+from services.events import LISTENING_EVENTS
+from streamstate.kafka.producer import producer
+from streamstate.state.redis import RedisStore, connect
+from streamstate.state.store import Snapshot
+from tests.integration.driving import Driving, eventually, headers
+
+DAY_MS = 86_400_000
+NANOSECONDS = 1_800_000_000_000_000_000
+LONG_MAX = 2**63 - 1
+
+
+class Deployment:
+    """Metrics over a topic of its own of one partition, in which Kafka takes any timestamp."""
+
+    def __init__(self, driving: Driving, name: str) -> None:
+        self.cluster = driving.cluster
+        self.name, self.topic = f"metrics-{name}", f"listening-events-{name}"
+        self._out = producer(self.cluster.kafka.bootstrap)
+        self._driving = driving
+        self._admin = AdminClient({"bootstrap.servers": self.cluster.kafka.bootstrap, "log_level": 0})
+        self._client = connect(self.cluster.redis.url, 5.0)
+        self._store = RedisStore(self._client, self.name)
+        config = {"message.timestamp.after.max.ms": str(LONG_MAX)}
+        new = [NewTopic(self.topic, 1, 1, config=config), NewTopic(f"{self.name}-dlq", 1, 1)]
+        for created in self._admin.create_topics(new).values():
+            created.result()
+
+    def send(self, *timestamps: int, value: bytes | None = None) -> None:
+        for timestamp in timestamps:
+            key, event = records.event(7, 1, 1, 1, 1)
+            self._out.produce(self.topic, value or event, key, timestamp=timestamp)
+        self._out.flush()
+
+    def start(self, **settings: str) -> Child:
+        stream = self.cluster.deployment("metrics", self.name, {LISTENING_EVENTS: self.topic}, **settings)
+        stream.start()
+        return stream
+
+    def state(self) -> Snapshot:
+        return self._store.read({0: []})[0]
+
+    def reached(self, offset: int) -> None:
+        eventually(lambda: self.state().positions.get(self.topic, 0) == offset, f"offset {offset}", 90)
+
+    def letters(self) -> list[Message]:
+        return self._driving.read(f"{self.name}-dlq")
+
+    def empty(self) -> None:
+        for key in self._client.scan_iter(f"{{{self.name}:*"):
+            self._client.delete(key)
+
+    def close(self) -> None:
+        self.empty()
+        self._client.close()
+        self._admin.delete_topics([self.topic, f"{self.name}-dlq"])
+
+
+@pytest.fixture
+def deployment(driving: Driving, request: pytest.FixtureRequest) -> Iterator[Deployment]:
+    made = Deployment(driving, request.node.name.replace("_", "-")[:60])
+    yield made
+    made.close()
+
+
+def refused(deployment: Deployment) -> set[tuple[bytes, bytes]]:
+    """Stage and offset of the dead letters."""
+    found = [headers(letter) for letter in deployment.letters()]
+    return {(of["x-stage"], of["__streams.errors.offset"]) for of in found}
+
+
+def test_records_from_the_future(deployment: Deployment) -> None:
+    """They would let every window and history expire; of those in nanoseconds, Spark cannot even read the timestamp."""
+    now = int(time.time() * 1_000)
+    deployment.send(now, now + 30 * DAY_MS, now + 1, NANOSECONDS, now + 2, NANOSECONDS, now + 3)
+    expected = {(b"timestamp", b"%d" % offset) for offset in (1, 3, 5)}
+    stream = deployment.start()
+    try:
+        deployment.reached(7)
+        assert deployment.state().times == {deployment.topic: now + 3}
+        assert refused(deployment) == expected
+        deployment.send(now + 4, NANOSECONDS, now + 5)
+        deployment.reached(10)
+        assert deployment.state().counters["dead_letters"] == 4
+    finally:
+        stream.stop()
+    deployment.empty()
+    stream = deployment.start(FUTURE_MS=str(60 * DAY_MS))
+    try:
+        deployment.reached(10)
+        assert deployment.state().times == {deployment.topic: now + 5}
+        assert refused(deployment) == {*expected, (b"timestamp", b"8")}
+        assert deployment.state().counters["dead_letters"] == 4
+    finally:
+        stream.stop()
+
+
+def test_a_topic_of_broken_records_stops_the_stream_before_it_is_dead_lettered(deployment: Deployment) -> None:
+    now = int(time.time() * 1_000)
+    deployment.send(*[now] * 500)
+    stream = deployment.start()
+    try:
+        deployment.reached(500)
+        deployment.send(*[now] * 400, value=b"{")
+        eventually(lambda: "roll back the release or fix the decoder" in stream.tail(50), "the stream to stop", 90)
+        assert stream.alive
+    finally:
+        stream.stop()
+    assert 500 <= deployment.state().positions[deployment.topic] <= 600
+    assert len(refused(deployment)) <= 100
+    stream = deployment.start(DEAD_LETTER_SHARE="1")
+    try:
+        deployment.reached(900)
+        assert len(refused(deployment)) == 400
+    finally:
+        stream.stop()
+
+
+def test_a_sum_beyond_what_is_exact_is_a_dead_letter_and_no_difference(driving: Driving) -> None:
+    for _ in range(3):
+        driving.out.produce(USER_CLICKS, b"%d" % 2**53, b"poison", timestamp=1_750_000_000_000)
+    driving.out.flush()
+    driving.settle()
+    letters = [letter for letter in driving.read("clicks-dlq") if headers(letter)["x-stage"] == b"fold"]
+    assert [letter.value() for letter in letters] == [b"%d" % 2**53] * 2
+    assert headers(letters[0])["__streams.errors.exception"] == b"OverflowError"
+    assert driving.differences("clicks") == []

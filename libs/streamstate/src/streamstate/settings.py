@@ -111,7 +111,11 @@ class StreamSettings(ServiceSettings):
         200_000, ge=1_000, description="most records of a micro-batch, over all partitions of a service"
     )
     commit_records: int = Field(
-        1_000, ge=100, le=100_000, description="most records of a commit; one with many changes is cut further"
+        20_000,
+        ge=100,
+        le=100_000,
+        description="most records of a commit; Redis answers nobody else meanwhile, for about 0.4 s at 20000 and "
+        "0.02 s at 1000, which takes 1.7 times its CPU for a backlog",
     )
     session_timeout_ms: int = Field(
         10_000,

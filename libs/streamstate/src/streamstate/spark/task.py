@@ -20,8 +20,8 @@ from streamstate.settings import StreamSettings
 from streamstate.spark.rows import by_partition, gather
 from streamstate.state.store import Claim, Origin
 
-MOST_CHANGES = 5_000
-"""The most changes of one commit: Redis answers nobody else meanwhile, for some 20 ms."""
+CHANGES_A_RECORD = 5
+"""A commit makes at most so many changes for each of `commit_records`: few records may make many."""
 
 _store = lru_cache(bootstrap.store)
 _producer = lru_cache(producer)
@@ -92,7 +92,7 @@ class Job:
         """What brings the partitions forward, over this process' own connections."""
         store = _store(self.redis, self.redis_timeout_s, self.app.name)
         dead_letters = _dead_letter_limit(self.app.name, self.dead_letters, self.dead_letter_share)
-        limits = Limits(self.commit_records, MOST_CHANGES, dead_letters, self.timestamps)
+        limits = Limits(self.commit_records, CHANGES_A_RECORD * self.commit_records, dead_letters, self.timestamps)
         return Advance(self.app, store, self.claims, self.counts, self._publish, limits)
 
     def _publish(self, folded: Sequence[Folded]) -> None:

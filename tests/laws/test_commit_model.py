@@ -308,7 +308,8 @@ class CommitProtocol(RuleBasedStateMachine):
             for rank, topic in enumerate(self.case.app.topics):
                 time = 0
                 for record in self.log[topic, partition]:
-                    time = max(time, record[1])
+                    if usable(topic, *record[2:]):
+                        time = max(time, record[1])
                     if reached[topic] <= record[0] < positions.get(topic, 0):
                         some.append((time, rank, record[0], (topic, record)))
             committed += [tagged for *_, tagged in sorted(some, key=lambda one: one[:3])]
@@ -325,8 +326,9 @@ class CommitProtocol(RuleBasedStateMachine):
         history = self.store.history[partition]
         assert snapshot.positions == (history[-1] if history else {})
         for topic, position in snapshot.positions.items():
-            before = [time for offset, time, *_ in self.log[topic, partition] if offset < position]
-            assert snapshot.times[topic] == max(before)
+            before = [record for record in self.log[topic, partition] if record[0] < position]
+            times = [time for _, time, key, value in before if usable(topic, key, value)]
+            assert snapshot.times[topic] == max(times, default=0)
 
 
 class Tally(CommitProtocol):

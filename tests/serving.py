@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 import urllib3
+import uvloop
 from prometheus_client.parser import text_string_to_metric_families
 from werkzeug.datastructures import EnvironHeaders
 from werkzeug.serving import WSGIRequestHandler, make_server
@@ -46,10 +47,10 @@ class FixedTopics(Topics):
 
 
 class Loop:
-    """An event loop in a thread of its own, on which all applications of a test run."""
+    """An event loop, of the kind that serves, in a thread of its own, on which all applications of a test run."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._closing: list[Callable[[], Coroutine[Any, Any, None]]] = []

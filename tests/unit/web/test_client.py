@@ -1,6 +1,8 @@
 """Calls to instances: connections that end, owners that are gone, time that is up."""
 
+import asyncio
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -72,6 +74,32 @@ def test_a_kept_connection_that_ends_under_a_request_is_opened_again(scripted: S
     loop.run(client.get(address, "/1", soon()))
     assert loop.run(client.get(address, "/2", soon())).status == 200
     assert [request.split()[1] for request in requests] == [b"/1", b"/2", b"/2"]
+
+
+def test_a_kept_connection_that_was_reset_while_idle_is_opened_again(loop: Loop) -> None:
+    reset = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            connection.recv(65_536)
+            connection.sendall(REPLY)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+            reset.set()
+            with server.accept()[0] as connection:
+                connection.recv(65_536)
+                connection.sendall(REPLY)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        client, address = loop.instances(), f"127.0.0.1:{server.getsockname()[1]}"
+        loop.run(client.get(address, "/1", soon()))
+        reset.wait()
+        # The loop learns of the reset before the next request.
+        loop.run(asyncio.sleep(0.05))
+        assert loop.run(client.get(address, "/2", soon())).status == 200
+        thread.join()
 
 
 def test_an_instance_that_ends_every_connection_is_unreachable(scripted: Scripted, loop: Loop) -> None:

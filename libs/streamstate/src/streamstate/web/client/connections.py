@@ -16,6 +16,8 @@ CONNECT_S = 0.5
 IDLE_S = 60.0
 """Less than a server keeps an idle connection (`gunicorn_conf`), so that few are closed under a request."""
 
+CLOSED = "closed by the other side"
+
 MOST_BYTES = 16 * 1024 * 1024
 """The longest body that is taken."""
 
@@ -40,12 +42,14 @@ class Connection:
         self._headers: dict[str, str] = {}
         self._body = bytearray()
         self._parser = httptools.HttpResponseParser(self)
+        # uvloop raises RuntimeError for a write to a connection that was reset.
+        if self._writer.is_closing():
+            raise ConnectionError(CLOSED)
         self._writer.write(request)
         while not self._complete:
             data = await self._reader.read(_CHUNK)
             if not data:
-                msg = "closed by the other side"
-                raise ConnectionError(msg)
+                raise ConnectionError(CLOSED)
             self.answering = True
             try:
                 self._parser.feed_data(data)

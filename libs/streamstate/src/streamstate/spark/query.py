@@ -183,38 +183,41 @@ class Stream:
             query = self._start(run, checkpoint)
             self.status.started()
             try:
-                while (ended := self._ended(query, run)) is None:
-                    self._look_after(query, run)
+                return self._watch(query, run)
             finally:
                 query.stop()
-        return ended
 
-    def _ended(self, query: StreamingQuery, run: Run) -> str | None:
-        """Wait for a second; returns why the query has to start again, None when it goes on."""
-        if query.awaitTermination(PAUSE_S):  # type: ignore[arg-type]  # seconds may be a fraction
-            return "Spark ended it"
-        self._membership.require()
+    def _watch(self, query: StreamingQuery, run: Run) -> str:
+        """Look after the query once a second until it has to start again; returns why."""
+        while not query.awaitTermination(PAUSE_S):  # type: ignore[arg-type]  # seconds may be a fraction
+            self._membership.require()
+            progress, behind = query.lastProgress, query.status["isDataAvailable"]
+            # After the progress: an earlier look could miss what its batch has committed.
+            snapshots = self._snapshots(run.claims)
+            if ended := self._ended(run, snapshots):
+                return ended
+            if progress:
+                self.status.finished(progress.batchId)
+                if not behind:
+                    self._pass_gaps(json.loads(progress.sources[0].endOffset), run, snapshots)
+            self._show(snapshots)
+            if run.publisher:
+                run.publisher.publish(run.partitions)
+        return "Spark ended it"
+
+    def _ended(self, run: Run, snapshots: Mapping[int, Snapshot]) -> str | None:
+        """Why the query has to start again, None when it goes on."""
         if self._stopping.is_set():
             return "the process stops"
         if self._partitions.changed.is_set():
             return "the partitions changed"
         if self._origins() != run.origins:
             return "a topic changed"
-        snapshots = self._snapshots(run.claims)
         if any(snapshots[partition].epoch != claim.epoch for partition, claim in run.claims.items()):
             return "the state was emptied, or claimed by another"
         if run.building and not self._incomplete_tables(run.partitions):
             return "the tables are complete"
         return None
-
-    def _look_after(self, query: StreamingQuery, run: Run) -> None:
-        """What a query that goes on needs about once a second."""
-        self._pass_gaps(query, run.claims)
-        if progress := query.lastProgress:
-            self.status.finished(progress.batchId)
-        self._show(run)
-        if run.publisher:
-            run.publisher.publish(run.partitions)
 
     def _incomplete_tables(self, partitions: int) -> tuple[str, ...]:
         """The tables, when one of them is still being built in some partition, whoever owns it, or not yet claimed."""
@@ -243,7 +246,7 @@ class Stream:
                 run.job.advance()({place: [blocked[place]]})
                 run.offsets[place] += 1
             self._log.info("a part of the backlog is folded")
-            self._show(run)
+            self._show(self._snapshots(run.claims))
         return True
 
     def _start(self, run: Run, checkpoint: str) -> StreamingQuery:
@@ -264,23 +267,17 @@ class Stream:
     def _origins(self) -> dict[str, Origin]:
         return {topic: self._topics.origin(topic) for topic in self._app.topics}
 
-    def _pass_gaps(self, query: StreamingQuery, claims: Mapping[int, Claim]) -> None:
+    def _pass_gaps(self, read: Mapping[str, Mapping[str, int]], run: Run, snapshots: Mapping[int, Snapshot]) -> None:
         """Where nothing is left to be read, bring the state to the end, to which no record may have brought it."""
-        progress = query.lastProgress
-        if progress is None or query.status["isDataAvailable"]:
-            return
-        # Read after the progress: an earlier look could miss what its batch has committed, and be refused.
-        snapshots = self._snapshots(claims)
-        read = json.loads(progress.sources[0].endOffset)
-        commits = (passed(claim, snapshots[claim.partition], read) for claim in claims.values())
+        commits = (passed(claim, snapshots[partition], read) for partition, claim in run.claims.items())
         if gaps := [commit for commit in commits if commit]:
             self._store.commit(*gaps)
 
-    def _show(self, run: Run) -> None:
+    def _show(self, snapshots: Mapping[int, Snapshot]) -> None:
         """Tell the group and the endpoint how far the state is."""
         positions = {
             (topic, partition): offset
-            for partition, snapshot in self._snapshots(run.claims).items()
+            for partition, snapshot in snapshots.items()
             for topic, offset in snapshot.positions.items()
         }
         self._membership.commit(positions)

@@ -11,8 +11,7 @@ from streamstate.errors import BadRecord
 from streamstate.keys import TEXT
 from streamstate.operators.table_join import Joined, left_join
 from streamstate.operators.tables import changelog
-from streamstate.state.operations import Merge, Operation
-from streamstate.state.reads import Field, Fields, Read
+from streamstate.state.operations import Field, Fields, Merge, Operation, Read
 
 USER_CLICKS, USER_REGIONS, CLICKS_PER_REGION = "user-clicks", "user-regions", "clicks-per-region"
 UNKNOWN = "UNKNOWN"

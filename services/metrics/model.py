@@ -10,8 +10,7 @@ import msgspec
 from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
 from streamstate.app import App, Fold, FoldContext, Record, Source, View
 from streamstate.keys import LONG, sortable, unsortable
-from streamstate.state.operations import IncrementScores, Merge, Operation
-from streamstate.state.reads import Fields, Read, Top
+from streamstate.state.operations import Fields, IncrementScores, Merge, Operation, Read, Top
 
 TOP = 10
 

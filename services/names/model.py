@@ -11,8 +11,7 @@ from streamstate.app import App, Emit, Fold, FoldContext, Lookups, Record, Sourc
 from streamstate.errors import BadRecord
 from streamstate.keys import LONG, sortable
 from streamstate.operators.tables import row, table
-from streamstate.state.operations import Operation, PushRecent
-from streamstate.state.reads import Newest, Read, Value
+from streamstate.state.operations import Newest, Operation, PushRecent, Read, Value
 
 RECENT = 50
 ENRICHED = "listening-events-enriched"

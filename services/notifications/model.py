@@ -13,7 +13,7 @@ from streamstate.operators.pages import Page
 from streamstate.operators.table_join import Joined, left_join
 from streamstate.operators.tables import changelog
 from streamstate.operators.windows import Sample, Update, Windowed, Windows, summaries, timeline
-from streamstate.state.reads import Read
+from streamstate.state.operations import Read
 
 OPEN, TICK = "open", "tick"
 NOTIFICATIONS, NOTIFICATION_WINDOWS = "notifications", "notification-windows"

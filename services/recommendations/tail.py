@@ -10,7 +10,7 @@ from services.events import LISTENING_EVENTS
 from services.recommendations.model import PLAYS
 from services.recommendations.packing import Plays, unpack
 from streamstate.errors import StreamStateError
-from streamstate.state.reads import Since
+from streamstate.state.operations import Since
 from streamstate.state.store import Snapshot, Store
 
 log = structlog.get_logger()

@@ -15,8 +15,7 @@ from streamstate.app import App, Effect, Fold, FoldContext, Record, Setting, Sou
 from streamstate.keys import CODECS, sortable
 from streamstate.operators.pages import Page
 from streamstate.operators.windows import Windowed, Windows, clock, timeline
-from streamstate.state.operations import Delete, ExpireBefore, Insert, Operation, Put
-from streamstate.state.reads import Read, Value
+from streamstate.state.operations import Delete, ExpireBefore, Insert, Operation, Put, Read, Value
 
 Records = Sequence[Record[Any, Kept]]
 

@@ -11,7 +11,7 @@ from devkit import records
 from services.events import LISTENING_EVENTS
 from streamstate.kafka.producer import producer, send_all
 from streamstate.processing.truncation import LOST
-from streamstate.state.reads import Fields
+from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Snapshot
 from tests.faults.conftest import UnderLoad

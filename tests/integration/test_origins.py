@@ -20,7 +20,7 @@ from services.events import LISTENING_EVENTS
 from services.topics.settings import KeptTopic, WindowIndex
 from streamstate.kafka.producer import producer, send_all
 from streamstate.settings import PREFIX
-from streamstate.state.reads import Fields
+from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Snapshot
 from tests.integration.driving import eventually

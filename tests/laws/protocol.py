@@ -8,8 +8,18 @@ from streamstate.app import App, Effect, Emit, Fold, FoldContext, Record, Source
 from streamstate.errors import BadRecord
 from streamstate.keys import TEXT
 from streamstate.processing.decode import RawRecord
-from streamstate.state.operations import Append, IncrementScores, Merge, PushRecent, Put
-from streamstate.state.reads import Fields, Newest, Read, Top, Value
+from streamstate.state.operations import (
+    Append,
+    Fields,
+    IncrementScores,
+    Merge,
+    Newest,
+    PushRecent,
+    Put,
+    Read,
+    Top,
+    Value,
+)
 
 KEYS = ("a", "b", "c")
 REGIONS = ("north", "south")

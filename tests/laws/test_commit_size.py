@@ -10,8 +10,7 @@ from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.keys import TEXT
 from streamstate.processing.limits import TimestampLimit
 from streamstate.spark.task import CHANGES_A_RECORD, Job
-from streamstate.state.operations import IncrementScores, Operation
-from streamstate.state.reads import Top
+from streamstate.state.operations import IncrementScores, Operation, Top
 from streamstate.state.redis import Client, RedisStore, connect
 from streamstate.state.store import Origin
 from tests.laws.protocol import decode_number

@@ -17,7 +17,7 @@ from streamstate.operators.tables import changelog
 from streamstate.operators.windows import LATE, Windowed, Windows, summaries
 from streamstate.processing.decode import RawRecord
 from streamstate.state.memory import MemoryStore
-from streamstate.state.reads import Between
+from streamstate.state.operations import Between
 from streamstate.testing import Driver
 
 Event = tuple[str, str, int, str | None]

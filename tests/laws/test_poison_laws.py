@@ -15,8 +15,7 @@ from streamstate.keys import TEXT
 from streamstate.operators.windows import Windowed, Windows, summaries
 from streamstate.processing.decode import RawRecord
 from streamstate.state.memory import MemoryStore
-from streamstate.state.operations import IncrementScores, Merge, PushRecent
-from streamstate.state.reads import Between, Fields, Newest, Top
+from streamstate.state.operations import Between, Fields, IncrementScores, Merge, Newest, PushRecent, Top
 from streamstate.state.redis import RedisStore
 from streamstate.state.store import Store
 from streamstate.testing import Driver

@@ -21,8 +21,7 @@ from redis.exceptions import NoPermissionError
 from devkit.child_process import LOCALHOST, Child, free_port
 from streamstate.errors import Fenced
 from streamstate.processing.decode import RawRecord
-from streamstate.state.operations import Merge, Operation, Put
-from streamstate.state.reads import Fields, Read, Value
+from streamstate.state.operations import Fields, Merge, Operation, Put, Read, Value
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.store import Commit, OffsetAdvance, Snapshot

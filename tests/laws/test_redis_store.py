@@ -8,8 +8,7 @@ import pytest
 from devkit.child_process import free_port
 from devkit.redis_server import Redis
 from streamstate.errors import Fenced
-from streamstate.state.operations import Append, ExpireBefore, IncrementScores, Insert, Merge, Operation, Put
-from streamstate.state.reads import Value
+from streamstate.state.operations import Append, ExpireBefore, IncrementScores, Insert, Merge, Operation, Put, Value
 from streamstate.state.redis import Client, RedisStore, connect
 from streamstate.state.store import Commit, OffsetAdvance, Origin
 

@@ -8,17 +8,24 @@ from hypothesis import strategies as st
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import (
     Append,
+    Between,
     Delete,
     ExpireBefore,
+    Field,
+    Fields,
     IncrementScores,
     Insert,
     Merge,
+    Newest,
     Operation,
     PushRecent,
     Put,
+    Read,
     Remove,
+    Since,
+    Top,
+    Value,
 )
-from streamstate.state.reads import Between, Field, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.redis import RedisStore
 from streamstate.state.store import Commit, OffsetAdvance, Snapshot, Store
 

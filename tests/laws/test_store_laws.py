@@ -9,17 +9,24 @@ import pytest
 from streamstate.errors import Fenced, IncompleteCommit
 from streamstate.state.operations import (
     Append,
+    Between,
     Delete,
     ExpireBefore,
+    Field,
+    Fields,
     IncrementScores,
     Insert,
     Merge,
+    Newest,
     Operation,
     PushRecent,
     Put,
+    Read,
     Remove,
+    Since,
+    Top,
+    Value,
 )
-from streamstate.state.reads import Between, Field, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.store import FORMAT, Claim, Commit, OffsetAdvance, Origin, Snapshot, Store
 from tests.laws.conftest import Subject
 from tests.laws.protocol import BROKEN

@@ -11,7 +11,7 @@ from services.names.model import APP, ENRICHED, RECENT
 from streamstate.keys import LONG, LONG_MAX, partition_of
 from streamstate.processing.decode import DeadLetter
 from streamstate.state.memory import MemoryStore
-from streamstate.state.reads import Newest
+from streamstate.state.operations import Newest
 from streamstate.testing import Driver
 from tests.raw import Play, feed, feed_name, feed_plays, name_json, plain, play_json
 

@@ -2,8 +2,7 @@
 
 from streamstate.processing.offset_gaps import passed
 from streamstate.state.memory import MemoryStore
-from streamstate.state.operations import Put
-from streamstate.state.reads import Value
+from streamstate.state.operations import Put, Value
 from streamstate.state.store import Commit, OffsetAdvance
 
 READ = {"a": {"0": 7, "1": 9}, "b": {"0": 3}, "c": {"0": 2}, "elsewhere": {"1": 9}}

@@ -22,8 +22,7 @@ from streamstate.processing.decode import (
 )
 from streamstate.processing.parts import merge
 from streamstate.state.memory import MemoryStore
-from streamstate.state.operations import Put
-from streamstate.state.reads import Fields, Value
+from streamstate.state.operations import Fields, Put, Value
 from streamstate.testing import Driver
 from tests.raw import play_json
 

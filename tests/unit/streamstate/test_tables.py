@@ -6,8 +6,7 @@ from streamstate.app import App, FoldContext, Record
 from streamstate.keys import LONG, TEXT, partition_of
 from streamstate.operators.tables import look_up, row, table
 from streamstate.state.memory import MemoryStore
-from streamstate.state.operations import Delete, Operation, Put
-from streamstate.state.reads import Read
+from streamstate.state.operations import Delete, Operation, Put, Read
 from streamstate.state.store import Commit, OffsetAdvance, Snapshot
 from streamstate.testing import Driver
 

@@ -14,8 +14,7 @@ from streamstate.app import App, Fold, FoldContext, Record, Source, View
 from streamstate.keys import LONG, TEXT, KeyCodec, partition_of
 from streamstate.settings import ApiSettings
 from streamstate.state.memory import MemoryStore, Reader
-from streamstate.state.operations import Merge, Operation
-from streamstate.state.reads import Fields, Read
+from streamstate.state.operations import Fields, Merge, Operation, Read
 from streamstate.state.store import Claim, Commit, OffsetAdvance, Origin
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness

@@ -15,8 +15,7 @@ from streamstate.app import View
 from streamstate.deployment.metrics import Definition
 from streamstate.settings import kinds
 from streamstate.spark import status
-from streamstate.state.operations import Operation
-from streamstate.state.reads import Read
+from streamstate.state.operations import Operation, Read
 from streamstate.web.server.telemetry import METRICS
 
 PATH = Path("docs/reference.md")

@@ -9,8 +9,7 @@ import msgspec
 
 from streamstate.errors import BadRecord, Misconfigured
 from streamstate.keys import KeyCodec, partition_of
-from streamstate.state.operations import Operation
-from streamstate.state.reads import Read
+from streamstate.state.operations import Operation, Read
 
 K = TypeVar("K")
 V = TypeVar("V")

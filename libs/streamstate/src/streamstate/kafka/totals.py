@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from streamstate.app import App, Totals
 from streamstate.kafka.admin import QUIET, TIMEOUT_S, Topics
 from streamstate.kafka.security import OPEN, Security
-from streamstate.state.reads import Fields
+from streamstate.state.operations import Fields
 from streamstate.state.store import Snapshot, Store
 from streamstate.state.store import TopicPartition as Place
 

@@ -10,8 +10,7 @@ import msgspec
 from streamstate.app import Count, Effect, Fold, FoldContext, Record, Source
 from streamstate.keys import sortable, unsortable
 from streamstate.operators.windows import LATE, clock, timeline
-from streamstate.state.operations import ExpireBefore, Insert
-from streamstate.state.reads import Between, Read
+from streamstate.state.operations import Between, ExpireBefore, Insert, Read
 
 
 class Entry(NamedTuple):

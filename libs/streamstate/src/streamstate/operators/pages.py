@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from streamstate.state.reads import Between, Read
+from streamstate.state.operations import Between, Read
 
 MOST_TIME = 2**53
 PAGE_BYTES = 2**20

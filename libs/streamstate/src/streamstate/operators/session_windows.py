@@ -8,8 +8,7 @@ import msgspec
 
 from streamstate.app import Count, FoldContext, Record
 from streamstate.operators.windows import LATE, clock, timeline
-from streamstate.state.operations import ExpireBefore, Insert, Operation, Remove
-from streamstate.state.reads import Between, Read
+from streamstate.state.operations import Between, ExpireBefore, Insert, Operation, Read, Remove
 
 
 class Session(msgspec.Struct, array_like=True, frozen=True):

@@ -7,7 +7,7 @@ import msgspec
 
 from streamstate.app import NO_SETTINGS, Effect, Fold, FoldContext, Record, Setting, Source, no_reads
 from streamstate.operators.tables import changes, row
-from streamstate.state.reads import Read, Value
+from streamstate.state.operations import Read, Value
 
 K = TypeVar("K")
 

@@ -5,8 +5,7 @@ from typing import Any, TypeVar
 
 from streamstate.app import App, Fold, FoldContext, Lookups, Record, Rows, Source
 from streamstate.keys import KeyCodec, partition_of
-from streamstate.state.operations import Delete, Operation, Put
-from streamstate.state.reads import Value
+from streamstate.state.operations import Delete, Operation, Put, Value
 from streamstate.state.store import Store
 
 K = TypeVar("K")

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from streamstate.app import Count, FoldContext, Record
-from streamstate.state.operations import ExpireBefore, Insert, Operation
-from streamstate.state.reads import Between, Read
+from streamstate.state.operations import Between, ExpireBefore, Insert, Operation, Read
 
 LATE = "late_records"
 """The name of the count of records that came after the end of one of their windows and its grace."""

@@ -19,8 +19,7 @@ from streamstate.processing.limits import Limits
 from streamstate.processing.numbers import MARGIN, greatest_change, require_exact, sums
 from streamstate.processing.parts import Part, merge
 from streamstate.processing.requested import requested
-from streamstate.state.operations import LARGE, LARGE_NUMBERS, MOST, Operation, changes
-from streamstate.state.reads import Read
+from streamstate.state.operations import LARGE, LARGE_NUMBERS, MOST, Operation, Read, changes
 from streamstate.state.store import Claim, Commit, Store, TopicPartition
 
 

@@ -16,8 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from streamstate.state.operations import MOST, IncrementScores, Merge, Operation
-from streamstate.state.reads import Fields, Read, Top
+from streamstate.state.operations import MOST, Fields, IncrementScores, Merge, Operation, Read, Top
 
 MARGIN = 2**35
 """What a record may add where numbers rise and fall."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from streamstate.app import Fold, Record
 from streamstate.processing.decode import DEAD, MISPLACED, DeadLetter, Entry, RawRecord
-from streamstate.state.reads import Read
+from streamstate.state.operations import Read
 from streamstate.state.store import OffsetAdvance, TopicPartition
 
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from streamstate.app import Fold, Rows
 from streamstate.errors import NotRequested
-from streamstate.state.reads import Read
+from streamstate.state.operations import Read
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -20,7 +20,7 @@ from redis.exceptions import NoScriptError, ResponseError
 from redis.retry import Retry
 
 from streamstate.errors import Fenced, IncompleteCommit, Misconfigured
-from streamstate.state.reads import Read
+from streamstate.state.operations import Read
 from streamstate.state.redis_reads import READ, Script, claim, pack, script_keys, snapshot, tag
 from streamstate.state.store import FORMAT, NO_FOLDS, NO_OFFSETS, NO_ORIGINS, Claim, Commit, Origin, Snapshot
 

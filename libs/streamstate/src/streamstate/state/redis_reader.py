@@ -13,7 +13,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from streamstate.state.reads import Read
+from streamstate.state.operations import Read
 from streamstate.state.redis import CLUSTER
 from streamstate.state.redis_reads import READ, pack, script_keys, snapshot, tag
 from streamstate.state.store import Snapshot

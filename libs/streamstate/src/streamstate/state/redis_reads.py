@@ -10,7 +10,7 @@ from typing import Any, assert_never
 import msgspec
 
 from streamstate.errors import IncompleteCommit
-from streamstate.state.reads import Between, Field, Fields, Newest, Read, Since, Top, Value
+from streamstate.state.operations import Between, Field, Fields, Newest, Read, Since, Top, Value
 from streamstate.state.store import Claim, Origin, Snapshot
 
 pack = msgspec.msgpack.encode

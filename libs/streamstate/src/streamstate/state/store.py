@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from streamstate.state.operations import Operation
-from streamstate.state.reads import Read
+from streamstate.state.operations import Operation, Read
 
 TopicPartition = tuple[str, int]
 """Topic and partition."""

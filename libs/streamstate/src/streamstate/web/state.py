@@ -6,7 +6,7 @@ from streamstate.app import App
 from streamstate.processing.fold_identity import require_same_folds
 from streamstate.processing.topic_identity import require_same_widths
 from streamstate.processing.truncation import missing_beginnings, require_beginnings
-from streamstate.state.reads import Read
+from streamstate.state.operations import Read
 from streamstate.state.store import AsyncReads, Snapshot
 from streamstate.web.freshness import Freshness, Positions, offsets_text
 from streamstate.web.http.problems import not_ready

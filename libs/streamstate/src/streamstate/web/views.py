@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from streamstate.app import App, Question, View
-from streamstate.state.reads import Read
+from streamstate.state.operations import Read
 from streamstate.state.store import Snapshot
 from streamstate.web.client.instances import DIRECT, STAND_IN, Instances, Unreachable
 from streamstate.web.consistency import Demands

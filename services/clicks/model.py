@@ -9,8 +9,7 @@ import msgspec
 from streamstate.app import App, FoldContext, Source, Totals, View
 from streamstate.errors import BadRecord
 from streamstate.keys import TEXT
-from streamstate.operators.table_join import Joined, left_join
-from streamstate.operators.tables import changelog
+from streamstate.operators.tables import Joined, changelog, left_join
 from streamstate.state.operations import Field, Fields, Merge, Operation, Read
 
 USER_CLICKS, USER_REGIONS, CLICKS_PER_REGION = "user-clicks", "user-regions", "clicks-per-region"

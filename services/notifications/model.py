@@ -10,8 +10,7 @@ from streamstate.app import App, Effect, Emit, FoldContext, Source, View
 from streamstate.errors import BadRecord
 from streamstate.keys import TEXT
 from streamstate.operators.pages import Page
-from streamstate.operators.table_join import Joined, left_join
-from streamstate.operators.tables import changelog
+from streamstate.operators.tables import Joined, changelog, left_join
 from streamstate.operators.windows import Sample, Update, Windowed, Windows, summaries, timeline
 from streamstate.state.operations import Read
 

@@ -23,11 +23,11 @@ FROM java AS stream
 COPY services services
 # Before ENV: buildah caches ENV by its text, whatever the argument is; a RUN it tells apart.
 ARG SERVICE
-RUN test -e services/$SERVICE/stream.py
+RUN test -e services/$SERVICE/model.py
 ENV SERVICE=$SERVICE
 USER 10001:10001
 # The process itself is the first of its container, so that it gets the signals.
-CMD ["sh", "-c", "exec python -m services.$SERVICE.stream"]
+CMD ["sh", "-c", "exec python -m streamstate.spark services.$SERVICE"]
 
 FROM base AS web
 # Compiled files would make a third of the image, and save a second of a start.
@@ -48,4 +48,4 @@ RUN set -e; own=services/$SERVICE/requirements.txt; \
     fi
 ENV SERVICE=$SERVICE
 USER 10001:10001
-CMD ["sh", "-c", "exec python -m gunicorn --config python:streamstate.web.server.gunicorn_conf services.$SERVICE.api:create\\(\\)"]
+CMD ["sh", "-c", "exec python -m streamstate.web services.$SERVICE"]

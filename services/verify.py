@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
-import services
 from streamstate import bootstrap
 from streamstate.errors import StreamStateError
+from streamstate.service import declared, paths
 from streamstate.settings import ServiceSettings
 from streamstate.verify.check import Check, Report
 from streamstate.verify.recount import Recounted
@@ -25,8 +25,8 @@ SHOWN = 20
 
 def recounts() -> dict[str, Recounted]:
     """How each service that has a `recount.py` is recounted, by service."""
-    declared = (services.declared(module, "recount") for module in services.modules("recount").values())
-    made: Iterable[Recounted] = map(bootstrap.made, declared)
+    declarations = (declared(path, "recount") for path in paths("services", "recount").values())
+    made: Iterable[Recounted] = map(bootstrap.made, declarations)
     return {recounted.service: recounted for recounted in made}
 
 

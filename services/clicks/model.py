@@ -83,6 +83,7 @@ def region(name: str, partitions: Sequence[Sequence[Any]]) -> Region | None:
     return Region(name, sum(parts)) if parts else None
 
 
+# The regions are no table, whose topic is compacted: where users were is wanted again when the state is built anew.
 APP = App(
     name="clicks",
     folds=(left_join(changelog(USER_REGIONS, TEXT, decode_region), Source(USER_CLICKS, TEXT, decode_clicks), fold),),

@@ -30,9 +30,8 @@ NAME = "gateway"
 
 
 def create() -> Asgi:
-    """For gunicorn: `services.gateway.api:create()`."""
-    with bootstrap.exiting():
-        settings = bootstrap.configure(GatewaySettings)
+    """The application with the settings of the process. Raises `Misconfigured` when one does not fit."""
+    settings = bootstrap.configure(GatewaySettings)
     return build(settings, _addresses(settings))
 
 

@@ -124,6 +124,7 @@ APP = App(
             answers=RecentPlays,
         ),
     ),
+    emits=(ENRICHED,),
 )
 
 

@@ -125,4 +125,5 @@ def app(settings: GraceSettings) -> App:
                 query=Page,
             ),
         ),
+        emits=(NOTIFICATIONS, NOTIFICATION_WINDOWS),
     )

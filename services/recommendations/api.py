@@ -6,7 +6,6 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from services.events import KINDS
-from services.recommendations import model
 from services.recommendations.answers import (
     ALL_KINDS,
     VIAS,
@@ -46,11 +45,10 @@ DEFAULTS = Parameters()
 
 
 def create() -> Asgi:
-    """For gunicorn: `services.recommendations.api:create()`."""
-    with bootstrap.exiting():
-        settings = bootstrap.configure(ApiSettings)
-        app = bootstrap.deployed(model.app, settings)
-        window, pool = load(WindowSettings).window, Pool(load(PoolSettings))
+    """The application with the settings of the process. Raises `Misconfigured` when one does not fit."""
+    settings = bootstrap.configure(ApiSettings)
+    app = bootstrap.app("services.recommendations", settings)
+    window, pool = load(WindowSettings).window, Pool(load(PoolSettings))
     live = Live(bootstrap.store(settings.redis, settings.redis_timeout_s, app.name), window, *app.topics)
     freshness = Freshness(bootstrap.topics(settings), app.topics)
     return build(app, settings, bootstrap.reads(settings, app), freshness, live, pool)

@@ -26,4 +26,5 @@ def fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext, 
 def app(settings: WindowSettings) -> App:
     """The use case over the newest records of each partition."""
     plays = Source(LISTENING_EVENTS, LONG, decode_event, requires_beginning=False)
-    return App("recommendations", (Fold((plays,), partial(fold, window=settings.window)),))
+    folds = (Fold((plays,), partial(fold, window=settings.window)),)
+    return App("recommendations", folds, any_instance=True)

@@ -9,12 +9,12 @@ from typing import Any
 
 import yaml
 
-from devkit.charts.charts import CHARTS
+from devkit.charts.charts import charts
 from devkit.charts.files import FOLDER
 
 Object = dict[str, Any]
 
-SHAPES = [(chart, None) for chart in CHARTS] + [(path.parts[1], path) for path in sorted(FOLDER.glob("*/ci/*.yaml"))]
+SHAPES = [(chart, None) for chart in charts()] + [(path.parts[1], path) for path in sorted(FOLDER.glob("*/ci/*.yaml"))]
 """Each chart with its own values, and with each file of its `ci` folder."""
 
 

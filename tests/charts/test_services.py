@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from devkit.charts.charts import CHARTS
+from devkit.charts.charts import charts
 from devkit.charts.files import FOLDER, files, links, schema
 from devkit.registry import SERVICES
 from tests.charts.rendering import Object, environment, helm, of_kind, pods, render
@@ -30,7 +30,7 @@ def test_a_chart_has_the_library_chart(path: str) -> None:
     assert str((FOLDER / path).readlink()) == links()[path], "run make docs"
 
 
-@pytest.mark.parametrize("chart", CHARTS)
+@pytest.mark.parametrize("chart", charts())
 def test_every_value_is_described_and_no_other_is_taken(chart: str) -> None:
     values = schema(chart)
     Draft202012Validator.check_schema(values)

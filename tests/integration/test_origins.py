@@ -92,7 +92,7 @@ class Deployment:
         }
         environment = {PREFIX + name: value for name, value in values.items()}
         home = self.cluster.redis.log.parent
-        child = LocalCluster.gunicorn("services.metrics.api:create()", f"{self.name}-api", address, home, environment)
+        child = LocalCluster.api("services.metrics", f"{self.name}-api", address, home, environment)
         child.start()
         self.started.append(child)
         child.wait_until(lambda: answers(f"http://{address}/livez"), 30)

@@ -116,9 +116,7 @@ def recommender(cluster: LocalCluster, tmp_path: Path) -> Iterator[tuple[str, Re
     address, redis = f"{LOCALHOST}:{free_port()}", cluster.redis.url.removesuffix("0") + "3"
     settings = {"KAFKA": cluster.kafka.bootstrap, "REDIS": redis, "ADVERTISE": address, "WINDOW": str(WINDOW)}
     environment = {PREFIX + name: value for name, value in settings.items()}
-    child = LocalCluster.gunicorn(
-        "services.recommendations.api:create()", "recommender", address, tmp_path, environment
-    )
+    child = LocalCluster.api("services.recommendations", "recommender", address, tmp_path, environment)
     client = connect(redis, 10)
     child.start()
     try:

@@ -98,7 +98,7 @@ def stream(
         "STATUS_PORT": str(status),
     }
     environment = {PREFIX + name: value for name, value in settings.items()} | {"PYTHONPATH": str(Path.cwd())}
-    argv = [sys.executable, "-m", "services.metrics.stream"]
+    argv = [sys.executable, "-m", "streamstate.spark", "services.metrics"]
     child = Child("stream", argv, tmp_path / "stream.log", environment)
     child.start()
     try:

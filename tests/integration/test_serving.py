@@ -80,7 +80,7 @@ def fleet(redis_server: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def _started(service: str, address: str, home: Path, settings: dict[str, str]) -> Child:
     environment = {PREFIX + name: text for name, text in settings.items()}
     name = f"{service}-{address.partition(':')[2]}"
-    child = LocalCluster.gunicorn(f"services.{service}.api:create()", name, address, home, environment)
+    child = LocalCluster.api(f"services.{service}", name, address, home, environment)
     child.start()
     return child
 

@@ -16,8 +16,8 @@ ALLOWED: Mapping[str, set[str]] = {
     "state": {"errors"},
     "app": {"errors", "keys", "state"},
     "settings": {"errors", "kafka"},
-    "service": set(),
-    "bootstrap": {*CONTRACT, "settings", "deployment", "kafka"},
+    "service": {"errors"},
+    "bootstrap": {*CONTRACT, "service", "settings", "deployment", "kafka"},
     "testing": {*CONTRACT, "processing"},
     "operators": CONTRACT,
     "processing": {*CONTRACT, "operators"},
@@ -27,6 +27,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "web": {
         *CONTRACT,
         "bootstrap",
+        "service",
         "settings",
         "processing",
         "deployment",

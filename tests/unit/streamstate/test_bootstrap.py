@@ -9,16 +9,15 @@ import pytest
 
 from devkit.child_process import free_port
 
-GUNICORN = ("gunicorn", "--config", "python:streamstate.web.server.gunicorn_conf")
 PROCESSES = {
-    "stream": (("services.metrics.stream",), 3),
+    "stream": (("streamstate.spark", "services.metrics"), 3),
     "streams": (("devkit.streams", "metrics-0=127.0.0.1:8101"), 3),
     "verify": (("services.verify", "metrics"), 2),
     "smoke": (("services.gateway.smoke", "http://127.0.0.1:1"), 3),
     "demo": (("devkit.demo",), 1),
-    "api": ((*GUNICORN, "services.metrics.api:create()"), 3),
-    "recommendations": ((*GUNICORN, "services.recommendations.api:create()"), 3),
-    "gateway": ((*GUNICORN, "services.gateway.api:create()"), 3),
+    "api": (("streamstate.web", "services.metrics"), 3),
+    "recommendations": (("streamstate.web", "services.recommendations"), 3),
+    "gateway": (("streamstate.web", "services.gateway"), 3),
 }
 """The command of each process, and its exit status when it is misconfigured."""
 
@@ -36,6 +35,30 @@ def test_an_unknown_variable_ends_the_process_and_the_nearest_name_is_given(proc
     assert "STREAMSTATE_DEADLNE_MS (unknown; did you mean STREAMSTATE_DEADLINE_MS?)" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert ended.returncode == status
+
+
+@pytest.mark.parametrize("process", ["streamstate.spark", "streamstate.web"])
+@pytest.mark.parametrize(
+    ("service", "reason"),
+    [
+        ("services.metrix", "there is no package services.metrix; name one such as services.metrics"),
+        ("profiles.metrics", "there is no package profiles.metrics; name one such as services.metrics"),
+        ("services.verify", "there is no package services.verify; name one such as services.metrics"),
+        ("tests.charts", "tests.charts.model has neither APP nor app(settings); declare one of them"),
+    ],
+)
+def test_a_service_that_is_none_ends_the_process_with_what_to_do(process: str, service: str, reason: str) -> None:
+    ended = run((process, service))
+    assert reason in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode == 3
+
+
+def test_a_service_whose_module_lacks_one_that_it_imports_says_which(tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "model.py").write_text("import there_is_no_such_module\n")
+    ended = run(("streamstate.spark", "broken"), PYTHONPATH=os.pathsep.join([*filter(None, sys.path), str(tmp_path)]))
+    assert "No module named 'there_is_no_such_module'" in ended.stderr
 
 
 def test_a_setting_of_any_process_or_service_is_known(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def running(home: Path, **settings: str) -> Iterator[Child]:
     """A server that answers at the address that is its name."""
     address = f"{LOCALHOST}:{free_port()}"
     environment = {PREFIX + name: text for name, text in {"ADVERTISE": address, **settings}.items()}
-    child = LocalCluster.gunicorn("tests.unit.web.instance:create()", address, address, home, environment)
+    child = LocalCluster.api("tests.unit.web", address, address, home, environment)
     child.start()
     try:
         child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)

@@ -19,7 +19,7 @@ from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
 from streamstate.settings import PREFIX
 from tests.serving import sample, scraped, until
-from tests.unit.web.instance import SPOILT
+from tests.unit.web.api import SPOILT
 
 KNOWN = "/v1/numbers/7"
 IDS = [
@@ -40,7 +40,7 @@ WAITING = "X-Min-Position: numbers:3=99"
 def started(address: str, home: Path) -> Child:
     """The process that serves the API at this address; one number is known to it."""
     settings = {f"{PREFIX}ADVERTISE": address, f"{PREFIX}REQUESTS_IN_FLIGHT": str(ROOM)}
-    child = LocalCluster.gunicorn("tests.unit.web.instance:create()", "api", address, home, settings)
+    child = LocalCluster.api("tests.unit.web", "api", address, home, settings)
     child.start()
     child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)
     return child

@@ -16,7 +16,7 @@ from devkit import topics
 from devkit.child_process import LOCALHOST, Child, free_port, require_free_port
 from devkit.kafka_server import Kafka
 from devkit.redis_server import Redis
-from devkit.registry import SERVICES
+from devkit.registry import SERVICES, app
 from streamstate import bootstrap
 from streamstate.settings import PREFIX, ServiceSettings
 from streamstate.spark import jars
@@ -54,7 +54,7 @@ class LocalCluster:
         self.streams = self.host(
             f"{name}-{number}={at}"
             for name, addresses in self.addresses.items()
-            for number, at in enumerate(addresses[:1] if SERVICES[name].any_instance else addresses)
+            for number, at in enumerate(addresses[:1] if app(name).any_instance else addresses)
         )
         self.apis = [
             self._api(service, f"{service}-{number}", at, ADVERTISE=at)
@@ -151,7 +151,7 @@ class LocalCluster:
     def deployment(self, service: str, name: str, topics: Mapping[str, str], **settings: str) -> Child:
         """A further stream of `service`, called `name`, over other topics."""
         own = {"NAME": name, "TOPICS": json.dumps(dict(topics))}
-        return self._stream(name, [f"services.{service}.stream"], own | settings)
+        return self._stream(name, ["streamstate.spark", f"services.{service}"], own | settings)
 
     def _stream(self, name: str, module: Sequence[str], settings: Mapping[str, str]) -> Child:
         paths = {"JARS": str(self._plan.cache / "spark"), "CHECKPOINTS": str(self.checkpoints)}
@@ -159,14 +159,12 @@ class LocalCluster:
         return Child(name, argv, self._plan.home / f"{name}.log", self._environment(**paths, **settings))
 
     def _api(self, service: str, name: str, address: str, **settings: str) -> Child:
-        app = f"services.{service}.api:create()"
-        return self.gunicorn(app, name, address, self._plan.home, self._environment(**settings))
+        return self.api(f"services.{service}", name, address, self._plan.home, self._environment(**settings))
 
     @staticmethod
-    def gunicorn(app: str, name: str, address: str, home: Path, environment: Mapping[str, str]) -> Child:
-        """A gunicorn that serves `app` (`module:function()`) at `address`, with the library's configuration."""
-        config = "python:streamstate.web.server.gunicorn_conf"
-        argv = [sys.executable, "-m", "gunicorn", "--config", config, app]
+    def api(service: str, name: str, address: str, home: Path, environment: Mapping[str, str]) -> Child:
+        """An API of the service with this package, at `address`."""
+        argv = [sys.executable, "-m", "streamstate.web", service]
         # The processes of all services share the cores.
         own = {PREFIX + "LISTEN": address, PREFIX + "WORKERS": "1"}
         return Child(name, argv, home / f"{name}.log", {**own, **environment})

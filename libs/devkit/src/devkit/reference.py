@@ -42,8 +42,9 @@ def text() -> str:
 
 
 def _service(name: str) -> tuple[str, str, str]:
-    service = SERVICES[name]
-    reads, writes = (", ".join(f"`{topic.name}`" for topic in topics) for topics in (service.inputs, service.outputs))
+    service = app(name)
+    derived = (*service.emits, *(totals.topic for totals in service.totals))
+    reads, writes = (", ".join(f"`{topic}`" for topic in topics) for topics in (service.topics, derived))
     return name, reads, writes
 
 

@@ -1,14 +1,24 @@
 """The Kafka topics of all services."""
 
+from collections.abc import Mapping
+
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from devkit import DevkitError
-from devkit.registry import topics
+from devkit import DevkitError, registry
+from services.topics.settings import EXAMPLE
 
-TOPICS = topics()
-CONFIGS = {name: {"cleanup.policy": "compact"} if topic.compacted else {} for name, topic in TOPICS.items()}
+PARTITIONS = {EXAMPLE.topic: 9}
+"""Another number than the other topics have: what reads all services must know that of each."""
+
+
+def configurations() -> dict[str, Mapping[str, str]]:
+    """The configuration of each topic that a service reads or writes, by name: tables and totals are compacted."""
+    apps = [registry.app(service) for service in registry.SERVICES]
+    topics = [topic for app in apps for topic in (*app.topics, *app.emits, app.dead_letters)]
+    compacted = [topic for app in apps for topic in (*app.tables, *(totals.topic for totals in app.totals))]
+    return {topic: {} for topic in topics} | {topic: {"cleanup.policy": "compact"} for topic in compacted}
 
 
 def create(bootstrap: str, partitions: int = 8) -> None:
@@ -17,7 +27,10 @@ def create(bootstrap: str, partitions: int = 8) -> None:
     Returns when Kafka's metadata shows them. Raises `DevkitError` when Kafka refuses or does not answer.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    new = [NewTopic(name, topic.partitions or partitions, 1, config=CONFIGS[name]) for name, topic in TOPICS.items()]
+    new = [
+        NewTopic(topic, PARTITIONS.get(topic, partitions), 1, config=dict(configuration))
+        for topic, configuration in configurations().items()
+    ]
     for topic, created in admin.create_topics(new, operation_timeout=30.0).items():
         try:
             created.result()

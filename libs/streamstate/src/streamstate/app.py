@@ -214,12 +214,17 @@ class App:
 
     Partition p of the app is partition p of each of its topics; topics may differ in their number of partitions, those
     of one fold may not. A topic belongs to one fold.
+
+    emits: the topics of the records that folds emit.
+    any_instance: whether each instance of the API answers for any key; the APIs are then scaled apart from the streams.
     """
 
     name: str
     folds: tuple[Fold, ...]
     views: tuple[View[Any], ...] = ()
     totals: tuple[Totals, ...] = ()
+    emits: tuple[str, ...] = ()
+    any_instance: bool = False
 
     @cached_property
     def sources(self) -> tuple[Source[Any, Any], ...]:

@@ -1,10 +1,12 @@
 """The composition point of a process: logs and settings, the app that it deploys, and the servers that it works with.
 
-Nothing is read from the environment and nothing is connected when a module is imported.
+A service is named by its package, such as `services.metrics`. Nothing is read from the environment and nothing is
+connected when a module is imported.
 """
 
 import os
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, get_type_hints
@@ -16,13 +18,13 @@ from streamstate.deployment import logs
 from streamstate.deployment.overrides import renamed
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
+from streamstate.service import declared, find
 from streamstate.settings import ApiSettings, KafkaSettings, ServiceSettings, load, require_known
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reader import RedisReader, open_commands
 
 S = TypeVar("S", bound=BaseSettings)
 T = TypeVar("T")
-
 
 MISCONFIGURED = 3
 """Exit status. Gunicorn ends when a worker exits with it, and starts the worker again after any other."""
@@ -38,27 +40,41 @@ def exiting() -> Iterator[None]:
         raise SystemExit(MISCONFIGURED) from error
 
 
-def configure(kind: type[S]) -> S:
-    """Set up logging and load the settings. Raises `Misconfigured` for a value that does not fit or an unknown name."""
+def service_named(process: str) -> str:
+    """The only argument of the command `python -m <process>`. Exits with the usage when it is another one."""
+    parser = ArgumentParser(prog=f"python -m {process}")
+    parser.add_argument("service", help="the package of the service, such as services.metrics")
+    return str(parser.parse_args().service)
+
+
+def configure(kind: type[S], service: str = "") -> S:
+    """Set up logging and load the settings. Variables may be those of the library, or of any settings imported by now.
+
+    service: the one that is deployed, whose settings are imported.
+
+    Raises `Misconfigured` for a value that does not fit, an unknown variable, or a package that is none.
+    """
     logs.configure()
+    if service:
+        find(f"{service}.settings")
     require_known(os.environ)
     return load(kind)
 
 
-def made(declared: T | Callable[[Any], T]) -> T:
-    """`declared`, or what it returns for the settings that its only parameter is annotated with.
+def made(declaration: T | Callable[[Any], T]) -> T:
+    """`declaration`, or what it returns for the settings that its only parameter is annotated with.
 
     Raises `Misconfigured` when they do not fit.
     """
-    if not callable(declared):
-        return declared
-    (kind,) = (hint for name, hint in get_type_hints(declared).items() if name != "return")
-    return declared(load(kind))
+    if not callable(declaration):
+        return declaration
+    (kind,) = (hint for name, hint in get_type_hints(declaration).items() if name != "return")
+    return declaration(load(kind))
 
 
-def deployed(declared: App | Callable[[Any], App], settings: ServiceSettings) -> App:
-    """The app under the name and over the topics of this deployment. Raises `Misconfigured`."""
-    return renamed(made(declared), settings.name, settings.topics)
+def app(service: str, settings: ServiceSettings) -> App:
+    """The app of a service under the name and over the topics of this deployment. Raises `Misconfigured`."""
+    return renamed(made(declared(f"{service}.model", "app")), settings.name, settings.topics)
 
 
 def topics(settings: KafkaSettings) -> Topics:

@@ -1,24 +1,57 @@
-"""The declaration of a service in its `service.py`, used by demo, charts and documents."""
+"""The folder of a service: which modules it has, and what they declare."""
 
-from dataclasses import dataclass
+import importlib
+import importlib.util
+import pkgutil
+from types import ModuleType
+from typing import Any
 
-
-@dataclass(frozen=True)
-class Topic:
-    """A Kafka topic. `partitions`: None for the number that the demo gives to all topics."""
-
-    name: str
-    partitions: int | None = None
-    compacted: bool = False
+from streamstate.errors import Misconfigured
 
 
-@dataclass(frozen=True)
-class Service:
-    """A service: the topics that it reads, and those that it writes apart from its dead-letter topic.
+def paths(package: str, name: str) -> dict[str, str]:
+    """Where the module `name` is of each service that has one, by service, in alphabetical order.
 
-    any_instance: whether each instance of the API answers for any key; the APIs are then scaled apart from the streams.
+    `package` has a folder for each service, or is that of a single one. Raises `ModuleNotFoundError` without it.
     """
+    folders = {package.rpartition(".")[2]: package}
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        if module.ispkg:
+            folders[module.name] = f"{package}.{module.name}"
+    modules = {service: f"{folder}.{name}" for service, folder in folders.items()}
+    return {service: path for service, path in modules.items() if importlib.util.find_spec(path)}
 
-    inputs: tuple[Topic, ...]
-    outputs: tuple[Topic, ...] = ()
-    any_instance: bool = False
+
+def modules(package: str, name: str) -> dict[str, ModuleType]:
+    """The modules at `paths`."""
+    return {service: importlib.import_module(path) for service, path in paths(package, name).items()}
+
+
+def find(path: str) -> ModuleType | None:
+    """A module of a service, such as `services.metrics.model`; None when the service has none of this name.
+
+    Raises `Misconfigured` when there is no such service.
+    """
+    service = path.rpartition(".")[0]
+    try:
+        importlib.import_module(service)
+        return importlib.import_module(path) if importlib.util.find_spec(path) else None
+    except ModuleNotFoundError as error:
+        if not f"{path}.".startswith(f"{error.name}."):
+            # The module is there, and imports what is not.
+            raise
+        msg = f"there is no package {service}; name one such as services.metrics, in a folder of PYTHONPATH"
+        raise Misconfigured(msg) from error
+
+
+def declared(path: str, name: str) -> Any:
+    """The constant `NAME` of a service's module, or the function `name` that makes it of the service's settings.
+
+    Raises `Misconfigured` when there is neither.
+    """
+    module = find(path)
+    for spelling in (name.upper(), name):
+        if hasattr(module, spelling):
+            return getattr(module, spelling)
+    msg = f"{path} has neither {name.upper()} nor {name}(settings); declare one of them (docs/add-a-service.md)"
+    raise Misconfigured(msg)

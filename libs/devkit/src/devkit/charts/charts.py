@@ -1,5 +1,7 @@
 """The values of each chart."""
 
+from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -22,7 +24,7 @@ from devkit.charts.parts import (
     Values,
 )
 from devkit.charts.variables import setting
-from devkit.registry import SERVICES
+from devkit.registry import SERVICES, app
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.settings import ServiceSettings
 
@@ -121,9 +123,7 @@ class InfraKafka(Values):
     heap: str = Field(default="512m", description="heap of the broker")
     storage: str = Field(default="2Gi", description="size of its volume")
     partitions: Count = Field(default=8, description="partitions of each topic")
-    topics: dict[str, dict[str, str]] = Field(
-        default=topics.CONFIGS, description="the topics to create, and their configurations"
-    )
+    topics: dict[str, Mapping[str, str]] = Field(description="the topics to create, and their configurations")
     resources: Resources = Field(
         default=Resources(requests={"cpu": "100m", "memory": "768Mi"}, limits={"memory": "1536Mi"}),
         description="resources of the container",
@@ -147,7 +147,7 @@ class Infra(Values):
     image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = Field(
         default="IfNotPresent", description="IfNotPresent, Always or Never"
     )
-    kafka: InfraKafka = Field(default=InfraKafka(), description="one broker")
+    kafka: InfraKafka = Field(description="one broker")
     redis: InfraRedis = Field(default=InfraRedis(), description="one server")
 
 
@@ -156,7 +156,7 @@ OF_THEIR_OWN: dict[str, type[Service]] = {"topics": TopicsService}
 
 
 def _service(name: str) -> Service:
-    anywhere = SERVICES[name].any_instance
+    anywhere = app(name).any_instance
     kind, api = (Replicated, ReplicatedApi) if anywhere else (OF_THEIR_OWN.get(name, Service), Api)
     return kind(
         stream=Stream(image=f"{name}-stream:{VERSION}"),
@@ -165,12 +165,14 @@ def _service(name: str) -> Service:
     )
 
 
-CHARTS: dict[str, Values] = {
-    **{name: _service(name) for name in SERVICES},
-    "gateway": Gateway(
-        api=Api(image=f"gateway-api:{VERSION}"),
-        services={name: name for name in SERVICES},
-    ),
-    "infra": Infra(),
-}
-"""The charts by their folder, with the values that each has by default."""
+@cache
+def charts() -> Mapping[str, Values]:
+    """The charts by their folder, with the values that each has by default."""
+    return {
+        **{name: _service(name) for name in SERVICES},
+        "gateway": Gateway(
+            api=Api(image=f"gateway-api:{VERSION}"),
+            services={name: name for name in SERVICES},
+        ),
+        "infra": Infra(kafka=InfraKafka(topics=topics.configurations())),
+    }

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from devkit.charts.charts import CHARTS, Pods
+from devkit.charts.charts import Pods, charts
 from devkit.charts.parts import VERSION
 from devkit.charts.variables import properties
 
@@ -36,7 +36,7 @@ _HELMS = {"global": {"type": "object"}, "streamstate": {"type": "object"}}
 def files() -> dict[str, str]:
     """The text of each file, by its path in the folder of charts."""
     texts: dict[str, str] = {}
-    for chart, values in CHARTS.items():
+    for chart, values in charts().items():
         texts[f"{chart}/values.yaml"] = f"# {_MADE}\n" + "\n".join(_lines(values, "")) + "\n"
         texts[f"{chart}/values.schema.json"] = json.dumps(schema(chart), indent=2) + "\n"
         if isinstance(values, Pods):
@@ -51,14 +51,14 @@ def links() -> dict[str, str]:
     """Where each link leads, by its path in the folder of charts."""
     return {
         f"{chart}/charts/streamstate": "../../streamstate"
-        for chart, values in CHARTS.items()
+        for chart, values in charts().items()
         if isinstance(values, Pods)
     }
 
 
 def schema(chart: str) -> dict[str, Any]:
     """The JSON schema of a chart's values."""
-    values = type(CHARTS[chart]).model_json_schema(mode="serialization")
+    values = type(charts()[chart]).model_json_schema(mode="serialization")
     if "settings" in values["properties"]:
         values["properties"]["settings"] |= {"additionalProperties": False, "properties": properties(chart)}
     values["properties"] |= _HELMS

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any
 
 import structlog
 from prometheus_client.core import Metric
@@ -11,6 +10,7 @@ from redis.exceptions import RedisError
 from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.errors import StreamStateError
+from streamstate.service import find
 from streamstate.settings import ApiSettings
 from streamstate.state.store import AsyncReads
 from streamstate.web.client.instances import Instances
@@ -28,19 +28,21 @@ from streamstate.web.views import Answers
 log = structlog.get_logger()
 
 
-def create_api(app: App | Callable[[Any], App]) -> Asgi:
-    """The application of an app, or of the app that a function makes of its settings. The first request connects.
+def create(service: str) -> Asgi:
+    """The application of a service: what `create` of its `api.py` makes, or its views over the state where it has none.
 
-    Exits with `bootstrap.MISCONFIGURED` when a setting does not fit.
+    Nothing is connected before the first request. Raises `Misconfigured` when a setting or the service does not fit.
     """
-    with bootstrap.exiting():
-        settings = bootstrap.configure(ApiSettings)
-        app = bootstrap.deployed(app, settings)
+    if own := find(f"{service}.api"):
+        made: Asgi = own.create()
+        return made
+    settings = bootstrap.configure(ApiSettings)
+    app = bootstrap.app(service, settings)
     return build(app, settings, bootstrap.reads(settings, app), Freshness(bootstrap.topics(settings), app.topics))
 
 
 def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshness) -> Asgi:
-    """The same over any store; what runs in the background begins with the server."""
+    """The views of `app` over any store; what runs in the background begins with the server."""
     state = State(app, reads, freshness, settings.truncated_topics)
 
     async def ready() -> None:

@@ -1,4 +1,4 @@
-"""The ASGI server: gunicorn's worker, the adapter to Flask, documents, probes and counts.
+"""The ASGI server: gunicorn and its worker, the adapter to Flask, documents, probes and counts.
 
 Nothing here knows what is answered.
 """

@@ -1,4 +1,4 @@
-"""The API of the tests' app for a real gunicorn: `tests.unit.web.instance:create()`."""
+"""The API of the tests' app as a process of its own: `python -m streamstate.web tests.unit.web`."""
 
 from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryStore, Reader

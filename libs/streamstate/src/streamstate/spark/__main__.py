@@ -1,0 +1,18 @@
+"""The process of a stream: `python -m streamstate.spark services.metrics`."""
+
+from streamstate import bootstrap
+from streamstate.settings import StreamSettings
+from streamstate.spark.process import run
+from streamstate.spark.query import Hosted
+
+
+def main(service: str) -> None:
+    """Run one instance. Exits with `bootstrap.MISCONFIGURED` when a setting or the service does not fit."""
+    with bootstrap.exiting():
+        settings = bootstrap.configure(StreamSettings, service)
+        hosted = Hosted(bootstrap.app(service, settings), settings.instance, settings.advertise)
+    run([hosted], settings)
+
+
+if __name__ == "__main__":
+    main(bootstrap.service_named("streamstate.spark"))

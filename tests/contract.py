@@ -33,9 +33,9 @@ def hold(app: Wsgi) -> None:
     Let its deadline be short: what is demanded is not there.
     """
     schema = schemathesis.openapi.from_wsgi("/openapi.json", app, config=SchemathesisConfig.from_dict(CONFIG))
-    for found in schema.get_all_operations():
-        assert isinstance(found, Ok)
-        operation = found.ok()
+    for result in schema.get_all_operations():
+        assert isinstance(result, Ok)
+        operation = result.ok()
         for case in _borders(schema, operation):
             _ask(case)
         for mode in _modes(operation):

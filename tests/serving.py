@@ -153,9 +153,9 @@ class Served:
 def sample(text: str, name: str, **labels: str) -> float | None:
     """The sample `name` in Prometheus text, None where there is none with these labels."""
     for family in text_string_to_metric_families(text):
-        for one in family.samples:
-            if one.name == name and labels.items() <= one.labels.items():
-                return float(one.value)
+        for line in family.samples:
+            if line.name == name and labels.items() <= line.labels.items():
+                return float(line.value)
     return None
 
 

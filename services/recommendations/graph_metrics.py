@@ -34,7 +34,7 @@ class GraphCollector:
         """All of `METRICS`."""
         graph = self._live.held
         nodes, edges, size, mean, offset, lag = (
-            GaugeMetricFamily(one.name, one.meaning, labels=one.labels) for one in METRICS
+            GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels) for metric in METRICS
         )
         views = {kind: graph.view(kind) for kind in graph.kinds}
         for kind, view in views.items():

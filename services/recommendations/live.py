@@ -71,7 +71,7 @@ class Live:
             log.warning("the graph is built again", reason=str(error))
             return self._begin()
         if plays:
-            self._graph.append(np.concatenate([some.ids for some in plays]))
+            self._graph.append(np.concatenate([entry.ids for entry in plays]))
         self._positions = self._tail.positions
         if self._ready is None and self._tail.caught_up:
             self._ready = self._graph

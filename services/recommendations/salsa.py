@@ -63,7 +63,7 @@ def recommend(
     block is always done. `explain` fills `explanations`. The ranges are the caller's to check: counts from 1.
     """
     known, rounds = graph.known(user_id), (walk_length + 1) // 2
-    found = Visits(
+    visits = Visits(
         graph,
         user_id,
         walks=walks,
@@ -72,25 +72,25 @@ def recommend(
         seed=seed,
         explain=explain,
     )
-    partial = len(known) > 0 and _walk(found, walks, limit if early_stop else None, budget_s)
-    items, scores = _top(graph, *found.unknown(), limit)
+    partial = len(known) > 0 and _walk(visits, walks, limit if early_stop else None, budget_s)
+    items, scores = _top(graph, *visits.unknown(), limit)
     if len(items) == 0:
         popular = _popular(graph, known, limit)
-        return Recommendation(_scored(graph, *popular), found.walks, partial, fallback=True)
-    explanations = _explained(graph, found, items) if explain else {}
-    return Recommendation(_scored(graph, items, scores), found.walks, partial, explanations=explanations)
+        return Recommendation(_scored(graph, *popular), visits.walks, partial, fallback=True)
+    explanations = _explained(graph, visits, items) if explain else {}
+    return Recommendation(_scored(graph, items, scores), visits.walks, partial, explanations=explanations)
 
 
-def _walk(found: Visits, walks: int, settle: int | None, budget_s: float | None) -> bool:
+def _walk(visits: Visits, walks: int, settle: int | None, budget_s: float | None) -> bool:
     """Walk in blocks until done, the first `settle` items are settled, or (True) the budget is spent."""
     deadline = np.inf if budget_s is None else time.monotonic() + budget_s
     leaders, look = None, float(WARM_UP)
-    while found.walks < walks:
-        if found.walks and time.monotonic() >= deadline:
+    while visits.walks < walks:
+        if visits.walks and time.monotonic() >= deadline:
             return True
-        found.more(min(BLOCK, walks - found.walks))
-        if settle is not None and look <= found.walks < walks:
-            leaders, look = leaders or Leaders(found, settle), PACE * found.walks
+        visits.more(min(BLOCK, walks - visits.walks))
+        if settle is not None and look <= visits.walks < walks:
+            leaders, look = leaders or Leaders(visits, settle), PACE * visits.walks
             if leaders.settled():
                 break
     return False
@@ -112,9 +112,9 @@ def _popular(graph: Bipartite, known: Int32s, limit: int) -> tuple[Int32s, Int32
     return _top(graph, items, edges[items], limit)
 
 
-def _explained(graph: Bipartite, found: Visits, items: Int32s) -> dict[int, Scored]:
+def _explained(graph: Bipartite, visits: Visits, items: Int32s) -> dict[int, Scored]:
     ids = graph.item_names.external[items].tolist()
-    through = (found.through(item) for item in items)
+    through = (visits.through(item) for item in items)
     ranked = (_top(graph, *vias, len(vias[0])) for vias in through)
     return {item_id: _scored(graph, *vias) for item_id, vias in zip(ids, ranked, strict=True)}
 

@@ -153,8 +153,8 @@ class Topics(Recount):
         return self._state
 
 
-def _since(time: float, found: dict[bytes, Any]) -> dict[bytes, Any]:
-    return {member: score for member, score in found.items() if score >= time}
+def _since(time: float, members: dict[bytes, Any]) -> dict[bytes, Any]:
+    return {member: score for member, score in members.items() if score >= time}
 
 
 def _times(entries: dict[Any, Any]) -> Iterable[int]:

@@ -25,7 +25,7 @@ def in_order(*topics: Iterable[Message]) -> list[Message]:
             partition = message.partition() or 0
             greatest[partition] = max(greatest[partition], message.timestamp()[1])
             placed.append((greatest[partition], rank, message))
-    return [message for *_, message in sorted(placed, key=lambda one: one[:2])]
+    return [message for *_, message in sorted(placed, key=lambda entry: entry[:2])]
 
 
 def clicks(regions: Sequence[Message], clicked: Sequence[Message]) -> dict[str, int]:
@@ -69,10 +69,10 @@ def notifications(opened: Sequence[Message], ticks: Sequence[Message]) -> list[S
 def hopping(sent: Iterable[Sent]) -> dict[str, dict[int, int]]:
     """Messages of each user in windows of ten minutes every minute, by start, without those that came too late."""
     counts: defaultdict[str, Counter[int]] = defaultdict(Counter)
-    for one in sent:
-        latest = one.time // MINUTE_MS
+    for message in sent:
+        latest = message.time // MINUTE_MS
         starts = [minute * MINUTE_MS for minute in range(max(0, latest - 9), latest + 1)]
-        counts[one.user].update(start for start in starts if start + 10 * MINUTE_MS > one.now)
+        counts[message.user].update(start for start in starts if start + 10 * MINUTE_MS > message.now)
     return {user: dict(of) for user, of in counts.items() if of}
 
 
@@ -83,7 +83,7 @@ def bookings(messages: Iterable[Message]) -> dict[int, list[dict[str, Any]]]:
         value = json.loads(message.value() or b"null")
         record = {"value": value, "offset": message.offset(), "timestamp": message.timestamp()[1]}
         histories[int.from_bytes(message.key() or b"", "big")].append(record)
-    return {key: sorted(some, key=lambda one: (one["timestamp"], one["offset"])) for key, some in histories.items()}
+    return {key: sorted(rows, key=lambda row: (row["timestamp"], row["offset"])) for key, rows in histories.items()}
 
 
 def hourly(history: Iterable[dict[str, Any]]) -> list[dict[str, int]]:

@@ -66,7 +66,7 @@ def feed(driving: Driving, count: int = ROUND) -> None:
 
 
 def found_regions(driving: Driving) -> dict[str, int]:
-    return {one["region"]: one["clicks"] for one in driving.get("/v1/regions").json()["regions"]}
+    return {row["region"]: row["clicks"] for row in driving.get("/v1/regions").json()["regions"]}
 
 
 def published(driving: Driving) -> dict[str, list[int]]:
@@ -89,15 +89,15 @@ def assert_totals(driving: Driving, expected: dict[str, int]) -> None:
 
 def pages(driving: Driving, path: str, member: str, limit: int = 100) -> list[Any]:
     """All entries of `path`, page by page."""
-    some: list[Any] = []
+    entries: list[Any] = []
     cursor = ""
     while True:
         answer = driving.get(f"{path}?limit={limit}{cursor}")
         assert answer.status == 200, answer.data
         page = answer.json()
-        some += page[member]
+        entries += page[member]
         if page["next"] is None:
-            return some
+            return entries
         cursor = f"&cursor={page['next']}"
 
 
@@ -109,7 +109,7 @@ def assert_exact(driving: Driving) -> None:
     histories = expected_answers.bookings(driving.read(EXAMPLE.topic))
     assert len(histories) == CUSTOMERS
     for key, history in histories.items():
-        latest = max(history, key=lambda one: one["offset"])
+        latest = max(history, key=lambda record: record["offset"])
         assert driving.get(f"/v1/topics/bookings/{key}").json() == {"key": key, **latest}
         assert pages(driving, f"/v1/topics/bookings/{key}/range", "records") == history
         assert pages(driving, f"/v1/topics/bookings/{key}/windows", "windows") == expected_answers.hourly(history)
@@ -117,19 +117,19 @@ def assert_exact(driving: Driving) -> None:
 
 def assert_notified(driving: Driving) -> None:
     sent = expected_answers.notifications(driving.read(OPEN), driving.read(TICK))
-    messages = [json.loads(one.value() or b"") for one in driving.read(NOTIFICATIONS)]
-    assert {(one["user"], one["cause"], one["timestamp"]) for one in messages} == {
-        (one.user, one.cause, one.time) for one in sent
+    messages = [json.loads(message.value() or b"") for message in driving.read(NOTIFICATIONS)]
+    assert {(message["user"], message["cause"], message["timestamp"]) for message in messages} == {
+        (message.user, message.cause, message.time) for message in sent
     }
     windows = expected_answers.hopping(sent)
     for name, counts in windows.items():
-        found = pages(driving, f"/v1/notifications/{name}", "windows")
-        assert [(one["start"], one["count"]) for one in found] == sorted(counts.items())
-    updates = [json.loads(one.value() or b"") for one in driving.read(NOTIFICATION_WINDOWS)]
+        answered = pages(driving, f"/v1/notifications/{name}", "windows")
+        assert [(window["start"], window["count"]) for window in answered] == sorted(counts.items())
+    updates = [json.loads(message.value() or b"") for message in driving.read(NOTIFICATION_WINDOWS)]
     last: dict[tuple[str, int], int] = {}
-    for one in updates:
-        place = one["user"], one["windowStart"]
-        last[place] = max(last.get(place, 0), one["count"])
+    for update in updates:
+        place = update["user"], update["windowStart"]
+        last[place] = max(last.get(place, 0), update["count"])
     assert last == {(name, start): count for name, of in windows.items() for start, count in of.items()}
 
 
@@ -180,24 +180,24 @@ def test_a_history_is_read_page_by_page(driving: Driving) -> None:
     assert len(history) > 7
     assert pages(driving, "/v1/topics/bookings/1/range", "records", limit=7) == history
     first, last = history[0]["timestamp"], history[-1]["timestamp"]
-    found = driving.get(f"/v1/topics/bookings/1/range?from={first + 1}&to={last}").json()["records"]
-    assert found == history[1:-1]
+    between = driving.get(f"/v1/topics/bookings/1/range?from={first + 1}&to={last}").json()["records"]
+    assert between == history[1:-1]
     assert driving.get("/v1/topics/bookings/1/range?limit=0").status == 400
 
 
 def test_nine_partitions_are_shared_by_three_instances(driving: Driving) -> None:
     addresses = driving.cluster.addresses["topics"]
     maps = [get(f"{driving.cluster.url}/v1/topics/processors"), get(f"http://{addresses[2]}{PATH}")]
-    for found in maps:
-        owned = {f"{one['host']}:{one['port']}": one["partitions"] for one in found["instances"]}
+    for owners_map in maps:
+        owned = {f"{owner['host']}:{owner['port']}": owner["partitions"] for owner in owners_map["instances"]}
         assert sorted(owned) == sorted(addresses)
         assert sorted(map(len, owned.values())) == [3, 3, 3]
         assert sorted(itertools.chain(*owned.values())) == list(range(9))
 
 
 def owners(driving: Driving) -> dict[int, str]:
-    found = get(f"{driving.cluster.url}/v1/topics/processors")["partitions"]
-    return {one["partition"]: one["owner"] for one in found}
+    partitions = get(f"{driving.cluster.url}/v1/topics/processors")["partitions"]
+    return {entry["partition"]: entry["owner"] for entry in partitions}
 
 
 def test_a_lookup_goes_straight_to_the_instance_that_has_the_key(driving: Driving) -> None:
@@ -205,7 +205,7 @@ def test_a_lookup_goes_straight_to_the_instance_that_has_the_key(driving: Drivin
     for key in range(1, CUSTOMERS + 1):
         owner = where[murmur2(key.to_bytes(8, "big"), 9)]
         assert driving.get(f"/v1/topics/bookings/{key}").headers["Served-By"] == owner
-        other = next(one for one in where.values() if one != owner)
+        other = next(address for address in where.values() if address != owner)
         passed_on = urllib3.request("GET", f"http://{other}/v1/topics/bookings/{key}")
         assert (passed_on.status, passed_on.headers["Served-By"]) == (200, owner)
     many = driving.get("/v1/many?" + "&".join(f"topic-bookings={key}" for key in range(1, CUSTOMERS + 2))).json()
@@ -239,8 +239,8 @@ def late(driving: Driving) -> float:
     (address,) = driving.cluster.addresses["notifications"]
     lines = "\n".join(driving.lines(f"http://{address}/metrics")) + "\n"
     name = "streamstate_counted_total"
-    found = [sample(lines, name, what="late_records", partition=str(partition)) for partition in range(8)]
-    return sum(one or 0 for one in found)
+    counts = [sample(lines, name, what="late_records", partition=str(partition)) for partition in range(8)]
+    return sum(count or 0 for count in counts)
 
 
 @pytest.mark.parametrize("part", ["driver", "worker", "jvm"])

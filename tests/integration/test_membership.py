@@ -51,20 +51,20 @@ def two(cluster: LocalCluster) -> Iterator[tuple[Member, Member]]:
 
 
 def test_an_instance_that_ends_gracefully_hands_over_before_its_session_is_over(two: tuple[Member, Member]) -> None:
-    one, other = two
+    staying, leaving = two
     start = time.monotonic()
-    other.stop()
-    eventually(lambda: one.held == frozenset(range(8)), "the other to have all", SESSION_MS / 1000 - 2)
+    leaving.stop()
+    eventually(lambda: staying.held == frozenset(range(8)), "the other to have all", SESSION_MS / 1000 - 2)
     assert time.monotonic() - start < SESSION_MS / 1000
 
 
-def test_of_two_with_one_name_the_first_is_ousted_for_good(cluster: LocalCluster) -> None:
+def test_of_two_with_one_name_the_first_is_fenced_for_good(cluster: LocalCluster) -> None:
     """As is one that hung for longer than its session: it must not go on as if it held its partitions."""
     first = Member(cluster.kafka.bootstrap, "same")
     eventually(lambda: first.held == frozenset(range(8)), "the first to have all", 60)
     second = Member(cluster.kafka.bootstrap, "same")
     try:
-        eventually(lambda: ousted(first), "the first to be told", 60)
+        eventually(lambda: fenced(first), "the first to be told", 60)
         eventually(lambda: second.held == frozenset(range(8)), "the second to have all", 60)
         second.membership.require()
     finally:
@@ -72,7 +72,7 @@ def test_of_two_with_one_name_the_first_is_ousted_for_good(cluster: LocalCluster
         second.stop()
 
 
-def test_a_broker_that_is_away_for_as_long_as_a_session_ousts_nobody(tmp_path: Path) -> None:
+def test_a_broker_that_is_away_for_as_long_as_a_session_fences_nobody(tmp_path: Path) -> None:
     """Kafka refuses for good who lost its session and commits before it has joined again, though the place is its."""
     kafka = Kafka(tmp_path / "kafka", free_port(), Path.cwd() / CACHE / "kafka")
     kafka.start()
@@ -85,7 +85,7 @@ def test_a_broker_that_is_away_for_as_long_as_a_session_ousts_nobody(tmp_path: P
         kafka.start()
         end = time.monotonic() + SHORTEST_SESSION_MS / 1000
         eventually(lambda: time.monotonic() > end and halves(members), "each to have its half again", 30)
-        assert not any(ousted(member) for member in members)
+        assert not any(fenced(member) for member in members)
     finally:
         for member in members:
             member.stop()
@@ -99,7 +99,7 @@ def halves(members: Iterable[Member]) -> bool:
     return [len(member.held or ()) for member in members] == [4, 4]
 
 
-def ousted(member: Member) -> bool:
+def fenced(member: Member) -> bool:
     try:
         member.membership.require()
     except FencedInstance as error:

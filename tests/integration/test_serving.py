@@ -111,22 +111,22 @@ def hanging(fleet: Fleet) -> Iterator[int]:
 
 
 def test_an_owner_that_hangs_costs_no_read_and_slows_only_the_first_ones(fleet: Fleet, hanging: int) -> None:
-    found: list[tuple[float, int, float]] = []
+    timed: list[tuple[float, int, float]] = []
     started = time.monotonic()
 
     def read() -> None:
         while time.monotonic() < started + 4:
             asked = time.monotonic()
-            found.append((asked - started, *fleet.ask(hanging)))
+            timed.append((asked - started, *fleet.ask(hanging)))
 
     readers = [threading.Thread(target=read) for _ in range(8)]
     for reader in readers:
         reader.start()
     for reader in readers:
         reader.join()
-    assert {status for _, status, _ in found} == {200}
-    first = [seconds for asked, _, seconds in found if asked < 0.1]
-    later = [seconds for asked, _, seconds in found if asked > 1]
+    assert {status for _, status, _ in timed} == {200}
+    first = [seconds for asked, _, seconds in timed if asked < 0.1]
+    later = [seconds for asked, _, seconds in timed if asked > 1]
     # The deadline is 2 s, of which the owner gets less than half; who asks later does not wait for it at all.
     assert max(first) < 2
     assert len(later) > 8

@@ -57,4 +57,4 @@ def send(cluster: LocalCluster) -> dict[TopicPartition, list[int]]:
         sent[topic, partition].append(timestamp)
         out.produce(topic, b"", partition=partition, timestamp=timestamp)
     out.flush()
-    return {place: list(accumulate(some, max)) for place, some in sent.items()}
+    return {place: list(accumulate(times, max)) for place, times in sent.items()}

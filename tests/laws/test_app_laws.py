@@ -94,9 +94,9 @@ later = count(1_000).__next__
 def numbered(pairs: dict[str, list[Pair]], time: Callable[[], int] = later) -> Records:
     """Records with partitions and offsets, with gaps as aborted transactions leave them, and with times."""
     records: Records = {}
-    for topic, some in pairs.items():
+    for topic, drawn in pairs.items():
         places = records.setdefault(topic, {p: [] for p in range(PARTITIONS)})
-        for number, (key, value) in enumerate(some):
+        for number, (key, value) in enumerate(drawn):
             place = places[partition_of(key or b"", PARTITIONS)]
             place.append((number * 2, time(), key, value))
     return records
@@ -110,10 +110,10 @@ def folded(app: App, records: Records, cuts: Sequence[int] = ()) -> Driver:
     """`app` after all of `records`, topic by topic, cut into batches before the `cuts`."""
     driver = Driver(app, MemoryStore(), PARTITIONS)
     for topic, places in records.items():
-        for partition, some in places.items():
-            edges = [0, *sorted(cut for cut in set(cuts) if 0 < cut < len(some)), len(some)]
+        for partition, batch in places.items():
+            edges = [0, *sorted(cut for cut in set(cuts) if 0 < cut < len(batch)), len(batch)]
             for start, end in pairwise(edges):
-                driver.feed(partition, {topic: some[start:end]})
+                driver.feed(partition, {topic: batch[start:end]})
     return driver
 
 
@@ -162,10 +162,10 @@ class TestEveryApp:
     def test_any_cutting_into_batches_gives_the_same_state(self, name: str, data: st.DataObject) -> None:
         app = APPS[name]
         records = numbered(data.draw(pairs_of(app)), lambda: data.draw(st.integers(0, 20)))
-        one, cut = folded(app, records), folded(app, records, data.draw(st.lists(st.integers(1, 11))))
-        assert answers(cut) == answers(one)
-        assert counts(cut) == counts(one)
-        assert effects(cut) == effects(one)
+        whole, cut = folded(app, records), folded(app, records, data.draw(st.lists(st.integers(1, 11))))
+        assert answers(cut) == answers(whole)
+        assert counts(cut) == counts(whole)
+        assert effects(cut) == effects(whole)
 
     @settings(max_examples=60, deadline=None)
     @given(data=st.data())
@@ -175,8 +175,8 @@ class TestEveryApp:
         driver = folded(app, records)
         before = answers(driver), counts(driver), effects(driver)
         for topic, places in records.items():
-            for partition, some in places.items():
-                driver.feed(partition, {topic: some[data.draw(st.integers(0, 12)) :]})
+            for partition, raw in places.items():
+                driver.feed(partition, {topic: raw[data.draw(st.integers(0, 12)) :]})
         assert (answers(driver), counts(driver), effects(driver)) == before
 
     @settings(max_examples=60, deadline=None)
@@ -195,10 +195,10 @@ class TestEveryApp:
         replaced, successor = Driver(app, store, PARTITIONS), Driver(app, store, PARTITIONS)
         before = answers(successor)
         for topic, places in numbered(pairs).items():
-            for partition, some in places.items():
-                if some:
+            for partition, raw in places.items():
+                if raw:
                     with pytest.raises(Fenced):
-                        replaced.feed(partition, {topic: some})
+                        replaced.feed(partition, {topic: raw})
         assert answers(successor) == before
 
 
@@ -227,8 +227,8 @@ def test_any_cutting_of_merged_topics_gives_the_same_state(name: str, data: st.D
         ordered = in_order(app, records, partition)
         edges = data.draw(st.lists(st.integers(1, 23)))
         for start, end in pairwise([0, *sorted({edge for edge in edges if edge < len(ordered)}), len(ordered)]):
-            some = ordered[start:end]
-            cut.feed(partition, {topic: [raw for of, raw in some if of == topic] for topic in records})
+            batch = ordered[start:end]
+            cut.feed(partition, {topic: [record for of, record in batch if of == topic] for topic in records})
     assert answers(cut) == answers(whole)
     assert counts(cut) == counts(whole)
     assert effects(cut) == effects(whole)
@@ -240,5 +240,5 @@ def test_any_cutting_of_merged_topics_gives_the_same_state(name: str, data: st.D
 def test_the_order_of_records_does_not_matter(name: str, data: st.DataObject) -> None:
     app = APPS[name]
     pairs = data.draw(pairs_of(app))
-    shuffled = {topic: data.draw(st.permutations(some)) for topic, some in pairs.items()}
+    shuffled = {topic: data.draw(st.permutations(drawn)) for topic, drawn in pairs.items()}
     assert answers(folded(app, numbered(shuffled))) == answers(folded(app, numbered(pairs)))

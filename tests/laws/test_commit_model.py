@@ -206,9 +206,9 @@ class CommitProtocol(RuleBasedStateMachine):
         except (Fenced, IncompleteCommit, Unanswered):
             self.queries.remove(query)
         else:
-            for topic, some in raw.items():
-                if some:
-                    query.position[topic, partition] = max(query.position[topic, partition], some[-1][0] + 1)
+            for topic, records in raw.items():
+                if records:
+                    query.position[topic, partition] = max(query.position[topic, partition], records[-1][0] + 1)
         self.emitted |= {(emit.cause.topic, partition, emit.cause.offset) for emit in query.driver.emitted}
         query.driver.emitted.clear()
 
@@ -304,15 +304,15 @@ class CommitProtocol(RuleBasedStateMachine):
         committed: list[Tagged] = []
         reached = dict.fromkeys(self.case.app.topics, 0)
         for positions in self.store.history[partition]:
-            some: list[tuple[int, int, int, Tagged]] = []
+            placed: list[tuple[int, int, int, Tagged]] = []
             for rank, topic in enumerate(self.case.app.topics):
                 time = 0
                 for record in self.log[topic, partition]:
                     if usable(topic, *record[2:]):
                         time = max(time, record[1])
                     if reached[topic] <= record[0] < positions.get(topic, 0):
-                        some.append((time, rank, record[0], (topic, record)))
-            committed += [tagged for *_, tagged in sorted(some, key=lambda one: one[:3])]
+                        placed.append((time, rank, record[0], (topic, record)))
+            committed += [tagged for *_, tagged in sorted(placed, key=lambda entry: entry[:3])]
             reached |= positions
         return committed
 

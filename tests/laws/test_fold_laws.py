@@ -33,28 +33,28 @@ def events(left: st.SearchStrategy[str | None], right: st.SearchStrategy[str | N
     )
 
 
-def merged(some: Sequence[Event], ranks: Sequence[str] = ("left", "right")) -> list[Event]:
+def merged(drawn: Sequence[Event], ranks: Sequence[str] = ("left", "right")) -> list[Event]:
     """By the greatest timestamp so far of each topic, in the order of `ranks` at a tie."""
     greatest: dict[str, int] = {}
     placed = []
-    for event in some:
+    for event in drawn:
         topic = event[0]
         greatest[topic] = max(greatest.get(topic, 0), event[2])
         placed.append((greatest[topic], ranks.index(topic), event))
-    return [event for *_, event in sorted(placed, key=lambda one: one[:2])]
+    return [event for *_, event in sorted(placed, key=lambda entry: entry[:2])]
 
 
-def folded(app: App, some: Sequence[Event], edges: Iterable[int] = ()) -> Driver:
-    """`app` after the merged order of `some`, cut into batches before the `edges`."""
+def folded(app: App, drawn: Sequence[Event], edges: Iterable[int] = ()) -> Driver:
+    """`app` after the merged order of `drawn`, cut into batches before the `edges`."""
     driver = Driver(app, MemoryStore())
     offsets: Counter[str] = Counter()
     raw: list[tuple[str, RawRecord]] = []
-    for topic, key, timestamp, value in merged(some):
+    for topic, key, timestamp, value in merged(drawn):
         raw.append((topic, (offsets[topic], timestamp, key.encode(), None if value is None else value.encode())))
         offsets[topic] += 1
     bounds = [0, *sorted(edge for edge in set(edges) if 0 < edge < len(raw)), len(raw)]
     for start, end in pairwise(bounds):
-        driver.feed(0, {name: [one for topic, one in raw[start:end] if topic == name] for name in ("left", "right")})
+        driver.feed(0, {name: [row for topic, row in raw[start:end] if topic == name] for name in ("left", "right")})
     return driver
 
 
@@ -86,24 +86,24 @@ TABLE = App("table", (left_join(changelog("left", TEXT, lambda _key, value: valu
 class TestLeftJoin:
     @settings(deadline=None)
     @given(events(st.none() | st.sampled_from("xy"), st.sampled_from("12")), cuts)
-    def test_a_record_gets_the_row_of_its_moment(self, some: list[Event], edges: list[int]) -> None:
+    def test_a_record_gets_the_row_of_its_moment(self, drawn: list[Event], edges: list[int]) -> None:
         now: dict[str, str | None] = {}
         expected = []
-        for topic, key, _time, value in merged(some):
+        for topic, key, _time, value in merged(drawn):
             if topic == "left":
                 now[key] = value
             else:
                 expected.append((key.encode(), f"{value} with {now.get(key)}".encode()))
-        assert emitted(folded(TABLE, some, edges)) == expected
+        assert emitted(folded(TABLE, drawn, edges)) == expected
 
     def test_the_table_comes_first_at_a_tie(self) -> None:
-        some: list[Event] = [
+        drawn: list[Event] = [
             ("right", "a", 5, "1"),
             ("left", "a", 5, "x"),
             ("right", "a", 6, "2"),
             ("left", "a", 6, None),
         ]
-        assert [value for _, value in emitted(folded(TABLE, some))] == [b"1 with x", b"2 with None"]
+        assert [value for _, value in emitted(folded(TABLE, drawn))] == [b"1 with x", b"2 with None"]
 
 
 WINDOWED = Windowed("windows", Windows(size=10, advance=5, retention=30, grace=3))
@@ -125,11 +125,11 @@ numbers = st.sampled_from(["", "1", "7", "-3"])
 class TestWindows:
     @settings(deadline=None)
     @given(events(numbers, numbers), cuts)
-    def test_windows_are_a_recount_without_late_records(self, some: list[Event], edges: list[int]) -> None:
-        driver = folded(SUMS, some, edges)
+    def test_windows_are_a_recount_without_late_records(self, drawn: list[Event], edges: list[int]) -> None:
+        driver = folded(SUMS, drawn, edges)
         windows: dict[tuple[str, int], list[int]] = {}
         updates, late, now = [], 0, 0
-        for _topic, key, time, value in merged(some):
+        for _topic, key, time, value in merged(drawn):
             now = max(now, time)
             if value:
                 all_of = [start for start in range(0, 61, 5) if start <= time < start + 10]
@@ -141,11 +141,12 @@ class TestWindows:
         for key in ("a", "b"):
             entries = driver.store.read({0: [Between(f"windows:{key}", 0, 100, 100)]})[0].values[0]
             expected = [
-                (start, len(some), min(some), max(some), sum(some))
-                for (of, start), some in sorted(windows.items())
+                (start, len(values), min(values), max(values), sum(values))
+                for (of, start), values in sorted(windows.items())
                 if of == key and start >= now - 30
             ]
-            assert [(one.start, one.count, one.least, one.most, one.total) for one in summaries(entries)] == expected
+            answered = [(each.start, each.count, each.least, each.most, each.total) for each in summaries(entries)]
+            assert answered == expected
         assert emitted(driver) == updates
         assert counted(driver) == late
 
@@ -226,8 +227,8 @@ class TestSessionWindows:
             SessionWindows("sessions", **{"gap": 5, "grace": 3, "retention": 13, **wrong})
 
 
-def pairs(some: Sequence[Pair]) -> Iterable[Effect]:
-    for pair in some:
+def pairs(matched: Sequence[Pair]) -> Iterable[Effect]:
+    for pair in matched:
         yield Emit("out", pair.key.encode(), f"{pair.left.value} {pair.right.value}".encode(), pair.cause)
 
 
@@ -237,8 +238,8 @@ PAIRS = App("pairs", (paired(Source("left", TEXT, text), STREAM, 5, 2, pairs),))
 class TestPaired:
     @settings(deadline=None)
     @given(events(st.none(), st.none()), cuts)
-    def test_each_pair_is_there_once_and_late_records_are_not(self, some: list[Event], edges: list[int]) -> None:
-        named = [(topic, key, time, str(number)) for number, (topic, key, time, _) in enumerate(some)]
+    def test_each_pair_is_there_once_and_late_records_are_not(self, drawn: list[Event], edges: list[int]) -> None:
+        named = [(topic, key, time, str(number)) for number, (topic, key, time, _) in enumerate(drawn)]
         taken: list[Event] = []
         expected, late, now = [], 0, 0
         for event in merged(named):
@@ -247,9 +248,9 @@ class TestPaired:
             if time + 7 < now:
                 late += 1
                 continue
-            near = [one for one in taken if one[0] != topic and one[1] == key and abs(one[2] - time) <= 5]
-            for one in near:
-                texts = (value, one[3]) if topic == "left" else (one[3], value)
+            near = [other for other in taken if other[0] != topic and other[1] == key and abs(other[2] - time) <= 5]
+            for other in near:
+                texts = (value, other[3]) if topic == "left" else (other[3], value)
                 expected.append((key.encode(), " ".join(map(str, texts)).encode()))
             taken.append(event)
         driver = folded(PAIRS, named, edges)
@@ -258,10 +259,10 @@ class TestPaired:
 
     @settings(deadline=None)
     @given(events(st.none(), st.none()), cuts)
-    def test_what_can_find_no_partner_any_more_is_forgotten(self, some: list[Event], edges: list[int]) -> None:
-        named = [(topic, key, time, "x") for topic, key, time, _ in some]
+    def test_what_can_find_no_partner_any_more_is_forgotten(self, drawn: list[Event], edges: list[int]) -> None:
+        named = [(topic, key, time, "x") for topic, key, time, _ in drawn]
         driver = folded(PAIRS, named, edges)
-        now = max((time for _, _, time, _ in some), default=0)
+        now = max((time for _, _, time, _ in drawn), default=0)
         for topic in ("left", "right"):
             for key in ("a", "b"):
                 held = driver.store.read({0: [Between(f"{topic}:{key}", 0, 100, 100)]})[0].values[0]

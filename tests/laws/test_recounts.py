@@ -51,9 +51,9 @@ def test_a_recount_finds_the_state_of_the_folds(
     records = numbered(data.draw(pairs_of(app)))
     driver = Driver(app, RedisStore(redis_client, service), PARTITIONS)
     for topic, places in records.items():
-        for partition, some in places.items():
-            if some:
-                driver.feed(partition, {topic: some})
+        for partition, raw in places.items():
+            if raw:
+                driver.feed(partition, {topic: raw})
     state = State(redis_client, service)
     for partition in range(PARTITIONS):
         made = recount(name, records, partition)

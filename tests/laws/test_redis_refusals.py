@@ -54,10 +54,10 @@ CASES = [(command, kind) for command, kinds in WRITES.items() for kind in kinds]
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Redis]:
-    one = Redis(tmp_path, free_port())
-    one.start()
-    yield one
-    one.stop()
+    redis = Redis(tmp_path, free_port())
+    redis.start()
+    yield redis
+    redis.stop()
 
 
 def attempt(claim: Claim, *operations: Operation) -> Commit:

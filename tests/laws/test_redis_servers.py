@@ -51,8 +51,8 @@ def cluster(tmp_path: Path) -> Iterator[list[int]]:
         node(tmp_path / str(port), port, "--port", str(port), "--cluster-enabled", "yes", "--cluster-port", str(bus))
         for port, bus in buses.items()
     ]
-    for one in nodes:
-        one.start()
+    for member in nodes:
+        member.start()
     ports = list(buses)
     try:
         for number, (port, bus) in enumerate(buses.items()):
@@ -64,8 +64,8 @@ def cluster(tmp_path: Path) -> Iterator[list[int]]:
         until(lambda: all("cluster_known_nodes:3" in say(port, "CLUSTER INFO") for port in ports), 20)
         yield ports
     finally:
-        for one in nodes:
-            one.kill()
+        for member in nodes:
+            member.kill()
         # What is left of connections goes here, not in a later test.
         gc.collect()
 
@@ -91,9 +91,9 @@ def use(store: RedisStore) -> None:
     """A round of all verbs over all partitions, each verb in one call."""
     claims = {p: store.claim(p, "a:1", {"topic": 5}) for p in PARTITIONS}
     store.commit(*[Commit(claims[p], [OffsetAdvance("topic", None, 3)], operations(p)) for p in PARTITIONS])
-    found = store.read({p: [Value("k"), Fields("f")] for p in PARTITIONS})
-    assert {p: one.values for p, one in found.items()} == {p: [str(p), {"n": p}] for p in PARTITIONS}
-    assert {one.positions["topic"] for one in found.values()} == {3}
+    snapshots = store.read({p: [Value("k"), Fields("f")] for p in PARTITIONS})
+    assert {p: snapshot.values for p, snapshot in snapshots.items()} == {p: [str(p), {"n": p}] for p in PARTITIONS}
+    assert {snapshot.positions["topic"] for snapshot in snapshots.values()} == {3}
 
 
 def test_a_cluster_of_three_nodes_shares_the_partitions(cluster: list[int]) -> None:
@@ -111,8 +111,8 @@ def test_a_partition_that_moved_to_another_node_is_found_there(cluster: list[int
     move = ["--cluster-from", nodes[0], "--cluster-to", nodes[1], "--cluster-slots", "5461", "--cluster-yes"]
     reshard = ["redis-cli", "--cluster", "reshard", f"{LOCALHOST}:{cluster[0]}", *move]
     subprocess.run(reshard, check=True, capture_output=True)
-    found = store.read({p: [Value("k")] for p in PARTITIONS})
-    assert {p: one.values for p, one in found.items()} == {p: [str(p)] for p in PARTITIONS}
+    snapshots = store.read({p: [Value("k")] for p in PARTITIONS})
+    assert {p: snapshot.values for p, snapshot in snapshots.items()} == {p: [str(p)] for p in PARTITIONS}
     assert len({store.claim(p, "a:1", {}).server for p in PARTITIONS}) == 2
 
 

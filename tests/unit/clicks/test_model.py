@@ -18,11 +18,11 @@ PARTITIONS = 3
 
 def batch(lines: list[Line], partition: int, first: int = 0) -> dict[str, list[RawRecord]]:
     """The lines of `partition`; offsets from `first`."""
-    found: dict[str, list[RawRecord]] = {USER_REGIONS: [], USER_CLICKS: []}
+    records: dict[str, list[RawRecord]] = {USER_REGIONS: [], USER_CLICKS: []}
     for offset, (time, topic, user, value) in enumerate(lines, first):
         if partition_of(user.encode(), PARTITIONS) == partition:
-            found[topic].append((offset, time, user.encode(), None if value is None else value.encode()))
-    return found
+            records[topic].append((offset, time, user.encode(), None if value is None else value.encode()))
+    return records
 
 
 def counted(*batches: list[Line]) -> Driver:
@@ -35,7 +35,7 @@ def counted(*batches: list[Line]) -> Driver:
 
 
 def totals(driver: Driver) -> dict[str, int]:
-    return {one["region"]: one["clicks"] for one in plain(driver.view("regions"))["regions"]}
+    return {row["region"]: row["clicks"] for row in plain(driver.view("regions"))["regions"]}
 
 
 def test_the_worked_example_has_the_totals_counted_by_hand() -> None:

@@ -31,8 +31,8 @@ def top(counts: Counter[int]) -> list[dict[str, int]]:
     return [{"id": item, "countPlays": count} for item, count in ranked]
 
 
-def recount(some: list[Play], user: int) -> Any:
-    mine = [play for play in some if play[0] == user]
+def recount(played: list[Play], user: int) -> Any:
+    mine = [play for play in played if play[0] == user]
     if not mine:
         return None
     return {

@@ -22,12 +22,12 @@ Logs = dict[int, list[RawRecord]]
 
 def records(plays: Iterable[Play]) -> Logs:
     """The topic after `plays`, which came a second apart; every third offset is a gap."""
-    found: Logs = {partition: [] for partition in range(PARTITIONS)}
+    logs: Logs = {partition: [] for partition in range(PARTITIONS)}
     for number, play in enumerate(plays):
         key = LONG.encode(play[0])
-        log = found[partition_of(key, PARTITIONS)]
+        log = logs[partition_of(key, PARTITIONS)]
         log.append((len(log) * 3 // 2, number * 1_000, key, play_json(play)))
-    return found
+    return logs
 
 
 def driver(store: Store, window: int = WINDOW) -> Driver:
@@ -55,8 +55,8 @@ def edges(graph: Graph) -> dict[str, dict[int, list[int]]]:
 
 def expected(plays: Iterable[Play]) -> dict[str, dict[int, list[int]]]:
     """The same, from the plays themselves."""
-    found: dict[str, dict[int, list[int]]] = {kind: defaultdict(list) for kind in KINDS}
+    items_of: dict[str, dict[int, list[int]]] = {kind: defaultdict(list) for kind in KINDS}
     for user, *items, _time in plays:
         for kind, item in zip(KINDS, items, strict=True):
-            found[kind][user].append(item)
-    return found
+            items_of[kind][user].append(item)
+    return items_of

@@ -59,19 +59,19 @@ def split(topic: Logs, at: int) -> tuple[Logs, Logs]:
 @settings(max_examples=100, deadline=None)
 @given(plays, cuts, st.lists(st.integers(0, 20), max_size=3))
 def test_any_cutting_into_commits_and_any_moments_of_reading_give_the_same_edges(
-    some: list[Play], cut: list[int], moments: list[int]
+    played: list[Play], cut: list[int], moments: list[int]
 ) -> None:
-    store, topic = MemoryStore(), records(some)
+    store, topic = MemoryStore(), records(played)
     following, folding = live(store), driver(store)
     for moment in sorted(moments):
         fold(folding, split(topic, moment)[0], cut)
         follow(following)
     fold(folding, topic, cut)
     follow(following)
-    assert edges(following.graph()) == expected(some)
+    assert edges(following.graph()) == expected(played)
     again = live(store)
     follow(again)
-    assert edges(again.graph()) == expected(some)
+    assert edges(again.graph()) == expected(played)
 
 
 def test_partitions_are_merged_by_time_when_the_graph_is_loaded() -> None:
@@ -79,7 +79,7 @@ def test_partitions_are_merged_by_time_when_the_graph_is_loaded() -> None:
     fold(driver(store), records(PLAYS), range(60))
     tail, times = Tail(store, PARTITIONS), []
     while tail.more:
-        times += [some.time for some in tail.poll()]
+        times += [entry.time for entry in tail.poll()]
     assert times == sorted(times)
     assert len(times) == len(PLAYS)
     assert tail.caught_up

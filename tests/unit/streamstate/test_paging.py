@@ -21,17 +21,17 @@ def test_pages_follow_each_other(entries: dict[str, int], limit: int, first: int
     store.commit(Commit(store.claim(0, "a:1", {}), [OffsetAdvance("t", None, 1)], [Insert("i", "k", entries)]))
     page = parse(**{"from": str(first), "to": "5", "limit": str(limit)})
     assert (page.cut(store.read({0: page.reads("i:k")})[0].values) is None) == (entries == {})
-    found: list[tuple[str, int]] = []
+    seen: list[tuple[str, int]] = []
     while (cut := page.cut(store.read({0: page.reads("i:k")})[0].values)) is not None:
-        some, cursor = cut
-        assert len(some) <= limit
-        found += some
+        part, cursor = cut
+        assert len(part) <= limit
+        seen += part
         if cursor is None:
             break
-        assert some
+        assert part
         page = parse(**{"from": str(first), "to": "5", "limit": str(limit), "cursor": cursor})
     wanted = [(text, time) for text, time in entries.items() if first <= time < 5]
-    assert found == sorted(wanted, key=lambda one: (one[1], one[0]))
+    assert seen == sorted(wanted, key=lambda entry: (entry[1], entry[0]))
 
 
 def test_pages_of_many_bytes_end_early_and_follow_each_other_too() -> None:
@@ -44,8 +44,8 @@ def test_pages_of_many_bytes_end_early_and_follow_each_other_too() -> None:
         page = parse(cursor=cursor) if cursor else parse()
         cut = page.cut(store.read({0: page.reads("i:k")})[0].values)
         assert cut is not None
-        some, cursor = cut
-        pages.append("".join(text[0] for text, _ in some))
+        part, cursor = cut
+        pages.append("".join(text[0] for text, _ in part))
     assert pages == ["abc", "def", "g"]
 
 

@@ -35,9 +35,9 @@ def batch(drawn: list[tuple[tuple[str, int], int]]) -> pa.RecordBatch:
 def test_each_place_has_its_rows_in_the_order_of_their_offsets(drawn: list[tuple[tuple[str, int], int]]) -> None:
     rows = by_partition(batch(drawn))
     assert sum(map(len, rows.values())) == len(drawn)
-    for place, some in rows.items():
-        assert [offset for offset, *_ in some] == list(range(len(some)))
-        assert [timestamp for _, timestamp, *_ in some] == [time for at, time in drawn if at == place]
+    for place, raw in rows.items():
+        assert [offset for offset, *_ in raw] == list(range(len(raw)))
+        assert [timestamp for _, timestamp, *_ in raw] == [time for at, time in drawn if at == place]
 
 
 @given(micro_batches, st.integers(1, 9))

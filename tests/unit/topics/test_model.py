@@ -29,12 +29,12 @@ def kept(**given: Any) -> KeptTopic:
     return KeptTopic(**{"topic": "t", "key": "text", "value": "json", **given})
 
 
-def fed(one: KeptTopic, *lines: Line, driver: Driver | None = None) -> Driver:
-    driver = driver or Driver(app(KeptSettings(kept=(one,))), MemoryStore())
-    start = driver.store.read({0: []})[0].positions.get(one.topic, 0)
-    encode = CODECS[one.key].encode
+def fed(topic: KeptTopic, *lines: Line, driver: Driver | None = None) -> Driver:
+    driver = driver or Driver(app(KeptSettings(kept=(topic,))), MemoryStore())
+    start = driver.store.read({0: []})[0].positions.get(topic.topic, 0)
+    encode = CODECS[topic.key].encode
     raw: list[RawRecord] = [(n, time, encode(key), value) for n, (time, key, value) in enumerate(lines, start)]
-    driver.feed(0, {one.topic: raw})
+    driver.feed(0, {topic.topic: raw})
     return driver
 
 
@@ -159,8 +159,8 @@ def test_the_default_is_the_worked_example() -> None:
 
 
 def test_a_topic_of_any_name_is_answered_and_documented(loop: Loop) -> None:
-    one = kept(topic="a.b_c-D", range=RangeIndex(retention_ms=1), windows=None)
-    driver, topics = fed(one, (1, "k/ü", b"1")), FixedTopics({one.topic: 1})
+    topic = kept(topic="a.b_c-D", range=RangeIndex(retention_ms=1), windows=None)
+    driver, topics = fed(topic, (1, "k/ü", b"1")), FixedTopics({topic.topic: 1})
     api = build(driver.app, load(ApiSettings), Reader(driver.store), Freshness(topics, driver.app.topics))
     driver.store.claim(0, load(ApiSettings).advertise, {})
     client = Client(loop.wsgi(api))

@@ -21,9 +21,9 @@ def test_topics_are_read_from_one_variable(monkeypatch: pytest.MonkeyPatch) -> N
         {"topic": "u", "key": "text", "value": "bytes", "range": {"retention_ms": 1}},
     ]
     monkeypatch.setenv("STREAMSTATE_KEPT", json.dumps(given))
-    one, other = load(KeptSettings).kept
-    assert one.windows == WindowIndex(field="n", size_ms=10, retention_ms=20)
-    assert (one.latest, one.range, other.value) == (True, None, "bytes")
+    first, second = load(KeptSettings).kept
+    assert first.windows == WindowIndex(field="n", size_ms=10, retention_ms=20)
+    assert (first.latest, first.range, second.value) == (True, None, "bytes")
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,8 @@ def _above_reads(key: int, _query: Least) -> Sequence[Read]:
 
 
 def _above(key: int, values: Sequence[Any], query: Least) -> Tally | None:
-    found = _answer(key, values)
-    return found if found and found.count >= query.least else None
+    tally = _answer(key, values)
+    return tally if tally and tally.count >= query.least else None
 
 
 ALL: View[Any] = View("all", "/v1/all", "Everything", None, None, _all_reads, _all_counts, Counts, Least)
@@ -131,8 +131,8 @@ class Service:
         return Instance(address, app, Client(self.loop.wsgi(app)))
 
     def served(self) -> tuple[Instance, Served]:
-        one = self.instance()
-        return one, self.serve(one.address, one.app)
+        instance = self.instance()
+        return instance, self.serve(instance.address, instance.app)
 
     def own(self, owner: str, *partitions: int, ends: int = 0) -> None:
         """Let `owner` claim `partitions`, all of them when none is named; `ends` are the targets of a first claim."""
@@ -165,6 +165,6 @@ def service(serve: Callable[[str, Asgi], Served], loop: Loop) -> Service:
 @pytest.fixture
 def api(service: Service) -> Instance:
     """An instance that owns every partition."""
-    one = service.instance()
-    service.own(one.address)
-    return one
+    instance = service.instance()
+    service.own(instance.address)
+    return instance

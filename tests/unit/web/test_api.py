@@ -318,11 +318,11 @@ def test_the_openapi_document_is_valid_and_whole(api: Instance) -> None:
 
 
 def test_a_view_of_all_partitions_is_answered_by_any_instance(service: Service) -> None:
-    one, other = service.instance(), service.instance()
-    service.own(one.address)
+    first, second = service.instance(), service.instance()
+    service.own(first.address)
     for key, times in ((1, 2), (2, 3), (3, 4), (1, 1)):
         service.count("numbers", key, times)
-    for instance in (one, other):
+    for instance in (first, second):
         assert instance.client.get("/v1/all").get_json() == {"counts": {"1": 3, "2": 3, "3": 4}}
         response = instance.client.get("/v1/sum/1", headers={"X-Direct": "1"})
         assert response.get_json() == {"key": "1", "count": 3}

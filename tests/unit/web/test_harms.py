@@ -171,6 +171,6 @@ def answer_text(address: str) -> str:
     with connect(address) as client:
         client.sendall(request("/metrics", "Connection: close"))
         received = b""
-        while some := client.recv(65_536):
-            received += some
+        while chunk := client.recv(65_536):
+            received += chunk
     return received.decode()

@@ -185,8 +185,8 @@ def test_a_request_may_come_in_pieces_and_several_at_once(server: str, size: int
         for start in range(0, len(sent), size):
             client.sendall(sent[start : start + size])
         received = b""
-        while some := client.recv(65_536):
-            received += some
+        while chunk := client.recv(65_536):
+            received += chunk
     assert re.findall(rb"HTTP/1.1 (\d+)", received) == [b"200", b"404", b"200"]
 
 
@@ -231,8 +231,8 @@ def test_more_than_there_is_room_for_is_refused_at_once(server: str) -> None:
             assert int(response.headers["Retry-After"]) >= 1
             assert response.headers["Content-Type"] == "application/problem+json"
         assert select.select(waiting, [], [], 0)[0] == []
-        for one in waiting:
-            assert one.recv(65_536).startswith(b"HTTP/1.1 503 ")
+        for refused in waiting:
+            assert refused.recv(65_536).startswith(b"HTTP/1.1 503 ")
         assert ask(client, request(KNOWN))[0].status == 200
 
 

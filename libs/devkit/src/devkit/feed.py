@@ -72,8 +72,8 @@ class Feed:
 def send_events(out: Producer, events: Iterable[Event]) -> int:
     """Send listening events, wait until Kafka has them, and return how many."""
     pairs, count = iter(events), 0
-    while some := list(itertools.islice(pairs, _SLICE)):
-        count += send_all(out, ((LISTENING_EVENTS, key, value, []) for key, value in some))
+    while batch := list(itertools.islice(pairs, _SLICE)):
+        count += send_all(out, ((LISTENING_EVENTS, key, value, []) for key, value in batch))
     return count
 
 
@@ -82,7 +82,7 @@ def send_names(out: Producer, names: Iterable[Name]) -> int:
     by_topic: defaultdict[str, list[Event]] = defaultdict(list)
     for topic, key, value in names:
         by_topic[topic].append((key, value))
-    return send_all(out, ((topic, key, value, []) for topic, some in by_topic.items() for key, value in some))
+    return send_all(out, ((topic, key, value, []) for topic, rows in by_topic.items() for key, value in rows))
 
 
 def _now_ms() -> int:

@@ -66,8 +66,8 @@ def _require_columns(fields: list[bytes], columns: Columns) -> None:
 
 def _files(folder: Path, kind: str) -> list[Path]:
     pattern = f"LFM-1b_{kind}*.txt"
-    found = sorted(folder.glob(pattern))
-    if not found:
+    files = sorted(folder.glob(pattern))
+    if not files:
         msg = f"there is no file {pattern} in {folder}; name a folder that holds the LFM-1b files"
         raise DevkitError(msg)
-    return found
+    return files

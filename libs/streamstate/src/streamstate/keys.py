@@ -56,8 +56,8 @@ class Long:
 
     def decode(self, raw: bytes | None) -> int:
         if raw is None or len(raw) != _LONG.size:
-            found = "null" if raw is None else f"{len(raw)} bytes"
-            msg = f"the key must be a long in 8 bytes, big-endian; found {found}"
+            length = "null" if raw is None else f"{len(raw)} bytes"
+            msg = f"the key must be a long in 8 bytes, big-endian; found {length}"
             raise BadRecord(msg)
         key = int.from_bytes(raw, "big", signed=True)
         if key < 0:

@@ -56,15 +56,15 @@ class Figures:
     def failures(self) -> list[str]:
         """The reads that were not all answered with 200, or refused where many connections saturate the machine."""
         pairs = [*self.paced, *filter(None, [self.peers.paced])]
-        paced = [one for pair in pairs for one in (pair.idle, pair.loaded)]
+        paced = [read for pair in pairs for read in (pair.idle, pair.loaded)]
         return [
-            f"{one.read}, {one.situation}: {one.answers.failures:,} of {one.answers.requests:,} answers failed"
-            for one in [*self.reads, *self.peers.reads, *paced]
-            if one.answers.failures
+            f"{read.read}, {read.situation}: {read.answers.failures:,} of {read.answers.requests:,} answers failed"
+            for read in [*self.reads, *self.peers.reads, *paced]
+            if read.answers.failures
         ]
 
 
 def peak(reads: Sequence[Measured], name: str = "") -> Measured | None:
     """The read `name`, or the only one, without load and by few connections."""
     idle = Situation(FEW)
-    return next((one for one in reads if one.situation == idle and name in ("", one.read)), None)
+    return next((read for read in reads if read.situation == idle and name in ("", read.read)), None)

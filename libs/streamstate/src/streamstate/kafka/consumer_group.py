@@ -66,7 +66,7 @@ class Membership:
         self._session_timeout_ms = session_timeout_ms
         self._changed = changed
         self._member = ""
-        self._ousted: str | None = None
+        self._refusal: str | None = None
         self._held: frozenset[int] = frozenset()
         self._positions: Mapping[tuple[str, int], int] = {}
         self._stopping = threading.Event()
@@ -87,15 +87,15 @@ class Membership:
 
     def require(self) -> None:
         """Raise `FencedInstance` when another has this instance's place."""
-        if self._ousted is not None:
-            msg = f"the group has no place for {self._instance} any more ({self._ousted}); start the process again"
+        if self._refusal is not None:
+            msg = f"the group has no place for {self._instance} any more ({self._refusal}); start the process again"
             raise FencedInstance(msg)
 
     def _run(self, topic: str) -> None:
         while (refusal := self._be_member(topic)) is not None:
             self._update(frozenset())
             if self._taken():
-                self._ousted = refusal
+                self._refusal = refusal
                 return
 
     def _be_member(self, topic: str) -> str | None:

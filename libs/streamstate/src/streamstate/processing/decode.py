@@ -66,7 +66,6 @@ def decode_records(
     """
     topic, decode_key, decode = source.topic, source.key.decode, source.decode
     partition, partitions = place
-    latest, refused = admission.latest, admission.refused
     entries: list[Entry] = []
     misplaced: set[int] = set()
     position, time = at[0] or 0, at[1]
@@ -74,7 +73,7 @@ def decode_records(
         if offset < position:
             continue
         position = offset + 1
-        if timestamp > latest or offset in refused:
+        if timestamp > admission.latest or offset in admission.refused:
             error = BadRecord(f"the timestamp {timestamp} is too far in the future")
             entries.append(DeadLetter(topic, offset, time, raw_key, value, "timestamp", error))
             continue
@@ -86,8 +85,7 @@ def decode_records(
         except Exception as error:  # noqa: BLE001, whatever a decoder raises, the record is what it cannot decode
             entries.append(DeadLetter(topic, offset, time, raw_key, value, "decode", error))
             continue
-        if timestamp > time:
-            time = timestamp
+        time = max(time, timestamp)
         entries.append(Record(topic, key, content, offset, timestamp, time))
         if partition_of(raw_key or b"", partitions) != partition:
             misplaced.add(offset)

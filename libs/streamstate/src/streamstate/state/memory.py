@@ -263,8 +263,8 @@ def _answer(keys: dict[str, Any], read: Read) -> Any:
             return [(number, text) for number, text in entries.items() if number > after][:n]
         case Between(key, start, end, n, skip, most_bytes):
             first = max(start, *_expired(keys, key))
-            found = sorted(keys.get(key, {}).items(), key=_newest_first)
-            page = [entry for entry in found if first <= entry[1] < end][skip : skip + n]
+            entries = sorted(keys.get(key, {}).items(), key=_newest_first)
+            page = [entry for entry in entries if first <= entry[1] < end][skip : skip + n]
             before = itertools.accumulate((len(text.encode()) for text, _ in page), initial=0)
             return [entry for entry, size in zip(page, before, strict=False) if size < most_bytes]
         case _:

@@ -88,9 +88,9 @@ class RedisStore:
 
     def commit(self, *commits: Commit) -> None:
         answers = self._run(_COMMIT, [_commit_call(commit) for commit in commits])
-        for commit, (applied, *found) in zip(commits, answers, strict=True):
+        for commit, (applied, *stored) in zip(commits, answers, strict=True):
             if not applied:
-                raise Fenced(_refusal(tag(self._app, commit.claim.partition), commit, *map(bytes.decode, found)))
+                raise Fenced(_refusal(tag(self._app, commit.claim.partition), commit, *map(bytes.decode, stored)))
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         answers = self._run(READ, [(partition, [pack(reads)]) for partition, reads in wanted.items()])

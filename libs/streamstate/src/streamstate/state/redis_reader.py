@@ -98,16 +98,16 @@ class _Link:
         try:
             while True:
                 try:
-                    found = await self._connection.read_response(timeout=math.inf)
+                    response = await self._connection.read_response(timeout=math.inf)
                 except ResponseError as error:
-                    found = error
+                    response = error
                 answer = self._waiting.popleft()
                 if answer.done():
                     continue
-                if isinstance(found, Exception):
-                    answer.set_exception(found)
+                if isinstance(response, Exception):
+                    answer.set_exception(response)
                 else:
-                    answer.set_result(found)
+                    answer.set_result(response)
         except (RedisError, OSError) as error:
             self.broken = True
             await self._end(RedisConnectionError(str(error)))
@@ -144,8 +144,8 @@ class RedisReader:
         if len(wanted) == 1:
             [(partition, reads)] = wanted.items()
             return {partition: await self._one(partition, reads)}
-        found = await asyncio.gather(*(self._one(partition, reads) for partition, reads in wanted.items()))
-        return dict(zip(wanted, found, strict=True))
+        snapshots = await asyncio.gather(*(self._one(partition, reads) for partition, reads in wanted.items()))
+        return dict(zip(wanted, snapshots, strict=True))
 
     async def close(self) -> None:
         await self._commands.aclose()

@@ -117,19 +117,19 @@ _DECODED: Mapping[str, Callable[[bytes], Any]] = {
 """How the values of a group of fields are decoded."""
 
 
-def _value(read: Read, found: Any) -> Any:
+def _value(read: Read, answer: Any) -> Any:
     match read:
         case Value():
-            return None if found is None else found.decode()
+            return None if answer is None else answer.decode()
         case Fields():
-            return dict(_pairs(found))
+            return dict(_pairs(answer))
         case Field():
-            return None if found is None else int(found)
+            return None if answer is None else int(answer)
         case Top():
-            return _pairs(found, neg)
+            return _pairs(answer, neg)
         case Newest() | Between():
-            return _pairs(found)
+            return _pairs(answer)
         case Since():
-            return [(int(number.partition(b"-")[0]), text) for number, (_name, text) in found]
+            return [(int(number.partition(b"-")[0]), text) for number, (_name, text) in answer]
         case _:
             assert_never(read)

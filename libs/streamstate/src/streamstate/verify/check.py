@@ -42,8 +42,8 @@ class Report:
     def __str__(self) -> str:
         if not self.partitions:
             return f"{self.service}: nothing is stored"
-        found = f"{len(self.differences)} differences" if self.differences else "no difference"
-        return f"{self.service}: {self.partitions} partitions, {self.records:,} records, {self.keys:,} keys: {found}"
+        outcome = f"{len(self.differences)} differences" if self.differences else "no difference"
+        return f"{self.service}: {self.partitions} partitions, {self.records:,} records, {self.keys:,} keys: {outcome}"
 
 
 class Check:
@@ -137,5 +137,5 @@ class Check:
 
 
 def _chunks(keys: Iterable[str]) -> Iterator[list[str]]:
-    some = iter(keys)
-    return iter(lambda: list(islice(some, CHUNK)), [])
+    remaining = iter(keys)
+    return iter(lambda: list(islice(remaining, CHUNK)), [])

@@ -82,6 +82,6 @@ class Difference:
         return f"{self.place}: {self.reason}"
 
 
-def unequal(expected: object, found: object) -> str | None:
+def unequal(expected: object, stored: object) -> str | None:
     """The reason of a `Difference`, of bearable length; None when both are the same."""
-    return None if expected == found else f"expected {str(expected)[:_SHOWN]}, found {str(found)[:_SHOWN]}"
+    return None if expected == stored else f"expected {str(expected)[:_SHOWN]}, found {str(stored)[:_SHOWN]}"

@@ -56,9 +56,9 @@ class State:
         """The values of `keys` and the offsets that they stand for, read in one piece."""
         tag = self.tag(partition)
         names = [f"{tag}:{key}".encode(errors="surrogateescape") for key in keys]
-        held, *found = self._look(keys=[tag, *names])
+        held, *typed = self._look(keys=[tag, *names])
         fields = {name.decode(): value.decode() for name, value in _pairs(held)}
-        return Look(fields, [_stored(kind, value) for kind, value in found])
+        return Look(fields, [_stored(kind, value) for kind, value in typed])
 
     def _scan(self, pattern: str) -> Iterator[str]:
         for key in self._client.scan_iter(match=pattern, count=_SCANNED):

@@ -8,9 +8,9 @@ import pytest
 import redis
 
 from devkit.redis_server import Redis
-from streamstate.state.memory import MemoryStore
 from streamstate.state.redis import Client, RedisStore, connect
 from streamstate.state.store import Claim, Store
+from tests.laws.failing_store import FailingStore
 
 DATABASE = 9
 
@@ -46,7 +46,7 @@ def redis_store(redis_client: Client, redis_name: Callable[[], str]) -> Callable
 
 
 def _memory() -> Subject:
-    store = MemoryStore()
+    store = FailingStore()
 
     def restart(claim: Claim) -> Claim:
         store.restart()

@@ -22,6 +22,7 @@ from streamstate.processing.decode import DEAD, MISPLACED, RawRecord
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Commit, Origin, Snapshot, TopicPartition
 from streamstate.testing import Driver
+from tests.laws.failing_store import FailingStore
 from tests.laws.protocol import BROKEN, JOIN, TALLY, Case, Tagged, usable
 
 PARTITIONS = 2
@@ -59,7 +60,7 @@ class Unanswered(Exception):
     """The writer cannot know what became of its commit."""
 
 
-class Network(MemoryStore):
+class Network(FailingStore):
     """The store behind a network, which remembers what was committed."""
 
     def __init__(self) -> None:

@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, assert_never
 
@@ -30,17 +29,7 @@ from streamstate.state.operations import (
     Top,
     Value,
 )
-from streamstate.state.store import (
-    FORMAT,
-    NO_FOLDS,
-    NO_OFFSETS,
-    NO_ORIGINS,
-    Claim,
-    Commit,
-    Origin,
-    Snapshot,
-    Store,
-)
+from streamstate.state.store import FORMAT, NOTHING, Claim, Commit, Origin, Snapshot, Store
 
 T = TypeVar("T")
 
@@ -80,30 +69,22 @@ class _Log:
             self.entries = {n: kept for n, kept in self.entries.items() if n > number - keep} | {number: text}
 
 
-@dataclass(frozen=True)
-class Saved:
-    """What a `MemoryStore` held at one moment."""
-
-    partitions: Mapping[int, _Partition]
-
-
 class MemoryStore:
     """A `Store` in a dictionary, with the same fencing as the real one. Not for several threads."""
 
     def __init__(self) -> None:
         self._partitions: dict[int, _Partition] = {}
         self._epochs = itertools.count(1)
-        self._runs = itertools.count(1)
-        self._server = f"run {next(self._runs)}"
+        self._server = "memory"
 
     def claim(
         self,
         partition: int,
         owner: str,
         ends: Mapping[str, int],
-        origins: Mapping[str, Origin] = NO_ORIGINS,
-        begins: Mapping[str, int] = NO_OFFSETS,
-        folds: Mapping[str, str] = NO_FOLDS,
+        origins: Mapping[str, Origin] = NOTHING,
+        begins: Mapping[str, int] = NOTHING,
+        folds: Mapping[str, str] = NOTHING,
     ) -> Claim:
         held = self._partitions[partition] = self._complete(partition)
         held.owner, held.epoch = owner, next(self._epochs)
@@ -141,23 +122,9 @@ class MemoryStore:
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         return {partition: self._snapshot(partition, reads) for partition, reads in wanted.items()}
 
-    def save(self) -> Saved:
-        """What the server's file, or a replica that lags from here on, would hold."""
-        return Saved(deepcopy(self._partitions))
-
-    def restart(self, saved: Saved | None = None) -> None:
-        """What a crash and restart of the server looks like from outside: nothing is lost, or all since `saved`."""
-        self._server = f"run {next(self._runs)}"
-        if saved is not None:
-            self._partitions = deepcopy(dict(saved.partitions))
-
     def empty(self) -> None:
         """What FLUSHALL does: the same server, nothing in it."""
         self._partitions.clear()
-
-    def delete(self, partition: int) -> None:
-        """What an operator does who deletes the keys of `partition`."""
-        self._partitions.pop(partition, None)
 
     def _complete(self, partition: int) -> _Partition:
         held = self._partitions.get(partition, _Partition())

@@ -22,7 +22,7 @@ from redis.retry import Retry
 from streamstate.errors import Fenced, IncompleteCommit, Misconfigured
 from streamstate.state.operations import Read
 from streamstate.state.redis_reads import READ, Script, claim, pack, script_keys, snapshot, tag
-from streamstate.state.store import FORMAT, NO_FOLDS, NO_OFFSETS, NO_ORIGINS, Claim, Commit, Origin, Snapshot
+from streamstate.state.store import FORMAT, NOTHING, Claim, Commit, Origin, Snapshot
 
 Client = redis.Redis | RedisCluster
 
@@ -68,9 +68,9 @@ class RedisStore:
         partition: int,
         owner: str,
         ends: Mapping[str, int],
-        origins: Mapping[str, Origin] = NO_ORIGINS,
-        begins: Mapping[str, int] = NO_OFFSETS,
-        folds: Mapping[str, str] = NO_FOLDS,
+        origins: Mapping[str, Origin] = NOTHING,
+        begins: Mapping[str, int] = NOTHING,
+        folds: Mapping[str, str] = NOTHING,
     ) -> Claim:
         given = {
             "ends": {topic: str(end) for topic, end in ends.items()},

@@ -43,9 +43,7 @@ class Origin(NamedTuple):
     partitions: int
 
 
-NO_ORIGINS: Mapping[str, Origin] = {}
-NO_OFFSETS: Mapping[str, int] = {}
-NO_FOLDS: Mapping[str, str] = {}
+NOTHING: Mapping[str, Any] = {}
 
 FORMAT = 1
 """The form in which this release keeps what operations write. A state of another form cannot be read or continued."""
@@ -127,9 +125,9 @@ class Store(Protocol):
         partition: int,
         owner: str,
         ends: Mapping[str, int],
-        origins: Mapping[str, Origin] = NO_ORIGINS,
-        begins: Mapping[str, int] = NO_OFFSETS,
-        folds: Mapping[str, str] = NO_FOLDS,
+        origins: Mapping[str, Origin] = NOTHING,
+        begins: Mapping[str, int] = NOTHING,
+        folds: Mapping[str, str] = NOTHING,
     ) -> Claim:
         """Take `partition` over for `owner`: from here on, commits of earlier claims are refused.
 

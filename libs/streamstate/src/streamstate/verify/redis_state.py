@@ -6,6 +6,7 @@ from importlib import resources
 from typing import Any
 
 from streamstate.state.redis import Client
+from streamstate.state.redis_reads import tag
 from streamstate.verify.recount import Stored
 
 _SCANNED = 2_000
@@ -36,7 +37,7 @@ class State:
         self._look = client.register_script(script)
 
     def tag(self, partition: int) -> str:
-        return f"{{{self._service}:{partition}}}"
+        return tag(self._service, partition)
 
     def keys(self, partition: int) -> Iterator[str]:
         """The keys of `partition` without its tag, as a scan finds them: some may be gone by now, some have come."""

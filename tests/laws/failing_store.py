@@ -1,0 +1,24 @@
+"""The store in memory, with what may happen to a real one."""
+
+from copy import deepcopy
+from typing import Any
+
+from streamstate.state.memory import MemoryStore
+
+
+class FailingStore(MemoryStore):
+    """A store of which the server restarts, falls back to an earlier state, or loses a partition."""
+
+    def save(self) -> dict[int, Any]:
+        """What the server's file, or a replica that lags from here on, would hold."""
+        return deepcopy(self._partitions)
+
+    def restart(self, saved: dict[int, Any] | None = None) -> None:
+        """What a crash and restart of the server looks like from outside: nothing is lost, or all since `saved`."""
+        self._server += " again"
+        if saved is not None:
+            self._partitions = deepcopy(saved)
+
+    def delete(self, partition: int) -> None:
+        """What an operator does who deletes the keys of `partition`."""
+        self._partitions.pop(partition, None)

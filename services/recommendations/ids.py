@@ -67,7 +67,7 @@ class Ids:
         return numbers
 
     def make_room(self, count: int, alive: NDArray[np.bool_]) -> None:
-        """ExpireBefore the ids that are not `alive` (bool per number) and have room for `count` more."""
+        """Forget the ids that are not `alive` (bool per number) and have room for `count` more."""
         holes = np.flatnonzero(~alive[: len(self)]).astype(np.int32)
         living = len(self) - len(holes)
         needed = living + count

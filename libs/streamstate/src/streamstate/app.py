@@ -75,11 +75,6 @@ class FoldContext:
     time: int = 0
 
 
-def no_lookups(_records: Sequence[Any]) -> Lookups:
-    """The look-ups of a fold that needs none."""
-    return {}
-
-
 def no_reads(_records: Sequence[Any]) -> Iterable[Read]:
     """The reads of a fold that needs none."""
     return ()
@@ -124,7 +119,7 @@ class Fold:
 
     sources: tuple[Source[Any, Any], ...]
     apply: Callable[[Sequence[Record[Any, Any]], FoldContext], Iterable[Effect]]
-    lookups: Callable[[Sequence[Record[Any, Any]]], Lookups] = no_lookups
+    lookups: Callable[[Sequence[Record[Any, Any]]], Lookups] = lambda _records: {}
     reads: Callable[[Sequence[Record[Any, Any]]], Iterable[Read]] = no_reads
     version: int = 1
     settings: Mapping[str, Setting] = field(default_factory=dict)

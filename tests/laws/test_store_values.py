@@ -3,6 +3,7 @@
 import pytest
 
 from streamstate.state.operations import (
+    LARGE_NUMBERS,
     Append,
     Between,
     Delete,
@@ -90,6 +91,16 @@ class TestEveryStore:
         merge = Merge("f", add={"a": number}, least={"b": number}, most={"c": number})
         store.commit(step(claim, [merge, IncrementScores("t", {"m": number}), PushRecent("n", {"m": number}, keep=1)]))
         assert look(store).values[1:4] == [dict.fromkeys("abc", number), [("m", number)], [("m", number)]]
+
+    def test_a_large_number_is_counted_by_each_commit_that_writes_it(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        writes = [Merge("f", most={"n": 2**53}), Merge("f", most={"n": 0}), Merge("f", add={"n": -1})]
+        for offset, merge in enumerate(writes):
+            store.commit(step(claim, [merge], offset or None, offset + 1))
+        assert look(store).counters == {LARGE_NUMBERS: 2}
+        store.commit(step(claim, [IncrementScores("t", {"m": 2**53})], 3, 4))
+        store.commit(step(claim, [IncrementScores("t", {"m": 0})], 4, 5))
+        assert look(store).counters == {LARGE_NUMBERS: 4}
 
     def test_what_is_expired_is_not_read_however_much_it_is(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, assert_never
 
@@ -110,8 +110,10 @@ class MemoryStore:
         held.incomplete = True
         counters = dict(commit.counters)
         for operation in commit.operations:
+            # A field that stays as it is is not written, a score always is.
+            before = _large_numbers(held.keys, operation) if isinstance(operation, Merge) else set()
             _apply(held.keys, operation)
-            if _writes_large_number(held.keys, operation):
+            if _large_numbers(held.keys, operation) - before:
                 counters[LARGE_NUMBERS] = 1
         for step in commit.steps:
             held.positions[step.topic], held.times[step.topic] = step.next, step.time
@@ -202,15 +204,17 @@ def _merge(fields: dict[str, int], add: dict[str, int], least: dict[str, int], m
         fields[name] = max(fields.get(name, number), number)
 
 
-def _writes_large_number(keys: dict[str, Any], operation: Operation) -> bool:
-    """Whether a number that `operation` was applied to is a large one now."""
+def _large_numbers(keys: dict[str, Any], operation: Operation) -> set[tuple[str, int]]:
+    """The large ones of the numbers that `operation` is applied to, by name."""
     match operation:
         case Merge(key, add, least, most):
-            return any(abs(keys[key][name]) > LARGE for name in (*add, *least, *most))
+            names: Iterable[str] = (*add, *least, *most)
         case IncrementScores(key, by):
-            return any(abs(keys[key][name]) > LARGE for name in by)
+            names = by
         case _:
-            return False
+            return set()
+    numbers = keys.get(key, {})
+    return {(name, numbers[name]) for name in names if abs(numbers.get(name, 0)) > LARGE}
 
 
 def _answer(keys: dict[str, Any], read: Read) -> Any:

@@ -162,7 +162,8 @@ def test_not_ready_with_progress_until_the_graph_is_loaded(starting: Recommender
 def test_the_map_says_that_any_instance_answers(recommender: Recommender) -> None:
     views = recommender.client.get("/processors").get_json()["views"]
     paths = [f"/v1/users/<key>/recommendations/{kind}" for kind in KINDS]
-    assert [view["path"] for view in views] == ["/v1/recommendations/processors", *paths]
+    expected = ["/v1/recommendations/processors", *paths, "/v1/users/<key>/recommendations"]
+    assert [view["path"] for view in views] == expected
     assert all(view["anywhere"] for view in views)
 
 

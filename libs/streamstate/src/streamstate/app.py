@@ -6,8 +6,10 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from streamstate.errors import BadRecord, Misconfigured
+from streamstate.gateway import NamedIds, Part
 from streamstate.keys import KeyCodec, partition_of
 from streamstate.state.operations import Operation
 from streamstate.state.reads import Read
@@ -76,11 +78,6 @@ class FoldContext:
     time: int = 0
 
 
-def no_lookups(_records: Sequence[Any]) -> Lookups:
-    """The look-ups of a fold that needs none."""
-    return {}
-
-
 def no_reads(_records: Sequence[Any]) -> Iterable[Read]:
     """The reads of a fold that needs none."""
     return ()
@@ -125,7 +122,7 @@ class Fold:
 
     sources: tuple[Source[Any, Any], ...]
     apply: Callable[[Sequence[Record[Any, Any]], FoldContext], Iterable[Effect]]
-    lookups: Callable[[Sequence[Record[Any, Any]]], Lookups] = no_lookups
+    lookups: Callable[[Sequence[Record[Any, Any]]], Lookups] = lambda _records: {}
     reads: Callable[[Sequence[Record[Any, Any]]], Iterable[Read]] = no_reads
     version: int = 1
     settings: Mapping[str, Setting] = field(default_factory=dict)
@@ -152,6 +149,7 @@ class View(Generic[K]):
 
     query: the parameters of the request, all with defaults; `reads` and `answer` get them as a further argument.
     answers: the type that `answer` gives, or None for what is unknown.
+    names, part: what the gateway adds to the answer, and adds the answer to.
     """
 
     name: str
@@ -163,6 +161,8 @@ class View(Generic[K]):
     answer: Callable[..., msgspec.Struct | None]
     answers: type[msgspec.Struct]
     query: type[msgspec.Struct] | None = None
+    names: NamedIds | UnsetType = UNSET
+    part: Part | UnsetType = UNSET
 
     def ask(self, text: str, query: msgspec.Struct | None = None) -> "Question":
         """The view for the key that `text` names, by default with the defaults of its parameters.

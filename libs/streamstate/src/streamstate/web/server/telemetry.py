@@ -4,7 +4,7 @@ import itertools
 import os
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -72,19 +72,8 @@ COUNTED = Definition(
     ("service", "partition", "what"),
     "what the service's folds count, such as records that came too late for their window",
 )
-METRICS = (
-    REQUESTS,
-    SECONDS,
-    FORWARDED,
-    STOOD_IN,
-    REFUSED,
-    OFFSET,
-    BEGIN,
-    DEAD_LETTERS,
-    MISPLACED_KEYS,
-    LOST_RECORDS,
-    COUNTED,
-)
+_OWN_COUNTERS = {DEAD: DEAD_LETTERS, MISPLACED: MISPLACED_KEYS, LOST: LOST_RECORDS}
+METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED, OFFSET, BEGIN, *_OWN_COUNTERS.values(), COUNTED)
 
 
 class Telemetry:
@@ -156,24 +145,19 @@ class _Collected(Collector):
         return self._metrics
 
 
-def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterator[Metric]:
+def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterable[Metric]:
     """What the state itself says: these counts are as exact as the state."""
-    offset = GaugeMetricFamily(OFFSET.name, OFFSET.meaning, labels=OFFSET.labels)
-    begin = GaugeMetricFamily(BEGIN.name, BEGIN.meaning, labels=BEGIN.labels)
-    own = {DEAD: _counter(DEAD_LETTERS), MISPLACED: _counter(MISPLACED_KEYS), LOST: _counter(LOST_RECORDS)}
-    by_folds = _counter(COUNTED)
+    offset, begin = (GaugeMetricFamily(gauge.name, gauge.meaning, labels=gauge.labels) for gauge in (OFFSET, BEGIN))
+    counters = {
+        counter: CounterMetricFamily(counter.name, counter.meaning, labels=counter.labels)
+        for counter in (*_OWN_COUNTERS.values(), COUNTED)
+    }
     for partition, snapshot in snapshots.items():
         for topic, position in snapshot.positions.items():
             offset.add_metric([service, topic, str(partition)], position)
         for topic, first in snapshot.begins.items():
             begin.add_metric([service, topic, str(partition)], first)
-        for name, count in {**dict.fromkeys(own, 0), **snapshot.counters}.items():
-            if name in own:
-                own[name].add_metric([service, str(partition)], count)
-            else:
-                by_folds.add_metric([service, str(partition), name], count)
-    yield from (offset, begin, *own.values(), by_folds)
-
-
-def _counter(definition: Definition) -> CounterMetricFamily:
-    return CounterMetricFamily(definition.name, definition.meaning, labels=definition.labels)
+        for name, count in {**dict.fromkeys(_OWN_COUNTERS, 0), **snapshot.counters}.items():
+            of_folds = [] if name in _OWN_COUNTERS else [name]
+            counters[_OWN_COUNTERS.get(name, COUNTED)].add_metric([service, str(partition), *of_folds], count)
+    return (offset, begin, *counters.values())

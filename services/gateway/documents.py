@@ -47,10 +47,9 @@ def merged(own: Mapping[str, Any], documents: Iterable[bytes], views: Sequence[V
     return msgspec.json.encode({**own, "paths": paths, "components": {"schemas": schemas}})
 
 
-def _add_joins(paths: Mapping[str, Any], schemas: dict[str, Schema], views: Iterable[ViewEntry]) -> None:
+def _add_joins(paths: Mapping[str, Any], schemas: dict[str, Schema], views: Sequence[ViewEntry]) -> None:
     """Describe the names in the answers of `views`, and the parts of a profile."""
     parts: dict[str, Schema] = {}
-    default = []
     for view in views:
         if (item := paths.get(view.path.replace("<key>", "{key}"))) is None:
             continue
@@ -60,7 +59,7 @@ def _add_joins(paths: Mapping[str, Any], schemas: dict[str, Schema], views: Iter
             content["schema"] = {"allOf": [content["schema"], _with_names(view.names)]}
         if view.part:
             parts[view.name] = content["schema"]
-            default += [view.name] if view.part.by_default else []
+    default = [view.name for view in views if view.part and view.part.by_default]
     schemas["Parts"] = {"type": "array", "items": {"enum": list(parts)}, "minItems": 1, "default": default}
     schemas["UserProfile"] = {**schemas["UserProfile"], "anyOf": list(parts.values()) or [{}]}
 

@@ -74,7 +74,8 @@ class Router:
         marks = ANYONE
         for _ in range(ATTEMPTS if owner else 0):
             others = self._others(service, owner)
-            if not self._dial(service, str(owner), others):
+            ill = not self._client.well(str(owner)) and any(map(self._client.well, others))
+            if ill or owner not in self._owners.addresses[service]:
                 marks = STANDBY
                 break
             share = deadline.share(SHARE) if others else deadline
@@ -91,9 +92,4 @@ class Router:
         return await self._balance.get(self._others(service, owner), path, query, deadline, marks)
 
     def _others(self, service: str, owner: str | None) -> Sequence[str]:
-        return [address for address in self._owners.addresses.get(service, ()) if address != owner]
-
-    def _dial(self, service: str, owner: str, others: Sequence[str]) -> bool:
-        """Whether `owner` is asked: it is known, and well unless nobody else is."""
-        known = owner in self._owners.addresses.get(service, ())
-        return known and (self._client.well(owner) or not any(map(self._client.well, others)))
+        return [address for address in self._owners.addresses[service] if address != owner]

@@ -36,11 +36,10 @@ class Users:
         answer = await self._router.one(known, view, text, request.query, request.deadline)
         if answer.status != 200 or not view.names:
             return answer
-        body = _decode(answer.body)
-        warnings = [*body.get(WARNINGS, ()), *await self._add_names(body, [view], request.deadline)]
-        if warnings or view.names.empty_warnings:
-            body[WARNINGS] = warnings
-        return json(body, answer.served_by, answer.headers)
+        members = await self._joined([_decode(answer.body)], [], [view], request.deadline)
+        if not (members[WARNINGS] or view.names.empty_warnings):
+            del members[WARNINGS]
+        return json(members, answer.served_by, answer.headers)
 
     async def user(self, request: Request, key: str) -> Response:
         """The parts that are asked for. The first one leads: the headers are its own, and any answer of it but 200."""
@@ -49,8 +48,6 @@ class Users:
         if (parts := chosen(self._owners.parts, names)) is None:
             advice = f"{PARTS}: name some of {', '.join(self._owners.parts)}, separated by commas"
             raise self._owners.absent(bad_parameter(advice))
-        # The parts of a service that never answered are not known.
-        warnings = [f"{service}: {unknown(service)}" for service in self._owners.missing() if not names]
         (known, view, _), *others = parts
         asking = [asyncio.create_task(self._part(part, key, request.deadline)) for part in others]
         try:
@@ -61,13 +58,29 @@ class Users:
         finally:
             for task in asking:
                 task.cancel()
-        merged: dict[str, Any] = {}
+        # The parts of a service that never answered are not known.
+        warnings = [f"{service}: {unknown(service)}" for service in self._owners.missing() if not names]
+        members = await self._joined(bodies, warnings, [view for _, view, _ in parts], request.deadline)
+        return json(members, answer.served_by, answer.headers)
+
+    async def _joined(
+        self, bodies: Iterable[dict[str, Any]], warnings: list[str], views: Iterable[ViewEntry], deadline: Deadline
+    ) -> dict[str, Any]:
+        """The members of `bodies`, which are answers of `views`, with names, and `warnings` and theirs together."""
+        members: dict[str, Any] = {}
         for body in bodies:
             warnings += body.pop(WARNINGS, ())
-            merged |= body
-            merged.setdefault(WARNINGS, warnings)
-        warnings += await self._add_names(merged, [view for _, view, _ in parts], request.deadline)
-        return json(merged, answer.served_by, answer.headers)
+            members |= body
+            members.setdefault(WARNINGS, warnings)
+        places = [place for view in views if view.names for place in named(members, view.names.views)]
+        names: Names = {}
+        try:
+            names = await self._names.get(dict.fromkeys(thing for _, _, thing in places), deadline)
+        except StreamStateError as error:
+            warnings.append(f"names: {error}")
+        for holder, member, thing in places:
+            holder[member] = names.get(thing)
+        return members
 
     async def _part(self, located: LocatedPart, key: str, deadline: Deadline) -> dict[str, Any]:
         """The members of a part, which are empty when it fails, with warnings, or knows nothing of the key."""
@@ -83,19 +96,6 @@ class Users:
             reason = str(error)
         warnings = [f"{member}: {reason}" for member in part.members if reason]
         return {**{member: [] for member in (*part.members, *part.remarks)}, WARNINGS: warnings}
-
-    async def _add_names(self, body: dict[str, Any], views: Iterable[ViewEntry], deadline: Deadline) -> list[str]:
-        """Put names into `body`, which has the answers of `views`; returns a warning when they cannot be had."""
-        places = [place for view in views if view.names for place in named(body, view.names.views)]
-        names: Names = {}
-        warnings = []
-        try:
-            names = await self._names.get(dict.fromkeys(thing for _, _, thing in places), deadline)
-        except StreamStateError as error:
-            warnings = [f"names: {error}"]
-        for holder, member, thing in places:
-            holder[member] = names.get(thing)
-        return warnings
 
 
 def chosen(parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart] | None:

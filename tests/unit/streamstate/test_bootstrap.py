@@ -14,7 +14,7 @@ PROCESSES = {
     "stream": (("services.metrics.stream",), 3),
     "streams": (("devkit.streams", "metrics-0=127.0.0.1:8101"), 3),
     "verify": (("services.verify", "metrics"), 2),
-    "smoke": (("services.gateway.smoke", "http://127.0.0.1:1"), 3),
+    "smoke": (("services.smoke", "http://127.0.0.1:1"), 3),
     "demo": (("devkit.demo",), 1),
     "api": ((*GUNICORN, "services.metrics.api:create()"), 3),
     "recommendations": ((*GUNICORN, "services.recommendations.api:create()"), 3),

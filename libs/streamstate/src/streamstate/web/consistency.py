@@ -12,7 +12,6 @@ from redis.exceptions import RedisError
 
 from streamstate.errors import IncompleteCommit, Misconfigured
 from streamstate.settings import DemandSettings
-from streamstate.state.store import TopicPartition
 from streamstate.web.freshness import Freshness, Positions
 from streamstate.web.http.deadline import ENTRIES_PATTERN, ENTRY_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline
 from streamstate.web.http.problems import Problem, not_ready

@@ -20,13 +20,12 @@ _KEYS: Mapping[str, dict[str, Any]] = {
     LONG.name: {"type": "integer", "format": "int64", "minimum": 0, "maximum": LONG_MAX},
     TEXT.name: {"type": "string", "pattern": f"^{TEXT_PATTERN}$", "minLength": 1, "maxLength": TEXT_MAX_BYTES},
 }
-_NOT_READY = {503: "Not ready yet; see Retry-After"}
+_NOT_READY = {503: "Not ready yet; see Retry-After", 504: "The deadline passed"}
 _PROBLEMS = {
     400: "The request is malformed",
     404: "The key is unknown",
     421: "Another instance owns the key",
     **_NOT_READY,
-    504: "The deadline passed",
 }
 
 Handler = Callable[..., Awaitable[Response]]

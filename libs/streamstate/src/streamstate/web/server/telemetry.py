@@ -5,12 +5,13 @@ import os
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
-from prometheus_client.registry import Collector
 
 from streamstate.deployment.metrics import Definition
 from streamstate.processing.decode import DEAD, MISPLACED
@@ -125,7 +126,7 @@ class Telemetry:
         workers = "PROMETHEUS_MULTIPROC_DIR" in os.environ
         # The collector has no annotations.
         own = MultiProcessCollector(None) if workers else self._registry  # type: ignore[no-untyped-call]
-        return generate_latest(own) + generate_latest(_Collected(further))
+        return generate_latest(own) + generate_latest(cast("Any", SimpleNamespace(collect=lambda: further)))
 
     def _request_id(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
         given = next((text.decode("latin-1") for name, text in headers if name == _RAW_REQUEST_ID), "")
@@ -135,23 +136,10 @@ class Telemetry:
         return f"{self._run}{next(self._numbers):016x}"
 
 
-class _Collected(Collector):
-    """Metrics that were collected already."""
-
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics
-
-
 def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterable[Metric]:
     """What the state itself says: these counts are as exact as the state."""
-    offset, begin = (GaugeMetricFamily(gauge.name, gauge.meaning, labels=gauge.labels) for gauge in (OFFSET, BEGIN))
-    counters = {
-        counter: CounterMetricFamily(counter.name, counter.meaning, labels=counter.labels)
-        for counter in (*_OWN_COUNTERS.values(), COUNTED)
-    }
+    offset, begin = OFFSET.gauge(), BEGIN.gauge()
+    counters = {metric: metric.counter() for metric in (*_OWN_COUNTERS.values(), COUNTED)}
     for partition, snapshot in snapshots.items():
         for topic, position in snapshot.positions.items():
             offset.add_metric([service, topic, str(partition)], position)

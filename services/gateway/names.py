@@ -1,6 +1,6 @@
 """Names for ids: where they go in an answer; asked in bulk, remembered until their table moves."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from services.gateway.owners import Owners, ServiceMap
@@ -20,16 +20,17 @@ def name_of(id_member: str) -> str:
     return "name" if id_member == "id" else f"{id_member.removesuffix('Id')}Name"
 
 
-def named(answer: dict[str, Any], views: Mapping[str, str]) -> Iterator[tuple[dict[str, Any], str, Thing]]:
+def named(answer: dict[str, Any], views: Mapping[str, str]) -> list[tuple[dict[str, Any], str, Thing]]:
     """Each object in `answer` that gets a name, the member for it, and the thing. `views` are those of `NamedIds`."""
+    places: list[tuple[dict[str, Any], str, Thing]] = []
     for place, view in views.items():
         *steps, member = place.split(".")
         objects = [answer]
         for step in steps:
             objects = [item for each in objects for item in each.get(step) or ()]
-        for each in objects:
-            if (key := each.get(member)) is not None:
-                yield each, name_of(member), (view, key)
+        name = name_of(member)
+        places += [(each, name, (view, key)) for each in objects if (key := each.get(member)) is not None]
+    return places
 
 
 class _Cached(NamedTuple):
@@ -52,23 +53,23 @@ class NameCache:
         self._router = router
         self._most = most
         self._cached: dict[Thing, _Cached] = {}
+        self._valid: dict[Thing, str | None] = {}
+        self._valid_for = owners.views
 
     async def get(self, things: Iterable[Thing], deadline: Deadline) -> Names:
-        """The names of `things`. Raises a `Problem` when they cannot be had in time."""
-        maps: dict[str, ServiceMap] = {}
-        names: dict[Thing, str | None] = {}
-        missing: list[Thing] = []
-        for thing in things:
-            if (known := maps.get(thing[0])) is None:
-                known = maps[thing[0]] = self._owners.with_keys(thing[0])
-            cached = self._cached.get(thing)
-            if cached is None or known.positions.get(cached.place, 0) != cached.position:
-                missing.append(thing)
-            else:
-                names[thing] = cached.name
-        if missing:
-            names |= await self._ask(maps, missing, deadline)
-        return names
+        """Names, those of `things` among them. Raises a `Problem` when they cannot be had in time."""
+        if self._valid_for is not self._owners.views or len(self._valid) > self._most:
+            self._valid, self._valid_for = {}, self._owners.views
+        valid = self._valid
+        if missing := [thing for thing in things if thing not in valid]:
+            maps = {view: self._owners.with_keys(view) for view, _ in missing}
+            for thing in missing:
+                cached = self._cached.get(thing)
+                if cached and maps[thing[0]].positions.get(cached.place, 0) == cached.position:
+                    valid[thing] = cached.name
+            if unknown := [thing for thing in missing if thing not in valid]:
+                valid |= await self._ask(maps, unknown, deadline)
+        return valid
 
     async def _ask(
         self, maps: Mapping[str, ServiceMap], things: list[Thing], deadline: Deadline

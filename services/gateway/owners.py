@@ -137,10 +137,11 @@ class Owners:
     def find(self, path: str) -> tuple[ServiceMap, ViewEntry, str]:
         """Service, view and key text of `path`; raises a 404 `Problem` when no service answers such a path."""
         segments = path.split("/")
-        for place, text in enumerate(segments):
+        # All of them begin with /v1/.
+        for place in range(2, len(segments)):
             template = "/".join([*segments[:place], "<key>", *segments[place + 1 :]])
-            if text and (located := self._by_path.get(template)):
-                return *located, text
+            if segments[place] and (located := self._by_path.get(template)):
+                return *located, segments[place]
         if located := self._by_path.get(path):
             return *located, ""
         advice = "no service answers this path; see /openapi.json for those that there are"

@@ -75,7 +75,7 @@ class Users:
         places = [place for view in views if view.names for place in named(members, view.names.views)]
         names: Names = {}
         try:
-            names = await self._names.get(dict.fromkeys(thing for _, _, thing in places), deadline)
+            names = await self._names.get({thing for _, _, thing in places}, deadline)
         except StreamStateError as error:
             warnings.append(f"names: {error}")
         for holder, member, thing in places:

@@ -126,9 +126,7 @@ class AllRecommendations(msgspec.Struct, rename="camel"):
     @classmethod
     def of(cls, user: int, by_kind: Mapping[str, Recommendations]) -> "AllRecommendations":
         """From the recommendations of each kind."""
-        return cls(
-            user,
-            *(by_kind[kind].items for kind in KINDS),
-            fallbacks=[member(kind) for kind in KINDS if by_kind[kind].fallback],
-            warnings=[f"{member(kind)}: partial, time ran out" for kind in KINDS if by_kind[kind].partial],
-        )
+        artists, albums, tracks = (by_kind[kind].items for kind in KINDS)
+        fallbacks = [member(kind) for kind in KINDS if by_kind[kind].fallback]
+        warnings = [f"{member(kind)}: partial, time ran out" for kind in KINDS if by_kind[kind].partial]
+        return cls(user, artists, albums, tracks, fallbacks, warnings)

@@ -167,12 +167,13 @@ def test_what_services_declare_for_the_gateway_fits_together() -> None:
     """Parts share no member but the key and warnings, and each id that gets a name is there, and of a view by key."""
     declared = [*recommended("plays"), *(entry for name in SERVICES for entry in partition_map.entries(APPS[name]))]
     by_key = {entry.name for entry in declared if not entry.anywhere}
-    specs = [api_of(name).flask for name in SERVICES]
-    paths, schemas = {}, {}
-    for flask in specs:
+    paths: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
+    for flask in (api_of(name).flask for name in SERVICES):
         with flask.app_context():
-            paths |= flask.spec["paths"]
-            schemas |= flask.spec["components"]["schemas"]
+            spec: Any = flask.spec
+        paths |= spec["paths"]
+        schemas |= spec["components"]["schemas"]
     members: Counter[str] = Counter()
     for entry in declared:
         operation = paths[entry.path.replace("<key>", "{key}")]["get"]

@@ -1,29 +1,77 @@
-"""The gateway's OpenAPI document: its own paths and those of every service."""
+"""The gateway's OpenAPI document: its own paths and those of every service, with what the gateway adds to answers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from streamstate.web.server.openapi import MANY
+from services.gateway.names import name_of
+from streamstate.gateway import NamedIds
+from streamstate.web.http.request import JSON
+from streamstate.web.partition_map import ViewEntry
+from streamstate.web.server.openapi import MANY, REF, many_parameters, parameter
 
 SPEC = "/openapi.json"
 
+_CHOICE = "the parts of the answer, separated by commas"
+_NAME = {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "null when none is known"}
+_WARNINGS = {"type": "array", "items": {"type": "string"}, "description": "what could not be had, or not in full"}
 
-def merged(own: Mapping[str, Any], documents: Iterable[bytes]) -> bytes:
+Schema = dict[str, Any]
+
+
+class UserProfile(msgspec.Struct):
+    """What is known of a user: the members of its parts, and `warnings` of what could not be had, or not in full."""
+
+    warnings: list[str]
+
+
+PARTS = {**parameter("query", "parts", _CHOICE), "schema": {"$ref": REF.format(name="Parts")}, "explode": False}
+
+
+def merged(own: Mapping[str, Any], documents: Iterable[bytes], views: Sequence[ViewEntry]) -> bytes:
     """The document `own` with the paths and schemas of the services' `documents`; where both have one, its own stays.
 
-    A service that gave no document has an empty one.
+    A service that gave no document has an empty one. `views` are those of all services.
     """
     paths: dict[str, Any] = {}
-    schemas: dict[str, Any] = {}
-    keys: list[Any] = []
+    schemas: dict[str, Schema] = {}
     for service in map(msgspec.json.decode, filter(None, documents)):
-        many = service["paths"].get(MANY, {"get": {"parameters": []}})
-        keys += (parameter for parameter in many["get"]["parameters"] if parameter["in"] == "query")
         paths |= {path: item for path, item in service["paths"].items() if path.startswith("/v1/")}
         schemas |= service["components"]["schemas"]
-    many = own["paths"][MANY]["get"]
-    paths |= {**own["paths"], MANY: {"get": {**many, "parameters": [*keys, *many["parameters"]]}}}
     schemas |= own["components"]["schemas"]
+    _add_joins(paths, schemas, views)
+    many = own["paths"][MANY]["get"]
+    keys = many_parameters({view.name: view.key for view in views if not view.anywhere})
+    paths |= {**own["paths"], MANY: {"get": {**many, "parameters": [*keys, *many["parameters"]]}}}
     return msgspec.json.encode({**own, "paths": paths, "components": {"schemas": schemas}})
+
+
+def _add_joins(paths: Mapping[str, Any], schemas: dict[str, Schema], views: Sequence[ViewEntry]) -> None:
+    """Describe the names in the answers of `views`, and the parts of a profile."""
+    parts: dict[str, Schema] = {}
+    for view in views:
+        if (item := paths.get(view.path.replace("<key>", "{key}"))) is None:
+            continue
+        content = item["get"]["responses"]["200"]["content"][JSON]
+        if view.names:
+            item["get"]["summary"] += ", with names"
+            content["schema"] = {"allOf": [content["schema"], _with_names(view.names)]}
+        if view.part:
+            parts[view.name] = content["schema"]
+    default = [view.name for view in views if view.part and view.part.by_default]
+    schemas["Parts"] = {"type": "array", "items": {"enum": list(parts)}, "minItems": 1, "default": default}
+    schemas["UserProfile"] = {**schemas["UserProfile"], "anyOf": list(parts.values()) or [{}]}
+
+
+def _with_names(names: NamedIds) -> Schema:
+    """What the gateway adds to an answer."""
+    added: Schema = {"properties": {"warnings": _WARNINGS}, "required": ["warnings"] if names.empty_warnings else []}
+    for place in names.views:
+        *lists, member = place.split(".")
+        shape = added
+        for name in lists:
+            shape = shape["properties"].setdefault(name, {"items": {"properties": {}, "required": []}})["items"]
+        shape["properties"][name_of(member)] = _NAME
+        shape["required"].append(name_of(member))
+    return added

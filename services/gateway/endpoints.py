@@ -1,7 +1,7 @@
 """The instances of each service as Kubernetes sees them: watched EndpointSlices, the last known map kept."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -18,7 +18,7 @@ RELIST_S = 60
 PAUSE_S = 1.0
 
 
-class Endpoints(Mapping[str, Sequence[str]]):
+class Endpoints(dict[str, Sequence[str]]):
     """The addresses (host:port) of the instances that are ready, by service. Safe for threads.
 
     A service none of whose instances is ready keeps the addresses that it had: their state can still be asked, and who
@@ -28,40 +28,19 @@ class Endpoints(Mapping[str, Sequence[str]]):
     """
 
     def __init__(self, services: Mapping[str, str]) -> None:
+        super().__init__(dict.fromkeys(services, ()))
         self.services = {kubernetes: ours for ours, kubernetes in services.items()}
-        self._slices: dict[str, Any] = {}
-        self._addresses: dict[str, Sequence[str]] = dict.fromkeys(services, ())
-
-    def __getitem__(self, service: str) -> Sequence[str]:
-        return self._addresses[service]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._addresses)
-
-    def __len__(self) -> int:
-        return len(self._addresses)
 
     def replace(self, slices: Iterable[Any]) -> None:
         """Take `slices` for all that there are."""
-        self._slices = {slice_.metadata.name: slice_ for slice_ in slices}
-        self._update()
-
-    def change(self, event: str, slice_: Any) -> None:
-        """Take in that a slice was ADDED, MODIFIED or DELETED."""
-        self._slices.pop(slice_.metadata.name, None)
-        if event != "DELETED":
-            self._slices[slice_.metadata.name] = slice_
-        self._update()
-
-    def _update(self) -> None:
         ready: defaultdict[str, set[str]] = defaultdict(set)
-        for slice_ in self._slices.values():
+        for slice_ in slices:
             if service := self.services.get(slice_.metadata.labels[SERVICE_LABEL]):
                 ready[service].update(addresses(slice_))
         for service, instances in ready.items():
-            if instances and set(self._addresses[service]) != instances:
+            if instances and set(self[service]) != instances:
                 log.info("the instances of a service changed", service=service, count=len(instances))
-                self._addresses[service] = sorted(instances)
+                self[service] = sorted(instances)
 
 
 def addresses(slice_: Any) -> list[str]:
@@ -95,19 +74,23 @@ def follow(endpoints: Endpoints, configuration: client.Configuration, namespace:
     """List all slices, then watch for changes until the API server ends it, after `RELIST_S` seconds at most."""
     # Else the client refuses the slice of a Service without pods, which has no endpoints.
     configuration.client_side_validation = False
-    slices = client.DiscoveryV1Api(client.ApiClient(configuration)).list_namespaced_endpoint_slice
+    listed = client.DiscoveryV1Api(client.ApiClient(configuration)).list_namespaced_endpoint_slice
     query = {"namespace": namespace, "label_selector": f"{SERVICE_LABEL} in ({','.join(endpoints.services)})"}
     try:
-        known = slices(**query, _request_timeout=10)
-        endpoints.replace(known.items)
+        known = listed(**query, _request_timeout=10)
+        slices = {slice_.metadata.name: slice_ for slice_ in known.items}
+        endpoints.replace(slices.values())
         changes = watch.Watch().stream(
-            slices,
+            listed,
             **query,
             resource_version=known.metadata.resource_version,
             timeout_seconds=RELIST_S,
             _request_timeout=(10, RELIST_S + 10),
         )
         for change in changes:
-            endpoints.change(change["type"], change["object"])
+            slices[change["object"].metadata.name] = change["object"]
+            if change["type"] == "DELETED":
+                del slices[change["object"].metadata.name]
+            endpoints.replace(slices.values())
     except (ApiException, HTTPError, OSError) as error:
         log.warning("the API server does not answer; the last known instances serve", reason=str(error))

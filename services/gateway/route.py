@@ -43,14 +43,14 @@ class Route(msgspec.Struct, rename="camel"):
     views: list[ViewRoute]
 
 
-async def route(owners: Owners, service: str, text: str) -> Route:
+def route(owners: Owners, service: str, text: str) -> Route:
     """As the gateway knows it now.
 
     Raises `BadKey` for text that is a key of no view of `service`, a 404 `Problem` for a service that there is not.
     """
     if service not in owners.addresses:
         raise Problem(404, "unknown-service", f"the services are: {', '.join(owners.addresses)}")
-    processors = (await owners.service(service)).processors
+    processors = owners.service(service).processors
     routes, refused = [], BadKey(f"{service} answers for no key")
     for view in processors.views:
         if view.topic:
@@ -69,9 +69,7 @@ def positive_hash(key: bytes) -> int:
     The library gives only remainders of it. By 2^31 - 1 the remainder is the hash itself, except for the hash 2^31 - 1,
     whose remainder is 0. It is told from the hash 0 by its last bit.
     """
-    remainder = murmur2(key, _MOST)
-    last_bit = murmur2(key, 2)
-    return _MOST if remainder == 0 and last_bit == 1 else remainder
+    return murmur2(key, _MOST) or _MOST * murmur2(key, 2)
 
 
 def _view_route(view: ViewEntry, text: str, processors: Processors) -> ViewRoute:

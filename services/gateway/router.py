@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -33,12 +33,8 @@ class Router:
         self._client = client
         self._balance = Balance(client)
 
-    async def map_of(self, service: str) -> ServiceMap:
-        """What is known of `service`; raises a 503 `Problem` when none of its instances ever answered."""
-        return await self._owners.service(service)
-
-    async def one(self, service: str, view: ViewEntry, text: str, query: Query, deadline: Deadline) -> Response:
-        """The answer of `view` for the key that `text` names (any text when the view is not about a key).
+    async def one(self, known: ServiceMap, view: ViewEntry, text: str, query: Query, deadline: Deadline) -> Response:
+        """The answer of a service's `view` for the key that `text` names (any text when it is not about a key).
 
         Raises `BadKey` for text that is no key of the view.
         """
@@ -46,32 +42,27 @@ class Router:
         if view.anywhere:
             if view.key:
                 CODECS[view.key].parse(text)
-            return await self.anyone(service, path, query, deadline)
-        known = await self._owners.service(service)
-        return await self._ask(service, known.owners.get(known.partition(view, text)), path, query, deadline)
+            return await self._balance.get(self._owners.addresses[known.service], path, query, deadline)
+        return await self._ask(known.service, known.owners.get(known.partition(view, text)), path, query, deadline)
 
-    async def anyone(self, service: str, path: str, query: Query, deadline: Deadline) -> Response:
-        """The answer of any instance of `service`."""
-        return await self._balance.get(self._owners.addresses.get(service, ()), path, query, deadline)
-
-    async def many(self, service: str, wanted: Iterable[tuple[str, str]], deadline: Deadline) -> dict[str, Any]:
+    async def many(self, wanted: Iterable[tuple[str, str]], deadline: Deadline) -> Mapping[str, Mapping[str, Any]]:
         """The answers for (view, key text) by view and key, None for an unknown key; all owners are asked at once.
 
-        Raises a `Problem` when an owner does not answer in time.
+        Raises a `Problem` when a view is unknown, or an owner does not answer in time.
         """
-        known = await self._owners.service(service)
-        places: defaultdict[str | None, list[tuple[str, str]]] = defaultdict(list)
+        places: defaultdict[tuple[str, str | None], list[tuple[str, str]]] = defaultdict(list)
         for name, text in wanted:
-            places[known.owners.get(known.partition(known.views[name], text))].append((name, text))
-        answers = await asyncio.gather(
-            *(
-                self._ask(service, owner, MANY, asked[first : first + MOST_KEYS], deadline)
-                for owner, asked in places.items()
-                for first in range(0, len(asked), MOST_KEYS)
-            )
-        )
+            known = self._owners.with_keys(name)
+            owner = known.owners.get(known.partition(known.views[name], text))
+            places[known.service, owner].append((name, text))
+        calls = [
+            (service, owner, MANY, asked[first : first + MOST_KEYS], deadline)
+            for (service, owner), asked in places.items()
+            for first in range(0, len(asked), MOST_KEYS)
+        ]
+        answers = await asyncio.gather(*(self._ask(*call) for call in calls))
         merged: defaultdict[str, dict[str, Any]] = defaultdict(dict)
-        for answer in answers:
+        for (service, *_), answer in zip(calls, answers, strict=True):
             if answer.status != 200:
                 raise not_ready(f"{service} answered {answer.status}")
             for name, by_key in msgspec.json.decode(answer.body).items():
@@ -83,7 +74,8 @@ class Router:
         marks = ANYONE
         for _ in range(ATTEMPTS if owner else 0):
             others = self._others(service, owner)
-            if not self._dial(service, str(owner), others):
+            ill = not self._client.well(str(owner)) and any(map(self._client.well, others))
+            if ill or owner not in self._owners.addresses[service]:
                 marks = STANDBY
                 break
             share = deadline.share(SHARE) if others else deadline
@@ -100,9 +92,4 @@ class Router:
         return await self._balance.get(self._others(service, owner), path, query, deadline, marks)
 
     def _others(self, service: str, owner: str | None) -> Sequence[str]:
-        return [address for address in self._owners.addresses.get(service, ()) if address != owner]
-
-    def _dial(self, service: str, owner: str, others: Sequence[str]) -> bool:
-        """Whether `owner` is asked: it is known, and well unless nobody else is."""
-        known = owner in self._owners.addresses.get(service, ())
-        return known and (self._client.well(owner) or not any(map(self._client.well, others)))
+        return [address for address in self._owners.addresses[service] if address != owner]

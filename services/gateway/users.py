@@ -1,114 +1,109 @@
-"""Answers about a user: what services know by ids, joined with names, and all of it as one profile."""
+"""Answers with names, and the parts of an answer about a user. What belongs together, the services declare."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
 
 import msgspec
 
-from services.events import KINDS
-from services.gateway import profile, recent, recommended
-from services.gateway.names import NameCache, Names, Thing
-from services.gateway.owners import Owners
-from services.gateway.profile import UserMetrics, UserProfile
-from services.gateway.recommended import NamedRecommendations
+from services.gateway.names import NameCache, Names, named
+from services.gateway.owners import LocatedPart, Owners, unknown
 from services.gateway.router import Router
-from services.names.model import RecentPlays
-from services.recommendations.answers import ALL_KINDS, view
+from streamstate.errors import StreamStateError
 from streamstate.keys import LONG
 from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.problems import Problem
+from streamstate.web.http.parameters import bad_parameter
 from streamstate.web.http.request import Request, Response, json
+from streamstate.web.partition_map import ViewEntry
 
-T = TypeVar("T")
+PARTS, WARNINGS = "parts", "warnings"
 
-_decode_profile = msgspec.json.Decoder(UserProfile).decode
-_decode_all_kinds = msgspec.json.Decoder(dict[str, NamedRecommendations]).decode
-
-
-@dataclass(frozen=True)
-class NamedView(Generic[T]):
-    """A view of a service, and how its answer gets names.
-
-    decode: bytes → the answer of the service.
-    things: answer → whatever has a name in it.
-    named: (answer, names, warnings) → the answer of the gateway.
-    """
-
-    service: str
-    view: str
-    decode: Callable[[bytes], T]
-    things: Callable[[T], Iterable[Thing]]
-    named: Callable[[T, Names, list[str]], msgspec.Struct]
-
-
-METRICS = NamedView("metrics", "metrics", msgspec.json.Decoder(UserMetrics).decode, profile.things, profile.named)
-RECENT = NamedView("names", "recent", msgspec.json.Decoder(RecentPlays).decode, recent.things, recent.named)
-RECOMMENDATIONS = {
-    kind: NamedView(
-        "recommendations",
-        view(kind),
-        msgspec.json.Decoder(NamedRecommendations).decode,
-        partial(recommended.things, kind),
-        partial(recommended.named, kind),
-    )
-    for kind in KINDS
-}
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Users:
-    """The routes of a user. A part that fails is named in `warnings`; without the plays there is no answer."""
+    """Joins answers. What cannot be had is named in `warnings`."""
 
     def __init__(self, owners: Owners, router: Router, names: NameCache) -> None:
         self._owners = owners
         self._router = router
         self._names = names
 
-    async def named(self, named_view: NamedView[Any], request: Request, key: str) -> Response:
-        """The answer of a view, with names."""
-        answer = await self._ask(named_view, key, request)
-        if answer.status != 200:
+    async def view(self, request: Request, rest: str) -> Response:
+        """The answer of any view, as it is when no ids in it have names."""
+        known, view, text = self._owners.find(f"/v1/{rest}")
+        request.scope["route"] = view.path
+        answer = await self._router.one(known, view, text, request.query, request.deadline)
+        if answer.status != 200 or not view.names:
             return answer
-        decoded = named_view.decode(answer.body)
-        names, warnings = await self._names_of(named_view.things(decoded), request.deadline)
-        return json(named_view.named(decoded, names, warnings), answer.served_by, answer.headers)
+        members = await self._joined([_decode(answer.body)], [], [view], request.deadline)
+        if not (members[WARNINGS] or view.names.empty_warnings):
+            del members[WARNINGS]
+        return json(members, answer.served_by, answer.headers)
 
-    async def profile(self, request: Request, key: str) -> Response:
-        """The plays in numbers and the recommendations, with names."""
+    async def user(self, request: Request, key: str) -> Response:
+        """The parts that are asked for. The first one leads: the headers are its own, and any answer of it but 200."""
         LONG.parse(key)
-        walking = asyncio.create_task(self._recommended(key, request.deadline))
+        names = {name for parameter, text in request.query if parameter == PARTS for name in text.split(",")}
+        if (parts := chosen(self._owners.parts, names)) is None:
+            advice = f"{PARTS}: name some of {', '.join(self._owners.parts)}, separated by commas"
+            raise self._owners.absent(bad_parameter(advice))
+        (known, view, _), *others = parts
+        asking = [asyncio.create_task(self._part(part, key, request.deadline)) for part in others]
         try:
-            answer = await self._ask(METRICS, key, request)
+            answer = await self._router.one(known, view, key, (), request.deadline)
             if answer.status != 200:
                 return answer
-            plays = _decode_profile(answer.body)
-            by_kind, warnings = await walking
+            bodies = [_decode(answer.body), *await asyncio.gather(*asking)]
         finally:
-            walking.cancel()
-        things = [thing for kind, items in by_kind.items() for thing in recommended.things(kind, items)]
-        names, more = await self._names_of([*profile.things(plays), *things], request.deadline)
-        return json(profile.merged(plays, by_kind, names, warnings + more), answer.served_by, answer.headers)
+            for task in asking:
+                task.cancel()
+        # The parts of a service that never answered are not known.
+        warnings = [f"{service}: {unknown(service)}" for service in self._owners.missing() if not names]
+        members = await self._joined(bodies, warnings, [view for _, view, _ in parts], request.deadline)
+        return json(members, answer.served_by, answer.headers)
 
-    async def _recommended(self, key: str, deadline: Deadline) -> tuple[Mapping[str, NamedRecommendations], list[str]]:
-        """Recommendations by kind, and warnings when they cannot be had."""
+    async def _joined(
+        self, bodies: Iterable[dict[str, Any]], warnings: list[str], views: Iterable[ViewEntry], deadline: Deadline
+    ) -> dict[str, Any]:
+        """The members of `bodies`, which are answers of `views`, with names, and `warnings` and theirs together."""
+        members: dict[str, Any] = {}
+        for body in bodies:
+            warnings += body.pop(WARNINGS, ())
+            members |= body
+            members.setdefault(WARNINGS, warnings)
+        places = [place for view in views if view.names for place in named(members, view.names.views)]
+        names: Names = {}
         try:
-            answer = await self._router.anyone("recommendations", ALL_KINDS.replace("<key>", key), (), deadline)
-            detail = "" if answer.status == 200 else msgspec.json.decode(answer.body)["detail"]
-        except Problem as problem:
-            detail = problem.detail
-        if detail:
-            return {}, [f"{profile.member(kind)}: {detail}" for kind in KINDS]
-        return _decode_all_kinds(answer.body), []
+            names = await self._names.get({thing for _, _, thing in places}, deadline)
+        except StreamStateError as error:
+            warnings.append(f"names: {error}")
+        for holder, member, thing in places:
+            holder[member] = names.get(thing)
+        return members
 
-    async def _ask(self, asked: NamedView[Any], key: str, request: Request) -> Response:
-        service = await self._owners.service(asked.service)
-        return await self._router.one(asked.service, service.views[asked.view], key, request.query, request.deadline)
-
-    async def _names_of(self, things: Iterable[Thing], deadline: Deadline) -> tuple[Names, list[str]]:
-        """The names, and a warning when they cannot be had."""
+    async def _part(self, located: LocatedPart, key: str, deadline: Deadline) -> dict[str, Any]:
+        """The members of a part, which are empty when it fails, with warnings, or knows nothing of the key."""
+        known, view, part = located
+        reason = ""
         try:
-            return await self._names.get(things, deadline), []
-        except Problem as problem:
-            return {}, [f"names: {problem.detail}"]
+            answer = await self._router.one(known, view, key, (), deadline)
+            if answer.status == 200:
+                return _decode(answer.body)
+            if answer.status != 404:
+                reason = _decode(answer.body)["detail"]
+        except StreamStateError as error:
+            reason = str(error)
+        warnings = [f"{member}: {reason}" for member in part.members if reason]
+        return {**{member: [] for member in (*part.members, *part.remarks)}, WARNINGS: warnings}
+
+
+def chosen(parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart] | None:
+    """Those of `parts` that have these names, by default those that are there by default.
+
+    None when one is not there, or by default the required one.
+    """
+    if names:
+        return [parts[name] for name in parts if name in names] if names <= parts.keys() else None
+    by_default = [located for located in parts.values() if located[2].by_default]
+    return by_default if by_default and by_default[0][2].required else None

@@ -9,6 +9,7 @@ import msgspec
 
 from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
 from streamstate.app import App, Fold, FoldContext, Record, Source, View
+from streamstate.gateway import NamedIds, Part
 from streamstate.keys import LONG, sortable, unsortable
 from streamstate.state.operations import Fields, IncrementScores, Merge, Operation, Read, Top
 
@@ -96,6 +97,8 @@ APP = App(
             reads=reads,
             answer=profile,
             answers=Profile,
+            names=NamedIds({f"topTen{kind.capitalize()}.id": kind for kind in KINDS}),
+            part=Part(required=True),
         ),
     ),
 )

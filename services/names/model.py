@@ -9,6 +9,7 @@ import msgspec
 from services.events import KINDS, LISTENING_EVENTS, Id, ListeningEvent, decode_event
 from streamstate.app import App, Emit, Fold, FoldContext, Lookups, Record, Source, View, json_decoder
 from streamstate.errors import BadRecord
+from streamstate.gateway import NamedIds, Part
 from streamstate.keys import LONG, sortable
 from streamstate.operators.tables import row, table
 from streamstate.state.operations import Newest, Operation, PushRecent, Read, Value
@@ -122,6 +123,8 @@ APP = App(
             reads=recent_reads,
             answer=recent,
             answers=RecentPlays,
+            names=NamedIds({f"recent.{kind.removesuffix('s')}Id": kind for kind in KINDS}, empty_warnings=False),
+            part=Part(members=("recent",), by_default=False),
         ),
     ),
     emits=(ENRICHED,),

@@ -1,12 +1,17 @@
 """What can be asked of the recommender, and what it answers: without the machinery that finds it."""
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from streamstate.keys import LONG_MAX
+from services.events import KINDS
+from streamstate.gateway import NamedIds, Part
+from streamstate.keys import LONG, LONG_MAX
 from streamstate.web.http.parameters import bad_parameter
+from streamstate.web.partition_map import ViewEntry
 
 MOST_STEPS = 1_000_000
 """Of all walks of a request together: at most some 30 ms of one core."""
@@ -14,7 +19,12 @@ MOST_STEPS = 1_000_000
 VIAS = 10
 
 ALL_KINDS = "/v1/users/<key>/recommendations"
-"""Where the gateway asks for all kinds at once, each with the parameters' defaults: answered by kind."""
+"""Where all kinds are answered at once, each with the parameters' defaults."""
+
+
+def member(kind: str) -> str:
+    """The member of such an answer that holds the recommendations of `kind`."""
+    return f"{kind.removesuffix('s')}Recommendations"
 
 
 def view(kind: str) -> str:
@@ -25,6 +35,17 @@ def view(kind: str) -> str:
 def path(kind: str) -> str:
     """Where it is asked."""
     return f"{ALL_KINDS}/{kind}"
+
+
+def entries(topic: str) -> list[ViewEntry]:
+    """The views. Any instance answers; the keys are those of `topic`."""
+    entry = partial(ViewEntry, topic=topic, key=LONG.name, anywhere=True)
+    names = NamedIds({f"{member(kind)}.id": kind for kind in KINDS})
+    part = Part(members=tuple(map(member, KINDS)), remarks=("fallbacks",))
+    return [
+        *(entry(view(kind), path(kind), names=NamedIds({"items.id": kind, "items.via.id": kind})) for kind in KINDS),
+        entry("recommendations", ALL_KINDS, names=names, part=part),
+    ]
 
 
 class Parameters(msgspec.Struct, rename="camel", frozen=True):
@@ -86,3 +107,26 @@ class Recommendations(msgspec.Struct, rename="camel"):
     walks: int
     partial: bool
     fallback: str | None
+
+
+class AllRecommendations(msgspec.Struct, rename="camel"):
+    """Items of all kinds for a user, best first, ties by id.
+
+    `fallbacks` names the lists that are only what is popular, since walks from this user found nothing new.
+    `warnings` names each list whose time ended before all walks were done.
+    """
+
+    user_id: int
+    artist_recommendations: list[Recommended]
+    album_recommendations: list[Recommended]
+    track_recommendations: list[Recommended]
+    fallbacks: list[str]
+    warnings: list[str]
+
+    @classmethod
+    def of(cls, user: int, by_kind: Mapping[str, Recommendations]) -> "AllRecommendations":
+        """From the recommendations of each kind."""
+        artists, albums, tracks = (by_kind[kind].items for kind in KINDS)
+        fallbacks = [member(kind) for kind in KINDS if by_kind[kind].fallback]
+        warnings = [f"{member(kind)}: partial, time ran out" for kind in KINDS if by_kind[kind].partial]
+        return cls(user, artists, albums, tracks, fallbacks, warnings)

@@ -9,10 +9,12 @@ from services.events import KINDS
 from services.recommendations.answers import (
     ALL_KINDS,
     VIAS,
+    AllRecommendations,
     Parameters,
     Recommendations,
     Recommended,
     Via,
+    entries,
     path,
     view,
 )
@@ -33,7 +35,6 @@ from streamstate.web.freshness import Freshness, Positions
 from streamstate.web.http import parameters
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.request import Request, Response, json
-from streamstate.web.partition_map import ViewEntry
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.openapi import query_parameters
 from streamstate.web.state import State
@@ -56,7 +57,7 @@ def create() -> Asgi:
 
 def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshness, live: Live, pool: Pool) -> Asgi:
     """The application over these parts; what runs in the background begins with the server."""
-    views = [ViewEntry(view(kind), path(kind), live.topic, LONG.name, anywhere=True) for kind in KINDS]
+    views = entries(live.topic)
     state = State(app, reads, freshness, settings.truncated_topics)
 
     async def ready() -> None:
@@ -70,7 +71,8 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
     for kind in KINDS:
         summary = f"{kind.capitalize()} that a user may like and does not know"
         routes.read(path(kind), view(kind), partial(answers.one, kind), summary, Recommendations, LONG, query)
-    routes.hidden(ALL_KINDS, "all", answers.all)
+    summary = "Artists, albums and tracks that a user may like and does not know"
+    routes.read(ALL_KINDS, "recommendations", answers.all, summary, AllRecommendations, LONG)
     return Asgi(routes, settings, telemetry, starting=[freshness.start, live.start], ending=[pool.close, reads.close])
 
 
@@ -99,7 +101,7 @@ class _Answers:
         by_kind = await self._pool.run(
             lambda: {kind: _recommended(graph, kind, user, DEFAULTS, request.deadline) for kind in KINDS}
         )
-        return self._answer(by_kind)
+        return self._answer(AllRecommendations.of(user, by_kind))
 
     async def _graph(self, deadline: Deadline) -> Graph:
         async def graph() -> Graph:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from services.recommendations.live import Live
 from streamstate.deployment.metrics import Definition
@@ -33,9 +33,7 @@ class GraphCollector:
     async def collect(self) -> Iterable[Metric]:
         """All of `METRICS`."""
         graph = self._live.held
-        nodes, edges, size, mean, offset, lag = (
-            GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels) for metric in METRICS
-        )
+        nodes, edges, size, mean, offset, lag = (metric.gauge() for metric in METRICS)
         views = {kind: graph.view(kind) for kind in graph.kinds}
         for kind, view in views.items():
             nodes.add_metric([kind], len(view.items))

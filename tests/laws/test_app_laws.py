@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from devkit import registry
 from devkit.registry import SERVICES
+from services.recommendations.answers import entries as recommended
 from services.topics import model as kept
 from services.topics.settings import KeptSettings, KeptTopic, RangeIndex, WindowIndex
 from streamstate.app import App
@@ -21,6 +22,7 @@ from streamstate.keys import LONG, LONG_MAX, partition_of
 from streamstate.processing.decode import Admission, RawRecord, decode_records
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
+from streamstate.web import partition_map
 from streamstate.web.api import create
 from streamstate.web.server.openapi import MANY
 from tests.raw import name_json, plain, play_json
@@ -149,6 +151,34 @@ def test_no_two_services_answer_the_same_view_or_path() -> None:
     paths = Counter(re.sub("<.*?>", "<>", rule.rule) for rule in rules)
     assert {view.name for name in SERVICES for view in APPS[name].views} <= set(views)
     assert [name for counts in (views, paths) for name, count in counts.items() if count > 1] == []
+
+
+def test_what_services_declare_for_the_gateway_fits_together() -> None:
+    """Parts share no member but the key and warnings, and each id that gets a name is there, and of a view by key."""
+    declared = [*recommended("plays"), *(entry for name in SERVICES for entry in partition_map.entries(APPS[name]))]
+    by_key = {entry.name for entry in declared if not entry.anywhere}
+    paths: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
+    for flask in (create(f"services.{name}").flask for name in SERVICES):
+        with flask.app_context():
+            spec: Any = flask.spec
+        paths |= spec["paths"]
+        schemas |= spec["components"]["schemas"]
+    members: Counter[str] = Counter()
+    for entry in declared:
+        operation = paths[entry.path.replace("<key>", "{key}")]["get"]
+        answer = operation["responses"]["200"]["content"]["application/json"]["schema"]
+        if entry.part:
+            members.update(schemas[answer["$ref"].rpartition("/")[2]]["properties"])
+        for place, view in entry.names.views.items() if entry.names else ():
+            assert view in by_key
+            *lists, member = place.split(".")
+            shape = schemas[answer["$ref"].rpartition("/")[2]]
+            for each in lists:
+                shape = schemas[shape["properties"][each]["items"]["$ref"].rpartition("/")[2]]
+            assert member in shape["properties"]
+    assert {name for name, count in members.items() if count > 1} <= {"userId", "warnings"}
+    assert [entry.name for entry in declared if entry.part and entry.part.required] == ["metrics"]
 
 
 def is_shared(path: str) -> bool:

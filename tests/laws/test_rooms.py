@@ -1,6 +1,7 @@
 """The library's rooms: imports point one way, and a room stays small enough to be seen at a glance."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -9,12 +10,13 @@ import pytest
 LIBRARY = Path("libs/streamstate/src/streamstate")
 MOST_FILES = 12
 
-CONTRACT = {"errors", "keys", "state", "app"}
+CONTRACT = {"errors", "keys", "state", "gateway", "app"}
 ALLOWED: Mapping[str, set[str]] = {
     "errors": set(),
     "keys": {"errors"},
     "state": {"errors"},
-    "app": {"errors", "keys", "state"},
+    "gateway": set(),
+    "app": {"errors", "keys", "state", "gateway"},
     "settings": {"errors", "kafka"},
     "service": {"errors"},
     "bootstrap": {*CONTRACT, "service", "settings", "deployment", "kafka"},
@@ -69,6 +71,12 @@ FILES = [path for path in LIBRARY.rglob("*.py") if path.parent != LIBRARY or pat
 def test_imports_point_one_way(path: Path) -> None:
     own = room(path.relative_to(LIBRARY).with_suffix("").parts)
     assert set(imports(path)) - {own} <= ALLOWED[own]
+
+
+@pytest.mark.parametrize("path", sorted(Path("services/gateway").glob("*.py")), ids=str)
+def test_the_gateway_knows_no_service(path: Path) -> None:
+    imported = re.findall(r"services\.\w+", path.read_text())
+    assert set(imported) <= {"services.gateway"}
 
 
 def test_no_two_rooms_import_each_other() -> None:

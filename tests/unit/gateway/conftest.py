@@ -115,7 +115,10 @@ class Deployment:
         return next(served for served in self.at[service] if served.address == address)
 
     def owners(self) -> Owners:
-        return Owners(self.addresses(), self.loop.instances(), ttl_s=3_600)
+        """They know all that is served now."""
+        owners = Owners(self.addresses(), self.loop.instances(), ttl_s=3_600)
+        self.loop.run(owners.look())
+        return owners
 
     def addresses(self) -> dict[str, list[str]]:
         return {service: [one.address for one in served] for service, served in self.at.items()}
@@ -124,7 +127,9 @@ class Deployment:
         return Router(owners, self.loop.instances())
 
     def app(self, **settings: Any) -> Asgi:
-        return build_gateway(GatewaySettings(**settings), self.addresses())
+        app = build_gateway(GatewaySettings(**{"owners_ttl_s": 60, **settings}), self.addresses())
+        self.loop.run(app.start())
+        return app
 
     def gateway(self, **settings: Any) -> Client:
         return Client(self.loop.wsgi(self.app(**settings)))

@@ -84,7 +84,7 @@ def test_who_is_not_ready_is_left_out_at_once(gone: V1Endpoint) -> None:
     assert dict(endpoints) == {"metrics": (), "recommendations": ()}
     endpoints.replace([slice_of("metrics-eu-pods", endpoint("m-0"), endpoint("m-1"))])
     assert endpoints["metrics"] == ["m-0.metrics-eu-pods.ns.svc:8080", "m-1.metrics-eu-pods.ns.svc:8080"]
-    endpoints.change("MODIFIED", slice_of("metrics-eu-pods", endpoint("m-0"), gone))
+    endpoints.replace([slice_of("metrics-eu-pods", endpoint("m-0"), gone)])
     assert endpoints["metrics"] == ["m-0.metrics-eu-pods.ns.svc:8080"]
 
 
@@ -92,10 +92,9 @@ def test_several_slices_make_one_list() -> None:
     name = "recommendations-pods"
     first, second = (slice_of(name, endpoint(None, ip), name=ip) for ip in ("10.0.0.1", "10.0.0.2"))
     endpoints = Endpoints(SERVICES)
-    endpoints.replace([first])
-    endpoints.change("ADDED", second)
+    endpoints.replace([first, second])
     assert endpoints["recommendations"] == ["10.0.0.1:8080", "10.0.0.2:8080"]
-    endpoints.change("DELETED", first)
+    endpoints.replace([second])
     assert endpoints["recommendations"] == ["10.0.0.2:8080"]
 
 
@@ -109,10 +108,12 @@ def test_the_last_known_serve_when_none_is_ready() -> None:
 def test_the_api_server_is_listed_and_watched_and_the_last_known_serve_when_it_is_away() -> None:
     name = "metrics-eu-pods"
     endpoints = Endpoints(SERVICES)
-    added = ("ADDED", slice_of(name, endpoint("m-1"), name="another"))
-    with api_server([slice_of(name, endpoint("m-0"))], [added]) as configuration:
+    first, second = (slice_of(name, endpoint(f"m-{number}"), name=str(number)) for number in range(2))
+    third = slice_of(name, endpoint("m-2"), name="1")
+    changes = [("ADDED", second), ("DELETED", second), ("ADDED", second), ("MODIFIED", third)]
+    with api_server([first], changes) as configuration:
         follow(endpoints, configuration, "ns")
-    known = [f"m-0.{name}.ns.svc:8080", f"m-1.{name}.ns.svc:8080"]
+    known = [f"m-0.{name}.ns.svc:8080", f"m-2.{name}.ns.svc:8080"]
     assert endpoints["metrics"] == known
     configuration.retries = False
     follow(endpoints, configuration, "ns")

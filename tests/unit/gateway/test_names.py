@@ -15,7 +15,8 @@ def asked(deployment: Deployment) -> int:
 
 def test_a_name_that_changes_is_seen_with_the_next_map(deployment: Deployment, loop: Loop) -> None:
     owners = Owners(deployment.addresses(), loop.instances(), ttl_s=0.05)
-    cache = NameCache(deployment.router(owners), most=100)
+    loop.run(owners.look())
+    cache = NameCache(owners, deployment.router(owners), most=100)
 
     def find() -> Names:
         return loop.run(cache.get([ARTIST, STRANGER], soon()))

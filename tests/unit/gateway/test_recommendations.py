@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from services.events import KINDS
-from services.gateway.profile import member
+from services.recommendations.answers import member
 from tests.unit.gateway.conftest import STRANGER, USER, Deployment
 
 ALL = [member(kind) for kind in KINDS]

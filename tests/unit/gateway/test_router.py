@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -25,12 +25,12 @@ def ask(deployment: Deployment, owners: Owners, user: int = USER) -> Response:
 
 
 def one(deployment: Deployment, owners: Owners, text: str) -> Response:
-    known = deployment.loop.run(owners.service("metrics"))
-    return deployment.loop.run(deployment.router(owners).one("metrics", known.views["metrics"], text, [], soon()))
+    known = owners.service("metrics")
+    return deployment.loop.run(deployment.router(owners).one(known, known.views["metrics"], text, [], soon()))
 
 
-def many(deployment: Deployment, owners: Owners, service: str, asked: list[tuple[str, str]]) -> dict[str, Any]:
-    return deployment.loop.run(deployment.router(owners).many(service, asked, soon()))
+def many(deployment: Deployment, owners: Owners, asked: list[tuple[str, str]]) -> Mapping[str, Any]:
+    return deployment.loop.run(deployment.router(owners).many(asked, soon()))
 
 
 def map_requests(deployment: Deployment) -> int:
@@ -62,12 +62,11 @@ def test_a_stale_map_is_corrected_by_the_instance_that_was_asked(deployment: Dep
 def test_a_stale_map_is_read_again_at_once(deployment: Deployment) -> None:
     owners = deployment.owners()
     deployment.loop.run(owners.start())
-    until(lambda: not owners.missing())
     before = ask(deployment, owners).served_by
     after = next(one.address for one in deployment.at["metrics"] if one.address != before)
     deployment.stores["metrics"].claim(PLACE, after, {})
     ask(deployment, owners)
-    until(lambda: deployment.loop.run(owners.service("metrics")).owners[PLACE] == after)
+    until(lambda: owners.service("metrics").owners[PLACE] == after)
     deployment.loop.run(owners.stop())
 
 
@@ -91,11 +90,11 @@ def test_for_a_new_owner_that_is_gone_the_one_that_was_asked_stands_in(deploymen
 
 
 def test_a_partition_that_the_map_misses_is_asked_of_any_instance(deployment: Deployment) -> None:
-    owners = deployment.owners()
     deployment.stores["metrics"].empty()
     for partition in set(range(PARTITIONS)) - {PLACE}:
         deployment.own("metrics", partition, 0)
-    assert PLACE not in deployment.loop.run(owners.service("metrics")).owners
+    owners = deployment.owners()
+    assert PLACE not in owners.service("metrics").owners
     deployment.own("metrics", PLACE, 0)
     answer = ask(deployment, owners)
     assert answer.status == 404
@@ -104,7 +103,8 @@ def test_a_partition_that_the_map_misses_is_asked_of_any_instance(deployment: De
 def test_an_owner_that_hangs_is_stood_in_for_and_left_alone_until_it_answers(deployment: Deployment) -> None:
     owners = deployment.owners()
     router = deployment.router(owners)
-    view = deployment.loop.run(owners.service("metrics")).views["metrics"]
+    known = owners.service("metrics")
+    view = known.views["metrics"]
     slow, gate = deployment.owner(USER), threading.Event()
     answering = slow.app
 
@@ -113,7 +113,7 @@ def test_an_owner_that_hangs_is_stood_in_for_and_left_alone_until_it_answers(dep
         return answering(environ, start_response)
 
     def asked() -> Response:
-        return deployment.loop.run(router.one("metrics", view, str(USER), [], soon(1)))
+        return deployment.loop.run(router.one(known, view, str(USER), [], soon(1)))
 
     slow.app = hang
     assert asked().served_by == "standby"
@@ -128,7 +128,8 @@ def test_an_owner_that_hangs_is_stood_in_for_and_left_alone_until_it_answers(dep
 def test_a_caller_in_a_hurry_does_not_make_an_owner_ill(deployment: Deployment) -> None:
     owners = deployment.owners()
     router = deployment.router(owners)
-    view = deployment.loop.run(owners.service("metrics")).views["metrics"]
+    known = owners.service("metrics")
+    view = known.views["metrics"]
     owner = deployment.owner(USER)
     answering = owner.app
 
@@ -138,9 +139,9 @@ def test_a_caller_in_a_hurry_does_not_make_an_owner_ill(deployment: Deployment) 
 
     owner.app = late
     for _ in range(5):
-        deployment.loop.run(router.one("metrics", view, str(USER), [], soon(0.06)))
+        deployment.loop.run(router.one(known, view, str(USER), [], soon(0.06)))
     owner.app = answering
-    answer = deployment.loop.run(router.one("metrics", view, str(USER), [], soon()))
+    answer = deployment.loop.run(router.one(known, view, str(USER), [], soon()))
     assert answer.served_by == owner.address
 
 
@@ -164,13 +165,13 @@ def test_without_any_instance_it_is_503(deployment: Deployment) -> None:
 
 def test_a_service_that_never_answered_is_503(loop: Loop) -> None:
     owners = Owners({"metrics": [f"127.0.0.1:{free_port()}"]}, loop.instances(), 3_600)
+    loop.run(owners.look())
     assert owners.missing() == ["metrics"]
     with pytest.raises(Problem, match="no instance of metrics answers"):
-        loop.run(owners.service("metrics"))
+        owners.service("metrics")
 
 
 def test_the_number_of_partitions_is_the_topics_never_the_maps(deployment: Deployment) -> None:
-    owners = deployment.owners()
     store = deployment.stores["metrics"]
     store.empty()
     first = deployment.at["metrics"][0].address
@@ -178,6 +179,7 @@ def test_the_number_of_partitions_is_the_topics_never_the_maps(deployment: Deplo
     deployment.topics.counts["listening-events"] = 8
     for partition in range(PARTITIONS):
         store.claim(partition, first, {}, origins)
+    owners = deployment.owners()
     users = [user for user in range(100) if partition_of(LONG.encode(user), 8) >= PARTITIONS]
     for user in users[:4]:
         assert ask(deployment, owners, user).status == 503
@@ -200,7 +202,7 @@ def test_text_that_is_no_key_asks_nobody(deployment: Deployment) -> None:
 def test_many_keys_are_asked_of_all_owners_once_each(deployment: Deployment) -> None:
     owners = deployment.owners()
     asked = [("metrics", str(user)) for user in (USER, *range(20))]
-    found = many(deployment, owners, "metrics", asked)["metrics"]
+    found = many(deployment, owners, asked)["metrics"]
     assert found[str(USER)]["eventCount"] == 3
     assert [found[str(user)] for user in range(20)] == [None] * 20
     assert [sum(path.startswith("/v1/many") for path in one.seen) for one in deployment.at["metrics"]] == [1, 1]
@@ -209,32 +211,30 @@ def test_many_keys_are_asked_of_all_owners_once_each(deployment: Deployment) -> 
 def test_more_keys_than_one_request_takes_are_asked_in_several(deployment: Deployment) -> None:
     owners = deployment.owners()
     asked = [("artists", str(number)) for number in range(1, 2 * MOST_KEYS + 2)]
-    found = many(deployment, owners, "names", asked)["artists"]
+    found = many(deployment, owners, asked)["artists"]
     assert found["1"] == {"id": 1, "name": "Prince"}
     assert len(found) == len(asked)
 
 
 def test_many_keys_survive_an_owner_that_is_gone(deployment: Deployment) -> None:
     owners = deployment.owners()
-    deployment.loop.run(owners.service("metrics"))
     deployment.owner(USER).stop()
-    found = many(deployment, owners, "metrics", [("metrics", str(USER))])["metrics"]
+    found = many(deployment, owners, [("metrics", str(USER))])["metrics"]
     assert found[str(USER)]["eventCount"] == 3
 
 
 def test_many_keys_over_a_stale_map_where_some_have_moved(deployment: Deployment) -> None:
     owners = deployment.owners()
-    deployment.loop.run(owners.service("metrics"))
+    owners.service("metrics")
     before = deployment.owner(USER).address
     mine = [user for user in range(60) if deployment.owner(user).address == before]
     after = next(one.address for one in deployment.at["metrics"] if one.address != before)
     deployment.stores["metrics"].claim(PLACE, after, {})
-    found = many(deployment, owners, "metrics", [("metrics", str(user)) for user in (USER, *mine)])["metrics"]
+    found = many(deployment, owners, [("metrics", str(user)) for user in (USER, *mine)])["metrics"]
     assert found[str(USER)]["eventCount"] == 3
 
 
 def test_a_partition_that_is_being_built_is_passed_back_as_503(deployment: Deployment) -> None:
-    owners = deployment.owners()
     store = deployment.stores["metrics"]
     store.empty()
     address = deployment.at["metrics"][0].address
@@ -242,7 +242,8 @@ def test_a_partition_that_is_being_built_is_passed_back_as_503(deployment: Deplo
     for partition in range(PARTITIONS):
         claim = store.claim(partition, address, {"listening-events": 10}, origins)
         store.commit(Commit(claim, [OffsetAdvance("listening-events", None, 5)], []))
+    owners = deployment.owners()
     assert ask(deployment, owners).status == 503
     with pytest.raises(Problem) as error:
-        many(deployment, owners, "metrics", [("metrics", str(USER))])
+        many(deployment, owners, [("metrics", str(USER))])
     assert error.value.status == 503

@@ -8,6 +8,7 @@ from openapi_spec_validator import validate
 from werkzeug.test import Client
 
 from services.events import KINDS, LISTENING_EVENTS
+from services.recommendations.answers import AllRecommendations, Recommendations
 from services.recommendations.api import build
 from services.recommendations.live import Live, warm_up
 from services.recommendations.model import app
@@ -162,7 +163,8 @@ def test_not_ready_with_progress_until_the_graph_is_loaded(starting: Recommender
 def test_the_map_says_that_any_instance_answers(recommender: Recommender) -> None:
     views = recommender.client.get("/processors").get_json()["views"]
     paths = [f"/v1/users/<key>/recommendations/{kind}" for kind in KINDS]
-    assert [view["path"] for view in views] == ["/v1/recommendations/processors", *paths]
+    expected = ["/v1/recommendations/processors", *paths, "/v1/users/<key>/recommendations"]
+    assert [view["path"] for view in views] == expected
     assert all(view["anywhere"] for view in views)
 
 
@@ -198,3 +200,15 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("hasty")
 def test_what_is_answered_is_what_the_document_says(recommender: Recommender) -> None:
     hold(recommender.wsgi)
+
+
+def test_all_kinds_are_answered_at_once_and_lists_that_are_popular_are_named(recommender: Recommender) -> None:
+    mine, popular = (recommender.get(f"{user}/recommendations") for user in (ME, STRANGER))
+    assert [item["id"] for item in mine["artistRecommendations"]] == [8, 9]
+    assert (mine["userId"], mine["fallbacks"], mine["warnings"]) == (ME, [], [])
+    assert popular["fallbacks"] == ["artistRecommendations", "albumRecommendations", "trackRecommendations"]
+
+
+def test_lists_whose_time_ended_early_are_named() -> None:
+    by_kind = {kind: Recommendations(ME, [], 5, kind == "tracks", None) for kind in KINDS}
+    assert AllRecommendations.of(ME, by_kind).warnings == ["trackRecommendations: partial, time ran out"]

@@ -13,7 +13,7 @@ PROCESSES = {
     "stream": (("streamstate.spark", "services.metrics"), 3),
     "streams": (("devkit.streams", "metrics-0=127.0.0.1:8101"), 3),
     "verify": (("services.verify", "metrics"), 2),
-    "smoke": (("services.gateway.smoke", "http://127.0.0.1:1"), 3),
+    "smoke": (("services.smoke", "http://127.0.0.1:1"), 3),
     "demo": (("devkit.demo",), 1),
     "api": (("streamstate.web", "services.metrics"), 3),
     "recommendations": (("streamstate.web", "services.recommendations"), 3),

@@ -6,8 +6,10 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from streamstate.errors import BadRecord, Misconfigured
+from streamstate.gateway import NamedIds, Part
 from streamstate.keys import KeyCodec, partition_of
 from streamstate.state.operations import Operation, Read
 
@@ -146,6 +148,7 @@ class View(Generic[K]):
 
     query: the parameters of the request, all with defaults; `reads` and `answer` get them as a further argument.
     answers: the type that `answer` gives, or None for what is unknown.
+    names, part: what the gateway adds to the answer, and adds the answer to.
     """
 
     name: str
@@ -157,6 +160,8 @@ class View(Generic[K]):
     answer: Callable[..., msgspec.Struct | None]
     answers: type[msgspec.Struct]
     query: type[msgspec.Struct] | None = None
+    names: NamedIds | UnsetType = UNSET
+    part: Part | UnsetType = UNSET
 
     def ask(self, text: str, query: msgspec.Struct | None = None) -> "Question":
         """The view for the key that `text` names, by default with the defaults of its parameters.

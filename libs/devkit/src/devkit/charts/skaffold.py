@@ -53,7 +53,7 @@ def _release(service: str, *targets: str) -> dict[str, Any]:
 
 
 def _verify() -> dict[str, Any]:
-    command = ["python", "-m", "services.gateway.smoke", "http://gateway:8080"]
+    command = ["python", "-m", "services.smoke", "http://gateway:8080"]
     kafka = [{"name": "STREAMSTATE_KAFKA", "value": "kafka:9092"}]
     container = {"name": "one-play", "image": "gateway-api", "command": command, "env": kafka}
     return {"name": "one-play", "container": container, "executionMode": {"kubernetesCluster": {}}}

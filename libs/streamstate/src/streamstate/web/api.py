@@ -50,15 +50,16 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
             if snapshot.owner in (None, settings.advertise):
                 state.require_ready(partition, snapshot, app.topics)
 
-    routes, telemetry = skeleton(app, settings, state, freshness, views=entries(app), ready=ready)
+    views = entries(app)
+    routes, telemetry = skeleton(app, settings, state, freshness, views=views, ready=ready)
     instances = Instances()
     demands = Demands(freshness, state.positions, settings)
-    answers = Answers(app, settings.advertise, state, freshness, demands, instances, telemetry)
+    answers = Answers(app, settings.advertise, state, demands, instances, telemetry)
     for view in app.views:
-        handler = partial(answers.all if view.topic is None else answers.one, view)
         query = query_parameters(view.query) if view.query else ()
+        handler = partial(answers.view, view)
         routes.read(view.path, view.name, handler, view.summary, view.answers, view.key, query)
-    routes.many(answers.many, many_parameters(app.views))
+    routes.many(answers.many, many_parameters({view.name: view.key for view in views if not view.anywhere}))
     return Asgi(routes, settings, telemetry, starting=[freshness.start], ending=[instances.close, reads.close])
 
 

@@ -12,7 +12,6 @@ from redis.exceptions import RedisError
 
 from streamstate.errors import IncompleteCommit, Misconfigured
 from streamstate.settings import DemandSettings
-from streamstate.state.store import TopicPartition
 from streamstate.web.freshness import Freshness, Positions
 from streamstate.web.http.deadline import ENTRIES_PATTERN, ENTRY_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline
 from streamstate.web.http.problems import Problem, not_ready
@@ -40,10 +39,9 @@ class Demand:
         wanted = headers.get(MIN_POSITION, "")
         if not _ENTRIES.fullmatch(wanted):
             raise Problem(400, "bad-demand", f"{MIN_POSITION} is topic:partition=offset, separated by commas")
-        positions: dict[TopicPartition, int] = {}
-        for topic, partition, offset in _ENTRY.findall(wanted):
-            place = topic, int(partition)
-            positions[place] = max(positions.get(place, 0), int(offset))
+        entries = (((topic, int(partition)), int(offset)) for topic, partition, offset in _ENTRY.findall(wanted))
+        # In this order the greatest offset of a place is the last, which stays.
+        positions = dict(sorted(entries))
         staleness = headers.get(MAX_STALENESS)
         if staleness is None:
             return cls(positions, None)
@@ -76,7 +74,7 @@ class Demands:
         self._freshness = freshness
         self._read_positions = positions
         self._settings = settings
-        self._waiting: dict[object, Demand] = {}
+        self._waiting: list[Demand] = []
         self._positions: Positions = {}
         self._looked = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
@@ -99,8 +97,7 @@ class Demands:
         """Until the places of `at` are there, as far as the shared look can tell."""
         if len(self._waiting) >= self._settings.demands_waiting:
             raise not_ready(f"{lacking}, and as many requests wait for that as may")
-        waiter = object()
-        self._waiting[waiter] = demand
+        self._waiting.append(demand)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
         try:
@@ -112,14 +109,14 @@ class Demands:
         except TimeoutError:
             raise not_ready(lacking) from None
         finally:
-            del self._waiting[waiter]
+            self._waiting.remove(demand)
 
     async def _look(self) -> None:
         """Look for as long as anybody waits."""
         ends_at = 0.0
         loop = asyncio.get_running_loop()
         while self._waiting:
-            stale = any(demand.staleness_s is not None for demand in self._waiting.values())
+            stale = any(demand.staleness_s is not None for demand in self._waiting)
             with suppress(IncompleteCommit, KafkaException, Misconfigured, RedisError):
                 if stale and loop.time() >= ends_at:
                     ends_at = loop.time() + self._settings.least_staleness_ms / 2000

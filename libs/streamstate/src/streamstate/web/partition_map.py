@@ -1,10 +1,13 @@
 """The map of a service: who owns which partition, and what can be asked. The gateway lives on it."""
 
 from collections import defaultdict
+from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
-from streamstate.app import App
+from streamstate.app import App, View
+from streamstate.gateway import NamedIds, Part
 from streamstate.state.store import Snapshot
 from streamstate.web.freshness import Freshness
 from streamstate.web.state import State
@@ -38,7 +41,8 @@ class ViewEntry(msgspec.Struct):
     """One view: its path with `<key>` in it, the topic whose partitioning locates a key, and the key's type.
 
     `anywhere` says that any ready instance answers for any key, and that `/v1/many` does not. A view of all partitions
-    together has no topic, and one that is not about a key has no key: these are empty.
+    together has no topic, and one that is not about a key has no key: these are empty. `names` and `part` are what
+    the service declares for the gateway.
     """
 
     name: str
@@ -46,6 +50,8 @@ class ViewEntry(msgspec.Struct):
     topic: str
     key: str
     anywhere: bool = False
+    names: NamedIds | UnsetType = UNSET
+    part: Part | UnsetType = UNSET
 
 
 class Processors(msgspec.Struct):
@@ -60,10 +66,12 @@ class Processors(msgspec.Struct):
 
 def entries(app: App) -> list[ViewEntry]:
     """The views that are answered from the state of `app`: by the owner of the key's partition, if they are of one."""
-    return [
-        ViewEntry(view.name, view.path, view.topic or "", view.key.name if view.key else "", anywhere=not view.topic)
-        for view in app.views
-    ]
+    return [_entry(view) for view in app.views]
+
+
+def _entry(view: View[Any]) -> ViewEntry:
+    key = view.key.name if view.key else ""
+    return ViewEntry(view.name, view.path, view.topic or "", key, not view.topic, view.names, view.part)
 
 
 def entry(app: App) -> ViewEntry:

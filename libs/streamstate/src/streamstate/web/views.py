@@ -11,7 +11,6 @@ from streamstate.state.operations import Read
 from streamstate.state.store import Snapshot
 from streamstate.web.client.instances import DIRECT, STAND_IN, Instances, Unreachable
 from streamstate.web.consistency import Demands
-from streamstate.web.freshness import Freshness
 from streamstate.web.http import parameters
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import MOST_KEYS, Problem, bad_query
@@ -34,34 +33,28 @@ class Answers:
     app: App
     address: str
     state: State
-    freshness: Freshness
     demands: Demands
     instances: Instances
     telemetry: Telemetry
 
-    async def one(self, view: View[Any], request: Request, key: str) -> Response:
-        """The answer of `view` for the key that the text `key` names."""
-        question = _question(view, key, request)
-        (partition,) = question.partitions(await self.state.counts())
-        snapshots = await self._read({partition: question.reads}, request.deadline)
-        snapshot = snapshots[partition]
-        served_by = self._served_by(partition, snapshot, request)
-        if served_by == STANDBY:
-            if passed_on := await self._pass_on(str(snapshot.owner), request):
-                return passed_on
-            self.telemetry.stood_in.inc()
-        self.state.require_ready(partition, snapshot, self.app.topics_of(view))
-        return self._response(view, question.answer(snapshot.values), served_by, snapshots)
-
-    async def all(self, view: View[Any], request: Request, key: str = "") -> Response:
-        """The answer of a `view` over all partitions, whoever owns them."""
-        question = _question(view, key, request)
+    async def view(self, view: View[Any], request: Request, key: str = "") -> Response:
+        """The answer of `view` for the key that the text `key` names; one over all partitions, whoever owns them."""
+        question = view.ask(key, None if view.query is None else parameters.parse(view.query, request.query))
         partitions = question.partitions(await self.state.counts())
         snapshots = await self._read(dict.fromkeys(partitions, question.reads), request.deadline)
+        served_by = self.address
         for partition, snapshot in snapshots.items():
+            if view.topic is not None and (served_by := self._served_by(partition, snapshot, request)) == STANDBY:
+                if passed_on := await self._pass_on(str(snapshot.owner), request):
+                    return passed_on
+                self.telemetry.stood_in.inc()
             self.state.require_ready(partition, snapshot, self.app.topics_of(view))
-        answer = question.answer([snapshot.values for snapshot in snapshots.values()])
-        return self._response(view, answer, self.address, snapshots)
+        values = [snapshot.values for snapshot in snapshots.values()]
+        answer = question.answer(values if view.topic is None else values[0])
+        if answer is None:
+            detail = f"nothing is known of this key in {view.name}; check the key, or ask again later"
+            raise Problem(404, "unknown-key", detail)
+        return json(answer, served_by, self.state.headers_of(snapshots))
 
     async def many(self, request: Request) -> Response:
         """The answers for many keys of one or several views: `{view: {key: answer or null}}`."""
@@ -93,12 +86,6 @@ class Answers:
     async def _read(self, reads: Mapping[int, Sequence[Read]], deadline: Deadline) -> Mapping[int, Snapshot]:
         return await self.demands.met(lambda: self.state.read(reads), self.state.positions_of, deadline)
 
-    def _response(self, view: View[Any], answer: Any, served_by: str, snapshots: Mapping[int, Snapshot]) -> Response:
-        if answer is None:
-            detail = f"nothing is known of this key in {view.name}; check the key, or ask again later"
-            raise Problem(404, "unknown-key", detail)
-        return json(answer, served_by, self.state.headers_of(snapshots))
-
     def _served_by(self, partition: int, snapshot: Snapshot, request: Request) -> str:
         """Who answers for `snapshot`. Raises a 421 `Problem` when the caller wrongly believes to ask the owner."""
         if snapshot.owner is None or snapshot.owner == self.address:
@@ -117,11 +104,6 @@ class Answers:
             return await self.instances.get(owner, quote(request.path), request.deadline.share(0.5), request.query)
         except Unreachable:
             return None
-
-
-def _question(view: View[Any], text: str, request: Request) -> Question:
-    """The question of `request`; raises a 400 `Problem` for parameters that are not as the view has them."""
-    return view.ask(text, None if view.query is None else parameters.parse(view.query, request.query))
 
 
 def asked_for_many(request: Request, views: Iterable[str]) -> Sequence[tuple[str, str]]:

@@ -17,8 +17,6 @@ ENTRY_PATTERN = r"([A-Za-z0-9._-]{1,249}):([0-9]{1,9})=([0-9]{1,18})"
 ENTRIES_PATTERN = f"({ENTRY_PATTERN}(, ?{ENTRY_PATTERN})*)?"
 """What `X-Min-Position` says: topic:partition=offset, separated by commas; nothing is no demand."""
 
-_LOWER = {name: name.lower() for name in (HEADER, MIN_POSITION, MAX_STALENESS)}
-
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
@@ -33,8 +31,8 @@ class Deadline:
 
         Raises a 400 `Problem` for another text.
         """
-        text = headers.get(_LOWER[HEADER])
-        demands = {name: headers[_LOWER[name]] for name in (MIN_POSITION, MAX_STALENESS) if _LOWER[name] in headers}
+        text = headers.get(HEADER.lower())
+        demands = {name: headers[name.lower()] for name in (MIN_POSITION, MAX_STALENESS) if name.lower() in headers}
         if text is None:
             return cls(accepted + longest_ms / 1000, demands)
         if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) < 10):

@@ -1,7 +1,6 @@
 """A request and an answer, as coroutine views have them."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -30,13 +29,17 @@ SERVED_BY = "Served-By"
 
 
 class Request:
-    """One GET. `path` is percent-decoded, `query` are its parameters in order, `deadline` ends it."""
+    """One GET. `path` is percent-decoded, `query` are its parameters in order, `deadline` ends it.
 
-    def __init__(self, scope: Mapping[str, Any], accepted: float, longest_ms: int) -> None:
+    `scope` is the server's; who answers many routes by one handler says in `scope["route"]` which one it was.
+    """
+
+    def __init__(self, scope: MutableMapping[str, Any], accepted: float, longest_ms: int) -> None:
         """`accepted` is the moment (seconds, monotonic clock) from which the deadline counts.
 
         Raises a 400 `Problem` for a deadline that is none.
         """
+        self.scope = scope
         self.path: str = scope["path"]
         self._query: bytes = scope["query_string"]
         self.headers = headers_of(scope)
@@ -57,11 +60,6 @@ class Response(NamedTuple):
     @property
     def served_by(self) -> str:
         return self.headers.get(SERVED_BY, "")
-
-
-def path_pattern(path: str) -> re.Pattern[str]:
-    """What the paths of a route are matched with; in `path` each `<name>` stands for one segment."""
-    return re.compile(re.sub("<([a-z]+)>", r"(?P<\1>[^/]+)", re.escape(path)))
 
 
 def headers_of(scope: Mapping[str, Any]) -> Mapping[str, str]:

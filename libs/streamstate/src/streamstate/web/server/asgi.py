@@ -6,8 +6,9 @@ Any other one (documents, pages) is called by Flask in a thread. Errors, counts 
 
 import asyncio
 import inspect
+import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 from apiflask import APIFlask
@@ -16,7 +17,7 @@ from werkzeug.routing import Rule
 
 from streamstate.settings import HttpSettings
 from streamstate.web.http.problems import CONTENT_TYPE, RETRY_AFTER_S, Problem, encoded, problem_of
-from streamstate.web.http.request import Request, Response, headers_of, path_pattern
+from streamstate.web.http.request import Request, Response, headers_of
 from streamstate.web.server import probes
 from streamstate.web.server.telemetry import REQUEST_ID, Telemetry
 
@@ -53,10 +54,10 @@ class Asgi:
         rules = [rule for rule in flask.url_map.iter_rules() if rule.endpoint in self._handlers]
         # As Flask does: what is written in a rule goes before what is in brackets, segment by segment.
         rules.sort(key=lambda rule: [part.startswith("<") for part in rule.rule.split("/")])
-        self._patterns = [(path_pattern(rule.rule), rule) for rule in rules if "<path:" not in rule.rule]
+        self._patterns = [(_pattern(rule.rule), rule) for rule in rules]
         self._in_flight = 0
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             await self._http(scope, send)
         elif scope["type"] == "lifespan":
@@ -66,36 +67,47 @@ class Asgi:
 
     async def _lifespan(self, receive: Any, send: Any) -> None:
         await receive()
-        for hook in self._starting:
-            await hook()
+        await self.start()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.close()
         await send({"type": "lifespan.shutdown.complete"})
+
+    async def start(self) -> None:
+        """Begin what runs in the background."""
+        for hook in self._starting:
+            await hook()
 
     async def close(self) -> None:
         """Let go of what the application holds open."""
         for hook in self._ending:
             await hook()
 
-    async def _http(self, scope: Mapping[str, Any], send: Any) -> None:
+    async def _http(self, scope: MutableMapping[str, Any], send: Any) -> None:
         started = time.monotonic()
-        route = "unknown"
+        scope["route"] = "unknown"
         self._in_flight += 1
         try:
             if self._in_flight > self._settings.requests_in_flight and scope["path"] not in probes.PATHS:
                 self.telemetry.refused(OVERLOADED.kind)
                 raise OVERLOADED
             rule, arguments = self._match(scope["path"], scope["method"])
-            route = rule.rule
-            response = await self._answer(scope, rule, arguments, started)
+            scope["route"] = rule.rule
+            handler = self._handlers.get(rule.endpoint)
+            if handler is None or scope["method"] not in READ:
+                response = await asyncio.to_thread(self._by_flask, scope)
+            else:
+                request = Request(scope, started, self._settings.deadline_ms)
+                async with asyncio.timeout_at(request.deadline.at):
+                    response = await handler(request, **arguments)
         except Exception as error:  # noqa: BLE001, every error ends as a problem
-            response = _failure(error, route, scope["path"])
+            response = _failure(error, scope["route"], scope["path"])
         finally:
             self._in_flight -= 1
-        request_id = self.telemetry.answered(scope["headers"], route, response.status, time.monotonic() - started)
-        headers = {"Cache-Control": "no-store", **response.headers, REQUEST_ID: request_id}
-        headers["Content-Length"] = str(len(response.body))
+        seconds = time.monotonic() - started
+        request_id = self.telemetry.answered(scope["headers"], scope["route"], response.status, seconds)
+        own = {REQUEST_ID: request_id, "Content-Length": str(len(response.body))}
+        headers = {"Cache-Control": "no-store", **response.headers, **own}
         raw = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers.items()]
         await send({"type": "http.response.start", "status": response.status, "headers": raw})
         await send({"type": "http.response.body", "body": response.body})
@@ -108,23 +120,18 @@ class Asgi:
                     return rule, match.groupdict()
         return self._routes.match(path, method, return_rule=True)
 
-    async def _answer(
-        self, scope: Mapping[str, Any], rule: Rule, arguments: Mapping[str, Any], started: float
-    ) -> Response:
-        handler = self._handlers.get(rule.endpoint)
-        if handler is None or scope["method"] not in READ:
-            return await asyncio.to_thread(self._by_flask, scope)
-        request = Request(scope, started, self._settings.deadline_ms)
-        async with asyncio.timeout_at(request.deadline.at):
-            response: Response = await handler(request, **arguments)
-        return response
-
     def _by_flask(self, scope: Mapping[str, Any]) -> Response:
         query, given = scope["query_string"].decode("latin-1"), list(headers_of(scope).items())
         with self.flask.test_request_context(scope["path"], method=scope["method"], query_string=query, headers=given):
             response = self.flask.full_dispatch_request()
             headers = {name: text for name, text in response.headers.items() if name != "Content-Length"}
             return Response(response.status_code, response.get_data(), headers)
+
+
+def _pattern(rule: str) -> re.Pattern[str]:
+    """What the paths of a rule are matched with: `<name>` stands for one segment, `<path:name>` for all that follow."""
+    segment = re.sub("<([a-z]+)>", r"(?P<\1>[^/]+)", re.escape(rule))
+    return re.compile(re.sub("<path:([a-z]+)>", r"(?P<\1>[^/].*)", segment), re.DOTALL)
 
 
 def _failure(error: Exception, route: str, path: str) -> Response:

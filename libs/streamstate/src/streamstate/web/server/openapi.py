@@ -7,7 +7,6 @@ from typing import Any, cast
 import msgspec
 from apiflask import APIFlask
 
-from streamstate.app import View
 from streamstate.keys import LONG, LONG_MAX, TEXT, TEXT_MAX_BYTES, TEXT_PATTERN, KeyCodec
 from streamstate.settings import LEAST_STALENESS_MS
 from streamstate.web.http.deadline import ENTRIES_PATTERN, HEADER, MAX_STALENESS, MIN_POSITION, MOST_MS
@@ -15,19 +14,18 @@ from streamstate.web.http.problems import CONTENT_TYPE, MOST_KEYS
 from streamstate.web.http.request import JSON, Response
 
 MANY = "/v1/many"
-_REF = "#/components/schemas/{name}"
+REF = "#/components/schemas/{name}"
 _PLACE = re.compile("<([a-z]+)>")
 _KEYS: Mapping[str, dict[str, Any]] = {
     LONG.name: {"type": "integer", "format": "int64", "minimum": 0, "maximum": LONG_MAX},
     TEXT.name: {"type": "string", "pattern": f"^{TEXT_PATTERN}$", "minLength": 1, "maxLength": TEXT_MAX_BYTES},
 }
-_NOT_READY = {503: "Not ready yet; see Retry-After"}
+_NOT_READY = {503: "Not ready yet; see Retry-After", 504: "The deadline passed"}
 _PROBLEMS = {
     400: "The request is malformed",
     404: "The key is unknown",
     421: "Another instance owns the key",
     **_NOT_READY,
-    504: "The deadline passed",
 }
 
 Handler = Callable[..., Awaitable[Response]]
@@ -70,11 +68,8 @@ class Routes(APIFlask):
         self.url_map.merge_slashes = False
         self.paths: dict[str, Any] = {}
         self.schemas: dict[str, Any] = {}
-        self.spec_processor(lambda spec: {**cast("Any", spec), **self.document()})
-
-    def document(self) -> dict[str, Any]:
-        """What the OpenAPI document says of the routes."""
-        return {"paths": self.paths, "components": {"schemas": self.schemas}}
+        own = {"paths": self.paths, "components": {"schemas": self.schemas}}
+        self.spec_processor(lambda spec: {**cast("Any", spec), **own})
 
     def hidden(self, path: str, name: str, handler: Handler) -> None:
         """Add a route that the document does not show."""
@@ -110,7 +105,7 @@ class Routes(APIFlask):
         self.read(MANY, "many", handler, summary, dict[str, dict[str, Any]], query=query)
 
     def _documented(self, path: str, answers: Any, problems: Mapping[int, str], operation: dict[str, Any]) -> None:
-        (answer, problem), schemas = msgspec.json.schema_components([answers, ProblemDetails], ref_template=_REF)
+        (answer, problem), schemas = msgspec.json.schema_components([answers, ProblemDetails], ref_template=REF)
         responses = {"200": _response("Found", JSON, answer)}
         responses |= {str(status): _response(text, CONTENT_TYPE, problem) for status, text in problems.items()}
         self.paths[_PLACE.sub(r"{\1}", path)] = {"get": {**operation, "responses": responses}}
@@ -126,13 +121,9 @@ def _response(description: str, content_type: str, schema: Mapping[str, Any]) ->
     return {"description": description, "content": {content_type: {"schema": schema}}}
 
 
-def many_parameters(views: Sequence[View[Any]]) -> list[Parameter]:
-    """The keys in a query, by view."""
-    return [
-        parameter("query", view.name, type="array", items=_KEYS[view.key.name], maxItems=MOST_KEYS)
-        for view in views
-        if view.key is not None and view.topic is not None
-    ]
+def many_parameters(keys: Mapping[str, str]) -> list[Parameter]:
+    """The keys in a query, given the name of the key's type by view."""
+    return [parameter("query", view, type="array", items=_KEYS[key], maxItems=MOST_KEYS) for view, key in keys.items()]
 
 
 def query_parameters(kind: type[msgspec.Struct]) -> list[Parameter]:

@@ -4,13 +4,14 @@ import itertools
 import os
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
-from prometheus_client.registry import Collector
 
 from streamstate.deployment.metrics import Definition
 from streamstate.processing.decode import DEAD, MISPLACED
@@ -72,19 +73,8 @@ COUNTED = Definition(
     ("service", "partition", "what"),
     "what the service's folds count, such as records that came too late for their window",
 )
-METRICS = (
-    REQUESTS,
-    SECONDS,
-    FORWARDED,
-    STOOD_IN,
-    REFUSED,
-    OFFSET,
-    BEGIN,
-    DEAD_LETTERS,
-    MISPLACED_KEYS,
-    LOST_RECORDS,
-    COUNTED,
-)
+_OWN_COUNTERS = {DEAD: DEAD_LETTERS, MISPLACED: MISPLACED_KEYS, LOST: LOST_RECORDS}
+METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED, OFFSET, BEGIN, *_OWN_COUNTERS.values(), COUNTED)
 
 
 class Telemetry:
@@ -136,7 +126,7 @@ class Telemetry:
         workers = "PROMETHEUS_MULTIPROC_DIR" in os.environ
         # The collector has no annotations.
         own = MultiProcessCollector(None) if workers else self._registry  # type: ignore[no-untyped-call]
-        return generate_latest(own) + generate_latest(_Collected(further))
+        return generate_latest(own) + generate_latest(cast("Any", SimpleNamespace(collect=lambda: further)))
 
     def _request_id(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
         given = next((text.decode("latin-1") for name, text in headers if name == _RAW_REQUEST_ID), "")
@@ -146,34 +136,16 @@ class Telemetry:
         return f"{self._run}{next(self._numbers):016x}"
 
 
-class _Collected(Collector):
-    """Metrics that were collected already."""
-
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics
-
-
-def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterator[Metric]:
+def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterable[Metric]:
     """What the state itself says: these counts are as exact as the state."""
-    offset = GaugeMetricFamily(OFFSET.name, OFFSET.meaning, labels=OFFSET.labels)
-    begin = GaugeMetricFamily(BEGIN.name, BEGIN.meaning, labels=BEGIN.labels)
-    own = {DEAD: _counter(DEAD_LETTERS), MISPLACED: _counter(MISPLACED_KEYS), LOST: _counter(LOST_RECORDS)}
-    by_folds = _counter(COUNTED)
+    offset, begin = OFFSET.gauge(), BEGIN.gauge()
+    counters = {metric: metric.counter() for metric in (*_OWN_COUNTERS.values(), COUNTED)}
     for partition, snapshot in snapshots.items():
         for topic, position in snapshot.positions.items():
             offset.add_metric([service, topic, str(partition)], position)
         for topic, first in snapshot.begins.items():
             begin.add_metric([service, topic, str(partition)], first)
-        for name, count in {**dict.fromkeys(own, 0), **snapshot.counters}.items():
-            if name in own:
-                own[name].add_metric([service, str(partition)], count)
-            else:
-                by_folds.add_metric([service, str(partition), name], count)
-    yield from (offset, begin, *own.values(), by_folds)
-
-
-def _counter(definition: Definition) -> CounterMetricFamily:
-    return CounterMetricFamily(definition.name, definition.meaning, labels=definition.labels)
+        for name, count in {**dict.fromkeys(_OWN_COUNTERS, 0), **snapshot.counters}.items():
+            of_folds = [] if name in _OWN_COUNTERS else [name]
+            counters[_OWN_COUNTERS.get(name, COUNTED)].add_metric([service, str(partition), *of_folds], count)
+    return (offset, begin, *counters.values())

@@ -1,6 +1,6 @@
 """One play on its way through all of it: produced to Kafka, folded, asked of the gateway.
 
-python -m services.gateway.smoke URL    (Kafka: the settings STREAMSTATE_KAFKA…, as of every process)
+python -m services.smoke URL    (Kafka: the settings STREAMSTATE_KAFKA…, as of every process)
 """
 
 import secrets

@@ -1,0 +1,189 @@
+"""The parts of an answer about a user: which a request chooses, and a service that brings a new one."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from openapi_spec_validator import validate
+
+from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
+from services.gateway.names import named
+from services.recommendations.answers import member
+from streamstate.app import App, Fold, FoldContext, Record, Source, View
+from streamstate.gateway import NamedIds, Part
+from streamstate.keys import LONG
+from streamstate.state.operations import Fields, Merge, Operation, Read
+from streamstate.testing import Driver
+from tests.raw import feed_plays
+from tests.unit.gateway.conftest import FAN, PARTITIONS, STRANGER, USER, Deployment
+
+METRICS = {"eventCount", "firstListeningEvent", "lastListeningEvent", "topTenArtists", "topTenAlbums", "topTenTracks"}
+RECOMMENDATIONS = {*map(member, KINDS), "fallbacks"}
+
+
+class First(msgspec.Struct, rename="camel"):
+    """A track, and the album that it is on."""
+
+    track_id: int
+    album_id: int
+
+
+class Firsts(msgspec.Struct, rename="camel"):
+    """The first track that a user played."""
+
+    user_id: int
+    firsts: list[First]
+    warnings: list[str]
+
+
+def _fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext) -> Iterable[Operation]:
+    for record in records:
+        event = record.value
+        if event.user_id == USER:
+            yield Merge(f"user:{event.user_id}", least={"track": event.track_id, "album": event.album_id})
+
+
+def _reads(user: int) -> Sequence[Read]:
+    return [Fields(f"user:{user}")]
+
+
+def _answer(user: int, values: Sequence[Any]) -> Firsts | None:
+    (fields,) = values
+    return Firsts(user, [First(fields["track"], fields["album"])], ["firsts: invented"]) if fields else None
+
+
+INVENTED = App(
+    name="invented",
+    folds=(Fold((Source(LISTENING_EVENTS, LONG, decode_event),), _fold),),
+    views=(
+        View(
+            name="firsts",
+            path="/v1/users/<key>/firsts",
+            summary="The first track of a user",
+            topic=LISTENING_EVENTS,
+            key=LONG,
+            reads=_reads,
+            answer=_answer,
+            answers=Firsts,
+            names=NamedIds({"firsts.trackId": "tracks", "firsts.albumId": "albums"}),
+            part=Part(members=("firsts",)),
+        ),
+    ),
+)
+FIRST = {"trackId": 3, "trackName": None, "albumId": 2, "albumName": "1999"}
+
+
+def invent(deployment: Deployment) -> None:
+    """Serve the invented service; it knows `USER`, and not `FAN`."""
+    deployment.start(INVENTED, 1)
+    plays = [(USER, 1, 2, 3, 1_000), (FAN, 1, 2, 3, 1_000)]
+    feed_plays(Driver(INVENTED, deployment.stores["invented"], PARTITIONS), plays)
+    deployment.share_out("invented")
+
+
+def ask(deployment: Deployment, query: str, user: int = USER) -> Any:
+    return deployment.gateway().get(f"/v1/users/{user}{query}")
+
+
+@pytest.mark.parametrize(
+    ("query", "members"),
+    [
+        ("", METRICS | RECOMMENDATIONS),
+        ("?parts=metrics,recommendations", METRICS | RECOMMENDATIONS),
+        ("?parts=metrics", METRICS),
+        ("?parts=recommendations", RECOMMENDATIONS),
+        ("?parts=recent", {"recent"}),
+        ("?parts=recent,metrics,recommendations", METRICS | RECOMMENDATIONS | {"recent"}),
+        ("?parts=recent&parts=metrics,metrics", METRICS | {"recent"}),
+    ],
+)
+def test_a_request_chooses_parts(deployment: Deployment, query: str, members: set[str]) -> None:
+    answer = ask(deployment, query).get_json()
+    assert answer.keys() == {"userId", "warnings"} | members
+    assert (answer["userId"], answer["warnings"]) == (USER, [])
+
+
+def test_each_part_has_its_names(deployment: Deployment) -> None:
+    answer = ask(deployment, "?parts=recent,metrics").get_json()
+    assert answer["recent"] == deployment.gateway().get(f"/v1/users/{USER}/recent").get_json()["recent"]
+    assert answer["topTenArtists"][0]["name"] == answer["recent"][0]["artistName"] == "Prince"
+
+
+@pytest.mark.parametrize("query", ["?parts=", "?parts=none", "?parts=metrics,none", "?parts=artists"])
+def test_a_part_that_there_is_not_is_a_400_that_lists_those_that_there_are(deployment: Deployment, query: str) -> None:
+    response = ask(deployment, query)
+    body = response.get_json(force=True)
+    assert (response.status_code, body["type"]) == (400, "urn:streamstate:problem:bad-parameter")
+    assert all(name in body["detail"] for name in ("metrics", "recent", "recommendations"))
+
+
+def test_without_the_plays_the_part_that_is_asked_for_leads(deployment: Deployment) -> None:
+    assert ask(deployment, "?parts=recent", STRANGER).status_code == 404
+    assert ask(deployment, "?parts=recommendations", STRANGER).get_json()["fallbacks"] == list(map(member, KINDS))
+    response = ask(deployment, "?parts=recent,recommendations")
+    assert response.headers["Served-By"] == deployment.owner(USER, "names").address
+
+
+def test_a_part_that_fails_is_empty_and_named(deployment: Deployment) -> None:
+    gateway = deployment.gateway()
+    deployment.at["names"][0].stop()
+    answer = gateway.get(f"/v1/users/{USER}?parts=metrics,recent").get_json()
+    assert (answer["eventCount"], answer["recent"]) == (3, [])
+    assert [warning.partition(":")[0] for warning in answer["warnings"]] == ["recent", "names"]
+
+
+def test_a_service_that_has_not_answered_yet_is_named(deployment: Deployment) -> None:
+    for one in deployment.at["recommendations"]:
+        one.stop()
+    gateway = deployment.gateway()
+    answer = gateway.get(f"/v1/users/{USER}").get_json()
+    assert answer["eventCount"] == 3
+    assert answer["warnings"] == ["recommendations: no instance of recommendations answers; ask again in 1 s"]
+    assert gateway.get(f"/v1/users/{USER}?parts=metrics").get_json()["warnings"] == []
+    assert gateway.get(f"/v1/users/{USER}?parts=recommendations").status_code == 503
+
+
+def test_a_service_that_declares_a_part_is_in_the_answer(deployment: Deployment) -> None:
+    invent(deployment)
+    answer = ask(deployment, "").get_json()
+    assert answer.keys() == {"userId", "warnings", "firsts"} | METRICS | RECOMMENDATIONS
+    assert answer["firsts"] == [FIRST]
+    assert answer["warnings"] == ["firsts: invented"]
+    assert ask(deployment, "?parts=firsts").get_json() == {
+        "userId": USER, "firsts": [FIRST], "warnings": ["firsts: invented"],
+    }  # fmt: skip
+    assert deployment.gateway().get(f"/v1/users/{USER}/firsts").get_json()["firsts"] == [FIRST]
+
+
+def test_a_part_that_knows_nothing_of_the_user_is_empty(deployment: Deployment) -> None:
+    invent(deployment)
+    answer = ask(deployment, "", FAN).get_json()
+    assert (answer["eventCount"], answer["firsts"], answer["warnings"]) == (1, [], [])
+
+
+def test_the_document_has_a_part_that_is_declared(deployment: Deployment) -> None:
+    invent(deployment)
+    document = deployment.gateway().get("/openapi.json").get_json()
+    validate(document)
+    schemas = document["components"]["schemas"]
+    assert schemas["Parts"]["items"]["enum"] == ["metrics", "recent", "recommendations", "firsts"]
+    assert schemas["Parts"]["default"] == ["metrics", "recommendations", "firsts"]
+    own = document["paths"]["/v1/users/{key}/firsts"]["get"]["responses"]["200"]["content"]["application/json"]
+    assert own["schema"] in schemas["UserProfile"]["anyOf"]
+    assert own["schema"]["allOf"][1]["properties"]["firsts"]["items"]["required"] == ["trackName", "albumName"]
+
+
+def test_names_go_beside_their_ids_however_deep() -> None:
+    answer = {"id": 1, "lists": [{"id": 2, "inner": [{"itemId": 3}, {"itemId": None}, {}]}, {"id": 4}]}
+    views = {"id": "a", "lists.id": "b", "lists.inner.itemId": "c", "none.id": "d"}
+    for holder, name_member, (view, key) in named(answer, views):
+        holder[name_member] = f"{view}{key}"
+    assert answer == {
+        "id": 1,
+        "name": "a1",
+        "lists": [
+            {"id": 2, "name": "b2", "inner": [{"itemId": 3, "itemName": "c3"}, {"itemId": None}, {}]},
+            {"id": 4, "name": "b4"},
+        ],
+    }

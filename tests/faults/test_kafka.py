@@ -80,7 +80,7 @@ def test_f15_records_are_deleted_unread(fleet: Fleet, rows: list[Row]) -> None:
         send_all(producer(bootstrap), ((OTHER_TOPIC, key, value, []) for _ in range(count)))
 
     send(READ)
-    stream = fleet.cluster.deployment("metrics", "metrics-f15", {LISTENING_EVENTS: OTHER_TOPIC})
+    stream = fleet.cluster.deployment("services.metrics", "metrics-f15", {LISTENING_EVENTS: OTHER_TOPIC})
     stream.start()
     eventually(lambda: state().positions == {OTHER_TOPIC: READ}, "the first records to be folded", 60)
     stream.stop()
@@ -92,7 +92,9 @@ def test_f15_records_are_deleted_unread(fleet: Fleet, rows: list[Row]) -> None:
     assert state().positions == {OTHER_TOPIC: READ}
     stream.stop()
 
-    skipping = fleet.cluster.deployment("metrics", "metrics-f15", {LISTENING_EVENTS: OTHER_TOPIC}, LOST_RECORDS="skip")
+    skipping = fleet.cluster.deployment(
+        "services.metrics", "metrics-f15", {LISTENING_EVENTS: OTHER_TOPIC}, LOST_RECORDS="skip"
+    )
     skipping.start()
     eventually(lambda: state().positions == {OTHER_TOPIC: UNREAD + 2 * READ}, "the rest to be folded", 60)
     skipping.stop()

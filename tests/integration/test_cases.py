@@ -15,7 +15,7 @@ from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
 from services.notifications.model import NOTIFICATION_WINDOWS, NOTIFICATIONS, OPEN, TICK
 from services.topics.settings import EXAMPLE
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.marker import Marker
+from streamstate.marker import Marker
 from streamstate.web.partition_map import PATH
 from tests.integration import expected_cases as expected_answers
 from tests.integration.driving import Driving, eventually
@@ -152,7 +152,7 @@ def test_messages_name_their_cause_in_a_header(driving: Driving) -> None:
     known = Topics(driving.cluster.kafka.bootstrap)
     names = {known.origin(topic).id: topic for topic in (OPEN, TICK)}
     for message in driving.read(NOTIFICATIONS):
-        marker = Marker.of(message)
+        marker = Marker.of(message.headers())
         assert marker is not None
         assert json.loads(message.value() or b"")["cause"] == f"{names[marker.topic_id]}:{marker.offset}"
         assert marker.partition == message.partition()
@@ -164,13 +164,13 @@ def test_a_reader_that_keeps_the_last_marker_drops_repeats_and_nothing_else(driv
     last: dict[tuple[int | None, str, int], tuple[int, int]] = {}
     kept = []
     for message in [*updates, *updates]:
-        marker = Marker.of(message)
+        marker = Marker.of(message.headers())
         assert marker is not None
         source = message.partition(), marker.topic_id, marker.partition
         if (marker.offset, marker.number) > last.get(source, (-1, -1)):
             last[source] = marker.offset, marker.number
             kept.append(message)
-    markers = {marker for message in updates if (marker := Marker.of(message))}
+    markers = {marker for message in updates if (marker := Marker.of(message.headers()))}
     assert len(kept) == len(markers)
     assert max(Counter(marker[:3] for marker in markers).values()) == 10
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from services.events import LISTENING_EVENTS
 from services.names.model import ENRICHED
-from streamstate.kafka.marker import Marker
 from streamstate.keys import LONG, partition_of
+from streamstate.marker import Marker
 from tests.integration.driving import Driving, headers
 
 USER = 800_001
@@ -106,7 +106,7 @@ def test_a_derived_record_that_is_too_large_for_its_topic_is_a_dead_letter_and_n
     driving.out.flush()
     driving.settle()
     (letter,) = (letter for letter in driving.read("names-dlq") if "x-topic" in headers(letter))
-    marker = Marker.of(letter)
+    marker = Marker.of(letter.headers())
     assert marker is not None
     assert letter.key() == marker.encode()
     assert headers(letter)["x-topic"] == ENRICHED.encode()

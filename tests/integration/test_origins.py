@@ -68,7 +68,7 @@ class Deployment:
         """A stream of `service` over the topic, started."""
         port = free_port()
         topics = {LISTENING_EVENTS: self.topic} if service == "metrics" else {}
-        child = self.cluster.deployment(service, self.name, topics, STATUS_PORT=str(port), **settings)
+        child = self.cluster.deployment(f"services.{service}", self.name, topics, STATUS_PORT=str(port), **settings)
         child.start()
         self.started.append(child)
         return Stream(child, port)

@@ -45,7 +45,7 @@ class Deployment:
         self._out.flush()
 
     def start(self, **settings: str) -> Child:
-        stream = self.cluster.deployment("metrics", self.name, {LISTENING_EVENTS: self.topic}, **settings)
+        stream = self.cluster.deployment("services.metrics", self.name, {LISTENING_EVENTS: self.topic}, **settings)
         stream.start()
         return stream
 

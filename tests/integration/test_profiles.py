@@ -13,7 +13,7 @@ from services.names.model import ENRICHED
 from services.reference_decoding import listening_event
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.dead_letters import TOPIC_HEADER
-from streamstate.kafka.marker import Marker
+from streamstate.marker import Marker
 from tests.integration import expected_answers
 from tests.integration.driving import Driving, eventually, headers
 from tests.integration.graphs import assert_graph_agrees
@@ -95,7 +95,7 @@ def test_every_usable_event_is_published_with_names(driving: Driving) -> None:
     }
     published = driving.read(ENRICHED)
     too_large = [letter for letter in driving.read("names-dlq") if TOPIC_HEADER in headers(letter)]
-    assert {Marker.of(record) for record in [*published, *too_large]} == causes
+    assert {Marker.of(record.headers()) for record in [*published, *too_large]} == causes
     assert any(json.loads(one.value() or b"")["trackName"] for one in published)
 
 

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Message
 
 from streamstate.kafka.dead_letters import TOPIC_HEADER, TOPIC_ID_HEADER
-from streamstate.kafka.marker import HEADER
+from streamstate.marker import HEADER
 from streamstate.verify.derived_topics import Derived, Effects, by_marker, dead_letters
 
 CONTENTS = [b"one", None, b"two"]

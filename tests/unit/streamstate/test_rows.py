@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamstate.spark.rows import by_partition, gather
+from streamstate.spark.rows import by_partition, gather, markers
 
 TOPICS = ("b", "a", "table")
 TYPES = (pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.binary())
@@ -43,5 +43,16 @@ def test_each_place_has_its_rows_in_the_order_of_their_offsets(drawn: list[tuple
 @given(micro_batches, st.integers(1, 9))
 def test_a_micro_batch_is_gathered_from_its_batches(drawn: list[tuple[tuple[str, int], int]], size: int) -> None:
     rows = batch(drawn)
-    batches = [rows.slice(start, size) for start in range(0, len(rows), size)]
-    assert gather(batches) == by_partition(rows)
+    gathered = gather(rows.slice(start, size) for start in range(0, len(rows), size))
+    assert [by_partition(whole) for whole in gathered] == ([by_partition(rows)] if drawn else [])
+
+
+@given(micro_batches)
+def test_markers_are_known_by_place_and_offset(drawn: list[tuple[tuple[str, int], int]]) -> None:
+    rows = batch(drawn)
+    texts = [b"%d" % number if number % 2 else None for number in range(len(rows))]
+    marked = rows.append_column("marker", pa.array(texts, pa.binary()))
+    by_place = markers(marked)
+    for row, text in zip(rows.to_pylist(), texts, strict=True):
+        assert by_place.get((row["topic"], row["partition"]), {}).get(row["offset"]) == text
+    assert markers(rows) == {}

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from streamstate.errors import BadRecord, Misconfigured
 from streamstate.gateway import NamedIds, Part
 from streamstate.keys import KeyCodec, partition_of
+from streamstate.marker import Marker
 from streamstate.state.operations import Operation, Read
 
 K = TypeVar("K")
@@ -21,6 +22,7 @@ class Record(msgspec.Struct, Generic[K, V], gc=False):
     """A decoded Kafka record: `timestamp` is Kafka's own, in milliseconds.
 
     `stream_time` is the greatest timestamp of a decoded record of its topic's partition so far, itself included.
+    `marker` is that of a record of a derived topic, where the source is `marked`.
     """
 
     topic: str
@@ -29,13 +31,15 @@ class Record(msgspec.Struct, Generic[K, V], gc=False):
     offset: int
     timestamp: int
     stream_time: int
+    marker: Marker | None = None
 
 
 class Emit(msgspec.Struct, frozen=True):
     """A record for a derived topic, produced before the commit of its `cause`: at least once.
 
     It carries the header `streamstate.source` (topic id, partition, offset and number of this one among those of its
-    cause), by which a reader drops repeats: a fold yields the records of a topic in the order of their causes.
+    cause), by which a reader drops repeats (`operators.repeats`): a fold yields the records of a topic in the order of
+    their causes.
     """
 
     topic: str
@@ -92,6 +96,7 @@ class Source(Generic[K, V]):
         that what comes later finds them.
     requires_beginning: whether a state built from nothing is wrong when Kafka no longer has the topic's first records.
         False for what the state keeps for a limited time only, and for tables, whose topics forget old records.
+    marked: whether records get the marker that their header has; `operators.repeats.without_repeats` sets it.
     """
 
     topic: str
@@ -99,6 +104,7 @@ class Source(Generic[K, V]):
     decode: Callable[[K, bytes | None], V]
     table: bool = False
     requires_beginning: bool = True
+    marked: bool = False
 
 
 @dataclass(frozen=True)
@@ -253,6 +259,11 @@ class App:
     def merges(self) -> bool:
         """Whether a fold reads several topics."""
         return any(len(fold.sources) > 1 for fold in self.folds)
+
+    @cached_property
+    def marked(self) -> frozenset[str]:
+        """The topics whose records have markers."""
+        return frozenset(source.topic for source in self.sources if source.marked)
 
     @property
     def one_task(self) -> bool:

@@ -7,9 +7,11 @@ import msgspec
 
 from streamstate.app import App, Emit
 from streamstate.processing.advance import Advance, Folded
-from streamstate.processing.decode import DeadLetter, RawRecord
+from streamstate.processing.decode import DeadLetter, Markers, RawRecord
 from streamstate.processing.limits import Limits
 from streamstate.state.store import Origin, Store
+
+NO_MARKERS: Mapping[str, Markers] = {}
 
 
 class Driver:
@@ -37,11 +39,22 @@ class Driver:
         origins = {topic: Origin(topic, partitions) for topic in app.topics}
         self.claims = {p: store.claim(p, "driver:1", {}, origins) for p in held}
 
-    def feed(self, partition: int, raw: Mapping[str, Sequence[RawRecord]]) -> None:
-        """Process `raw` (by topic) as one micro-batch; records that are in the state already are skipped."""
+    def feed(
+        self,
+        partition: int,
+        raw: Mapping[str, Sequence[RawRecord]],
+        markers: Mapping[str, Markers] = NO_MARKERS,
+    ) -> None:
+        """Process `raw` (by topic) as one micro-batch; records that are in the state already are skipped.
+
+        markers: the headers `streamstate.source` of derived topics, by topic and offset.
+        """
         counts = dict.fromkeys(self.app.topics, self.partitions)
         advance = Advance(self.app, self.store, self.claims, counts, self._publish, self.limits)
-        advance({(topic, partition): records for topic, records in raw.items()})
+        advance(
+            {(topic, partition): records for topic, records in raw.items()},
+            {(topic, partition): headers for topic, headers in markers.items()},
+        )
 
     def _publish(self, folded: Sequence[Folded]) -> None:
         for part in folded:

@@ -7,10 +7,10 @@ from hashlib import sha256
 from confluent_kafka import Message
 
 from streamstate.app import App, Emit
-from streamstate.kafka.marker import HEADER, Marker
 from streamstate.kafka.producer import Headers, Outgoing
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.security import OPEN, Security
+from streamstate.marker import HEADER, Marker
 from streamstate.processing.decode import DeadLetter, Stage
 
 SHA256_HEADER, TOPIC_ID_HEADER = "x-value-sha256", "x-topic-id"

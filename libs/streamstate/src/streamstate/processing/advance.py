@@ -14,7 +14,7 @@ from typing import Any
 from streamstate.app import App, Count, Emit, Fold, FoldContext, Lookups, Rows
 from streamstate.errors import NotRequested
 from streamstate.operators.tables import look_up
-from streamstate.processing.decode import DeadLetter, RawRecord, decode_records
+from streamstate.processing.decode import DeadLetter, Markers, RawRecord, decode_records, mark
 from streamstate.processing.limits import Limits
 from streamstate.processing.numbers import MARGIN, greatest_change, require_exact, sums
 from streamstate.processing.parts import Part, merge
@@ -32,6 +32,8 @@ class Folded:
     emits: Sequence[Emit]
     dead: Sequence[DeadLetter]
 
+
+NO_MARKERS: Mapping[TopicPartition, Markers] = {}
 
 Publish = Callable[[Sequence[Folded]], None]
 """Returns when all that was folded is published for good; what is published and not committed then comes again."""
@@ -75,18 +77,25 @@ class Advance:
         self._greatest: dict[int, int] = {}
         """By partition, what no stored number is beyond."""
 
-    def __call__(self, rows: Mapping[TopicPartition, Sequence[RawRecord]]) -> None:
-        """Fold `rows`, those of tables first, publish, commit.
+    def __call__(
+        self,
+        rows: Mapping[TopicPartition, Sequence[RawRecord]],
+        markers: Mapping[TopicPartition, Markers] = NO_MARKERS,
+    ) -> None:
+        """Fold `rows`, those of tables first, publish, commit; `markers` are those of marked topics.
 
         A record that cannot be decoded or folded becomes a dead letter, by itself. Raises `TooManyDeadLetters`, and
         `Fenced` when a partition is claimed by another by now.
         """
         self._learn({partition for _, partition in rows})
         for tables in (True, False):
-            self._advance({place: raw for place, raw in rows.items() if (place[0] in self._app.tables) is tables})
+            of_kind = {place: raw for place, raw in rows.items() if (place[0] in self._app.tables) is tables}
+            self._advance(of_kind, markers)
 
-    def _advance(self, rows: Mapping[TopicPartition, Sequence[RawRecord]]) -> None:
-        parts = [part for fold in self._app.folds for part in self._parts(fold, rows)]
+    def _advance(
+        self, rows: Mapping[TopicPartition, Sequence[RawRecord]], markers: Mapping[TopicPartition, Markers]
+    ) -> None:
+        parts = [part for fold in self._app.folds for part in self._parts(fold, rows, markers)]
         self._limits.dead_letters.require(*_sizes(parts))
         for pieces in zip_longest(*(part.cut(self._limits.commit_records) for part in parts)):
             self._commit([piece for piece in pieces if piece])
@@ -99,7 +108,12 @@ class Advance:
             self._reached |= {(topic, p): snapshots[p].at(topic) for p in new for topic in self._app.topics}
             self._greatest |= {p: MOST if LARGE_NUMBERS in snapshots[p].counters else LARGE for p in new}
 
-    def _parts(self, fold: Fold, rows: Mapping[TopicPartition, Sequence[RawRecord]]) -> Iterator[Part]:
+    def _parts(
+        self,
+        fold: Fold,
+        rows: Mapping[TopicPartition, Sequence[RawRecord]],
+        markers: Mapping[TopicPartition, Markers],
+    ) -> Iterator[Part]:
         now_ms = int(self._clock() * 1_000)
         for partition in sorted({partition for topic, partition in rows if topic in fold.topics}):
             raw = {topic: rows[topic, partition] for topic in fold.topics if (topic, partition) in rows}
@@ -114,6 +128,8 @@ class Advance:
                 for source in fold.sources
                 if source.topic in raw
             }
+            for topic, of in decoded.items():
+                mark(of.entries, markers.get((topic, partition), {}))
             misplaced = {(topic, offset) for topic, of in decoded.items() for offset in of.misplaced}
             yield Part(fold, partition, merge([of.entries for of in decoded.values()]), raw, misplaced)
 

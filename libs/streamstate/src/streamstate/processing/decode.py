@@ -1,18 +1,22 @@
 """From the raw records of one partition of a topic to typed ones, without any I/O."""
 
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from streamstate.app import Record, Source
 from streamstate.errors import BadRecord
 from streamstate.keys import partition_of
+from streamstate.marker import Marker
 
 DEAD = "dead_letters"
 MISPLACED = "misplaced_keys"
 
 RawRecord = tuple[int, int, bytes | None, bytes | None]
 """Offset, Kafka timestamp (milliseconds), key, value."""
+
+Markers = Mapping[int, bytes]
+"""The header `streamstate.source` of records, by offset."""
 
 Stage = Literal["decode", "timestamp", "fold"]
 """Where a record was refused. What `timestamp` and `fold` decide cannot be recomputed from the record alone."""
@@ -90,3 +94,12 @@ def decode_records(
         if partition_of(raw_key or b"", partitions) != partition:
             misplaced.add(offset)
     return Decoded(entries, misplaced)
+
+
+def mark(entries: Iterable[Entry], markers: Markers) -> None:
+    """Give each record the marker that its header has."""
+    if not markers:
+        return
+    for entry in entries:
+        if isinstance(entry, Record) and (header := markers.get(entry.offset)):
+            entry.marker = Marker.decode(header)

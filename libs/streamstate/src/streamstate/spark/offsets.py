@@ -12,6 +12,7 @@ from typing import TypeVar
 from pyspark.sql import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from streamstate.app import App
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import read_to_end
 from streamstate.processing.decode import RawRecord
@@ -25,8 +26,8 @@ Offsets = dict[TopicPartition, int]
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
 
-def kafka_source(reader: Reader, settings: StreamSettings, offsets: Offsets) -> Reader:
-    """`reader` with the options of Spark's Kafka source for reading from `offsets`."""
+def kafka_source(reader: Reader, settings: StreamSettings, offsets: Offsets, app: App) -> Reader:
+    """`reader` with the options of Spark's Kafka source for reading what `app` needs from `offsets`."""
     assigned: dict[str, list[int]] = {}
     for topic, partition in offsets:
         assigned.setdefault(topic, []).append(partition)
@@ -38,6 +39,7 @@ def kafka_source(reader: Reader, settings: StreamSettings, offsets: Offsets) -> 
         # The source asks for a partition's begin and end behind each fetch, on the connection on which the consumer
         # prefetches already: Kafka holds them back until that fetch is answered, and there is nothing more to come.
         .option("kafka.fetch.max.wait.ms", "0")
+        .option("includeHeaders", bool(app.marked))
         .option("kafka.isolation.level", "read_committed")
     )
 

@@ -22,7 +22,7 @@ from streamstate.kafka.totals import Publisher
 from streamstate.processing.offset_gaps import passed
 from streamstate.settings import StreamSettings
 from streamstate.spark.offsets import Offsets, as_json, kafka_source, next_slice, unreadable
-from streamstate.spark.rows import COLUMNS
+from streamstate.spark.rows import COLUMNS, MARKER
 from streamstate.spark.status import Status
 from streamstate.spark.task import Job
 from streamstate.state.store import Claim, Origin, Snapshot
@@ -238,7 +238,7 @@ class Stream:
             if self._stopping.is_set() or self._partitions.changed.is_set():
                 return False
             self._membership.require()
-            reader = kafka_source(self._spark.read.format("kafka"), self._settings, run.offsets)
+            reader = kafka_source(self._spark.read.format("kafka"), self._settings, run.offsets, self._app)
             rows = reader.option("endingOffsets", as_json(ends)).load()
             self._tasks(rows, run.job).write.format("noop").mode("overwrite").save()
             run.offsets.update(ends)
@@ -250,7 +250,7 @@ class Stream:
         return True
 
     def _start(self, run: Run, checkpoint: str) -> StreamingQuery:
-        reader = kafka_source(self._spark.readStream.format("kafka"), self._settings, run.offsets)
+        reader = kafka_source(self._spark.readStream.format("kafka"), self._settings, run.offsets, self._app)
         if not self._app.merges:
             reader = reader.option("maxOffsetsPerTrigger", self._settings.batch_records)
         # The commits are made in the tasks and fenced, so nothing is left to be written: the sink is empty. Nothing
@@ -262,7 +262,8 @@ class Stream:
     def _tasks(self, rows: DataFrame, job: Job) -> DataFrame:
         # A Python task costs tens of milliseconds: one for each slot, not for each partition.
         tasks = 1 if self._app.one_task else self._settings.slots
-        return rows.selectExpr(*COLUMNS).coalesce(tasks).mapInArrow(job, "nothing long")
+        columns = (*COLUMNS, MARKER) if self._app.marked else COLUMNS
+        return rows.selectExpr(*columns).coalesce(tasks).mapInArrow(job, "nothing long")
 
     def _origins(self) -> dict[str, Origin]:
         return {topic: self._topics.origin(topic) for topic in self._app.topics}

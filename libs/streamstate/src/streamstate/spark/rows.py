@@ -1,27 +1,28 @@
 """The rows of a query, column by column: what belongs to one partition of one topic."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from streamstate.processing.decode import RawRecord
+from streamstate.marker import HEADER
+from streamstate.processing.decode import Markers, RawRecord
 from streamstate.state.store import TopicPartition
 
 COLUMNS = ("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp", "key", "value")
 """What the query selects, and the columns of the batches here."""
 
+MARKER = f"element_at(filter(headers, header -> header.key = '{HEADER}'), -1).value AS marker"
+"""A further column for apps with marked topics only: headers cost more than all that is decoded."""
 
-def gather(batches: Iterable[pa.RecordBatch]) -> Mapping[TopicPartition, Sequence[RawRecord]]:
-    """The rows of all `batches` by topic and partition, each in the order in which they come."""
-    rows: defaultdict[TopicPartition, list[RawRecord]] = defaultdict(list)
-    for batch in batches:
-        for place, raw in by_partition(batch).items():
-            rows[place] += raw
-    return rows
+
+def gather(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """All `batches` as one, none when there is none."""
+    gathered = list(batches)
+    return pa.Table.from_batches(gathered).combine_chunks().to_batches() if gathered else []
 
 
 def by_partition(batch: pa.RecordBatch) -> dict[TopicPartition, list[RawRecord]]:
@@ -35,6 +36,18 @@ def by_partition(batch: pa.RecordBatch) -> dict[TopicPartition, list[RawRecord]]
         _place(names, codes[start]): list(zip(*(column[start:end].tolist() for column in columns), strict=True))
         for start, end in _runs(codes)
     }
+
+
+def markers(batch: pa.RecordBatch) -> dict[TopicPartition, Markers]:
+    """The markers by topic, partition and offset, where there are any."""
+    by_place: defaultdict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
+    if "marker" in batch.schema.names:
+        for topic, partition, offset, marker in zip(
+            *(batch[name].to_pylist() for name in ("topic", "partition", "offset", "marker")), strict=True
+        ):
+            if marker is not None:
+                by_place[topic, partition][offset] = marker
+    return dict(by_place)
 
 
 def _places(batch: pa.RecordBatch) -> tuple[list[str], npt.NDArray[np.int64]]:

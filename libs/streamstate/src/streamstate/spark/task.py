@@ -17,7 +17,7 @@ from streamstate.kafka.security import OPEN, Security
 from streamstate.processing.advance import Advance, Folded
 from streamstate.processing.limits import DeadLetterLimit, Limits, TimestampLimit
 from streamstate.settings import StreamSettings
-from streamstate.spark.rows import by_partition, gather
+from streamstate.spark.rows import by_partition, gather, markers
 from streamstate.state.store import Claim, Origin
 
 CHANGES_A_RECORD = 5
@@ -84,8 +84,8 @@ class Job:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Commit every row of `batches`. Raises `Fenced` when a partition is not this query's any more."""
         advance = self.advance()
-        for rows in [gather(batches)] if self.app.one_task else map(by_partition, batches):
-            advance(rows)
+        for batch in gather(batches) if self.app.one_task else batches:
+            advance(by_partition(batch), markers(batch))
         return iter(())
 
     def advance(self) -> Advance:

@@ -8,7 +8,7 @@ from confluent_kafka import Message
 
 from streamstate.app import dead_letter_topic
 from streamstate.kafka.dead_letters import SHA256_HEADER, TOPIC_HEADER, cause_of
-from streamstate.kafka.marker import Marker
+from streamstate.marker import Marker
 from streamstate.verify.recount import Difference
 
 Cause = tuple[str, int, int]
@@ -95,7 +95,7 @@ def _dead_content(letter: Message) -> Hashable:
 
 def by_marker(record: Message) -> Cause | None:
     """The cause of a record of a derived topic."""
-    marker = Marker.of(record)
+    marker = Marker.of(record.headers())
     return None if marker is None else marker[:3]
 
 

@@ -12,7 +12,7 @@ from confluent_kafka import Message
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.dead_letters import TOPIC_HEADER, cause_of, stage_of
-from streamstate.kafka.marker import Marker
+from streamstate.marker import Marker
 from streamstate.processing.decode import Stage
 from streamstate.settings import ServiceSettings
 from streamstate.verify.derived_topics import Cause
@@ -51,7 +51,7 @@ class RefusedRecords:
 
     def _add(self, letter: Message) -> None:
         topic = dict(letter.headers() or []).get(TOPIC_HEADER)
-        if isinstance(topic, bytes) and (marker := Marker.of(letter)):
+        if isinstance(topic, bytes) and (marker := Marker.of(letter.headers())):
             self.replaced[topic.decode(errors="replace")].add(marker[:3])
         elif (cause := cause_of(letter)) and (stage := stage_of(letter)) in ("timestamp", "fold"):
             self.stages[cause] = stage

@@ -1,0 +1,1 @@
+"""A service over another one's derived topic."""

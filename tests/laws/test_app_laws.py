@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import services
 from devkit import registry
 from devkit.registry import SERVICES
 from services.topics import model as kept
@@ -20,6 +19,7 @@ from streamstate.deployment.overrides import renamed
 from streamstate.errors import Fenced
 from streamstate.keys import LONG, LONG_MAX, partition_of
 from streamstate.processing.decode import Admission, RawRecord, decode_records
+from streamstate.service import modules
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 from streamstate.web.server.asgi import Asgi
@@ -162,7 +162,7 @@ def test_no_two_services_answer_the_same_view_or_path() -> None:
 
 
 def api_of(service: str) -> Asgi:
-    api: Asgi = services.modules("api")[service].create()
+    api: Asgi = modules("services", "api")[service].create()
     return api
 
 

@@ -23,7 +23,7 @@ test: $(INSTALLED) redis ## all tests, on a real Kafka, Redis and Spark that the
 	@$(BIN)/python -m pytest
 
 verify: $(INSTALLED) ## hold every key of the running demo (or what STREAMSTATE_KAFKA and _REDIS name) against a recount
-	@$(BIN)/python -m services.verify $(SERVICES)
+	@$(BIN)/streamstate verify $(SERVICES)
 
 faults: $(INSTALLED) redis ## let everything fail in turn under load, recount after each; writes docs/faults.md (25 minutes at most)
 	@timeout --signal=INT 1500 $(BIN)/python -m pytest -s tests/faults

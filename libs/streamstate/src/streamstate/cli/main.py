@@ -6,15 +6,15 @@ from typing import Any
 
 import typer
 from typer.core import TyperGroup
-from typer.models import Context
 
 from streamstate.cli import output
+from streamstate.cli.verify import verify
 
 
 class _Commands(TyperGroup):
     """Ends with the line and the exit status of an expected error, whatever command raised it."""
 
-    def invoke(self, ctx: Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         with output.failing():
             return super().invoke(ctx)
 
@@ -27,6 +27,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+app.command()(verify)
 
 
 def main() -> None:

@@ -37,13 +37,23 @@ _NOT_CUT = 10_000
 """Columns of output that goes to a file or a pipe."""
 
 
-def show(document: Any, *tables: RenderableType, as_json: bool) -> None:
-    """Print `document` (a msgspec struct, or plain values) as JSON, or else `tables` for people."""
+def show(answer: Any, *tables: RenderableType, as_json: bool) -> None:
+    """Print `answer` for programs, or `tables` for people."""
     if as_json:
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(document)).decode() + "\n")
-        return
-    console = Console(width=None if sys.stdout.isatty() else _NOT_CUT, markup=False, highlight=False, emoji=False)
-    console.print(*tables, sep="\n")
+        document(answer)
+    else:
+        say(*tables)
+
+
+def document(answer: Any) -> None:
+    """Print `answer` (a msgspec struct, a dataclass, or plain values) as JSON."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer)).decode() + "\n")
+
+
+def say(*tables: RenderableType) -> None:
+    """Print tables or texts for people; what is not read at a terminal is not cut to its width."""
+    width = None if sys.stdout.isatty() else _NOT_CUT
+    Console(width=width, markup=False, highlight=False, emoji=False, soft_wrap=True).print(*tables, sep="\n")
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:

@@ -18,6 +18,7 @@ from streamstate.kafka.admin import Topics
 from streamstate.service import declared, paths
 from streamstate.settings import CommandSettings, load, require_known
 from streamstate.state.redis import RedisStore
+from streamstate.verify.recount import Recounted
 
 Service = Annotated[str, typer.Argument(help="The service: its folder's name.")]
 Services = Annotated[list[str] | None, typer.Argument(metavar="[SERVICE]...", help="Services; all when none is named.")]
@@ -25,16 +26,16 @@ Services = Annotated[list[str] | None, typer.Argument(metavar="[SERVICE]...", he
 
 @dataclass(frozen=True)
 class Deployment:
-    """A service under the name and over the topics of this deployment. `service` is the name of its folder."""
+    """A service under the name and over the topics of this deployment: its folder's name, and the package there."""
 
     service: str
-    model: str
+    package: str
     settings: CommandSettings
 
     @cached_property
     def app(self) -> App:
         """What it folds and answers. Raises `Misconfigured`."""
-        return bootstrap.deployed(self.declared("app"), self.settings)
+        return bootstrap.deployed(self._declared("model", "app"), self.settings)
 
     @cached_property
     def store(self) -> RedisStore:
@@ -44,9 +45,14 @@ class Deployment:
     def topics(self) -> Topics:
         return bootstrap.topics(self.settings)
 
-    def declared(self, name: str, module: str = "model") -> Any:
-        """What its folder declares as `name` in `module`. Raises `Misconfigured` when that cannot be imported."""
-        return declared(imported(f"{self.model.rpartition('.')[0]}.{module}"), name)
+    @property
+    def recounted(self) -> Recounted:
+        """How its state is counted again. Raises `Misconfigured`."""
+        made: Recounted = bootstrap.made(self._declared("recount", "recount"))
+        return made.renamed(self.settings.name, self.settings.topics)
+
+    def _declared(self, module: str, name: str) -> Any:
+        return declared(imported(f"{self.package}.{module}"), name)
 
 
 def configured() -> CommandSettings:
@@ -59,9 +65,10 @@ def configured() -> CommandSettings:
     return settings
 
 
-def deployments(services: Sequence[str] | None, module: str = "model") -> list[Deployment]:
+def deployments(
+    settings: CommandSettings, services: Sequence[str] | None = None, module: str = "model"
+) -> list[Deployment]:
     """Those of `services`, or of all that have `module`. Raises `Misconfigured`, and typer's error for another name."""
-    settings = configured()
     known = paths(settings.package, module)
     if unknown := [service for service in services or () if service not in known]:
         msg = f"there is no service {', '.join(unknown)}; there are {', '.join(known) or 'none'}"
@@ -70,12 +77,12 @@ def deployments(services: Sequence[str] | None, module: str = "model") -> list[D
     if settings.name and len(names) > 1:
         msg = f"STREAMSTATE_NAME={settings.name} names a single deployment, and there are {', '.join(names)}: name one"
         raise Misconfigured(msg)
-    return [Deployment(name, known[name], settings) for name in names]
+    return [Deployment(name, known[name].rpartition(".")[0], settings) for name in names]
 
 
 def deployment(service: str) -> Deployment:
-    """That of `service`. Raises as `deployments` does."""
-    [single] = deployments([service])
+    """That of `service`, by the settings of the environment. Raises as `configured` and `deployments` do."""
+    [single] = deployments(configured(), [service])
     return single
 
 

@@ -8,6 +8,8 @@ import typer
 from typer.core import TyperGroup
 
 from streamstate.cli import output
+from streamstate.cli.config import config
+from streamstate.cli.status import owners, status
 from streamstate.cli.verify import verify
 
 
@@ -28,7 +30,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-app.command()(verify)
+for command in (status, owners, verify, config):
+    app.command()(command)
 
 
 def main() -> None:

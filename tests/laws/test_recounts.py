@@ -19,7 +19,7 @@ from streamstate.verify.redis_state import State
 from tests.laws.test_app_laws import APPS, KEPT, PARTITIONS, Records, numbered, pairs_of
 
 RECOUNTS = {
-    **{of.service: of.recounted for of in deployments(CommandSettings(), module="recount")},
+    **{of.service: of.recounted for of in deployments(CommandSettings.model_validate({}), module="recount")},
     "kept": recounted("kept", KEPT),
 }
 

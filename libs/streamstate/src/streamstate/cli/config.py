@@ -36,8 +36,8 @@ def config(*, as_json: AsJson = False) -> None:
     """
     configured()
     settings = [setting for kind in dict.fromkeys(kinds()) for setting in _of(kind)]
-    rows = [(each.variable, each.value, "default" if each.default else "set", each.of) for each in settings]
-    output.show(settings, output.table(("variable", "value", "", "read by"), rows), as_json=as_json)
+    rows = [(each.variable, "default" if each.default else "set", each.of, each.value) for each in settings]
+    output.show(settings, output.table(("variable", "", "read by", "value"), rows), as_json=as_json)
 
 
 def _of(kind: type[Settings]) -> list[SettingReport]:

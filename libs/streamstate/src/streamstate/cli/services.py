@@ -21,7 +21,7 @@ from streamstate.state.redis import RedisStore
 from streamstate.verify.recount import Recounted
 
 Service = Annotated[str, typer.Argument(help="The service: its folder's name.")]
-Services = Annotated[list[str] | None, typer.Argument(metavar="[SERVICE]...", help="Services; all when none is named.")]
+Services = Annotated[list[str] | None, typer.Argument(metavar="SERVICE", help="Services; all when none is named.")]
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,13 @@ def deployments(
 ) -> list[Deployment]:
     """Those of `services`, or of all that have `module`. Raises `Misconfigured`, and typer's error for another name."""
     known = paths(settings.package, module)
+    if not known:
+        msg = (
+            f"{settings.package} has no service with a {module}.py; set STREAMSTATE_PACKAGE to the package of services"
+        )
+        raise Misconfigured(msg)
     if unknown := [service for service in services or () if service not in known]:
-        msg = f"there is no service {', '.join(unknown)}; there are {', '.join(known) or 'none'}"
+        msg = f"there is no service {', '.join(unknown)}; there are {', '.join(known)}"
         raise typer.BadParameter(msg)
     names = list(services or known)
     if settings.name and len(names) > 1:

@@ -1,12 +1,13 @@
 """`streamstate status` and `streamstate owners`: what Kafka and Redis say of each service."""
 
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from redis.exceptions import TryAgainError
+from redis.exceptions import ClusterError, TryAgainError
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
@@ -17,6 +18,8 @@ from streamstate.cli.report import DEAD_LETTERS, Seen, ServiceReport, report
 from streamstate.cli.services import Deployment, Services, configured, deployments
 from streamstate.errors import IncompleteCommit, Misconfigured
 from streamstate.settings import StreamSettings, load
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_reads import tag
 from streamstate.state.store import Origin, Snapshot
 
 PAUSE_S = 2.0
@@ -68,33 +71,37 @@ def look(deployment: Deployment) -> Seen:
         except Misconfigured as error:
             faults.append(str(error))
     places = [(topic, p) for topic, origin in origins.items() for p in range(origin.partitions)]
-    width = max((origin.partitions for origin in origins.values()), default=0)
+    width = topics.widest(origins) if origins else 0
     # In this order: what the state reads meanwhile has not been deleted before, and is not behind the ends.
     begins = topics.begins(places)
-    snapshots = _snapshots(deployment, width, faults)
-    return Seen(origins, begins, snapshots, topics.ends(places), topics.members(app.name), faults)
+    snapshots, unreadable = readable(deployment.store, app.name, range(width))
+    return Seen(origins, begins, snapshots, topics.ends(places), topics.members(app.name), [*faults, *unreadable])
 
 
-def _snapshots(deployment: Deployment, width: int, faults: list[str]) -> dict[int, Snapshot]:
-    """The partitions that can be read; why others cannot is added to `faults`."""
+def readable(store: RedisStore, app: str, partitions: Iterable[int]) -> tuple[dict[int, Snapshot], list[str]]:
+    """The `partitions` of `app` that can be read, and why others cannot, or none can be written."""
     snapshots: dict[int, Snapshot] = {}
-    for partition in range(width):
+    faults: list[str] = []
+    for partition in partitions:
         try:
-            snapshots |= deployment.store.read({partition: []})
+            snapshots |= store.read({partition: []})
         except IncompleteCommit as error:
             faults.append(str(error))
-        except TryAgainError:
-            name = f"{{{deployment.app.name}:{partition}}}"
-            faults.append(f"Redis is moving the slot of {name}: end or undo that (redis-cli --cluster fix)")
+        except (TryAgainError, ClusterError):
+            slot = f"the slot of {tag(app, partition)}"
+            faults.append(f"{slot} is between two nodes of Redis; see `redis-cli --cluster check` and `fix`")
     try:
-        deployment.store.require_fit(range(width))
+        store.require_fit(snapshots)
     except Misconfigured as error:
         faults.append(str(error))
-    return snapshots
+    return snapshots, faults
 
 
 def _report(deployment: Deployment) -> ServiceReport:
-    return report(deployment.app, look(deployment), load(StreamSettings))
+    made = report(deployment.app, look(deployment), load(StreamSettings))
+    # The library knows the name of the deployment only, and commands want that of the service.
+    made.faults = [fault.replace("SERVICE", deployment.service) for fault in made.faults]
+    return made
 
 
 def _overview(reports: list[ServiceReport]) -> RenderableType:

@@ -169,7 +169,7 @@ def _dead_letters(made: ServiceReport, seen: Seen, settings: StreamSettings) -> 
     if made.lag and dead > settings.dead_letters and dead > settings.dead_letter_share * read:
         yield (
             f"{dead} of {read} records are dead letters, for which a stream stops: look at them with "
-            f"`streamstate dlq list {made.service}`, then roll the release back or fix it"
+            "`streamstate dlq list SERVICE`, then roll the release back or fix it"
         )
 
 

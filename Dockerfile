@@ -5,6 +5,8 @@ ENV PYTHONPATH=/app PYTHONUNBUFFERED=1 NUMBA_CACHE_DIR=/tmp/numba
 WORKDIR /app
 # Java wants a name for the user that it runs as.
 RUN useradd --uid 10001 --no-create-home --home-dir /tmp streamstate
+RUN printf '#!/bin/sh\nexec python -m streamstate.cli.main "$@"\n' >/usr/local/bin/streamstate \
+ && chmod +x /usr/local/bin/streamstate
 
 FROM base AS java
 # The folder of manuals, which the slim image lacks, is missed by Java's package.
@@ -24,10 +26,10 @@ COPY services services
 # Before ENV: buildah caches ENV by its text, whatever the argument is; a RUN it tells apart.
 ARG SERVICE
 RUN test -e services/$SERVICE/model.py
-ENV SERVICE=$SERVICE
+ENV STREAMSTATE_PACKAGE=services.$SERVICE
 USER 10001:10001
 # The process itself is the first of its container, so that it gets the signals.
-CMD ["sh", "-c", "exec python -m streamstate.spark services.$SERVICE"]
+CMD ["sh", "-c", "exec python -m streamstate.spark $STREAMSTATE_PACKAGE"]
 
 FROM base AS web
 # Compiled files would make a third of the image, and save a second of a start.
@@ -46,6 +48,6 @@ RUN set -e; own=services/$SERVICE/requirements.txt; \
       python -m compileall -q -b kubernetes; find kubernetes -name '*.py' -delete; \
       python -m zipfile -c kubernetes.zip kubernetes; rm -r kubernetes; echo kubernetes.zip > kubernetes.pth; \
     fi
-ENV SERVICE=$SERVICE
+ENV STREAMSTATE_PACKAGE=services.$SERVICE
 USER 10001:10001
-CMD ["sh", "-c", "exec python -m streamstate.web services.$SERVICE"]
+CMD ["sh", "-c", "exec python -m streamstate.web $STREAMSTATE_PACKAGE"]

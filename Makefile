@@ -23,7 +23,7 @@ test: $(INSTALLED) redis ## all tests, on a real Kafka, Redis and Spark that the
 	@$(BIN)/python -m pytest
 
 verify: $(INSTALLED) ## hold every key of the running demo (or what STREAMSTATE_KAFKA and _REDIS name) against a recount
-	@$(BIN)/python -m services.verify $(SERVICES)
+	@$(BIN)/streamstate verify $(SERVICES)
 
 faults: $(INSTALLED) redis ## let everything fail in turn under load, recount after each; writes docs/faults.md (25 minutes at most)
 	@timeout --signal=INT 1500 $(BIN)/python -m pytest -s tests/faults
@@ -81,8 +81,8 @@ PIN = .cache/uv/bin/uv pip compile --quiet --generate-hashes --custom-compile-co
 .PHONY: requirements
 requirements: .cache/uv ## pin all requirements anew, with hashes
 	@$(PIN) requirements.in -o requirements.txt
-	@$(PIN) --extra web -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
-	@$(PIN) --extra spark -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
+	@$(PIN) --extra web --extra cli -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
+	@$(PIN) --extra spark --extra cli -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
 	@for in in services/*/requirements.in; do $(PIN) -c requirements.txt $$in -o $${in%.in}.txt; done
 
 .cache/uv:

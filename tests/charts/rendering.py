@@ -46,6 +46,9 @@ def pods(objects: list[Object]) -> Iterator[tuple[Object, Object]]:
                 yield item["metadata"], item["spec"]
             case "StatefulSet" | "Deployment" | "Job":
                 yield item["spec"]["template"]["metadata"], item["spec"]["template"]["spec"]
+            case "CronJob":
+                template = item["spec"]["jobTemplate"]["spec"]["template"]
+                yield template["metadata"], template["spec"]
             case "ConfigMap" if "pod.yaml" in item["data"]:
                 pod = yaml.safe_load(item["data"]["pod.yaml"])
                 yield pod["metadata"], pod["spec"]

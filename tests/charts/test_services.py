@@ -157,3 +157,20 @@ def test_recommendations_scale_their_answers_apart_from_their_stream() -> None:
     [stateful], [deployment] = of_kind(objects, "StatefulSet"), of_kind(objects, "Deployment")
     assert (stateful["spec"]["replicas"], deployment["spec"]["replicas"]) == (1, 5)
     assert environment(objects, "stream")["STREAMSTATE_ADVERTISE"] == "recommendations.default.svc:8080"
+
+
+def test_a_command_runs_when_it_is_told_to_with_the_settings_of_the_service() -> None:
+    assert of_kind(render("metrics"), "CronJob") == []
+    for schedule, suspended in ("", True), ("@daily", False):
+        given = {"job.command": ["verify"], "job.schedule": schedule}
+        objects = render("metrics", given=given)
+        [job] = of_kind(objects, "CronJob")
+        assert job["spec"]["suspend"] is suspended
+        [command] = [item for _, spec in pods(objects) for item in spec["containers"] if item["name"] == "command"]
+        assert command["command"] == ["streamstate", "verify"]
+        assert environment(objects, "command")["STREAMSTATE_NAME"] == "metrics"
+
+
+def test_a_job_that_is_scheduled_has_the_secrets_of_the_service() -> None:
+    variables = environment(render("metrics", SECURED), "command")
+    assert variables["STREAMSTATE_REDIS"] == {"secretKeyRef": {"name": "redis", "key": "url"}}

@@ -110,7 +110,7 @@ def test_an_instance_that_goes_hands_over_at_once(deployment: Deployment) -> Non
 
 def test_every_state_equals_a_recount(deployment: Deployment) -> None:
     servers = {"STREAMSTATE_KAFKA": "kafka:9092", "STREAMSTATE_REDIS": "redis://redis:6379/0"}
-    said = run_job("verify", deployment.image, "python", "-m", "services.verify", **servers)
+    said = run_job("verify", deployment.image, "streamstate", "verify", STREAMSTATE_PACKAGE="services", **servers)
     assert said.count("no difference") == len(SERVICES), said
 
 

@@ -16,8 +16,9 @@ from devkit import feed, sample_events
 from devkit.child_process import free_port
 from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster, Plan, answers, get
-from services.verify import verify
+from streamstate.cli.services import deployments
 from streamstate.kafka.producer import producer
+from streamstate.verify.check import Check
 from tests.faults import fault_report
 from tests.faults.fleet import OTHERS, Fleet
 from tests.faults.load import READS_PER_S, Reading, Writing, without_names
@@ -111,9 +112,9 @@ def under_load(
         with Writing(producer(fleet.cluster.kafka.bootstrap), draw), reading:
             yield run
         fleet.catch_up()
-        differences = [
-            str(difference) for report in verify(fleet.cluster.settings) for difference in report.differences
-        ]
+        settings = fleet.cluster.settings
+        reports = [Check(of.recounted, settings).run() for of in deployments(settings, module="recount")]
+        differences = [str(difference) for report in reports for difference in report.differences]
         reads, recovered_s = reading.reads, max(run.recovered_s, default=0.0)
         counts = (run.times, len(differences), reads.count, len(reads.failed), len(reads.bad))
         rows.append(fault_report.Row(fault, what, *counts, reads.longest_s, recovered_s))

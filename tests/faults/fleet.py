@@ -10,9 +10,9 @@ import urllib3
 from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
+from devkit import registry
 from devkit.child_process import Child
 from devkit.local_cluster import LocalCluster, answers
-from services.verify import recounts
 from streamstate.kafka.admin import Topics
 from streamstate.state.redis import RedisStore, connect
 from tests.integration.driving import eventually
@@ -73,7 +73,7 @@ class Fleet:
         """Where the topics of every service end now."""
         ends: Ends = {}
         for service in self.cluster.addresses:
-            counts = {topic: self._topics.partitions(topic) for topic in recounts()[service].topics}
+            counts = {topic: self._topics.partitions(topic) for topic in registry.app(service).topics}
             ends[service] = self._topics.ends((topic, p) for topic, count in counts.items() for p in range(count))
         return ends
 

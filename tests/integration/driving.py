@@ -14,8 +14,9 @@ from confluent_kafka import Message, Producer
 from devkit.feed import send_events
 from devkit.local_cluster import LocalCluster
 from devkit.records import Event
-from services.verify import verify
+from streamstate.cli.services import deployments
 from streamstate.kafka.admin import Topics
+from streamstate.verify.check import Check
 from streamstate.verify.recount import Difference
 from streamstate.verify.topic_log import whole
 
@@ -50,8 +51,9 @@ class Driving:
         return read(self.cluster, topic)
 
     def differences(self, *services: str) -> list[Difference]:
-        """What `make verify` finds in `services`, which must have records; in all when none is named."""
-        reports = list(verify(self.cluster.settings, services))
+        """What `streamstate verify` finds in `services`, which must have records; in all when none is named."""
+        settings = self.cluster.settings
+        reports = [Check(of.recounted, settings).run() for of in deployments(settings, services, "recount")]
         counted = [report.records > 0 for report in reports]
         assert all(counted) if services else any(counted)
         return [difference for report in reports for difference in report.differences]

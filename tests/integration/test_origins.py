@@ -5,12 +5,14 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import urllib3
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
+from typer.testing import CliRunner
 
 from devkit import records
 from devkit.child_process import LOCALHOST, Child, free_port
@@ -18,6 +20,7 @@ from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster, Plan, answers
 from services.events import LISTENING_EVENTS
 from services.topics.settings import KeptTopic, WindowIndex
+from streamstate.cli.main import app
 from streamstate.kafka.producer import producer, send_all
 from streamstate.settings import PREFIX
 from streamstate.state.operations import Fields
@@ -83,6 +86,20 @@ class Deployment:
     def api(self, **settings: str) -> str:
         """The address of an API over the state."""
         address = f"{LOCALHOST}:{free_port()}"
+        home = self.cluster.redis.log.parent
+        child = LocalCluster.api("services.metrics", f"{self.name}-api", address, home, self.environment(**settings))
+        child.start()
+        self.started.append(child)
+        child.wait_until(lambda: answers(f"http://{address}/livez"), 30)
+        return address
+
+    def command(self, *arguments: str) -> Any:
+        """The JSON that `streamstate` prints of this deployment."""
+        result = CliRunner().invoke(app, [*arguments, "metrics", "--json"], env=self.environment())
+        [report] = json.loads(result.stdout)
+        return report
+
+    def environment(self, **settings: str) -> dict[str, str]:
         values = {
             "KAFKA": self.cluster.kafka.bootstrap,
             "REDIS": self.cluster.redis.url,
@@ -90,13 +107,7 @@ class Deployment:
             "TOPICS": json.dumps({LISTENING_EVENTS: self.topic}),
             **settings,
         }
-        environment = {PREFIX + name: value for name, value in values.items()}
-        home = self.cluster.redis.log.parent
-        child = LocalCluster.api("services.metrics", f"{self.name}-api", address, home, environment)
-        child.start()
-        self.started.append(child)
-        child.wait_until(lambda: answers(f"http://{address}/livez"), 30)
-        return address
+        return {PREFIX + name: value for name, value in values.items()}
 
     def snapshot(self) -> Snapshot:
         return self.store.read({0: [Fields(f"user:{USER}")]})[0]
@@ -153,7 +164,18 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(deployment: Dep
     deployment.create()
     deployment.send(150)
     deployment.stream().refused("was deleted and made anew")
+    assert "was deleted and made anew" in deployment.command("status")["faults"][0]
     assert deployment.position() == 100
+
+
+def test_a_deployment_of_another_name_is_verified(deployment: Deployment) -> None:
+    deployment.build()
+    report = deployment.command("verify")
+    assert (report["service"], report["records"], report["differences"]) == (deployment.name, 100, [])
+    key = f"{{{deployment.name}:0}}:user:{USER}"
+    with connect(deployment.cluster.redis.url, 5.0) as client:
+        client.hincrby(key, "count", 1)
+    assert [difference["place"] for difference in deployment.command("verify")["differences"]] == [key]
 
 
 def test_partitions_that_are_added_while_it_runs_are_noticed(deployment: Deployment) -> None:

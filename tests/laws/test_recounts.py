@@ -9,15 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.topics.recount import recounted
-from services.verify import recounts
+from streamstate.cli.services import deployments
 from streamstate.deployment.overrides import renamed
+from streamstate.settings import CommandSettings
 from streamstate.state.redis import Client, RedisStore
 from streamstate.testing import Driver
 from streamstate.verify.recount import Recount
 from streamstate.verify.redis_state import State
 from tests.laws.test_app_laws import APPS, KEPT, PARTITIONS, Records, numbered, pairs_of
 
-RECOUNTS = {**recounts(), "kept": recounted("kept", KEPT)}
+RECOUNTS = {
+    **{of.service: of.recounted for of in deployments(CommandSettings.model_validate({}), module="recount")},
+    "kept": recounted("kept", KEPT),
+}
 
 
 def message(topic: str, partition: int, record: Any) -> Message:

@@ -19,6 +19,7 @@ import redis
 from redis.exceptions import NoPermissionError
 
 from devkit.child_process import LOCALHOST, Child, free_port
+from streamstate.cli.status import readable
 from streamstate.errors import Fenced
 from streamstate.processing.decode import RawRecord
 from streamstate.state.operations import Fields, Merge, Operation, Put, Read, Value
@@ -167,6 +168,9 @@ def test_a_partition_half_of_which_has_moved_is_neither_read_nor_written(cluster
     ):
         with pytest.raises(redis.RedisError):
             attempt()
+    snapshots, [fault] = readable(store, "app", PARTITIONS)
+    assert set(snapshots) == {*PARTITIONS} - {0}
+    assert "the slot of {app:0} is between two nodes" in fault
     migration.move_rest()
     assert store.read(reads)[0].values == read_once(url, reads)[0].values == ["0", {"n": 0}]
     claim = store.claim(0, "b:1", {"topic": 5})

@@ -43,6 +43,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "web.client": {"web.http"},
     "web.server": {*CONTRACT, "settings", "processing", "deployment", "web.http"},
     "verify": {*CONTRACT, "bootstrap", "settings", "processing", "kafka"},
+    "cli": {*CONTRACT, "bootstrap", "settings", "service", "processing", "deployment", "kafka", "verify"},
 }
 """What each room, or module of the root, may import. Nothing imports what is not listed."""
 

@@ -1,9 +1,12 @@
-"""The documents: short where they should be, every link leads somewhere, every target of make exists."""
+"""The documents: short where they should be, every link leads somewhere, every target and command exists."""
 
 import re
 from pathlib import Path
 
 import pytest
+from typer.main import get_group
+
+from streamstate.cli.main import app
 
 PAGES = [
     Path("README.md"),
@@ -13,6 +16,8 @@ PAGES = [
 ]
 MOST_WORDS = 900
 CODE = re.compile(r"`[^`]+`|^    .*", re.MULTILINE)
+SOURCES = sorted(Path("libs").rglob("*.py"))
+COMMANDS = set(get_group(app).commands)
 TARGETS = set(re.findall(r"^([a-z-]+):", Path("Makefile").read_text(), re.MULTILINE))
 
 
@@ -31,3 +36,15 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
 def test_every_target_of_make_exists(page: Path) -> None:
     asked = re.findall(r"\bmake ([a-z][a-z-]*)\b", " ".join(CODE.findall(page.read_text())))
     assert set(asked) - TARGETS == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_every_command_of_operators_exists(page: Path) -> None:
+    asked = re.findall(r"(?:^|[\s`/])streamstate ([a-z]+)", " ".join(CODE.findall(page.read_text())))
+    assert set(asked) - COMMANDS == set()
+
+
+def test_every_command_that_a_message_names_exists() -> None:
+    asked = {command for path in SOURCES for command in re.findall(r"`streamstate ([a-z]+)", path.read_text())}
+    assert asked - COMMANDS == set()
+    assert asked

@@ -1,7 +1,9 @@
 {{- define "streamstate.notes" -}}
+{{- $owner := and (hasKey .Values "stream") (not (hasKey .Values.api "replicas")) -}}
+{{- $pods := printf "%s/%s" ($owner | ternary "statefulset" "deployment") .Release.Name -}}
 {{ .Chart.Name }} is installed as {{ .Release.Name }}. It is ready when
 
-  kubectl -n {{ .Release.Namespace }} rollout status {{ hasKey .Values "stream" | ternary (hasKey .Values.api "replicas" | ternary "deployment" "statefulset") "deployment" }}/{{ .Release.Name }}
+  kubectl -n {{ .Release.Namespace }} rollout status {{ $pods }}
 
 ends. To ask it from here:
 
@@ -14,5 +16,8 @@ ends. To ask it from here:
 {{- with .Values.kafka }}
 
 It reads Kafka at {{ .bootstrap }}{{ end }} as the consumer group {{ .Release.Name }}; records that it cannot use go to the topic {{ .Release.Name }}-dlq.
+How far it is, and what it refuses:
+
+  kubectl -n {{ .Release.Namespace }} exec {{ $pods }} -c api -- streamstate status
 {{- end }}
 {{- end }}

@@ -24,4 +24,6 @@ spec:
     ) | nindent 4 }}
 ---
 {{ include "streamstate.scaledObject" . }}
+---
+{{ include "streamstate.job" . }}
 {{- end }}

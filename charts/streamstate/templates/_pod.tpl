@@ -1,4 +1,7 @@
-{{/* A pod template. Takes a dict: root, labels (text), containers (text), token (whether it may ask the API server). */}}
+{{/*
+A pod template. Takes a dict: root, labels (text), containers (text), token (whether it may ask the API server); volumes
+(text) and restartPolicy, if any.
+*/}}
 {{- define "streamstate.pod" -}}
 {{- $values := .root.Values -}}
 metadata:
@@ -13,6 +16,9 @@ spec:
   automountServiceAccountToken: {{ .token }}
   {{- /* A Service called streamstate-x would add variables that are no settings, and end the processes. */}}
   enableServiceLinks: false
+  {{- with .restartPolicy }}
+  restartPolicy: {{ . }}
+  {{- end }}
   terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds }}
   securityContext:
     runAsNonRoot: true

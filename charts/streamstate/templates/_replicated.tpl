@@ -47,6 +47,8 @@ spec:
 {{ include "streamstate.deployment" (dict "root" . "replicas" .Values.api.replicas "token" false) }}
 ---
 {{ include "streamstate.scaledObject" . }}
+---
+{{ include "streamstate.job" . }}
 {{- end }}
 
 {{- define "streamstate.folding" -}}

@@ -12,7 +12,7 @@ from devkit.child_process import free_port
 PROCESSES = {
     "stream": (("streamstate.spark", "services.metrics"), 3),
     "streams": (("devkit.streams", "metrics-0=127.0.0.1:8101"), 3),
-    "verify": (("services.verify", "metrics"), 2),
+    "command": (("streamstate.cli.main", "verify", "metrics"), 3),
     "smoke": (("services.smoke", "http://127.0.0.1:1"), 3),
     "demo": (("devkit.demo",), 1),
     "api": (("streamstate.web", "services.metrics"), 3),
@@ -66,5 +66,5 @@ def test_a_setting_of_any_process_or_service_is_known(tmp_path: Path) -> None:
     settings = {"GRACE_MS": "1", "WALKERS": "1", "INSTANCES": "{}", "SLOTS": "1", "DEMANDS_WAITING": "1", "MASTER": ""}
     unreachable = {"KAFKA": "127.0.0.1:1", "REDIS": "redis://127.0.0.1:1/0", "JARS": str(tmp_path)}
     given = {f"STREAMSTATE_{name}": value for name, value in (settings | unreachable).items()}
-    ended = run(("services.verify", "metrics"), **given)
+    ended = run(("streamstate.cli.main", "verify", "metrics"), **given)
     assert "Error 111 connecting to 127.0.0.1:1" in ended.stderr

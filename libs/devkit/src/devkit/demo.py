@@ -97,6 +97,7 @@ def look_next(cluster: LocalCluster, user: int, artist: int) -> str:
   {cluster.url}/v1/artists/{artist}   a name
   {cluster.url}/docs                     all paths
   http://{first}/processors          who owns which partition
+  STREAMSTATE_KAFKA={cluster.kafka.bootstrap} STREAMSTATE_REDIS={cluster.redis.url} .venv/bin/streamstate status
   redis-cli -p {cluster.redis.port} --scan --pattern '{{metrics:*}}:user:{user}*'   the state itself
   {HOME}/*.log                       what the processes log"""
 

@@ -18,7 +18,7 @@ from devkit.kafka_server import Kafka
 from devkit.redis_server import Redis
 from devkit.registry import SERVICES, app
 from streamstate import bootstrap
-from streamstate.settings import PREFIX, ServiceSettings
+from streamstate.settings import PREFIX, CommandSettings
 from streamstate.spark import jars
 
 
@@ -65,9 +65,9 @@ class LocalCluster:
         self.gateway = self._api("gateway", "gateway", address, **self._gateway_settings())
 
     @property
-    def settings(self) -> ServiceSettings:
-        """The settings of a service that name the servers."""
-        return ServiceSettings.model_validate({"kafka": self.kafka.bootstrap, "redis": self.redis.url})
+    def settings(self) -> CommandSettings:
+        """The settings of a command that name the servers."""
+        return CommandSettings.model_validate({"kafka": self.kafka.bootstrap, "redis": self.redis.url})
 
     @property
     def children(self) -> list[Child]:

@@ -100,6 +100,15 @@ class ServiceSettings(KafkaSettings):
     )
 
 
+class CommandSettings(ServiceSettings):
+    """The command `streamstate`."""
+
+    package: str = Field(
+        "services", min_length=1, description="Python package with a folder for each service, or of a single service"
+    )
+    redis_timeout_s: float = Field(10.0, gt=0, description="seconds to wait for a reply of Redis")
+
+
 class StreamSettings(ServiceSettings):
     """A stream: one Spark driver that runs the queries of one or several services."""
 

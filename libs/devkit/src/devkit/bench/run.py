@@ -31,7 +31,8 @@ from devkit.child_process import Child, free_port
 from devkit.demo import CACHE, say
 from devkit.local_cluster import LocalCluster, Plan
 from services.metrics.model import APP
-from services.verify import verify
+from services.metrics.recount import RECOUNT
+from streamstate.verify.check import Check
 
 AT_REST = Situation(FEW)
 IDLE = (AT_REST, Situation(MANY), Situation(FEW, IDLE_CONNECTIONS))
@@ -88,10 +89,10 @@ class Run:
         if self._settings.runs("reads", "freshness", "overload"):
             self._serve()
         say("counting the events again")
-        for report in verify(self._lab.settings, [APP.name]):
-            if report.differences:
-                msg = f"{report}, such as {report.differences[0]}; do not trust the figures"
-                raise DevkitError(msg)
+        report = Check(RECOUNT, self._lab.settings).run()
+        if report.differences:
+            msg = f"{report}, such as {report.differences[0]}; do not trust the figures"
+            raise DevkitError(msg)
 
     def _ingest(self) -> None:
         say("folding the events from offset 0")

@@ -13,6 +13,7 @@ from devkit.charts.parts import (
     Budget,
     Count,
     CpuScaling,
+    Job,
     Kafka,
     LagScaling,
     Monitor,
@@ -75,6 +76,7 @@ class Service(Pods):
     network_policy: Network = Field(
         default=Network(egress_ports=[*_KAFKA_PORTS, *_REDIS_PORTS]), description="the NetworkPolicy"
     )
+    job: Job = Field(default=Job(), description="a CronJob of the operators' command")
     test: Test = Field(description="the request of helm test")
 
 

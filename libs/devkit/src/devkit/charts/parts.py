@@ -158,6 +158,22 @@ class CpuScaling(Values):
     cpu: Count = Field(default=70, description="target CPU usage, in percent of the request")
 
 
+class Job(Values):
+    """A CronJob of the operators' command, in the image of the API."""
+
+    command: list[str] = Field(
+        default=[], description="arguments of `streamstate`, e.g. [verify]; there is no CronJob without them"
+    )
+    schedule: str = Field(
+        default="",
+        description="when it runs, as in cron; empty: by `kubectl create job NAME --from=cronjob/RELEASE-command` only",
+    )
+    resources: Resources = Field(
+        default=Resources(requests={"cpu": "100m", "memory": "256Mi"}, limits={"memory": "1Gi"}),
+        description="resources of the container; verify has one partition in memory",
+    )
+
+
 class Test(Values):
     """The request of `helm test`."""
 

@@ -108,8 +108,21 @@ class Topics:
         """The first offsets, of (topic, partition), at `timestamp` (milliseconds) or later; -1 where there is none."""
         return self._offsets(places, OffsetSpec.for_timestamp(timestamp))
 
+    def members(self, group: str) -> dict[int, str]:
+        """The instance that the consumer group `group` gives each partition to; none where no stream runs."""
+        asked = self._admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group]
+        try:
+            members = asked.result().members
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                raise
+            members = []
+        return {at.partition: m.group_instance_id for m in members for at in m.assignment.topic_partitions}
+
     def _offsets(self, places: Iterable[tuple[str, int]], of: OffsetSpec) -> dict[tuple[str, int], int]:
         specs = {TopicPartition(*place): of for place in places}
+        if not specs:
+            return {}
         answers = self._admin.list_offsets(
             specs, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
         )

@@ -33,8 +33,9 @@ class DeadLetterLimit:
         records, dead = self._records + records, self._dead + dead
         if dead > self._most and dead > self._share * records:
             msg = (
-                f"{dead} of the last {records} records are dead letters; roll back the release or fix the decoder or "
-                "fold, or raise STREAMSTATE_DEAD_LETTERS or STREAMSTATE_DEAD_LETTER_SHARE to accept them"
+                f"{dead} of the last {records} records are dead letters, which `streamstate dlq list SERVICE` shows; "
+                "roll back the release or fix the decoder or fold, or raise STREAMSTATE_DEAD_LETTERS or "
+                "STREAMSTATE_DEAD_LETTER_SHARE to accept them"
             )
             raise TooManyDeadLetters(msg)
 

@@ -61,10 +61,10 @@ def require_beginnings(
             raise Misconfigured(msg)
 
 
-def require_ends(app: App, claims: Mapping[int, Claim], ends: Mapping[TopicPartition, int]) -> None:
+def require_ends(app: App, states: Mapping[int, Claim | Snapshot], ends: Mapping[TopicPartition, int]) -> None:
     """Raise `Misconfigured` when a state has read further than its topics reach, by the end offsets `ends`."""
     for (topic, partition), end in ends.items():
-        position = claims[partition].positions.get(topic, 0)
+        position = states[partition].positions.get(topic, 0)
         if position > end:
             msg = (
                 f"{topic}:{partition} ends at offset {end}, and the state stands at {position}: Kafka has lost records "

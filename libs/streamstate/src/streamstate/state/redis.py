@@ -10,7 +10,7 @@ A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that t
                                      (IncrementScores, with negated scores; PushRecent; Insert)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import redis
@@ -53,7 +53,7 @@ _Call = tuple[int, Sequence[str | bytes | int]]
 
 _MISCONFIGURED = "MISCONFIGURED "
 _INCOMPLETE = "INCOMPLETE "
-_CLAIM, _COMMIT = Script("claim.lua"), Script("commit.lua")
+_SERVER, _CLAIM, _COMMIT = Script("server.lua"), Script("server.lua", "claim.lua"), Script("commit.lua")
 
 
 class RedisStore:
@@ -78,12 +78,7 @@ class RedisStore:
             "origins": {topic: f"{origin.id}/{origin.partitions}" for topic, origin in origins.items()},
             "folds": folds,
         }
-        try:
-            [answer] = self._run(_CLAIM, [(partition, [owner, FORMAT, pack(given)])])
-        except ResponseError as error:
-            if not str(error).startswith(_MISCONFIGURED):
-                raise
-            raise Misconfigured(str(error).removeprefix(_MISCONFIGURED)) from error
+        [answer] = self._run(_CLAIM, [(partition, [owner, FORMAT, pack(given)])])
         return claim(partition, answer)
 
     def commit(self, *commits: Commit) -> None:
@@ -99,6 +94,10 @@ class RedisStore:
             for (partition, reads), answer in zip(wanted.items(), answers, strict=True)
         }
 
+    def require_fit(self, partitions: Iterable[int]) -> None:
+        """Raise `Misconfigured`, as a claim does, when a server of these partitions would lose their state."""
+        self._run(_SERVER, [(partition, []) for partition in partitions])
+
     def _run(self, script: Script, calls: Sequence[_Call]) -> list[Any]:
         """The answers to `calls`, made in one round trip; a server that does not know the script is taught it."""
         answers = self._send(script, calls)
@@ -110,6 +109,8 @@ class RedisStore:
         for (partition, _), answer in zip(calls, answers, strict=True):
             if isinstance(answer, ResponseError) and str(answer).startswith(_INCOMPLETE):
                 raise IncompleteCommit(tag(self._app, partition)) from answer
+            if isinstance(answer, ResponseError) and str(answer).startswith(_MISCONFIGURED):
+                raise Misconfigured(str(answer).removeprefix(_MISCONFIGURED)) from answer
             if isinstance(answer, Exception):
                 raise answer
         return answers

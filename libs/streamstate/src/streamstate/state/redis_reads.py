@@ -17,10 +17,11 @@ pack = msgspec.msgpack.encode
 
 
 class Script:
-    """A server-side script, and the name that Redis has for it."""
+    """A server-side script, which the files `names` make one after the other, and the name that Redis has for it."""
 
-    def __init__(self, name: str) -> None:
-        self.text = resources.files("streamstate.state").joinpath("lua", name).read_text()
+    def __init__(self, *names: str) -> None:
+        folder = resources.files("streamstate.state") / "lua"
+        self.text = "".join((folder / name).read_text() for name in names)
         self.sha = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 

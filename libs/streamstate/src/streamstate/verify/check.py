@@ -1,6 +1,6 @@
 """The check of one service: partition by partition, while its stream goes on."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -50,13 +50,23 @@ class Check:
     """Holds every key of one service against its recount; needs memory for one partition at a time.
 
     A service of which nothing is stored may be one that does not run: its topics are left alone.
+
+    progress: called with the offsets that are counted, and with how many there are.
     """
 
-    def __init__(self, recounted: Recounted, settings: ServiceSettings) -> None:
+    def __init__(
+        self,
+        recounted: Recounted,
+        settings: ServiceSettings,
+        progress: Callable[[int, int], None] = lambda _done, _all: None,
+    ) -> None:
         self._recounted = recounted
         self._settings = settings
         self._topics = bootstrap.topics(settings)
         self._state = State(connect(settings.redis, TIMEOUT_S), recounted.service)
+        self._progress = progress
+        self._done = 0
+        self._all = 0
         self._derived = [dead_letters(recounted.service)]
         if published := recounted.published:
             self._derived.append(Derived(published.topic, by_marker, published.content))
@@ -67,6 +77,8 @@ class Check:
             return Report(self._recounted.service, 0)
         origins = {topic: self._topics.origin(topic) for topic in self._recounted.topics}
         report = Report(self._recounted.service, max(origin.partitions for origin in origins.values()))
+        places = [(topic, p) for topic, origin in origins.items() for p in range(origin.partitions)]
+        self._all = sum(self._topics.ends(places).values())
         with RefusedRecords(self._derived[0].topic, self._settings, self._topics) as refused:
             for partition in range(report.partitions):
                 self._insist(partition, origins, refused, report)
@@ -101,8 +113,10 @@ class Check:
                 for topic, origin in origins.items()
                 if partition < origin.partitions
             }
-            counting = Counting(self._recounted, partition, origins, logs, refused)
+            counting = Counting(self._recounted, partition, origins, logs, refused, self._notice)
             seen, differences = self._compare_all(partition, counting)
+        self._done += sum(counting.reached.values())
+        self._notice(0)
         for topic, reached in counting.reached.items():
             for derived, effects in zip(self._derived, (counting.dead, counting.published), strict=False):
                 effects[topic].reach(reached)
@@ -110,6 +124,10 @@ class Check:
         report.records += counting.records
         report.keys += len(seen)
         report.differences += differences
+
+    def _notice(self, further: int) -> None:
+        """Offsets of the present partition are counted, after those of the ones before."""
+        self._progress(self._done + further, self._all)
 
     def _compare_all(self, partition: int, counting: Counting) -> tuple[set[str], list[Difference]]:
         """The keys that were compared, first what is stored, then what else should be, and what is wrong with them."""

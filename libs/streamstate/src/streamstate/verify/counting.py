@@ -1,7 +1,7 @@
 """The recount of one partition, and what the library itself keeps of it: times, counts, what is sent out."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from confluent_kafka import Message, murmur2
 
@@ -17,8 +17,15 @@ class Rewound(Exception):
     """The state went back while it was looked at: it was emptied, or its server lost something."""
 
 
+NOTICED = 1_000
+"""Records from one call of `notice` to the next."""
+
+
 class Counting:
-    """The recount of one partition, brought forward to where the state stands."""
+    """The recount of one partition, brought forward to where the state stands.
+
+    notice: called with the sum of the offsets that are reached, every now and then.
+    """
 
     def __init__(
         self,
@@ -27,6 +34,7 @@ class Counting:
         origins: Mapping[str, Origin],
         logs: Mapping[str, Log],
         refused: RefusedRecords,
+        notice: Callable[[int], None],
     ) -> None:
         self.recount = recounted.make()
         self.reached = dict.fromkeys(logs, 0)
@@ -38,6 +46,7 @@ class Counting:
         self._origins = origins
         self._refused = refused
         self._logs = logs
+        self._notice = notice
         self._times: dict[str, int] = {}
         self._counted: Counter[str] = Counter()
 
@@ -49,7 +58,10 @@ class Counting:
             if position < self.reached[topic]:
                 raise Rewound
             for message in reader.up_to(position):
-                self._add(topic, message)
+                self._add(topic, self._recounted.as_declared(message))
+                self.reached[topic] = (message.offset() or 0) + 1
+                if self.records % NOTICED == 0:
+                    self._notice(sum(self.reached.values()))
             self.reached[topic] = position
 
     def wrong_fields(self, held: Mapping[str, str]) -> str | None:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from confluent_kafka import Message
 
@@ -63,12 +63,38 @@ class Recounted:
 
     topics: those that the service folds.
     make: a recount of nothing yet.
+    own_names: of topics that a deployment has renamed, the names that the service knows them by.
     """
 
     service: str
     topics: tuple[str, ...]
     make: Callable[[], Recount]
     published: Published | None = None
+    own_names: Mapping[str, str] = field(default_factory=dict)
+
+    def renamed(self, name: str, topics: Mapping[str, str]) -> "Recounted":
+        """The same of the deployment `name` (the service's own when empty), with other names of topics by its own."""
+        return replace(
+            self,
+            service=name or self.service,
+            topics=tuple(topics.get(topic, topic) for topic in self.topics),
+            own_names={other: own for own, other in topics.items()},
+        )
+
+    def as_declared(self, message: Message) -> Message:
+        """`message` in the topic that the service knows it by."""
+        own = self.own_names.get(message.topic() or "")
+        if own is None:
+            return message
+        return Message(
+            topic=own,
+            partition=message.partition(),
+            offset=message.offset(),
+            key=message.key(),
+            value=message.value(),
+            headers=message.headers(),
+            timestamp=message.timestamp(),
+        )
 
 
 @dataclass(frozen=True)

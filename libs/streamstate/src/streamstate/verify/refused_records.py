@@ -45,7 +45,7 @@ class RefusedRecords:
 
     def catch_up(self) -> None:
         """Read on to the present ends: then all letters of records that are in the state by now are read."""
-        for place, end in self._topics.ends(self._logs).items() if self._logs else ():
+        for place, end in self._topics.ends(self._logs).items():
             for letter in self._logs[place].up_to(end):
                 self._add(letter)
 

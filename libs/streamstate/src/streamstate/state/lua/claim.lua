@@ -1,17 +1,9 @@
+-- After server.lua, whose `info` it has.
 -- KEYS[1]: the partition's hash tag. ARGV: owner, format of the state, {ends, begins, origins, folds}: each by topic.
 -- Returns the partition's hash and the run id of the server as 'server': names and values in turn.
 local tag, call = KEYS[1], redis.call
 local owner, format, given = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
 if call('HGET', tag, 'incomplete') then return redis.error_reply('INCOMPLETE a commit stopped half way') end
-local info = call('INFO', 'server', 'memory', 'replication')
-local policy = string.match(info, 'maxmemory_policy:([%w-]+)') or ''
-if string.find(policy, '^allkeys') then
-  return redis.error_reply('MISCONFIGURED this Redis lets go of keys (maxmemory-policy ' .. policy
-    .. '); the state would lose counts: set maxmemory-policy noeviction')
-end
-if string.find(info, 'role:slave', 1, true) then
-  return redis.error_reply('MISCONFIGURED this Redis is a replica; what is written to it is lost: name its primary')
-end
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 -- At least the time (microseconds): the epoch rises even over a store that was emptied in between.

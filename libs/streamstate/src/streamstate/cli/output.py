@@ -1,0 +1,100 @@
+"""How commands print: one JSON document, or tables, on stdout; progress and the one line of an error on stderr."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from confluent_kafka import KafkaException
+from redis.exceptions import RedisError
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from streamstate import bootstrap
+from streamstate.errors import Misconfigured, StreamStateError
+
+
+class Exit(IntEnum):
+    """The exit status of a command. 2 is typer's own: the command was called wrongly."""
+
+    FINE = 0
+    REFUSED = 1
+    """Something differs, is refused or unhealthy."""
+    MISCONFIGURED = bootstrap.MISCONFIGURED
+    UNREACHABLE = 4
+    """Kafka or Redis does not answer."""
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")]
+
+_NOT_CUT = 10_000
+"""Columns of output that goes to a file or a pipe."""
+
+
+def show(answer: Any, *tables: RenderableType, as_json: bool) -> None:
+    """Print `answer` for programs, or `tables` for people."""
+    if as_json:
+        document(answer)
+    else:
+        say(*tables)
+
+
+def document(answer: Any) -> None:
+    """Print `answer` (a msgspec struct, a dataclass, or plain values) as JSON."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer)).decode() + "\n")
+
+
+def say(*tables: RenderableType) -> None:
+    """Print tables or texts for people; what is not read at a terminal is not cut to its width."""
+    width = None if sys.stdout.isatty() else _NOT_CUT
+    Console(width=width, markup=False, highlight=False, emoji=False, soft_wrap=True).print(*tables, sep="\n")
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
+    """A table of texts under the heads `columns`."""
+    made = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        made.add_row(*map(str, row))
+    return made
+
+
+class _Rate(ProgressColumn):
+    """What is done in a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+
+
+def progress() -> Progress:
+    """Bars with rate and time left, when stderr is a terminal. Use it as a context manager."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn()
+    return Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """Print what the body raises, if it was to be expected, in one line, and exit with the status for it."""
+    try:
+        yield
+    except Misconfigured as error:
+        raise _failed(str(error), Exit.MISCONFIGURED) from error
+    except StreamStateError as error:
+        raise _failed(str(error), Exit.REFUSED) from error
+    except RedisError as error:
+        message = f"Redis does not answer ({error}); check that it runs and that STREAMSTATE_REDIS names it"
+        raise _failed(message, Exit.UNREACHABLE) from error
+    except KafkaException as error:
+        reason = error.args[0].str()
+        message = f"Kafka does not answer ({reason}); check that it runs and that STREAMSTATE_KAFKA names it"
+        raise _failed(message, Exit.UNREACHABLE) from error
+
+
+def _failed(message: str, status: Exit) -> typer.Exit:
+    sys.stderr.write(f"streamstate: {' '.join(message.split())}\n")
+    return typer.Exit(status)

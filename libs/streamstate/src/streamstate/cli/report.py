@@ -1,0 +1,177 @@
+"""What is to be said of a service, from what Kafka and Redis hold of it at one moment."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from streamstate.app import App
+from streamstate.errors import Misconfigured
+from streamstate.processing.fold_identity import require_same_folds
+from streamstate.processing.topic_identity import require_same_topics
+from streamstate.processing.truncation import left_out, refusal, require_beginnings, require_ends
+from streamstate.settings import StreamSettings
+from streamstate.state.store import Claim, Origin, Snapshot, TopicPartition
+
+DEAD_LETTERS = "dead_letters"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An app's topics, its partitions as far as they can be read, and who is in its consumer group.
+
+    instances: the instance that the group gives each partition to. faults: what could not be read, and what to do.
+    """
+
+    origins: Mapping[str, Origin]
+    begins: Mapping[TopicPartition, int]
+    snapshots: Mapping[int, Snapshot]
+    ends: Mapping[TopicPartition, int]
+    instances: Mapping[int, str]
+    faults: Sequence[str] = ()
+
+    @property
+    def partitions(self) -> range:
+        """Those of the app."""
+        return range(max((origin.partitions for origin in self.origins.values()), default=0))
+
+    def lag(self, place: TopicPartition) -> int:
+        """Records that Kafka holds and the state does not have yet; transaction markers count as records."""
+        snapshot = self.snapshots.get(place[1])
+        position = snapshot.positions.get(place[0], 0) if snapshot else 0
+        return max(0, self.ends[place] - max(position, self.begins[place]))
+
+
+class TopicReport(msgspec.Struct):
+    """A topic of a service. `newest_ms` is the greatest Kafka timestamp that the state has, None before any."""
+
+    topic: str
+    partitions: int
+    lag: int
+    newest_ms: int | None
+
+
+class PartitionReport(msgspec.Struct):
+    """A partition: the owner's address and epoch by the state, the instance by the consumer group.
+
+    `progress` is how much of the first build is done, 0 to 1; nobody answers for the partition before it is `ready`.
+    """
+
+    partition: int
+    owner: str | None
+    instance: str | None
+    epoch: int
+    ready: bool
+    progress: float
+    lag: int
+
+
+class ServiceReport(msgspec.Struct):
+    """A service. `counts` are dead letters and the like, of all partitions; `faults` say what to do."""
+
+    service: str
+    topics: list[TopicReport]
+    partitions: list[PartitionReport]
+    counts: dict[str, int]
+    faults: list[str]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether each partition is ready, and nothing is refused."""
+        return not self.faults and all(partition.ready for partition in self.partitions)
+
+    @property
+    def progress(self) -> float:
+        """How much of the first build is done, 0 to 1."""
+        return min((partition.progress for partition in self.partitions), default=0.0)
+
+    @property
+    def lag(self) -> int:
+        return sum(topic.lag for topic in self.topics)
+
+
+def report(app: App, seen: Seen, settings: StreamSettings) -> ServiceReport:
+    """What `seen` means for `app`, whose streams run with `settings`."""
+    counts: Counter[str] = Counter()
+    for snapshot in seen.snapshots.values():
+        counts.update(snapshot.counters)
+    topics = [_topic(topic, seen) for topic in seen.origins]
+    partitions = [_partition(app, partition, seen) for partition in seen.partitions]
+    faults = [*seen.faults, *_refusals(app, seen, settings), *_not_folded(app, seen)]
+    made = ServiceReport(app.name, topics, partitions, dict(counts), faults)
+    faults.extend(_dead_letters(made, seen, settings))
+    return made
+
+
+def _topic(topic: str, seen: Seen) -> TopicReport:
+    partitions = seen.origins[topic].partitions
+    times = [snapshot.times[topic] for snapshot in seen.snapshots.values() if snapshot.times.get(topic)]
+    lag = sum(seen.lag((topic, partition)) for partition in range(partitions))
+    return TopicReport(topic, partitions, lag, max(times, default=None))
+
+
+def _partition(app: App, partition: int, seen: Seen) -> PartitionReport:
+    lag = sum(seen.lag(place) for place in seen.ends if place[1] == partition)
+    instance = seen.instances.get(partition)
+    snapshot = seen.snapshots.get(partition)
+    if snapshot is None:
+        return PartitionReport(partition, None, instance, 0, ready=False, progress=0.0, lag=lag)
+    ready, progress = snapshot.ready(app.topics), snapshot.progress(app.topics)
+    if snapshot.owner is None:
+        progress = 0.0
+    return PartitionReport(partition, snapshot.owner, instance, snapshot.epoch, ready, progress, lag)
+
+
+def _refusals(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
+    """Why streams or APIs refuse this state: of each rule the first breach, as they say it themselves."""
+    states = seen.snapshots
+    ends = {place: end for place, end in seen.ends.items() if place[1] in states}
+    rules: tuple[Callable[[], None], ...] = (
+        lambda: app.require_copartitioned({topic: origin.partitions for topic, origin in seen.origins.items()}),
+        lambda: require_same_topics(app.name, list(states.values()), seen.origins),
+        lambda: require_same_folds(app, app.topics, states.values()),
+        lambda: require_beginnings(app, app.topics, states, settings.truncated_topics),
+        lambda: require_ends(app, states, ends),
+        lambda: _require_unread(seen, settings),
+    )
+    for rule in rules if len(seen.origins) == len(app.topics) else ():
+        try:
+            rule()
+        except Misconfigured as error:
+            yield str(error)
+
+
+def _require_unread(seen: Seen, settings: StreamSettings) -> None:
+    """Raise `Misconfigured` when Kafka has deleted records before they were read, and that is not accepted."""
+    for partition, snapshot in seen.snapshots.items():
+        claim = Claim(partition, snapshot.epoch, "", snapshot.positions, snapshot.times)
+        commit = left_out(claim, {topic: begin for (topic, p), begin in seen.begins.items() if p == partition})
+        if commit and settings.lost_records == "stop":
+            raise refusal(commit)
+
+
+def _not_folded(app: App, seen: Seen) -> Iterator[str]:
+    left = [partition for partition in seen.partitions if partition not in seen.instances]
+    if left and not seen.instances:
+        yield f"no stream runs in the consumer group {app.name}; start one, or correct STREAMSTATE_NAME"
+    elif left:
+        yield f"nobody folds {_numbers(left)} of {app.name}; start the instances that are away, or look at their logs"
+
+
+def _dead_letters(made: ServiceReport, seen: Seen, settings: StreamSettings) -> Iterator[str]:
+    dead = made.counts.get(DEAD_LETTERS, 0)
+    read = sum(
+        position - snapshot.begins.get(topic, 0)
+        for snapshot in seen.snapshots.values()
+        for topic, position in snapshot.positions.items()
+    )
+    if made.lag and dead > settings.dead_letters and dead > settings.dead_letter_share * read:
+        yield (
+            f"{dead} of {read} records are dead letters, for which a stream stops: look at them with "
+            "`streamstate dlq list SERVICE`, then roll the release back or fix it"
+        )
+
+
+def _numbers(partitions: Sequence[int]) -> str:
+    return f"partition{'s' if len(partitions) > 1 else ''} {', '.join(map(str, partitions))}"

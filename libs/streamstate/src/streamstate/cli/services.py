@@ -1,0 +1,103 @@
+"""The services that a command is about, as this environment deploys them."""
+
+import importlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from streamstate import bootstrap
+from streamstate.app import App
+from streamstate.deployment import logs
+from streamstate.errors import Misconfigured
+from streamstate.kafka.admin import Topics
+from streamstate.service import declared, paths
+from streamstate.settings import CommandSettings, load, require_known
+from streamstate.state.redis import RedisStore
+from streamstate.verify.recount import Recounted
+
+Service = Annotated[str, typer.Argument(help="The service: its folder's name.")]
+Services = Annotated[list[str] | None, typer.Argument(metavar="SERVICE", help="Services; all when none is named.")]
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A service under the name and over the topics of this deployment: its folder's name, and the package there."""
+
+    service: str
+    package: str
+    settings: CommandSettings
+
+    @cached_property
+    def app(self) -> App:
+        """What it folds and answers. Raises `Misconfigured`."""
+        imported(f"{self.package}.model")
+        return bootstrap.app(self.package, self.settings)
+
+    @cached_property
+    def store(self) -> RedisStore:
+        return bootstrap.store(self.settings.redis, self.settings.redis_timeout_s, self.app.name)
+
+    @cached_property
+    def topics(self) -> Topics:
+        return bootstrap.topics(self.settings)
+
+    @property
+    def recounted(self) -> Recounted:
+        """How its state is counted again. Raises `Misconfigured`."""
+        path = f"{self.package}.recount"
+        imported(path)
+        made: Recounted = bootstrap.made(declared(path, "recount"))
+        return made.renamed(self.settings.name, self.settings.topics)
+
+
+def configured() -> CommandSettings:
+    """The settings of the command; logs go to stderr. Raises `Misconfigured`."""
+    logs.configure("stderr")
+    settings = load(CommandSettings)
+    # The settings of the services are defined where their package is imported.
+    imported(settings.package)
+    require_known(os.environ)
+    return settings
+
+
+def deployments(
+    settings: CommandSettings, services: Sequence[str] | None = None, module: str = "model"
+) -> list[Deployment]:
+    """Those of `services`, or of all that have `module`. Raises `Misconfigured`, and typer's error for another name."""
+    known = paths(settings.package, module)
+    if not known:
+        msg = (
+            f"{settings.package} has no service with a {module}.py; set STREAMSTATE_PACKAGE to the package of services"
+        )
+        raise Misconfigured(msg)
+    if unknown := [service for service in services or () if service not in known]:
+        msg = f"there is no service {', '.join(unknown)}; there are {', '.join(known)}"
+        raise typer.BadParameter(msg)
+    names = list(services or known)
+    if settings.name and len(names) > 1:
+        msg = f"STREAMSTATE_NAME={settings.name} names a single deployment, and there are {', '.join(names)}: name one"
+        raise Misconfigured(msg)
+    return [Deployment(name, known[name].rpartition(".")[0], settings) for name in names]
+
+
+def deployment(service: str) -> Deployment:
+    """That of `service`, by the settings of the environment. Raises as `configured` and `deployments` do."""
+    [single] = deployments(configured(), [service])
+    return single
+
+
+def imported(module: str) -> ModuleType:
+    """The module. Raises `Misconfigured` when it, or what it needs, is not installed here."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        msg = (
+            f"{module} needs {error.name}, which is not installed here; run the command in the image of the service or "
+            "in the project's folder, or set STREAMSTATE_PACKAGE to the package of your services"
+        )
+        raise Misconfigured(msg) from error

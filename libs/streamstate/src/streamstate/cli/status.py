@@ -1,0 +1,132 @@
+"""`streamstate status` and `streamstate owners`: what Kafka and Redis say of each service."""
+
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from redis.exceptions import ClusterError, TryAgainError
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from streamstate.cli import output
+from streamstate.cli.output import AsJson, Exit
+from streamstate.cli.report import DEAD_LETTERS, Seen, ServiceReport, report
+from streamstate.cli.services import Deployment, Services, configured, deployments
+from streamstate.errors import IncompleteCommit, Misconfigured
+from streamstate.settings import StreamSettings, load
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_reads import tag
+from streamstate.state.store import Origin, Snapshot
+
+PAUSE_S = 2.0
+Watch = Annotated[bool, typer.Option("--watch", help="Go on showing it, until Ctrl-C.")]
+
+
+def status(services: Services = None, *, watch: Watch = False, as_json: AsJson = False) -> None:
+    """Show how far services are, what is refused, and which command mends it.
+
+    The exit status is 1 when a partition is not ready or something is refused.
+    """
+    if watch and as_json:
+        msg = "--watch is for people; call the command again and again for --json"
+        raise typer.BadParameter(msg)
+    chosen = deployments(configured(), services)
+    reports = [_report(deployment) for deployment in chosen]
+    if watch:
+        with suppress(KeyboardInterrupt), Live(_overview(reports), auto_refresh=False) as live:
+            while True:
+                time.sleep(PAUSE_S)
+                live.update(_overview([_report(deployment) for deployment in chosen]), refresh=True)
+        return
+    output.show(reports, _overview(reports), as_json=as_json)
+    if not all(of.healthy for of in reports):
+        raise typer.Exit(Exit.REFUSED)
+
+
+def owners(services: Services = None, *, as_json: AsJson = False) -> None:
+    """Show which instance has which partition."""
+    reports = [_report(deployment) for deployment in deployments(configured(), services)]
+    answer = {of.service: of.partitions for of in reports}
+    columns = ("service", "partition", "instance", "owner", "epoch", "lag")
+    rows = [
+        (service, p.partition, p.instance or "-", p.owner or "-", p.epoch, f"{p.lag:,}")
+        for service, partitions in answer.items()
+        for p in partitions
+    ]
+    output.show(answer, output.table(columns, rows), as_json=as_json)
+
+
+def look(deployment: Deployment) -> Seen:
+    """What Kafka and Redis say now. Raises their clients' own errors when one does not answer."""
+    app, topics = deployment.app, deployment.topics
+    faults: list[str] = []
+    origins: dict[str, Origin] = {}
+    for topic in app.topics:
+        try:
+            origins[topic] = topics.origin(topic)
+        except Misconfigured as error:
+            faults.append(str(error))
+    places = [(topic, p) for topic, origin in origins.items() for p in range(origin.partitions)]
+    width = topics.widest(origins) if origins else 0
+    # In this order: what the state reads meanwhile has not been deleted before, and is not behind the ends.
+    begins = topics.begins(places)
+    snapshots, unreadable = readable(deployment.store, app.name, range(width))
+    return Seen(origins, begins, snapshots, topics.ends(places), topics.members(app.name), [*faults, *unreadable])
+
+
+def readable(store: RedisStore, app: str, partitions: Iterable[int]) -> tuple[dict[int, Snapshot], list[str]]:
+    """The `partitions` of `app` that can be read, and why others cannot, or none can be written."""
+    snapshots: dict[int, Snapshot] = {}
+    faults: list[str] = []
+    for partition in partitions:
+        try:
+            snapshots |= store.read({partition: []})
+        except IncompleteCommit as error:
+            faults.append(str(error))
+        except (TryAgainError, ClusterError):
+            slot = f"the slot of {tag(app, partition)}"
+            faults.append(f"{slot} is between two nodes of Redis; see `redis-cli --cluster check` and `fix`")
+    try:
+        store.require_fit(snapshots)
+    except Misconfigured as error:
+        faults.append(str(error))
+    return snapshots, faults
+
+
+def _report(deployment: Deployment) -> ServiceReport:
+    made = report(deployment.app, look(deployment), load(StreamSettings))
+    # The library knows the name of the deployment only, and commands want that of the service.
+    made.faults = [fault.replace("SERVICE", deployment.service) for fault in made.faults]
+    return made
+
+
+def _overview(reports: list[ServiceReport]) -> RenderableType:
+    columns = ("service", "state", "topic", "partitions", "lag", "newest record", "dead letters")
+    table = output.table(columns, [row for of in reports for row in _rows(of)])
+    return Group(table, *(Text(f"{of.service}: {fault}") for of in reports for fault in of.faults))
+
+
+def _rows(of: ServiceReport) -> list[tuple[object, ...]]:
+    """A row for each topic; what is said of the service stands in the first one."""
+    heads = [(of.service, _state(of), of.counts.get(DEAD_LETTERS, 0)), *[("", "", "")] * len(of.topics)]
+    rows: list[tuple[object, ...]] = [
+        (service, state, topic.topic, topic.partitions, f"{topic.lag:,}", _moment(topic.newest_ms), dead)
+        for (service, state, dead), topic in zip(heads, of.topics, strict=False)
+    ]
+    return rows or [(of.service, _state(of), "-", "-", "-", "-", "-")]
+
+
+def _state(of: ServiceReport) -> str:
+    if of.faults:
+        return "refused"
+    return "ready" if of.healthy else f"{of.progress:.0%} built"
+
+
+def _moment(milliseconds: int | None) -> str:
+    if milliseconds is None:
+        return "-"
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

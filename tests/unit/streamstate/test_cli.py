@@ -1,0 +1,147 @@
+"""The command: what it prints where, and its exit statuses."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import typer
+from confluent_kafka import KafkaError, KafkaException
+from redis.exceptions import RedisError
+from typer.testing import CliRunner, Result
+
+from streamstate.cli.main import app
+from streamstate.cli.output import failing
+from streamstate.cli.services import deployments
+from streamstate.errors import Misconfigured, StreamStateError
+from streamstate.settings import CommandSettings
+
+
+@pytest.fixture(autouse=True)
+def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("STREAMSTATE_"):
+            monkeypatch.delenv(name)
+
+
+def run(*arguments: str, **environment: str) -> Result:
+    return CliRunner().invoke(app, arguments, env={f"STREAMSTATE_{name}": text for name, text in environment.items()})
+
+
+def failed(result: Result, status: int) -> str:
+    """The one line on stderr of a command that ended with `status`."""
+    assert (result.exit_code, result.stdout) == (status, ""), result.output
+    [line] = result.stderr.splitlines()
+    return line
+
+
+def test_an_unknown_variable_is_status_3_with_the_nearest_name() -> None:
+    line = failed(run("config", DEADLNE_MS="5"), 3)
+    assert "STREAMSTATE_DEADLNE_MS (unknown; did you mean STREAMSTATE_DEADLINE_MS?)" in line
+
+
+def test_a_value_that_does_not_fit_is_status_3() -> None:
+    assert "STREAMSTATE_SLOTS" in failed(run("config", SLOTS="none"), 3)
+
+
+def settings(*arguments: str, **environment: str) -> dict[str, tuple[str, bool]]:
+    result = run("config", "--json", *arguments, **environment)
+    assert result.exit_code == 0, result.output
+    return {entry["variable"]: (entry["value"], entry["default"]) for entry in json.loads(result.stdout)}
+
+
+def test_config_tells_every_setting_and_whether_it_is_set() -> None:
+    told = settings(KAFKA="kafka:9092", GRACE_MS="7")
+    assert told["STREAMSTATE_KAFKA"] == ("kafka:9092", False)
+    assert told["STREAMSTATE_GRACE_MS"] == ("7", False)
+    assert told["STREAMSTATE_SLOTS"] == ("2", True)
+    assert told["STREAMSTATE_TRUNCATED_TOPICS"] == ("[]", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("KAFKA_PASSWORD", "hidden"),
+        ("REDIS", "redis://user:hidden@redis:6379/0"),
+        ("REDIS", "redis://:hidden@redis:6379/0"),
+        ("REDIS", "rediss://redis:6379/0?password=hidden&ssl_ca_certs=/ca"),
+        ("SPARK", '{"spark.ssl.keyPassword": "hidden", "spark.executor.cores": "2"}'),
+    ],
+)
+def test_config_masks_secrets(name: str, text: str) -> None:
+    told = run("config", "--json", **{name: text}).stdout
+    assert "***" in told
+    assert "hidden" not in told
+    assert "hidden" not in run("config", **{name: text}).stdout
+
+
+def test_a_server_that_is_away_is_status_4_with_its_setting() -> None:
+    assert "STREAMSTATE_REDIS" in failed(run("verify", "metrics", REDIS="redis://127.0.0.1:1/0"), 4)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (StreamStateError("two\nlines"), 1),
+        (Misconfigured("a setting"), 3),
+        (RedisError("away"), 4),
+        (KafkaException(KafkaError(KafkaError._TRANSPORT)), 4),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_an_expected_error_is_one_line_and_a_status(
+    error: Exception, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(typer.Exit) as ended, failing():
+        raise error
+    assert ended.value.exit_code == status
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("streamstate: ")
+
+
+def test_a_service_that_there_is_not_is_status_2_with_those_there_are() -> None:
+    result = run("status", "metric")
+    assert result.exit_code == 2
+    assert "there is no service metric" in result.stderr
+    assert "metrics" in result.stderr
+
+
+def test_watching_as_json_is_status_2() -> None:
+    assert run("status", "--watch", "--json").exit_code == 2
+
+
+@pytest.mark.parametrize("package", ["nowhere", "services.gateway"])
+def test_a_package_without_services_is_status_3(package: str) -> None:
+    assert "STREAMSTATE_PACKAGE" in failed(run("status", PACKAGE=package), 3)
+
+
+def names(**given: object) -> list[str]:
+    return [of.service for of in deployments(CommandSettings.model_validate(given))]
+
+
+def test_services_are_the_folders_of_a_package_or_the_package_itself() -> None:
+    assert {"clicks", "metrics", "names", "topics"} <= set(names())
+    assert "gateway" not in names()
+    assert names(package="services.metrics") == ["metrics"]
+
+
+def test_an_app_has_the_name_and_the_topics_of_its_deployment() -> None:
+    given = {"package": "services.metrics", "name": "eu", "topics": {"listening-events": "events-eu"}}
+    [of] = deployments(CommandSettings.model_validate(given))
+    assert (of.app.name, of.app.topics) == ("eu", ("events-eu",))
+    assert (of.recounted.service, of.recounted.topics) == ("eu", ("events-eu",))
+
+
+def test_a_name_of_a_deployment_is_that_of_one_service() -> None:
+    with pytest.raises(Misconfigured, match="STREAMSTATE_NAME=eu"):
+        names(name="eu")
+
+
+def test_a_service_outside_the_library_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "mine" / "orders"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").touch()
+    (folder.parent / "__init__.py").touch()
+    (folder / "model.py").write_text('from streamstate.app import App\nAPP = App("orders", ())\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    assert names(package="mine") == ["orders"]

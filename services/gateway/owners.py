@@ -90,13 +90,15 @@ class Owners:
 
     async def look(self) -> None:
         """Read the maps of all services."""
-        bodies = await asyncio.gather(*(self.document(service, PATH) for service in self.addresses))
-        for service, body in zip(self.addresses, bodies, strict=True):
-            try:
-                self._maps |= {service: ServiceMap(service, _decode(body))} if body else {}
-            except msgspec.MsgspecError as error:
-                advice = "the map of a service cannot be read; do the versions differ?"
-                log.warning(advice, service=service, reason=str(error))
+        await asyncio.gather(*map(self._read, self.addresses))
+
+    async def _read(self, service: str) -> None:
+        body = await self.document(service, PATH)
+        try:
+            self._maps |= {service: ServiceMap(service, _decode(body))} if body else {}
+        except msgspec.MsgspecError as error:
+            advice = "the map of a service cannot be read; do the versions differ?"
+            log.warning(advice, service=service, reason=str(error))
         maps = [self._maps[service] for service in self.addresses if service in self._maps]
         self.views = [(known, view) for known in maps for view in known.processors.views]
         self.keyed = {view.name: known for known, view in self.views if not view.anywhere}

@@ -159,7 +159,7 @@ def test_a_service_that_declares_a_part_is_in_the_answer(deployment: Deployment)
 def test_a_part_that_knows_nothing_of_the_user_is_empty(deployment: Deployment) -> None:
     invent(deployment)
     answer = ask(deployment, "", FAN).get_json()
-    assert (answer["eventCount"], answer["firsts"], answer["warnings"]) == (1, [], [])
+    assert (answer["eventCount"], answer["firsts"], answer["warnings"]) == (2, [], [])
 
 
 def test_the_document_has_a_part_that_is_declared(deployment: Deployment) -> None:

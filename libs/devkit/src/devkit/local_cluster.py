@@ -148,10 +148,12 @@ class LocalCluster:
         """A process for the streams of `instances`, each `<service>-<number>=host:port`, with further `settings`."""
         return self._stream(name, ["devkit.streams", *instances], settings)
 
-    def deployment(self, service: str, name: str, topics: Mapping[str, str], **settings: str) -> Child:
-        """A further stream of `service`, called `name`, over other topics."""
+    def deployment(
+        self, service: str, name: str, topics: Mapping[str, str], package: str = "services", **settings: str
+    ) -> Child:
+        """A further stream of `service` in `package`, called `name`, over other topics."""
         own = {"NAME": name, "TOPICS": json.dumps(dict(topics))}
-        return self._stream(name, [f"services.{service}.stream"], own | settings)
+        return self._stream(name, [f"{package}.{service}.stream"], own | settings)
 
     def _stream(self, name: str, module: Sequence[str], settings: Mapping[str, str]) -> Child:
         paths = {"JARS": str(self._plan.cache / "spark"), "CHECKPOINTS": str(self.checkpoints)}

@@ -93,11 +93,11 @@ class Deployment:
         child.wait_until(lambda: answers(f"http://{address}/livez"), 30)
         return address
 
-    def command(self, *arguments: str) -> Any:
-        """The JSON that `streamstate` prints of this deployment."""
-        result = CliRunner().invoke(app, [*arguments, "metrics", "--json"], env=self.environment())
-        [report] = json.loads(result.stdout)
-        return report
+    def command(self, command: str, *arguments: str) -> Any:
+        """The JSON that `streamstate` prints of this deployment, alone where it is of several."""
+        result = CliRunner().invoke(app, [command, "metrics", *arguments, "--json"], env=self.environment())
+        answer = json.loads(result.stdout)
+        return answer[0] if isinstance(answer, list) else answer
 
     def environment(self, **settings: str) -> dict[str, str]:
         values = {
@@ -164,8 +164,13 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(deployment: Dep
     deployment.create()
     deployment.send(150)
     deployment.stream().refused("was deleted and made anew")
-    assert "was deleted and made anew" in deployment.command("status")["faults"][0]
+    fault = deployment.command("status")["faults"][0]
+    assert "was deleted and made anew" in fault
+    assert "`streamstate reset metrics`" in fault
     assert deployment.position() == 100
+    deployment.command("reset", "--yes")
+    deployment.folded(150)
+    assert deployment.snapshot().values[0]["count"] == 150
 
 
 def test_a_deployment_of_another_name_is_verified(deployment: Deployment) -> None:
@@ -196,21 +201,23 @@ def test_a_state_is_not_built_from_a_topic_without_its_beginning_unless_that_is_
         client.flushall()
 
     refusing = deployment.stream()
-    refusing.refused(f"{deployment.topic}:0 begins at offset 60", "STREAMSTATE_TRUNCATED_TOPICS")
+    way_out = f"`streamstate allow SERVICE {deployment.topic} --reason TEXT`"
+    refusing.refused(f"{deployment.topic}:0 begins at offset 60", way_out)
     assert deployment.position() == 0
-    path = f"/v1/users/{USER}/metrics"
-    answer = urllib3.request("GET", f"http://{deployment.api()}{path}")
+    path, address = f"/v1/users/{USER}/metrics", deployment.api()
+    answer = urllib3.request("GET", f"http://{address}{path}")
     assert answer.status == 503
     assert "begins at offset 60" in answer.json()["detail"]
-    assert "STREAMSTATE_TRUNCATED_TOPICS" in answer.json()["detail"]
-    refusing.stop()
+    assert way_out in answer.json()["detail"]
 
-    allowed = {"TRUNCATED_TOPICS": json.dumps([deployment.topic])}
-    going_on = deployment.stream(**allowed)
+    allowed = deployment.command("allow", deployment.topic, "--reason", "retention")
+    assert allowed["before"] == {"0": 60}
     deployment.folded(100)
+    assert deployment.command("status")["allowances"] == [
+        f"{deployment.topic}:0 may lack the records before 60: retention"
+    ]
     assert deployment.snapshot().values[0]["count"] == 40
-    assert sample(going_on.get("/metrics").data.decode(), "streamstate_stream_refused") == 0
-    address = deployment.api(**allowed)
+    assert sample(refusing.get("/metrics").data.decode(), "streamstate_stream_refused") == 0
     answer = urllib3.request("GET", f"http://{address}{path}")
     assert (answer.status, answer.json()["eventCount"]) == (200, 40)
     assert answer.headers["State-Begin"] == f"{deployment.topic}:0=60"

@@ -146,3 +146,14 @@ def test_a_total_that_was_too_high_is_corrected_by_a_state_that_has_read_as_much
     rebuilt.add(4)
     publisher.publish(1)
     assert totals(kafka) == [43, 7]
+
+
+def test_totals_of_another_state_are_corrected_on_demand_wherever_the_state_stands(kafka: Kafka) -> None:
+    State(kafka, 3, 40).publisher().publish(1)
+    behind = State(kafka, 3)
+    publisher = behind.publisher()
+    publisher.correct(1)
+    eventually(lambda: totals(kafka) == [43, 3], "the lower total")
+    behind.add(4)
+    publisher.publish(1)
+    assert totals(kafka) == [43, 3, 7]

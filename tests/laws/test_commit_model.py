@@ -3,6 +3,7 @@
 Hypothesis invents histories: 150 of each app here, 10,000 of each by `make nightly`.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,11 +15,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from streamstate.errors import Fenced, IncompleteCommit, Misconfigured
+from streamstate.errors import Declined, Fenced, IncompleteCommit, Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.claims import Claims
 from streamstate.keys import partition_of
-from streamstate.processing.decode import DEAD, MISPLACED, RawRecord
+from streamstate.processing.decode import DEAD, MISPLACED, RawRecord, Refusal
+from streamstate.processing.limits import Limits, TimestampLimit
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Commit, Origin, Snapshot, TopicPartition
 from streamstate.testing import Driver
@@ -36,6 +38,9 @@ records = st.tuples(indices, keys, contents, st.integers(0, 9), st.integers(0, 2
 """The number of a topic, key, value, timestamp, and the gap in the offsets before it."""
 
 Positions = Mapping[str, int]
+Letters = defaultdict[TopicPartition, dict[int, Refusal]]
+"""By place and offset: the dead letters that say that an operator skips a record."""
+
 History = dict[int, tuple[Positions, ...]]
 """By partition: where it stood after each commit that the store took."""
 
@@ -127,11 +132,16 @@ class Query:
     Raises `Misconfigured` when the logs are not those of the state.
     """
 
-    def __init__(self, case: Case, store: MemoryStore, held: set[int], logs: Logs) -> None:
+    def __init__(self, case: Case, store: MemoryStore, held: set[int], logs: Logs, letters: Letters) -> None:
         self.driver = Driver(case.app, store, PARTITIONS, held)
         origins = {topic: Origin(topic, PARTITIONS) for topic in case.app.topics}
         claims = Claims(case.app, store, logs, "driver:1", truncated=(), skip_lost=False)
         self.driver.claims, self.position = claims.claim(held, origins)
+        refused = {place: dict(refusals) for place, refusals in letters.items()}
+        for partition, claim in self.driver.claims.items():
+            for (topic, offset), reason in claim.skips.items():
+                refused.setdefault((topic, partition), {})[offset] = Refusal("skip", reason)
+        self.driver.limits = Limits(timestamps=TimestampLimit(refused=refused))
 
 
 class CommitProtocol(RuleBasedStateMachine):
@@ -143,6 +153,8 @@ class CommitProtocol(RuleBasedStateMachine):
         self.log = self.logs.records
         self.store = Network()
         self.queries: list[Query] = []
+        self.letters: Letters = defaultdict(dict)
+        self.pending: set[tuple[str, int, int]] = set()
         self.save()
         self.emitted: set[tuple[str, int, int]] = set()
 
@@ -154,7 +166,7 @@ class CommitProtocol(RuleBasedStateMachine):
     def _start(self, held: set[int]) -> Query | None:
         """The query over `held`; None when it is refused."""
         try:
-            self.queries.append(Query(self.case, self.store, held, self.logs))
+            self.queries.append(Query(self.case, self.store, held, self.logs, self.letters))
         except (Misconfigured, IncompleteCommit):
             return None
         return self.queries[-1]
@@ -164,7 +176,7 @@ class CommitProtocol(RuleBasedStateMachine):
     def claim_half_a_commit(self, number: int) -> None:
         """An instance starts."""
         with pytest.raises(IncompleteCommit):
-            Query(self.case, self.store, {self._incomplete(number)}, self.logs)
+            Query(self.case, self.store, {self._incomplete(number)}, self.logs, self.letters)
 
     @rule(partition=partitions, records=st.lists(records, max_size=6), number=indices, most=sizes)
     def fold(self, partition: int, records: list[NewRecord], number: int, most: int) -> None:
@@ -212,6 +224,11 @@ class CommitProtocol(RuleBasedStateMachine):
                     query.position[topic, partition] = max(query.position[topic, partition], records[-1][0] + 1)
         self.emitted |= {(emit.cause.topic, partition, emit.cause.offset) for emit in query.driver.emitted}
         query.driver.emitted.clear()
+        for letter in query.driver.dead:
+            if letter.stage == "skip":
+                self.letters[letter.topic, partition][letter.offset] = Refusal("skip", str(letter.error))
+                self.pending.discard((letter.topic, partition, letter.offset))
+        query.driver.dead.clear()
 
     def _unread(self, query: Query, topic: str, partition: int, most: int, copy: int) -> list[RawRecord]:
         start = query.position[topic, partition] - copy
@@ -222,6 +239,31 @@ class CommitProtocol(RuleBasedStateMachine):
     def a_held_commit_arrives(self, number: int) -> None:
         with suppress(Fenced, IncompleteCommit):
             self.store.arrive(self.store.held[number % len(self.store.held)])
+
+    @rule(partition=partitions, number=indices, behind=st.integers(-2, 4))
+    def skip(self, partition: int, number: int, behind: int) -> None:
+        """An operator skips a record that is not committed, whatever the queries have read by now."""
+        topics = self.case.app.topics
+        topic = topics[number % len(topics)]
+        if partition in self.store.incomplete:
+            with pytest.raises(IncompleteCommit):
+                self.store.skip(partition, topic, 0, "poison")
+            return
+        position = self.store.read({partition: []})[partition].positions.get(topic, 0)
+        offset = max(0, position + behind)
+        if offset < position:
+            with pytest.raises(Declined):
+                self.store.skip(partition, topic, offset, "poison")
+            return
+        self.store.skip(partition, topic, offset, "poison")
+        if offset not in self.letters[topic, partition]:
+            self.pending.add((topic, partition, offset))
+
+    def _lose_skips(self) -> None:
+        """What no letter says yet may be lost with the state: the streams are started again before it is lost."""
+        if self.pending:
+            self.queries.clear()
+            self.store.held.clear()
 
     @rule(partition=partitions, number=indices, count=sizes)
     def the_log_begins_later(self, partition: int, number: int, count: int) -> None:
@@ -241,6 +283,9 @@ class CommitProtocol(RuleBasedStateMachine):
             return
         lost = self.logs.left(place)[-count:]
         del self.log[place][len(self.log[place]) - len(lost) :]
+        # Other records get their offsets.
+        for offset, *_ in lost:
+            self.letters[place].pop(offset, None)
         self.queries.clear()
         self.store.held.clear()
         position = self.store.read({partition: []})[partition].positions.get(place[0], 0)
@@ -257,11 +302,13 @@ class CommitProtocol(RuleBasedStateMachine):
     @rule()
     def rewind(self) -> None:
         """The server comes back, or a replica takes over, without what came after the last `save`."""
+        self._lose_skips()
         self.store.restart(self.saved[0])
         self.store.history, self.store.incomplete = dict(self.saved[1]), self.saved[2]
 
     @rule()
     def empty(self) -> None:
+        self._lose_skips()
         self.store.empty()
         self.store.history = dict.fromkeys(range(PARTITIONS), ())
         self.store.incomplete = frozenset()
@@ -270,6 +317,7 @@ class CommitProtocol(RuleBasedStateMachine):
     @rule(number=indices)
     def delete_half_a_commit(self, number: int) -> None:
         """An operator deletes the keys of the partition."""
+        self._lose_skips()
         partition = self._incomplete(number)
         self.store.delete(partition)
         self.store.history[partition] = ()
@@ -289,16 +337,21 @@ class CommitProtocol(RuleBasedStateMachine):
         complete = set(range(PARTITIONS)) - self.store.incomplete
         for partition, snapshot in self.store.read(dict.fromkeys(complete, self.case.reads)).items():
             records = self._committed(partition)
-            assert snapshot.values == self.case.recount(records)
+            folded = [record for record in records if self._usable(partition, record)]
+            assert snapshot.values == self.case.recount(folded)
             self._counters_agree(partition, snapshot, records)
             self._positions_agree(partition, snapshot)
 
     @invariant()
     def what_is_committed_was_sent_out(self) -> None:
         for partition in range(PARTITIONS):
-            for topic, (offset, _, key, value) in self._committed(partition):
-                if topic != "regions" and usable(topic, key, value):
-                    assert (topic, partition, offset) in self.emitted
+            for topic, record in self._committed(partition):
+                if topic != "regions" and self._usable(partition, (topic, record)):
+                    assert (topic, partition, record[0]) in self.emitted
+
+    def _usable(self, partition: int, tagged: Tagged) -> bool:
+        topic, (offset, _, key, value) = tagged
+        return usable(topic, key, value) and offset not in self.letters[topic, partition]
 
     def _committed(self, partition: int) -> list[Tagged]:
         """The records below the stored offsets, commit by commit, each commit's topics merged by stream time."""
@@ -309,7 +362,7 @@ class CommitProtocol(RuleBasedStateMachine):
             for rank, topic in enumerate(self.case.app.topics):
                 time = 0
                 for record in self.log[topic, partition]:
-                    if usable(topic, *record[2:]):
+                    if self._usable(partition, (topic, record)):
                         time = max(time, record[1])
                     if reached[topic] <= record[0] < positions.get(topic, 0):
                         placed.append((time, rank, record[0], (topic, record)))
@@ -318,7 +371,7 @@ class CommitProtocol(RuleBasedStateMachine):
         return committed
 
     def _counters_agree(self, partition: int, snapshot: Snapshot, records: list[Tagged]) -> None:
-        keys = [key or b"" for topic, (_, _, key, value) in records if usable(topic, key, value)]
+        keys = [record[2] or b"" for topic, record in records if self._usable(partition, (topic, record))]
         misplaced = sum(partition_of(key, PARTITIONS) != partition for key in keys)
         expected = {DEAD: len(records) - len(keys), MISPLACED: misplaced}
         assert snapshot.counters == {name: count for name, count in expected.items() if count}
@@ -328,7 +381,7 @@ class CommitProtocol(RuleBasedStateMachine):
         assert snapshot.positions == (history[-1] if history else {})
         for topic, position in snapshot.positions.items():
             before = [record for record in self.log[topic, partition] if record[0] < position]
-            times = [time for _, time, key, value in before if usable(topic, key, value)]
+            times = [record[1] for record in before if self._usable(partition, (topic, record))]
             assert snapshot.times[topic] == max(times, default=0)
 
 

@@ -22,6 +22,7 @@ from devkit.child_process import LOCALHOST, Child, free_port
 from streamstate.cli.status import readable
 from streamstate.errors import Fenced
 from streamstate.processing.decode import RawRecord
+from streamstate.state.deletion import Deletion
 from streamstate.state.operations import Fields, Merge, Operation, Put, Read, Value
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reader import RedisReader, open_commands
@@ -102,6 +103,10 @@ def test_a_cluster_of_three_nodes_shares_the_partitions(cluster: list[int]) -> N
     use(store)
     assert len({store.claim(p, "a:1", {}).server for p in PARTITIONS}) == 3
     assert sum(redis.Redis(port=port).dbsize() for port in cluster) == 3 * len(PARTITIONS)
+    deletion = Deletion(connect(f"redis+cluster://{LOCALHOST}:{cluster[0]}", 5.0), "app")
+    assert list(deletion.holdings()) == list(PARTITIONS)
+    deletion.run(PARTITIONS)
+    assert sum(redis.Redis(port=port).dbsize() for port in cluster) == 0
 
 
 def test_a_partition_that_moved_to_another_node_is_found_there(cluster: list[int]) -> None:

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from streamstate.errors import Fenced, IncompleteCommit
+from streamstate.errors import Declined, Fenced, IncompleteCommit
 from streamstate.state.operations import (
     Merge,
     Put,
     Value,
 )
-from streamstate.state.store import FORMAT, Commit, OffsetAdvance, Origin, Snapshot, Store
+from streamstate.state.store import FORMAT, Allowance, Commit, OffsetAdvance, Origin, Snapshot, Store
 from tests.laws.conftest import Subject
 from tests.laws.protocol import BROKEN
 from tests.laws.stored import AFTER_STEP, EMPTY, READS, STEP, A, B, T, look, step
@@ -56,8 +56,9 @@ class TestEveryStore:
             lambda: store.commit(step(claim, [])),
             lambda: store.claim(0, A, {T: 10}),
             lambda: store.read({1: READS, 0: []}),
+            lambda: store.skip(0, T, 5, "why"),
         ):
-            with pytest.raises(IncompleteCommit, match=r":0} .* delete all keys that begin with {.+:0}"):
+            with pytest.raises(IncompleteCommit, match=r":0}, .* `streamstate reset SERVICE --partition 0"):
                 verb()
         store.commit(step(other, STEP))
         assert look(store, 1).values == AFTER_STEP
@@ -242,6 +243,39 @@ class TestEveryStore:
         store.commit(step(claim, []))
         store.claim(0, A, {T: 9}, folds={T: "three", "other": "three", "new": "three"})
         assert look(store).folds == {T: "two", "other": "three", "new": "three"}
+
+    def test_a_skipped_record_is_told_to_the_next_claim_and_no_earlier_one_commits(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, STEP, None, 4))
+        store.skip(0, T, 4, "poison, as Ä says: twice")
+        store.skip(0, "other:topic", 7, "why")
+        refused(store, step(claim, STEP, 4, 5))
+        again = store.claim(0, A, {T: 10})
+        assert again.skips == {(T, 4): "poison, as Ä says: twice", ("other:topic", 7): "why"}
+        store.commit(step(again, STEP, 4, 5))
+
+    def test_a_record_that_is_committed_is_not_skipped(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, STEP, None, 4))
+        with pytest.raises(
+            Declined, match=r"topic:0 is committed up to 4, .* `streamstate reset SERVICE --partition 0`"
+        ):
+            store.skip(0, T, 3, "why")
+        store.commit(step(claim, STEP, 4, 5))
+        assert store.claim(0, A, {T: 10}).skips == {}
+
+    def test_a_record_is_skipped_before_the_first_claim(self, store: Store) -> None:
+        store.skip(0, T, 0, "why")
+        claim = store.claim(0, A, {T: 10})
+        assert claim.skips == {(T, 0): "why"}
+        store.commit(step(claim, STEP))
+
+    def test_what_a_state_may_lack_is_seen_with_it(self, store: Store) -> None:
+        store.allow(0, T, Allowance(60, "retention, in June"))
+        assert look(store).allowances == {T: Allowance(60, "retention, in June")}
+        store.allow(0, T, Allowance(80, "again"))
+        store.commit(step(store.claim(0, A, {T: 10}), STEP))
+        assert look(store).allowances == {T: Allowance(80, "again")}
 
     def test_a_topic_without_records_needs_none(self, store: Store) -> None:
         store.claim(0, A, {T: 0})

@@ -145,3 +145,20 @@ def test_a_service_outside_the_library_is_enough(tmp_path: Path, monkeypatch: py
     (folder / "model.py").write_text('from streamstate.app import App\nAPP = App("orders", ())\n')
     monkeypatch.syspath_prepend(tmp_path)
     assert names(package="mine") == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("skip", "metrics", "another", "0", "0", "--reason", "why"), "it reads listening-events"),
+        (("skip", "metrics", "listening-events", "-1", "0", "--reason", "why"), "-1"),
+        (("allow", "metrics", "listening-events", "--reason", " "), "--reason needs"),
+        (("allow", "metrics", "listening-events"), "--reason"),
+        (("reset", "metrics", "--totals", "--partition", "0"), "--totals are of all partitions"),
+        (("dlq", "replay", "metrics", "--offset", "3"), "--offset needs --partition"),
+    ],
+)
+def test_a_change_that_is_asked_for_wrongly_is_status_2(arguments: tuple[str, ...], reason: str) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert reason in result.stderr

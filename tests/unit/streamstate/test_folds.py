@@ -34,7 +34,7 @@ def test_another_version_or_setting_is_refused_with_both_and_the_ways_out(now: A
     before = app(2, size_ms=5)
     with pytest.raises(Misconfigured) as refused:
         require_same_folds(now, ["plays"], [made_by(before)])
-    ways_out = "go back to the release", "STREAMSTATE_NAME", "delete the keys {metrics:"
+    ways_out = "go back to the release", "STREAMSTATE_NAME", "`streamstate reset SERVICE`"
     for part in (before.declarations["plays"], now.declarations["plays"], *ways_out):
         assert part in str(refused.value)
 

@@ -5,7 +5,7 @@ import pytest
 from streamstate.app import App, Fold, Source
 from streamstate.errors import TooManyDeadLetters
 from streamstate.keys import TEXT
-from streamstate.processing.decode import RawRecord
+from streamstate.processing.decode import RawRecord, Refusal
 from streamstate.processing.limits import DeadLetterLimit, Limits, TimestampLimit
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
@@ -62,8 +62,9 @@ def test_only_the_last_records_count() -> None:
 
 
 def test_a_record_ahead_of_the_clock_is_refused_where_kafka_takes_any_timestamp() -> None:
-    limit = TimestampLimit({"any"}, 1_000, {("bounded", 3): {7}})
+    refused = {7: Refusal("timestamp", "why")}
+    limit = TimestampLimit({"any"}, 1_000, {("bounded", 3): refused})
     assert limit.admission(("any", 0), 5_000).latest == 6_000
     bounded = limit.admission(("bounded", 3), 5_000)
     assert bounded.latest > 10**18
-    assert bounded.refused == {7}
+    assert bounded.refused == refused

@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import Message
 
 from streamstate.app import App, Emit, Record
-from streamstate.kafka.dead_letters import cause_of, dead_letters, derived, shortened, stage_of
+from streamstate.kafka.dead_letters import dead_letters, derived, shortened
+from streamstate.kafka.letters import cause_of, stage_of
 from streamstate.kafka.producer import Outgoing
 from streamstate.marker import HEADER, Marker
 from streamstate.processing.decode import DeadLetter, Stage
@@ -53,9 +54,9 @@ def test_a_derived_record_that_is_too_large_keeps_its_marker() -> None:
     assert cause_of(letter) is None
 
 
-@pytest.mark.parametrize("stage", ["decode", "timestamp", "fold"])
+@pytest.mark.parametrize("stage", ["decode", "timestamp", "fold", "skip"])
 def test_a_dead_letter_names_cause_and_stage_also_when_it_is_cut(stage: Stage) -> None:
-    dead = DeadLetter("in", 7, 0, b"key", b"value", stage, ValueError("x" * 5_000))
+    dead = DeadLetter("in", 7, 5, 0, b"key", b"value", stage, ValueError("x" * 5_000))
     (record,) = dead_letters(APP, [dead], ("in", 3), "id", {})
     for letter in (message(record), message(shortened(APP, record))):
         assert (cause_of(letter), stage_of(letter)) == (("id", 3, 7), stage)

@@ -18,6 +18,7 @@ from streamstate.processing.decode import (
     DeadLetter,
     Decoded,
     RawRecord,
+    Refusal,
     decode_records,
 )
 from streamstate.processing.parts import merge
@@ -203,11 +204,21 @@ def test_only_a_decoded_record_moves_stream_time() -> None:
 
 def test_a_record_from_the_future_is_dead_lettered_and_stays_so_when_the_time_has_come() -> None:
     raw: list[RawRecord] = [(0, 10, KEY, GOOD), (1, 50, KEY, GOOD), (2, 20, KEY, GOOD)]
-    for admission in (Admission(49), Admission(2**63, {1})):
+    before = Refusal("timestamp", "the timestamp 50 is too far in the future")
+    for admission in (Admission(49), Admission(2**63, {1: before})):
         decoded = decode(raw, admission=admission)
         assert offsets(decoded) == ([0, 2], [1])
-        assert (letter(decoded).stage, decoded.entries[-1].stream_time) == ("timestamp", 20)
+        assert (letter(decoded).stage, str(letter(decoded).error)) == before
+        assert decoded.entries[-1].stream_time == 20
     assert offsets(decode(raw, admission=Admission(50))) == ([0, 1, 2], [])
+
+
+def test_a_record_that_an_operator_skips_is_not_even_decoded_and_keeps_the_reason() -> None:
+    raw: list[RawRecord] = [(0, 10, KEY, GOOD), (1, 50, KEY, b"{"), (2, 20, KEY, GOOD)]
+    decoded = decode(raw, admission=Admission(2**63, {1: Refusal("skip", "stops the worker")}))
+    assert offsets(decoded) == ([0, 2], [1])
+    assert (letter(decoded).stage, str(letter(decoded).error)) == ("skip", "stops the worker")
+    assert (letter(decoded).timestamp, letter(decoded).stream_time) == (50, 10)
 
 
 def test_topics_are_merged_by_stream_time_and_at_a_tie_in_their_order() -> None:

@@ -20,6 +20,7 @@ from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.service import declared, find
 from streamstate.settings import ApiSettings, KafkaSettings, ServiceSettings, load, require_known
+from streamstate.state.deletion import Deletion
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reader import RedisReader, open_commands
 
@@ -85,6 +86,11 @@ def topics(settings: KafkaSettings) -> Topics:
 def store(redis: str, timeout_s: float, app: str) -> RedisStore:
     """The state of the app of this name, for threads."""
     return RedisStore(connect(redis, timeout_s), app)
+
+
+def deletion(redis: str, timeout_s: float, app: str) -> Deletion:
+    """What deletes the state of the app of this name."""
+    return Deletion(connect(redis, timeout_s), app)
 
 
 def reads(settings: ApiSettings, app: App) -> RedisReader:

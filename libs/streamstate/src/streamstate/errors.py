@@ -14,18 +14,23 @@ class Fenced(StreamStateError):
 
 
 class IncompleteCommit(StreamStateError):
-    """A partition of which the store applied a commit in part: its state is that of no offset."""
+    """A partition of which a commit was applied, or the state deleted, in part: it is the state of no offset."""
 
     def __init__(self, partition: str) -> None:
-        """`partition` is the hash tag with which its keys begin."""
+        """`partition` is the hash tag with which its keys begin, {name:number}."""
+        number = partition.strip("{}").rpartition(":")[2]
         super().__init__(
-            f"a commit to {partition} stopped half way; restore the store from a backup, or delete all keys that begin "
-            f"with {partition}, and the service builds them anew from its topics"
+            f"a commit to {partition}, or a reset of it, stopped half way; restore the store from a backup, or run "
+            f"`streamstate reset SERVICE --partition {number}`, and the service builds it anew from its topics"
         )
 
 
 class FencedInstance(StreamStateError):
     """The process lost its name in the consumer group for good: it hung for too long, or another one has the name."""
+
+
+class Declined(StreamStateError):
+    """A change that an operator asked for, and that would make the state another one than its topics give."""
 
 
 class NotRequested(StreamStateError):

@@ -7,8 +7,10 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from streamstate.cli import output
+from streamstate.cli import dead_letters, output
+from streamstate.cli.changes import allow, skip
 from streamstate.cli.config import config
+from streamstate.cli.reset import reset
 from streamstate.cli.status import owners, status
 from streamstate.cli.verify import verify
 
@@ -30,8 +32,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for command in (status, owners, verify, config):
+for command in (status, owners, verify, config, skip, allow, reset):
     app.command()(command)
+app.add_typer(dead_letters.app, name="dlq")
 
 
 def main() -> None:

@@ -32,6 +32,7 @@ class Exit(IntEnum):
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 _NOT_CUT = 10_000
 """Columns of output that goes to a file or a pipe."""
@@ -54,6 +55,13 @@ def say(*tables: RenderableType) -> None:
     """Print tables or texts for people; what is not read at a terminal is not cut to its width."""
     width = None if sys.stdout.isatty() else _NOT_CUT
     Console(width=width, markup=False, highlight=False, emoji=False, soft_wrap=True).print(*tables, sep="\n")
+
+
+def agree(tables: Iterable[RenderableType], question: str, *, yes: bool) -> None:
+    """Unless `yes`, show `tables` and `question` on stderr, and exit with the status 1 when the answer is not y."""
+    if not yes:
+        Console(stderr=True, markup=False, highlight=False).print(*tables, sep="\n")
+        typer.confirm(question, abort=True, err=True)
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:

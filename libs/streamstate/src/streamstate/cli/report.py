@@ -10,7 +10,7 @@ from streamstate.app import App
 from streamstate.errors import Misconfigured
 from streamstate.processing.fold_identity import require_same_folds
 from streamstate.processing.topic_identity import require_same_topics
-from streamstate.processing.truncation import left_out, refusal, require_beginnings, require_ends
+from streamstate.processing.truncation import allowed, left_out, refusal, require_beginnings, require_ends
 from streamstate.settings import StreamSettings
 from streamstate.state.store import Claim, Origin, Snapshot, TopicPartition
 
@@ -68,13 +68,17 @@ class PartitionReport(msgspec.Struct):
 
 
 class ServiceReport(msgspec.Struct):
-    """A service. `counts` are dead letters and the like, of all partitions; `faults` say what to do."""
+    """A service. `counts` are dead letters and the like, of all partitions; `faults` say what to do.
+
+    `allowances` are the records that an operator allows the state to lack, and why.
+    """
 
     service: str
     topics: list[TopicReport]
     partitions: list[PartitionReport]
     counts: dict[str, int]
     faults: list[str]
+    allowances: list[str]
 
     @property
     def healthy(self) -> bool:
@@ -99,9 +103,15 @@ def report(app: App, seen: Seen, settings: StreamSettings) -> ServiceReport:
     topics = [_topic(topic, seen) for topic in seen.origins]
     partitions = [_partition(app, partition, seen) for partition in seen.partitions]
     faults = [*seen.faults, *_refusals(app, seen, settings), *_not_folded(app, seen)]
-    made = ServiceReport(app.name, topics, partitions, dict(counts), faults)
+    made = ServiceReport(app.name, topics, partitions, dict(counts), faults, list(_allowances(seen)))
     faults.extend(_dead_letters(made, seen, settings))
     return made
+
+
+def _allowances(seen: Seen) -> Iterator[str]:
+    for partition, snapshot in seen.snapshots.items():
+        for topic, (before, reason) in snapshot.allowances.items():
+            yield f"{topic}:{partition} may lack the records before {before}: {reason}"
 
 
 def _topic(topic: str, seen: Seen) -> TopicReport:
@@ -129,10 +139,10 @@ def _refusals(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
     ends = {place: end for place, end in seen.ends.items() if place[1] in states}
     rules: tuple[Callable[[], None], ...] = (
         lambda: app.require_copartitioned({topic: origin.partitions for topic, origin in seen.origins.items()}),
-        lambda: require_same_topics(app.name, list(states.values()), seen.origins),
+        lambda: require_same_topics(list(states.values()), seen.origins),
         lambda: require_same_folds(app, app.topics, states.values()),
         lambda: require_beginnings(app, app.topics, states, settings.truncated_topics),
-        lambda: require_ends(app, states, ends),
+        lambda: require_ends(states, ends),
         lambda: _require_unread(seen, settings),
     )
     for rule in rules if len(seen.origins) == len(app.topics) else ():
@@ -147,7 +157,7 @@ def _require_unread(seen: Seen, settings: StreamSettings) -> None:
     for partition, snapshot in seen.snapshots.items():
         claim = Claim(partition, snapshot.epoch, "", snapshot.positions, snapshot.times)
         commit = left_out(claim, {topic: begin for (topic, p), begin in seen.begins.items() if p == partition})
-        if commit and settings.lost_records == "stop":
+        if commit and settings.lost_records == "stop" and not allowed(commit, snapshot.allowances):
             raise refusal(commit)
 
 

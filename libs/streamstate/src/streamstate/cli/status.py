@@ -107,7 +107,8 @@ def _report(deployment: Deployment) -> ServiceReport:
 def _overview(reports: list[ServiceReport]) -> RenderableType:
     columns = ("service", "state", "topic", "partitions", "lag", "newest record", "dead letters")
     table = output.table(columns, [row for of in reports for row in _rows(of)])
-    return Group(table, *(Text(f"{of.service}: {fault}") for of in reports for fault in of.faults))
+    lines = [Text(f"{of.service}: {line}") for of in reports for line in (*of.faults, *of.allowances)]
+    return Group(table, *lines)
 
 
 def _rows(of: ServiceReport) -> list[tuple[object, ...]]:

@@ -9,8 +9,8 @@ from streamstate.app import App
 from streamstate.kafka.admin import Topics
 from streamstate.processing.fold_identity import require_same_folds
 from streamstate.processing.topic_identity import require_same_topics
-from streamstate.processing.truncation import LOST, left_out, refusal, require_beginnings, require_ends
-from streamstate.state.store import Claim, Origin, Store, TopicPartition
+from streamstate.processing.truncation import LOST, allowed, left_out, refusal, require_beginnings, require_ends
+from streamstate.state.store import Allowance, Claim, Origin, Store, TopicPartition
 
 log = structlog.get_logger()
 
@@ -46,20 +46,20 @@ class Claims:
         }
         width = max(origin.partitions for origin in origins.values())
         snapshots = self.store.read({partition: [] for partition in range(width)})
-        require_same_topics(self.app.name, snapshots.values(), origins)
+        require_same_topics(snapshots.values(), origins)
         require_same_folds(self.app, self.app.topics, snapshots.values())
         require_beginnings(self.app, self.app.topics, snapshots, self.truncated)
         # Asked again: the previous owner may have committed what came after the first answer.
-        require_ends(self.app, claims, self.topics.ends(places))
-        claims = {partition: self._skip(claim, _of(begins, partition)) for partition, claim in claims.items()}
+        require_ends(claims, self.topics.ends(places))
+        claims = {p: self._skip(claim, _of(begins, p), snapshots[p].allowances) for p, claim in claims.items()}
         return claims, {(topic, p): claims[p].positions.get(topic, begins[topic, p]) for topic, p in places}
 
-    def _skip(self, claim: Claim, begins: Mapping[str, int]) -> Claim:
+    def _skip(self, claim: Claim, begins: Mapping[str, int], allowances: Mapping[str, Allowance]) -> Claim:
         """The claim as it is once the records before `begins` are left out."""
         commit = left_out(claim, begins)
         if commit is None:
             return claim
-        if not self.skip_lost:
+        if not (self.skip_lost or allowed(commit, allowances)):
             raise refusal(commit)
         self.store.commit(commit)
         log.error(

@@ -1,20 +1,33 @@
-"""The records that a service writes about records: derived ones and dead letters."""
+"""The records that a service writes about records: derived ones and dead letters.
+
+The headers of a dead letter are those of its record, and then its own, of which `EXCEPTION_HEADER` is the first.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-
-from confluent_kafka import Message
 
 from streamstate.app import App, Emit
 from streamstate.kafka.producer import Headers, Outgoing
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.security import OPEN, Security
 from streamstate.marker import HEADER, Marker
-from streamstate.processing.decode import DeadLetter, Stage
+from streamstate.processing.decode import DeadLetter
 
-SHA256_HEADER, TOPIC_ID_HEADER = "x-value-sha256", "x-topic-id"
-STAGE_HEADER, TOPIC_HEADER = "x-stage", "x-topic"
+EXCEPTION_HEADER, MESSAGE_HEADER = "__streams.errors.exception", "__streams.errors.message"
+SOURCE_TOPIC_HEADER, TOPIC_ID_HEADER, STAGE_HEADER = "__streams.errors.topic", "x-topic-id", "x-stage"
+KEY_HEADER, TIMESTAMP_HEADER = "x-key", "x-timestamp"
+"""The record's own."""
+
+SIZE_HEADER, SHA256_HEADER = "x-value-bytes", "x-value-sha256"
+"""Of a value of which only the first kilobyte is kept."""
+
+TOPIC_HEADER = "x-topic"
+"""The derived topic for which a record was too large."""
+
+RECEIPT_HEADER = "x-replayed"
+"""Only a receipt has it: the record in the dead-letter topic that says that a letter was replayed, which it names."""
+
 SHORT = 1_024
 """Bytes of a value that is too large, and of a header beside it, that are kept."""
 
@@ -42,34 +55,20 @@ def dead_letters(
     topic, partition = source
     for letter in dead:
         why: Headers = [
-            ("__streams.errors.exception", type(letter.error).__name__.encode()),
-            ("__streams.errors.message", str(letter.error).encode(errors="replace")[:SHORT]),
-            ("__streams.errors.topic", topic.encode()),
+            (EXCEPTION_HEADER, type(letter.error).__name__.encode()),
+            (MESSAGE_HEADER, str(letter.error).encode(errors="replace")[:SHORT]),
+            (SOURCE_TOPIC_HEADER, topic.encode()),
             ("__streams.errors.partition", str(partition).encode()),
             ("__streams.errors.offset", str(letter.offset).encode()),
             ("x-service", app.name.encode()),
             (TOPIC_ID_HEADER, topic_id.encode()),
             (STAGE_HEADER, letter.stage.encode()),
+            (TIMESTAMP_HEADER, str(letter.timestamp).encode()),
         ]
         if letter.key is not None:
-            why.append(("x-key", letter.key))
+            why.append((KEY_HEADER, letter.key))
         key = f"{topic}:{partition}:{letter.offset}".encode()
         yield app.dead_letters, key, letter.value, [*headers.get(letter.offset, []), *why]
-
-
-def cause_of(letter: Message) -> tuple[str, int, int] | None:
-    """Topic id, partition and offset of the record that `letter` is of, None when it does not say."""
-    topic_id = dict(letter.headers() or []).get(TOPIC_ID_HEADER)
-    match (letter.key() or b"").decode(errors="replace").rsplit(":", 2):
-        case [_, partition, offset] if isinstance(topic_id, bytes) and partition.isdigit() and offset.isdigit():
-            return topic_id.decode(errors="replace"), int(partition), int(offset)
-    return None
-
-
-def stage_of(letter: Message) -> Stage | None:
-    """Where the record that `letter` is of was refused, None when it does not say."""
-    stages: dict[str | bytes | None, Stage] = {b"decode": "decode", b"timestamp": "timestamp", b"fold": "fold"}
-    return stages.get(dict(letter.headers() or []).get(STAGE_HEADER))
 
 
 def shortened(app: App, record: Outgoing) -> Outgoing:
@@ -80,12 +79,11 @@ def shortened(app: App, record: Outgoing) -> Outgoing:
     topic, key, value, headers = record
     content = value or b""
     kept = [(name, text) for name, text in headers if len(text or b"") <= SHORT and name.startswith(_OWN)]
-    size = [("x-value-bytes", str(len(content)).encode()), (SHA256_HEADER, sha256(content).hexdigest().encode())]
+    size = [(SIZE_HEADER, str(len(content)).encode()), (SHA256_HEADER, sha256(content).hexdigest().encode())]
     if topic != app.dead_letters:
         key = next(text for name, text in headers if name == HEADER and isinstance(text, bytes))
         message = f"too large for {topic}".encode()
-        service = app.name.encode()
-        size += [("__streams.errors.message", message), ("x-service", service), (TOPIC_HEADER, topic.encode())]
+        size += [(MESSAGE_HEADER, message), ("x-service", app.name.encode()), (TOPIC_HEADER, topic.encode())]
     return app.dead_letters, key, content[:SHORT], [*kept, *size]
 
 
@@ -102,11 +100,12 @@ def original_headers(
     for message in read_to_end(bootstrap, {source: offsets[0]}, security):
         offset = message.offset() or 0
         if offset in wanted:
-            by_offset[offset] = _listed(message.headers())
+            by_offset[offset] = listed(message.headers())
         if offset >= offsets[-1]:
             break
     return by_offset
 
 
-def _listed(headers: dict[str, str | bytes | None] | Headers | None) -> Headers:
+def listed(headers: dict[str, str | bytes | None] | Headers | None) -> Headers:
+    """The headers of a record, which confluent-kafka has in several forms."""
     return list(headers.items()) if isinstance(headers, dict) else headers or []

@@ -1,6 +1,7 @@
 """Producing, and waiting until Kafka has all of it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 
 from confluent_kafka import (
     KafkaError,
@@ -9,13 +10,18 @@ from confluent_kafka import (
     Producer,
 )
 
-from streamstate.kafka.admin import QUIET
+from streamstate.kafka.admin import QUIET, TIMEOUT_S
 from streamstate.kafka.security import OPEN, Security
 
 
-def producer(bootstrap: str, security: Security = OPEN) -> Producer:
-    """A producer that places keys as Kafka's DefaultPartitioner does and waits for all in-sync replicas."""
-    return Producer(
+def producer(bootstrap: str, security: Security = OPEN, transactional_id: str = "") -> Producer:
+    """A producer that places keys as Kafka's DefaultPartitioner does and waits for all in-sync replicas.
+
+    With a `transactional_id`, it begins by fencing the previous producer of that id, whose transaction is aborted.
+    Raises `KafkaException` when Kafka does not answer to that.
+    """
+    transactional: dict[str, str | int | float | bool] = {"transactional.id": transactional_id}
+    out = Producer(
         {
             "bootstrap.servers": bootstrap,
             "partitioner": "murmur2_random",
@@ -27,10 +33,31 @@ def producer(bootstrap: str, security: Security = OPEN) -> Producer:
             "message.max.bytes": 10_000_000,
             # A callback for each record would cost more than producing it.
             "delivery.report.only.error": True,
+            **(transactional if transactional_id else {}),
             **security.client(),
             **QUIET,
         }
     )
+    if transactional_id:
+        out.init_transactions(TIMEOUT_S)
+    return out
+
+
+@contextmanager
+def transaction(out: Producer) -> Iterator[None]:
+    """What the body produces counts as a whole, or not at all when it raises. Raises `KafkaException` itself too.
+
+    A commit that got no answer may have been made.
+    """
+    out.begin_transaction()
+    try:
+        yield
+        out.commit_transaction(TIMEOUT_S)
+    except BaseException:
+        # What failed says more than an abort that fails too; the next producer of this id aborts it.
+        with suppress(KafkaException):
+            out.abort_transaction(TIMEOUT_S)
+        raise
 
 
 Headers = list[tuple[str, str | bytes | None]]

@@ -23,6 +23,8 @@ def read_to_end(
             "group.id": "streamstate-reading",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            # So long does Kafka wait for more records before it says that a partition ends here.
+            "fetch.wait.max.ms": 10,
             **security.client(),
             **QUIET,
         }

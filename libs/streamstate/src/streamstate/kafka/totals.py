@@ -7,11 +7,14 @@ built anew, waits until then, and corrects what it finds to be different.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from streamstate.app import App, Totals
 from streamstate.kafka.admin import QUIET, TIMEOUT_S, Topics
+from streamstate.kafka.producer import producer, transaction
+from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.security import OPEN, Security
 from streamstate.state.operations import Fields
 from streamstate.state.store import Snapshot, Store
@@ -35,6 +38,20 @@ def reads(totals: Sequence[Totals]) -> Sequence[Fields]:
     return [Fields(of_topic.key) for of_topic in totals]
 
 
+def last_published(totals: Sequence[Totals], topics: Topics, bootstrap: str, security: Security = OPEN) -> Published:
+    """What the topics of `totals` say: the last total of each field. Raises as `Publisher` does."""
+    names = {of_topic.topic for of_topic in totals}
+    places = {(name, p): OFFSET_BEGINNING for name in names for p in range(topics.partitions(name))}
+    last = {(m.topic() or "", (m.key() or b"").decode()): m.value() for m in read_to_end(bootstrap, places, security)}
+    return {field: int(value) for field, value in last.items() if value is not None}
+
+
+def corrections(published: Published, totals: Published) -> dict[tuple[str, str], int | None]:
+    """What has to be published for `totals` to be the last ones: None for a field that they do not have."""
+    gone = dict.fromkeys(published.keys() - totals.keys())
+    return gone | {field: total for field, total in totals.items() if published.get(field) != total}
+
+
 def has_reached(positions: Mapping[Place, int], published: Mapping[Place, int]) -> bool:
     """Whether a state at `positions` has read all that the totals `published` last were made of."""
     return all(positions.get(place, 0) >= offset for place, offset in published.items())
@@ -51,11 +68,11 @@ class Publisher:
         """Raises `Misconfigured` when a topic of totals does not exist, `KafkaException` when Kafka is away."""
         self._totals = app.totals
         self._store = store
+        self._last_published = partial(last_published, app.totals, topics, bootstrap, security)
         for of_topic in app.totals:
             topics.origin(of_topic.topic)
         client: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, **security.client(), **QUIET}
-        self._out = Producer({**client, "transactional.id": f"{app.name}-totals", "partitioner": "murmur2_random"})
-        self._out.init_transactions(TIMEOUT_S)
+        self._out = producer(bootstrap, security, f"{app.name}-totals")
         places = [TopicPartition(topic, p) for topic in app.topics for p in range(topics.partitions(topic))]
         group = Consumer({**client, "group.id": f"{app.name}-totals", "enable.auto.commit": False})
         try:
@@ -71,18 +88,32 @@ class Publisher:
 
         Raises `KafkaException` when Kafka does not accept it.
         """
+        totals, positions = self._read(partitions)
+        if totals == self._published or not has_reached(positions, self._positions):
+            return
+        changed = {field: total for field, total in totals.items() if self._published.get(field) != total}
+        self._send(changed, positions)
+        self._published, self._positions = totals, positions
+
+    def correct(self, partitions: int) -> None:
+        """Publish what the state of `partitions` says otherwise than the topics, wherever the state stands.
+
+        A field that the state does not have gets a null value. Raises `KafkaException` when Kafka does not accept it.
+        """
+        totals, positions = self._read(partitions)
+        self._send(corrections(self._last_published(), totals), positions)
+
+    def _read(self, partitions: int) -> tuple[Published, dict[Place, int]]:
+        """The totals of the state, and where it stands."""
         snapshots = self._store.read(dict.fromkeys(range(partitions), reads(self._totals)))
         positions = {
             (topic, p): offset for p, snapshot in snapshots.items() for topic, offset in snapshot.positions.items()
         }
-        totals = summed(self._totals, snapshots.values())
-        if totals == self._published or not has_reached(positions, self._positions):
-            return
-        self._out.begin_transaction()
-        for (topic, field), total in totals.items():
-            if self._published.get((topic, field)) != total:
-                self._out.produce(topic, str(total).encode(), field.encode())
+        return summed(self._totals, snapshots.values()), positions
+
+    def _send(self, totals: Mapping[tuple[str, str], int | None], positions: Mapping[Place, int]) -> None:
         offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]
-        self._out.send_offsets_to_transaction(offsets, self._group, TIMEOUT_S)
-        self._out.commit_transaction(TIMEOUT_S)
-        self._published, self._positions = totals, positions
+        with transaction(self._out):
+            for (topic, field), total in totals.items():
+                self._out.produce(topic, None if total is None else str(total).encode(), field.encode())
+            self._out.send_offsets_to_transaction(offsets, self._group, TIMEOUT_S)

@@ -1,8 +1,8 @@
 """From the raw records of one partition of a topic to typed ones, without any I/O."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 from streamstate.app import Record, Source
 from streamstate.errors import BadRecord
@@ -18,16 +18,24 @@ RawRecord = tuple[int, int, bytes | None, bytes | None]
 Markers = Mapping[int, bytes]
 """The header `streamstate.source` of records, by offset."""
 
-Stage = Literal["decode", "timestamp", "fold"]
-"""Where a record was refused. What `timestamp` and `fold` decide cannot be recomputed from the record alone."""
+Stage = Literal["decode", "timestamp", "fold", "skip"]
+"""Where a record was refused; `skip`: by an operator. Only `decode` can be recomputed from the record alone."""
+
+
+class Refusal(NamedTuple):
+    """Where and why a record was refused."""
+
+    stage: Stage
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that the app cannot use, and why. `stream_time` is as of a `Record`."""
+    """A record that the app cannot use, and why. `timestamp` and `stream_time` are as of a `Record`."""
 
     topic: str
     offset: int
+    timestamp: int
     stream_time: int
     key: bytes | None
     value: bytes | None
@@ -48,10 +56,10 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Which timestamps are taken: those up to `latest` (milliseconds), but not at the offsets `refused` before."""
+    """Which records are decoded: up to the timestamp `latest` (milliseconds), except at the offsets in `refused`."""
 
     latest: int
-    refused: Collection[int] = ()
+    refused: Mapping[int, Refusal] = field(default_factory=dict)
 
 
 def decode_records(
@@ -78,8 +86,8 @@ def decode_records(
             continue
         position = offset + 1
         if timestamp > admission.latest or offset in admission.refused:
-            error = BadRecord(f"the timestamp {timestamp} is too far in the future")
-            entries.append(DeadLetter(topic, offset, time, raw_key, value, "timestamp", error))
+            stage, reason = admission.refused.get(offset) or _from_the_future(timestamp)
+            entries.append(DeadLetter(topic, offset, timestamp, time, raw_key, value, stage, BadRecord(reason)))
             continue
         try:
             key = decode_key(raw_key)
@@ -87,7 +95,7 @@ def decode_records(
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001, whatever a decoder raises, the record is what it cannot decode
-            entries.append(DeadLetter(topic, offset, time, raw_key, value, "decode", error))
+            entries.append(DeadLetter(topic, offset, timestamp, time, raw_key, value, "decode", error))
             continue
         time = max(time, timestamp)
         entries.append(Record(topic, key, content, offset, timestamp, time))
@@ -103,3 +111,7 @@ def mark(entries: Iterable[Entry], markers: Markers) -> None:
     for entry in entries:
         if isinstance(entry, Record) and (header := markers.get(entry.offset)):
             entry.marker = Marker.decode(header)
+
+
+def _from_the_future(timestamp: int) -> Refusal:
+    return Refusal("timestamp", f"the timestamp {timestamp} is too far in the future")

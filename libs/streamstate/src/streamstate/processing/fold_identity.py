@@ -4,8 +4,10 @@ from collections.abc import Collection, Iterable
 
 from streamstate.app import App
 from streamstate.errors import Misconfigured
-from streamstate.processing.topic_identity import rebuild
+from streamstate.processing.topic_identity import REBUILD
 from streamstate.state.store import FORMAT, Snapshot
+
+_WAYS_OUT = f"go back to the release and settings that made it, or {REBUILD}"
 
 
 def require_same_folds(app: App, topics: Collection[str], snapshots: Iterable[Snapshot]) -> None:
@@ -15,19 +17,13 @@ def require_same_folds(app: App, topics: Collection[str], snapshots: Iterable[Sn
     """
     for snapshot in snapshots:
         if snapshot.format not in (None, FORMAT):
-            msg = (
-                f"the state of {app.name} has the format {snapshot.format}, and this release {FORMAT}; {_ways_out(app)}"
-            )
+            msg = f"the state of {app.name} has the format {snapshot.format}, and this release {FORMAT}; {_WAYS_OUT}"
             raise Misconfigured(msg)
         for topic in topics:
             declaration = app.declarations[topic]
             if (made_by := snapshot.folds.get(topic, declaration)) != declaration:
                 msg = (
                     f"the state of {app.name} was made by the fold {made_by} of {topic}, and this release has the fold "
-                    f"{declaration}; {_ways_out(app)}"
+                    f"{declaration}; {_WAYS_OUT}"
                 )
                 raise Misconfigured(msg)
-
-
-def _ways_out(app: App) -> str:
-    return f"go back to the release and settings that made it, or {rebuild(app.name)}"

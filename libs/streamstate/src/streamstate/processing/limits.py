@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from streamstate.errors import TooManyDeadLetters
-from streamstate.processing.decode import Admission
+from streamstate.processing.decode import Admission, Refusal
 from streamstate.state.store import TopicPartition
 
 WINDOW = 10_000
@@ -52,21 +52,22 @@ class DeadLetterLimit:
 
 @dataclass(frozen=True)
 class TimestampLimit:
-    """Which records are from the future, so that they would let windows and histories expire.
+    """Which records are not decoded: those from the future, which would let windows and histories expire.
 
     unbounded: the topics for which Kafka takes any timestamp.
     tolerance_ms: how far (milliseconds) a record of those may be ahead of the clock.
-    refused: offsets of records that were dead-lettered for this reason before; they stay so when the time has come.
+    refused: records by their offsets that were dead-lettered for this reason before, and stay so when the time has
+        come, and those that an operator skips.
     """
 
     unbounded: Collection[str] = ()
     tolerance_ms: int = 0
-    refused: Mapping[TopicPartition, Collection[int]] = field(default_factory=dict)
+    refused: Mapping[TopicPartition, Mapping[int, Refusal]] = field(default_factory=dict)
 
     def admission(self, place: TopicPartition, now_ms: int) -> Admission:
         """What is taken of `place` when the clock says `now_ms` (milliseconds since 1970)."""
         latest = now_ms + self.tolerance_ms if place[0] in self.unbounded else _ANY_TIME
-        return Admission(latest, self.refused.get(place, ()))
+        return Admission(latest, self.refused.get(place, {}))
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,8 @@ class Part:
         """The part with its only record as a dead letter."""
         (record,) = self.records
         key, value = next(raw[2:] for raw in self.raw[record.topic] if raw[0] == record.offset)
-        letter = DeadLetter(record.topic, record.offset, record.stream_time, key, value, "fold", error)
+        times = record.timestamp, record.stream_time
+        letter = DeadLetter(record.topic, record.offset, *times, key, value, "fold", error)
         return replace(self, entries=[letter if entry is record else entry for entry in self.entries])
 
 

@@ -6,12 +6,15 @@ from itertools import chain
 from streamstate.errors import Misconfigured
 from streamstate.state.store import Origin, Snapshot
 
+REBUILD = "build a new state: in its place by `streamstate reset SERVICE`, or beside it under another STREAMSTATE_NAME"
+"""What to do about a state that cannot be continued."""
 
-def require_same_topics(app: str, snapshots: Collection[Snapshot], now: Mapping[str, Origin]) -> None:
-    """Raise `Misconfigured` when a state of `app` was built from other topics than there are `now`."""
+
+def require_same_topics(snapshots: Collection[Snapshot], now: Mapping[str, Origin]) -> None:
+    """Raise `Misconfigured` when a state was built from other topics than there are `now`."""
     for topic, built_from in _origins(snapshots):
         if topic in now and built_from.id != now[topic].id:
-            msg = f"{topic} was deleted and made anew, and the state is of the old one's records; {rebuild(app)}"
+            msg = f"{topic} was deleted and made anew, and the state is of the old one's records; {REBUILD}"
             raise Misconfigured(msg)
     require_same_widths(snapshots, {topic: origin.partitions for topic, origin in now.items()})
 
@@ -26,11 +29,6 @@ def require_same_widths(snapshots: Iterable[Snapshot], now: Mapping[str, int]) -
                 f"{now[topic]} partitions, and build a state from it (STREAMSTATE_TOPICS, STREAMSTATE_NAME)"
             )
             raise Misconfigured(msg)
-
-
-def rebuild(app: str) -> str:
-    """How to get a new state of `app`."""
-    return f"give the streams and APIs another STREAMSTATE_NAME, or delete the keys {{{app}:*, to build a new state"
 
 
 def _origins(snapshots: Iterable[Snapshot]) -> Iterator[tuple[str, Origin]]:

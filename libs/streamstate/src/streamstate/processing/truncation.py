@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 
 from streamstate.app import App
 from streamstate.errors import Misconfigured
-from streamstate.processing.topic_identity import rebuild
-from streamstate.state.store import Claim, Commit, OffsetAdvance, Snapshot, TopicPartition
+from streamstate.processing.topic_identity import REBUILD
+from streamstate.state.store import Allowance, Claim, Commit, OffsetAdvance, Snapshot, TopicPartition
 
 LOST = "lost_records"
 
@@ -24,6 +24,11 @@ def left_out(claim: Claim, begins: Mapping[str, int]) -> Commit | None:
     return Commit(claim, steps, [], {LOST: lost}) if lost else None
 
 
+def allowed(commit: Commit, allowances: Mapping[str, Allowance]) -> bool:
+    """Whether an operator allows all that `commit` leaves out."""
+    return all(step.next <= _allowed_before(step.topic, allowances) for step in commit.steps)
+
+
 def refusal(commit: Commit) -> Misconfigured:
     """The error that names what `commit` leaves out."""
     partition = commit.claim.partition
@@ -32,8 +37,8 @@ def refusal(commit: Commit) -> Misconfigured:
         for step in commit.steps
     ]
     return Misconfigured(
-        f"Kafka deleted {' and '.join(parts)} before they were read; bring them back, or set "
-        "STREAMSTATE_LOST_RECORDS=skip to go on without them"
+        f"Kafka deleted {' and '.join(parts)} before they were read; bring them back, or go on without them: "
+        f"{_allow(commit.steps[0].topic)}, or set STREAMSTATE_LOST_RECORDS=skip"
     )
 
 
@@ -50,24 +55,36 @@ def missing_beginnings(app: App, snapshots: Mapping[int, Snapshot]) -> dict[Topi
 def require_beginnings(
     app: App, topics: Collection[str], snapshots: Mapping[int, Snapshot], truncated: Collection[str]
 ) -> None:
-    """Raise `Misconfigured` when a state lacks the first records of one of `topics`, unless it is in `truncated`."""
+    """Raise `Misconfigured` when a state lacks the first records of one of `topics`.
+
+    Not when an operator allows it, for this state or, by `truncated`, for every state.
+    """
     for (topic, partition), begin in missing_beginnings(app, snapshots).items():
-        if topic in topics and topic not in truncated:
+        required = topic in topics and topic not in truncated
+        if required and begin > _allowed_before(topic, snapshots[partition].allowances):
             msg = (
                 f"{topic}:{partition} begins at offset {begin}, and a state built from there lacks the records before: "
-                "restore Redis from a backup, or, to serve a state without them, list the topic in "
-                f'STREAMSTATE_TRUNCATED_TOPICS of streams and APIs, e.g. ["{topic}"]'
+                f"restore Redis from a backup, or serve a state without them: {_allow(topic)}, or list the "
+                f'topic in STREAMSTATE_TRUNCATED_TOPICS of streams and APIs, e.g. ["{topic}"]'
             )
             raise Misconfigured(msg)
 
 
-def require_ends(app: App, states: Mapping[int, Claim | Snapshot], ends: Mapping[TopicPartition, int]) -> None:
+def _allowed_before(topic: str, allowances: Mapping[str, Allowance]) -> int:
+    return allowances[topic].before if topic in allowances else 0
+
+
+def _allow(topic: str) -> str:
+    return f"run `streamstate allow SERVICE {topic} --reason TEXT`"
+
+
+def require_ends(states: Mapping[int, Claim | Snapshot], ends: Mapping[TopicPartition, int]) -> None:
     """Raise `Misconfigured` when a state has read further than its topics reach, by the end offsets `ends`."""
     for (topic, partition), end in ends.items():
         position = states[partition].positions.get(topic, 0)
         if position > end:
             msg = (
                 f"{topic}:{partition} ends at offset {end}, and the state stands at {position}: Kafka has lost records "
-                f"that were read, and the next ones would be skipped; restore the topic, or {rebuild(app.name)}"
+                f"that were read, and the next ones would be skipped; restore the topic, or {REBUILD}"
             )
             raise Misconfigured(msg)

@@ -18,6 +18,7 @@ from streamstate.app import App
 from streamstate.errors import FencedInstance, Misconfigured, StreamStateError, TooManyDeadLetters
 from streamstate.kafka.claims import Claims
 from streamstate.kafka.consumer_group import Membership, Partitions
+from streamstate.kafka.letters import Refusals
 from streamstate.kafka.totals import Publisher
 from streamstate.processing.offset_gaps import passed
 from streamstate.settings import StreamSettings
@@ -92,6 +93,7 @@ class Stream:
             settings.truncated_topics,
             skip_lost=settings.lost_records == "skip",
         )
+        self._refusals = Refusals(settings.kafka, self._topics, hosted.app.dead_letters, settings.security)
         self.status = Status(hosted.app.name, self._topics.ends)
         self._partitions = Partitions()
         self._log = log.bind(service=hosted.app.name, instance=hosted.instance)
@@ -168,7 +170,8 @@ class Stream:
             settings = self._settings
             publisher = Publisher(self._app, self._store, self._topics, settings.kafka, settings.security)
         self._log.info("folding", partitions=sorted(held), topics=topics)
-        job = Job.of(self._app, claims, origins, self._topics, self._settings)
+        refused = self._refusals.read(origins, claims)
+        job = Job.of(self._app, claims, origins, self._topics, refused, self._settings)
         return Run(bool(tables), offsets, job, publisher)
 
     def _supervise(self, run: Run) -> str:

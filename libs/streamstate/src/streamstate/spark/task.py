@@ -12,13 +12,13 @@ from streamstate.app import App
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.dead_letters import dead_letters, derived, original_headers, shortened
 from streamstate.kafka.producer import Outgoing, producer, send_all
-from streamstate.kafka.refused_timestamps import refused_timestamps
 from streamstate.kafka.security import OPEN, Security
 from streamstate.processing.advance import Advance, Folded
+from streamstate.processing.decode import Refusal
 from streamstate.processing.limits import DeadLetterLimit, Limits, TimestampLimit
 from streamstate.settings import StreamSettings
 from streamstate.spark.rows import by_partition, gather, markers
-from streamstate.state.store import Claim, Origin
+from streamstate.state.store import Claim, Origin, TopicPartition
 
 CHANGES_A_RECORD = 5
 """A commit makes at most so many changes for each of `commit_records`: few records may make many."""
@@ -59,6 +59,7 @@ class Job:
         claims: dict[int, Claim],
         origins: dict[str, Origin],
         topics: Topics,
+        refused: Mapping[TopicPartition, Mapping[int, Refusal]],
         settings: StreamSettings,
     ) -> Self:
         """As `settings` and the configurations of `topics` say. The workers have no files, so these are read here."""
@@ -66,7 +67,7 @@ class Job:
             app,
             claims,
             origins,
-            _timestamp_limit(app, claims, origins, topics, settings),
+            TimestampLimit(topics.unbounded(app.topics, settings.future_ms), settings.future_ms, refused),
             settings.commit_records,
             settings.dead_letters,
             settings.dead_letter_share,
@@ -107,17 +108,3 @@ class Job:
             place = (topic, folded.partition)
             headers = original_headers(self.kafka, place, [letter.offset for letter in dead], self.security)
             yield from dead_letters(self.app, dead, place, self.origins[topic].id, headers)
-
-
-def _timestamp_limit(
-    app: App, claims: Mapping[int, Claim], origins: Mapping[str, Origin], topics: Topics, settings: StreamSettings
-) -> TimestampLimit:
-    """What was refused before is read when the clock may decide, and when a state is built from nothing."""
-    unbounded = topics.unbounded(app.topics, settings.future_ms)
-    from_nothing = any(topic not in claim.positions for claim in claims.values() for topic in app.topics)
-    refused = (
-        refused_timestamps(settings.kafka, topics, app.dead_letters, origins, settings.security)
-        if unbounded or from_nothing
-        else {}
-    )
-    return TimestampLimit(unbounded, settings.future_ms, refused)

@@ -29,7 +29,7 @@ from streamstate.state.operations import (
     Top,
     Value,
 )
-from streamstate.state.store import FORMAT, NOTHING, Claim, Commit, Origin, Snapshot, Store
+from streamstate.state.store import FORMAT, NOTHING, Allowance, Claim, Commit, Origin, Snapshot, Store, committed
 
 T = TypeVar("T")
 
@@ -48,6 +48,8 @@ class _Partition:
     format: int | None = None
     keys: dict[str, Any] = field(default_factory=dict)
     incomplete: bool = False
+    skips: dict[tuple[str, int], str] = field(default_factory=dict)
+    allowances: dict[str, Allowance] = field(default_factory=dict)
 
 
 @dataclass
@@ -93,7 +95,7 @@ class MemoryStore:
         held.targets = {**_unstored(held, ends), **held.targets}
         held.begins |= _unstored(held, begins)
         held.folds = {**folds, **held.folds, **_unstored(held, folds)}
-        return Claim(partition, held.epoch, self._server, dict(held.positions), dict(held.times))
+        return Claim(partition, held.epoch, self._server, dict(held.positions), dict(held.times), dict(held.skips))
 
     def commit(self, *commits: Commit) -> None:
         for commit in commits:
@@ -128,6 +130,20 @@ class MemoryStore:
         """What FLUSHALL does: the same server, nothing in it."""
         self._partitions.clear()
 
+    def skip(self, partition: int, topic: str, offset: int, reason: str) -> None:
+        held = self._partitions[partition] = self._complete(partition)
+        if (stored := held.positions.get(topic, 0)) > offset:
+            raise committed(topic, partition, offset, stored)
+        held.skips[topic, offset] = reason
+        held.epoch = next(self._epochs)
+
+    def allow(self, partition: int, topic: str, allowance: Allowance) -> None:
+        self._partitions.setdefault(partition, _Partition()).allowances[topic] = allowance
+
+    def delete(self, partition: int) -> None:
+        """As a `Deletion` does, at once."""
+        self._partitions.pop(partition, None)
+
     def _complete(self, partition: int) -> _Partition:
         held = self._partitions.get(partition, _Partition())
         if held.incomplete:
@@ -148,6 +164,7 @@ class MemoryStore:
             dict(held.begins),
             dict(held.folds),
             held.format,
+            dict(held.allowances),
         )
 
 

@@ -4,8 +4,9 @@ A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that t
 
     {metrics:7}                      hash: owner, epoch, format, count:<name>, expired:<family>, of each topic
                                      offset:<topic>, time:<topic>, target:<topic>, origin:<topic>, begin:<topic>,
-                                     fold:<topic>; incomplete, while a commit is applied, and after one that stopped
-                                     half way
+                                     fold:<topic>; what operators decide, allow:<topic> and skip:<topic>:<offset>;
+                                     incomplete, while a commit is applied or the state is deleted, and after a commit
+                                     or a deletion that stopped half way
     {metrics:7}:<key>                string (Put), hash (Merge), stream (Append, the number as id), sorted set
                                      (IncrementScores, with negated scores; PushRecent; Insert)
 """
@@ -22,7 +23,7 @@ from redis.retry import Retry
 from streamstate.errors import Fenced, IncompleteCommit, Misconfigured
 from streamstate.state.operations import Read
 from streamstate.state.redis_reads import READ, Script, claim, pack, script_keys, snapshot, tag
-from streamstate.state.store import FORMAT, NOTHING, Claim, Commit, Origin, Snapshot
+from streamstate.state.store import FORMAT, NOTHING, Allowance, Claim, Commit, Origin, Snapshot, committed
 
 Client = redis.Redis | RedisCluster
 
@@ -54,6 +55,7 @@ _Call = tuple[int, Sequence[str | bytes | int]]
 _MISCONFIGURED = "MISCONFIGURED "
 _INCOMPLETE = "INCOMPLETE "
 _SERVER, _CLAIM, _COMMIT = Script("server.lua"), Script("server.lua", "claim.lua"), Script("commit.lua")
+_SKIP = Script("skip.lua")
 
 
 class RedisStore:
@@ -97,6 +99,14 @@ class RedisStore:
     def require_fit(self, partitions: Iterable[int]) -> None:
         """Raise `Misconfigured`, as a claim does, when a server of these partitions would lose their state."""
         self._run(_SERVER, [(partition, []) for partition in partitions])
+
+    def skip(self, partition: int, topic: str, offset: int, reason: str) -> None:
+        [stored] = self._run(_SKIP, [(partition, [topic, offset, reason])])
+        if stored is not None:
+            raise committed(topic, partition, offset, int(stored))
+
+    def allow(self, partition: int, topic: str, allowance: Allowance) -> None:
+        self._client.hset(tag(self._app, partition), f"allow:{topic}", f"{allowance.before} {allowance.reason}")
 
     def _run(self, script: Script, calls: Sequence[_Call]) -> list[Any]:
         """The answers to `calls`, made in one round trip; a server that does not know the script is taught it."""

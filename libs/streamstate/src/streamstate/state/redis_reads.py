@@ -11,7 +11,7 @@ import msgspec
 
 from streamstate.errors import IncompleteCommit
 from streamstate.state.operations import Between, Field, Fields, Newest, Read, Since, Top, Value
-from streamstate.state.store import Claim, Origin, Snapshot
+from streamstate.state.store import Allowance, Claim, Origin, Snapshot
 
 pack = msgspec.msgpack.encode
 
@@ -67,6 +67,7 @@ def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Sna
         begins=fields["begin"],
         folds=fields["fold"],
         format=int(own["format"]) if "format" in own else None,
+        allowances=fields["allow"],
     )
 
 
@@ -74,7 +75,13 @@ def claim(partition: int, flat: Sequence[bytes]) -> Claim:
     """What the script of a claim answered: the partition's hash, with the server's run id as a field of it."""
     fields = _by_group(flat)
     own = fields[""]
-    return Claim(partition, int(own["epoch"]), own["server"].decode(), fields["offset"], fields["time"])
+    skips = {_place(name): reason for name, reason in fields["skip"].items()}
+    return Claim(partition, int(own["epoch"]), own["server"].decode(), fields["offset"], fields["time"], skips)
+
+
+def _place(name: str) -> tuple[str, int]:
+    topic, _, offset = name.rpartition(":")
+    return topic, int(offset)
 
 
 def _by_group(flat: Sequence[bytes]) -> dict[str, dict[str, Any]]:
@@ -102,8 +109,13 @@ def _origin(raw: bytes) -> Origin:
 
 
 @functools.lru_cache(4_096)
-def _fold(raw: bytes) -> str:
+def _text(raw: bytes) -> str:
     return raw.decode()
+
+
+def _allowance(raw: bytes) -> Allowance:
+    before, _, reason = raw.decode().partition(" ")
+    return Allowance(int(before), reason)
 
 
 _DECODED: Mapping[str, Callable[[bytes], Any]] = {
@@ -113,7 +125,9 @@ _DECODED: Mapping[str, Callable[[bytes], Any]] = {
     "count": int,
     "origin": _origin,
     "begin": int,
-    "fold": _fold,
+    "fold": _text,
+    "skip": _text,
+    "allow": _allowance,
 }
 """How the values of a group of fields are decoded."""
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from streamstate.errors import Declined
 from streamstate.state.operations import Operation, Read
 
 TopicPartition = tuple[str, int]
@@ -22,7 +23,8 @@ class Claim:
 
     `epoch` rises with every claim. `server` names the run of the server that answered: one that restarted, failed
     over or was emptied may hold an older state, so it refuses the commits of an earlier claim. `positions` are the next
-    offsets by topic, as stored, and `times` the stream times there.
+    offsets by topic, as stored, and `times` the stream times there. `skips` are the records, by topic and offset, that
+    an operator skips, and why.
     """
 
     partition: int
@@ -30,6 +32,22 @@ class Claim:
     server: str
     positions: Mapping[str, int]
     times: Mapping[str, int] = field(default_factory=dict)
+    skips: Mapping[tuple[str, int], str] = field(default_factory=dict)
+
+
+class Allowance(NamedTuple):
+    """An operator's decision that a state may lack the records of a topic `before` an offset, and why."""
+
+    before: int
+    reason: str
+
+
+def committed(topic: str, partition: int, offset: int, stored: int) -> Declined:
+    """The error for a record that cannot be skipped, since the next offset that is stored is behind it."""
+    return Declined(
+        f"{topic}:{partition} is committed up to {stored}, so the record at {offset} is in the state; to leave it out, "
+        f"stop the streams, run `streamstate reset SERVICE --partition {partition}`, and skip it before they start"
+    )
 
 
 class Origin(NamedTuple):
@@ -83,7 +101,8 @@ class Snapshot:
     next offsets by topic, `times` the stream times there; `targets` are the positions from which a state built from
     nothing is complete; `origins` are the topics as they were at the first claim; `values` answers the reads in their
     order. `begins` are the offsets at which the build began, `folds` the declarations of the folds that made the state,
-    by topic, and `format` is its form: of a state from before these were kept, they are absent.
+    by topic, and `format` is its form: of a state from before these were kept, they are absent. `allowances` are what
+    an operator allows it to lack, by topic.
     """
 
     owner: str | None
@@ -97,6 +116,7 @@ class Snapshot:
     begins: Mapping[str, int] = field(default_factory=dict)
     folds: Mapping[str, str] = field(default_factory=dict)
     format: int | None = None
+    allowances: Mapping[str, Allowance] = field(default_factory=dict)
 
     def at(self, topic: str) -> tuple[int | None, int]:
         """The next offset of `topic` (None: nothing is stored) and the stream time there."""
@@ -146,6 +166,17 @@ class Store(Protocol):
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         """A snapshot of each partition named; one snapshot is one moment, two may differ."""
+        ...
+
+    def skip(self, partition: int, topic: str, offset: int, reason: str) -> None:
+        """Let no commit fold the record of `topic` at `offset`: earlier claims are refused, the next one tells of it.
+
+        Raises `Declined` when it is committed already.
+        """
+        ...
+
+    def allow(self, partition: int, topic: str, allowance: Allowance) -> None:
+        """Let the state of `partition` lack records of `topic`, until it is deleted."""
         ...
 
 

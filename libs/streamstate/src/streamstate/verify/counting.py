@@ -72,9 +72,11 @@ class Counting:
             f"time:{topic}": str(self._times.get(topic, 0)) for topic in self._logs if f"offset:{topic}" in held
         }
         known = {"owner", "epoch", "format", *(f"count:{name}" for name in (LARGE_NUMBERS, *self.recount.unsure))}
-        known |= {f"{what}:{topic}" for what in ("offset", "target", "origin", "begin", "fold") for topic in self._logs}
-        # What is expired is held against the recount by the entries of the timelines.
-        stored = {name: value for name, value in held.items() if name not in known and not name.startswith("expired:")}
+        fields = "offset", "target", "origin", "begin", "fold", "allow"
+        known |= {f"{field}:{topic}" for field in fields for topic in self._logs}
+        # What is expired is held against the recount by the entries of the timelines, what is skipped by the letters.
+        others = "expired:", "skip:"
+        stored = {name: value for name, value in held.items() if name not in known and not name.startswith(others)}
         return unequal(expected, stored)
 
     def _add(self, topic: str, message: Message) -> None:

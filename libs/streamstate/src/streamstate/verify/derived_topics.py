@@ -7,12 +7,10 @@ from hashlib import sha256
 from confluent_kafka import Message
 
 from streamstate.app import dead_letter_topic
-from streamstate.kafka.dead_letters import SHA256_HEADER, TOPIC_HEADER, cause_of
+from streamstate.kafka.dead_letters import SHA256_HEADER
+from streamstate.kafka.letters import Cause, cause_of, is_derived, is_receipt
 from streamstate.marker import Marker
 from streamstate.verify.recount import Difference
-
-Cause = tuple[str, int, int]
-"""Topic id, partition and offset of a record."""
 
 
 class Effects:
@@ -56,7 +54,9 @@ class Derived:
             if offset < len(seen.get((topic_id, partition), b"")):
                 seen[topic_id, partition][offset] = 1
         for record in records:
-            if TOPIC_HEADER not in dict(record.headers() or []) and (reason := self._judge(record, seen)):
+            if is_derived(record) or is_receipt(record):
+                continue
+            if reason := self._judge(record, seen):
                 yield Difference(f"{self.topic}:{record.partition()}:{record.offset()}", reason)
         for (topic_id, partition), marks in seen.items():
             for offset, content in enumerate(self.expected[topic_id, partition].contents):

@@ -1,4 +1,4 @@
-"""What dead letters say that the records do not: which were refused by a fold or for their timestamps.
+"""What dead letters say that the records do not: which were refused by a fold, an operator, or for their timestamps.
 
 Whether a record is from the future depends on when it was read. A fold is not run by a recount.
 """
@@ -11,18 +11,16 @@ from confluent_kafka import Message
 
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.dead_letters import TOPIC_HEADER, cause_of, stage_of
-from streamstate.marker import Marker
+from streamstate.kafka.letters import Cause, cause_of, is_derived, is_receipt, letter_of, stage_of
 from streamstate.processing.decode import Stage
 from streamstate.settings import ServiceSettings
-from streamstate.verify.derived_topics import Cause
 from streamstate.verify.topic_log import Log
 
 
 class RefusedRecords:
     """The dead letters in `topic`, as far as they are read. Use it as a context manager.
 
-    stages: where a record was refused (`timestamp` or `fold`). replaced: the causes of what was too large, by topic.
+    stages: where a record was refused, apart from `decode`. replaced: the causes of what was too large, by topic.
     """
 
     def __init__(self, topic: str, settings: ServiceSettings, topics: Topics) -> None:
@@ -50,8 +48,12 @@ class RefusedRecords:
                 self._add(letter)
 
     def _add(self, letter: Message) -> None:
-        topic = dict(letter.headers() or []).get(TOPIC_HEADER)
-        if isinstance(topic, bytes) and (marker := Marker.of(letter.headers())):
-            self.replaced[topic.decode(errors="replace")].add(marker[:3])
-        elif (cause := cause_of(letter)) and (stage := stage_of(letter)) in ("timestamp", "fold"):
+        if is_receipt(letter):
+            if cause := cause_of(letter):
+                self.stages.setdefault(cause, "skip")
+        elif is_derived(letter):
+            read = letter_of(letter)
+            if read.cause:
+                self.replaced[read.topic].add(read.cause)
+        elif (cause := cause_of(letter)) and (stage := stage_of(letter)) and stage != "decode":
             self.stages[cause] = stage

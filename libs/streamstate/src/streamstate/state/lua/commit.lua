@@ -6,7 +6,7 @@ local tag, call = KEYS[1], redis.call
 local epoch, server, steps = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
 local operations, counters = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
 local held, incomplete = unpack(call('HMGET', tag, 'epoch', 'incomplete'))
-if incomplete then return redis.error_reply('INCOMPLETE a commit stopped half way') end
+if incomplete then return redis.error_reply('INCOMPLETE a commit or a reset stopped half way') end
 local run = string.match(call('INFO', 'server'), 'run_id:(%w+)')
 for _, step in ipairs(steps) do
   local offset = call('HGET', tag, 'offset:' .. step[1])

@@ -1,0 +1,106 @@
+"""`streamstate skip`, `allow` and `reset`: an operator's decisions about a state."""
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from streamstate.cli import output
+from streamstate.cli.output import AsJson, DryRun
+from streamstate.cli.services import Deployment, Service, deployment
+from streamstate.errors import Declined
+from streamstate.state.store import Allowance, committed
+
+MOST_CHARACTERS = 500
+"""Of a reason: it is kept beside the state and in dead letters."""
+
+Topic = Annotated[str, typer.Argument(help="Topic, by its name in Kafka.")]
+Reason = Annotated[str, typer.Option(help="Why; it is kept.")]
+
+
+class Skipped(msgspec.Struct):
+    """A record that no commit will fold; the state stands at `position`."""
+
+    service: str
+    topic: str
+    partition: int
+    offset: int
+    position: int
+    reason: str
+    dry_run: bool
+
+
+class Allowed(msgspec.Struct):
+    """By partition, the offset before which the state may lack the records of a topic."""
+
+    service: str
+    topic: str
+    before: dict[int, int]
+    reason: str
+    dry_run: bool
+
+
+def skip(
+    service: Service,
+    topic: Topic,
+    partition: Annotated[int, typer.Argument(min=0)],
+    offset: Annotated[int, typer.Argument(min=0)],
+    *,
+    reason: Reason,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Leave out a record that stops a stream: it becomes a dead letter with the reason.
+
+    Later builds and recounts leave it out too. A record that is committed is refused.
+    """
+    of = deployment(service)
+    _require_reason(reason)
+    _require_topic(of, topic)
+    if partition >= of.topics.partitions(topic):
+        raise typer.BadParameter(f"{topic} has {of.topics.partitions(topic)} partitions, from 0")
+    place = (topic, partition)
+    begin, end = of.topics.begins([place])[place], of.topics.ends([place])[place]
+    if not begin <= offset < end:
+        msg = f"{topic}:{partition} has no record at {offset}: its offsets are from {begin} to before {end}"
+        raise Declined(msg)
+    position = of.store.read({partition: []})[partition].positions.get(topic, 0)
+    if position > offset:
+        raise committed(topic, partition, offset, position)
+    if not dry_run:
+        of.store.skip(partition, topic, offset, reason)
+    answer = Skipped(of.app.name, topic, partition, offset, position, reason, dry_run)
+    verb = "would become" if dry_run else "becomes"
+    text = f"{topic}:{partition}:{offset} {verb} a dead letter; {answer.service} stands at {position} there"
+    output.show(answer, text, as_json=as_json)
+
+
+def allow(service: Service, topic: Topic, *, reason: Reason, dry_run: DryRun = False, as_json: AsJson = False) -> None:
+    """Let the state lack the records of a topic that Kafka has deleted by now; its answers say so (State-Begin).
+
+    It holds for this state, until it is deleted, and not for what Kafka deletes later.
+    """
+    of = deployment(service)
+    _require_reason(reason)
+    _require_topic(of, topic)
+    begins = of.topics.begins((topic, partition) for partition in range(of.topics.partitions(topic)))
+    before = {partition: begin for (_, partition), begin in begins.items() if begin > 0}
+    if not before:
+        msg = f"Kafka has all records of {topic} from offset 0: there is nothing to allow"
+        raise Declined(msg)
+    for partition, begin in before.items() if not dry_run else ():
+        of.store.allow(partition, topic, Allowance(begin, reason))
+    answer = Allowed(of.app.name, topic, before, reason, dry_run)
+    verb = "would be" if dry_run else "is"
+    text = f"the state of {answer.service} {verb} allowed to lack what {topic} had before these offsets:"
+    output.show(answer, text, output.table(("partition", "offset"), before.items()), as_json=as_json)
+
+
+def _require_topic(of: Deployment, topic: str) -> None:
+    if topic not in of.app.topics:
+        raise typer.BadParameter(f"{of.app.name} does not read {topic}; it reads {', '.join(of.app.topics)}")
+
+
+def _require_reason(reason: str) -> None:
+    if not 0 < len(reason.strip()) <= MOST_CHARACTERS:
+        raise typer.BadParameter(f"--reason needs 1 to {MOST_CHARACTERS} characters: it is kept")

@@ -1,0 +1,204 @@
+"""`streamstate dlq`: the dead letters of a service, what they say, and their records put on their topics again."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import msgspec
+import typer
+
+from streamstate.cli import output
+from streamstate.cli.output import AsJson, DryRun, Yes, agree
+from streamstate.cli.services import Deployment, Service, deployment
+from streamstate.errors import Declined
+from streamstate.kafka.letters import Choice, Letter, cause_of, is_receipt, letter_of, letters, overview
+from streamstate.kafka.reading import read_to_end
+from streamstate.kafka.replay import Plan, Replay
+
+Reason = Annotated[str, typer.Option(help="Only letters with this text in their stage, exception or message.")]
+
+app = typer.Typer(help="The records that a service could not use, in its dead-letter topic.", no_args_is_help=True)
+
+
+class LetterReport(msgspec.Struct):
+    """A dead letter by its own place. `topic`, `of_partition` and `of_offset` name the record that it is of."""
+
+    partition: int
+    offset: int
+    written: str
+    topic: str
+    of_partition: int | None
+    of_offset: int | None
+    stage: str
+    exception: str
+    message: str
+
+
+class Letters(msgspec.Struct):
+    """All letters of a service, counted, and the latest."""
+
+    service: str
+    letters: int
+    replayed: int
+    by_reason: dict[str, int]
+    by_topic_and_partition: dict[str, int]
+    latest: list[LetterReport]
+
+
+class Shown(msgspec.Struct):
+    """All that a letter says. Key, value and headers are those of its record; bytes that are no text are in hex."""
+
+    letter: LetterReport
+    replayed: bool
+    timestamp: int | None
+    key: str | None
+    value: str | None
+    headers: dict[str, str | None]
+    value_bytes: int
+    complete: bool
+
+
+class Replayed(msgspec.Struct):
+    """How many records each topic has got again, and how many letters were left out, and why."""
+
+    service: str
+    topics: dict[str, int]
+    left_out: dict[str, int]
+    dry_run: bool
+
+
+@app.command("list")
+def list_letters(
+    service: Service,
+    *,
+    reason: Reason = "",
+    limit: Annotated[int, typer.Option(min=0, help="The most letters that are listed; all are counted.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Count the dead letters of a service by their reasons and by the places of their records, and list the latest."""
+    of = deployment(service)
+    messages = letters(of.settings.kafka, of.topics, of.app.dead_letters, of.settings.security)
+    seen = overview(messages, Choice(reason=reason), limit)
+    places = {f"{topic}:{partition}": count for (topic, partition), count in sorted(seen.by_place.items())}
+    latest = [_report(letter) for letter in seen.latest]
+    answer = Letters(
+        of.app.name, seen.by_reason.total(), seen.replayed, dict(seen.by_reason.most_common()), places, latest
+    )
+    columns = ("letter", "written", "of", "reason")
+    rows = [
+        (f"{each.partition}:{each.offset}", each.written, _source(each), letter.reason)
+        for each, letter in zip(latest, seen.latest, strict=True)
+    ]
+    output.show(
+        answer,
+        f"{answer.letters:,} dead letters of {answer.service}, of which {answer.replayed:,} were replayed\n",
+        output.table(("reason", "letters"), answer.by_reason.items()),
+        output.table(("\ntopic:partition", "\nletters"), answer.by_topic_and_partition.items()),
+        output.table(tuple(f"\n{column}" for column in columns), rows),
+        as_json=as_json,
+    )
+
+
+@app.command()
+def show(
+    service: Service,
+    partition: Annotated[int, typer.Argument(min=0, help="Partition of the dead letter itself.")],
+    offset: Annotated[int, typer.Argument(min=0, help="Offset of the dead letter itself.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Show all that one dead letter says. PARTITION and OFFSET are its own, as `dlq list` has them."""
+    of = deployment(service)
+    shown = _shown(of, partition, offset)
+    fields = {**msgspec.structs.asdict(shown.letter), **msgspec.structs.asdict(shown)}
+    rows = [(name, "-" if value is None else value) for name, value in fields.items() if name not in _NESTED]
+    headers = [(name, "-" if value is None else value) for name, value in shown.headers.items()]
+    output.show(shown, output.table(("", ""), [*rows, *headers, ("value", shown.value)]), as_json=as_json)
+
+
+_NESTED = ("letter", "headers", "value")
+
+
+@app.command()
+def replay(
+    service: Service,
+    *,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only letters of this partition.")] = None,
+    offset: Annotated[int | None, typer.Option(min=0, help="Only the letter at this offset of --partition.")] = None,
+    reason: Reason = "",
+    again: Annotated[bool, typer.Option("--again", help="Also what was replayed before.")] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put the records of dead letters on their topics again, each once, to be folded by a release that can."""
+    if offset is not None and partition is None:
+        msg = "--offset needs --partition, that of the letter"
+        raise typer.BadParameter(msg)
+    of = deployment(service)
+    choice = Choice(partition, offset, reason)
+    replay = Replay(of.app, of.topics, of.settings.kafka, choice, again, of.settings.security)
+    plan = replay.plan()
+    if plan.places and not dry_run:
+        warning = "Every service that reads these topics gets the records again, also one that has folded them."
+        agree([_text(plan), warning], "Replay?", yes=yes)
+        plan = replay.run()
+    answer = Replayed(of.app.name, dict(plan.topics), dict(plan.left_out), dry_run)
+    output.show(answer, f"{'to be replayed' if dry_run else 'replayed'}: {_text(plan)}", as_json=as_json)
+
+
+def _text(plan: Plan) -> str:
+    topics = " and ".join(f"{count} records to {topic}" for topic, count in plan.topics.items()) or "nothing"
+    left_out = "".join(f"; left out: {count} {why}" for why, count in plan.left_out.items())
+    return f"{topics}{left_out}"
+
+
+def _shown(of: Deployment, partition: int, offset: int) -> Shown:
+    """The letter at this place. Raises `Declined` when there is none."""
+    topic = of.app.dead_letters
+    if partition < of.topics.partitions(topic):
+        messages = read_to_end(of.settings.kafka, {(topic, partition): offset}, of.settings.security)
+        first = next(messages, None)
+        if first is not None and first.offset() == offset and not is_receipt(first):
+            letter = letter_of(first)
+            # Its receipt has its key, and so lies behind it in its partition.
+            replayed = any(is_receipt(later) and cause_of(later) == letter.cause for later in messages)
+            return _all_of(letter, replayed=replayed)
+    msg = f"{topic} has no dead letter at {partition}:{offset}; `streamstate dlq list` shows which there are"
+    raise Declined(msg)
+
+
+def _all_of(letter: Letter, *, replayed: bool) -> Shown:
+    value = letter.value
+    headers = {name: _printable(text.encode() if isinstance(text, str) else text) for name, text in letter.headers}
+    size = len(value or b"") if letter.size is None else letter.size
+    return Shown(
+        _report(letter),
+        replayed,
+        letter.timestamp,
+        _printable(letter.key),
+        _printable(value),
+        headers,
+        size,
+        letter.size is None,
+    )
+
+
+def _report(letter: Letter) -> LetterReport:
+    written = datetime.fromtimestamp(letter.written / 1000, UTC).isoformat(timespec="seconds")
+    _, partition, offset = letter.cause or (None, None, None)
+    place = letter.topic, partition, offset
+    return LetterReport(
+        letter.partition, letter.offset, written, *place, letter.stage, letter.exception, letter.message
+    )
+
+
+def _source(letter: LetterReport) -> str:
+    return f"{letter.topic}:{letter.of_partition}:{letter.of_offset}"
+
+
+def _printable(content: bytes | None) -> str | None:
+    """The text, or hex where there is none that a terminal may show."""
+    if content is None:
+        return None
+    text = content.decode(errors="replace")
+    return text if "\N{REPLACEMENT CHARACTER}" not in text and text.isprintable() else f"0x{content.hex()}"

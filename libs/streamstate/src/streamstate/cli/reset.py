@@ -1,0 +1,137 @@
+"""`streamstate reset`: a state deleted to be built anew, or totals corrected."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import RenderableType
+
+from streamstate import bootstrap
+from streamstate.cli import output
+from streamstate.cli.output import AsJson, DryRun, Yes, agree
+from streamstate.cli.services import Deployment, Service, deployment
+from streamstate.errors import Declined
+from streamstate.kafka.totals import Publisher, corrections, last_published, reads, summed
+from streamstate.state.deletion import Deletion, Holding
+
+
+class PartitionReset(msgspec.Struct):
+    """What goes of a partition: its keys, and where it stands; `begins` is where its topics are read from again."""
+
+    partition: int
+    keys: int
+    positions: dict[str, int]
+    begins: dict[str, int]
+
+
+class Reset(msgspec.Struct):
+    """What goes, or has gone. `truncated` are topics whose first records Kafka has deleted, and the state needs."""
+
+    service: str
+    partitions: list[PartitionReset]
+    truncated: list[str]
+    dry_run: bool
+
+
+class Correction(msgspec.Struct):
+    """A total that was published, and what the state has; None for nothing."""
+
+    topic: str
+    field: str
+    published: int | None
+    total: int | None
+
+
+def reset(
+    service: Service,
+    *,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only this partition; all when not given.")] = None,
+    totals: Annotated[
+        bool, typer.Option("--totals", help="Keep the state, and correct the totals that were published from it.")
+    ] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the state of a service, which its streams then build anew from its topics.
+
+    Nobody answers from a partition until it is built. A reset that was interrupted leaves partitions that are refused:
+    run it again.
+    """
+    if totals and partition is not None:
+        msg = "--totals are of all partitions"
+        raise typer.BadParameter(msg)
+    of = deployment(service)
+    if totals:
+        _correct_totals(of, yes=yes, dry_run=dry_run, as_json=as_json)
+        return
+    deletion = bootstrap.deletion(of.settings.redis, of.settings.redis_timeout_s, of.app.name)
+    there = {p: held for p, held in deletion.holdings().items() if partition in (None, p)}
+    answer = _plan(of, there, dry_run=dry_run)
+    if there and not dry_run:
+        agree(_overview(answer), "Delete it?", yes=yes)
+        _delete(deletion, there)
+    output.show(answer, *_overview(answer), as_json=as_json)
+
+
+def _plan(of: Deployment, there: Mapping[int, Holding], *, dry_run: bool) -> Reset:
+    counts = {topic: of.topics.partitions(topic) for topic in of.app.topics}
+    begins = of.topics.begins((topic, p) for topic, count in counts.items() for p in there if p < count)
+    partitions = [
+        PartitionReset(p, held.keys, dict(held.positions), {t: begin for (t, at), begin in begins.items() if at == p})
+        for p, held in there.items()
+    ]
+    truncated = {topic for (topic, _), begin in begins.items() if begin > 0 and topic in of.app.requiring_beginning}
+    return Reset(of.app.name, partitions, sorted(truncated), dry_run)
+
+
+def _delete(deletion: Deletion, there: Mapping[int, Holding]) -> None:
+    with output.progress() as bars:
+        bar = bars.add_task("deleting keys", total=sum(held.keys for held in there.values()))
+        deletion.run(there, lambda keys: bars.advance(bar, keys))
+
+
+def _overview(answer: Reset) -> Iterator[RenderableType]:
+    if not answer.partitions:
+        yield f"nothing is stored of {answer.service}"
+        return
+    yield f"{'would be deleted' if answer.dry_run else 'to be deleted'} ({answer.service}):"
+    columns = "partition", "keys", "stands at", "is built again from"
+    rows = [(p.partition, f"{p.keys:,}", _offsets(p.positions), _offsets(p.begins)) for p in answer.partitions]
+    yield output.table(columns, rows)
+    for topic in answer.truncated:
+        yield (
+            f"Kafka has deleted the first records of {topic}: the streams will refuse to build without them, until "
+            f"`streamstate allow SERVICE {topic} --reason TEXT`"
+        )
+
+
+def _offsets(offsets: Mapping[str, int]) -> str:
+    return ", ".join(f"{topic} {offset}" for topic, offset in offsets.items()) or "-"
+
+
+def _correct_totals(of: Deployment, *, yes: bool, dry_run: bool, as_json: bool) -> None:
+    """Publish the totals of the state where the last ones differ. Raises `Declined` for a state that is being built."""
+    app, kafka, security = of.app, of.settings.kafka, of.settings.security
+    if not app.totals:
+        msg = f"{app.name} publishes no totals"
+        raise Declined(msg)
+    width = of.topics.widest(app.topics)
+    snapshots = of.store.read(dict.fromkeys(range(width), reads(app.totals)))
+    if building := [p for p, snapshot in snapshots.items() if not snapshot.ready(app.topics)]:
+        msg = f"partition {building[0]} of {app.name} is being built; its totals would be too low, so wait until it is"
+        raise Declined(msg)
+    published = last_published(app.totals, of.topics, kafka, security)
+    changes = corrections(published, summed(app.totals, snapshots.values()))
+    answer = [Correction(*field, published.get(field), total) for field, total in changes.items()]
+    rows = [(each.topic, each.field, *(_total(n) for n in (each.published, each.total))) for each in answer]
+    tables = [output.table(("topic", "field", "published", "by the state"), rows)] if rows else ["no total differs"]
+    if answer and not dry_run:
+        agree(tables, "Publish what the state has?", yes=yes)
+        Publisher(app, of.store, of.topics, kafka, security).correct(width)
+    output.show(answer, *tables, as_json=as_json)
+
+
+def _total(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"

@@ -1,0 +1,236 @@
+"""Dead letters as their topic has them: what each is of and why, and which were replayed."""
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import get_args
+
+from confluent_kafka import OFFSET_BEGINNING, Message
+
+from streamstate.errors import Misconfigured
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.dead_letters import (
+    EXCEPTION_HEADER,
+    KEY_HEADER,
+    MESSAGE_HEADER,
+    RECEIPT_HEADER,
+    SIZE_HEADER,
+    SOURCE_TOPIC_HEADER,
+    STAGE_HEADER,
+    TIMESTAMP_HEADER,
+    TOPIC_HEADER,
+    TOPIC_ID_HEADER,
+    listed,
+)
+from streamstate.kafka.producer import Headers
+from streamstate.kafka.reading import read_to_end
+from streamstate.kafka.security import OPEN, Security
+from streamstate.marker import Marker
+from streamstate.processing.decode import Refusal, Stage
+from streamstate.state.store import Claim, Origin, TopicPartition
+
+Cause = tuple[str, int, int]
+"""Topic id, partition and offset of a record."""
+
+DERIVED = "derived"
+"""Stands for the stage of a letter that is of a record for a derived topic, which was too large for it."""
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A dead letter, by its own `partition` and `offset`, and when it was `written` (milliseconds).
+
+    topic, cause: of the record that it is of; with the stage `DERIVED`, the topic that the record was for, and what
+        caused it. The cause is None where the letter does not say.
+    key, headers, timestamp (milliseconds): the record's own; the timestamp is None in letters that do not say.
+    size: bytes of its value, when `value` is only the first kilobyte, else None.
+    """
+
+    partition: int
+    offset: int
+    written: int
+    topic: str
+    cause: Cause | None
+    stage: str
+    exception: str
+    message: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp: int | None
+    size: int | None
+
+    @property
+    def reason(self) -> str:
+        """Stage, exception and message."""
+        return f"{self.stage}: {self.exception}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Letters by their own place, or by a text in their reason; all by default."""
+
+    partition: int | None = None
+    offset: int | None = None
+    reason: str = ""
+
+    def __contains__(self, letter: Letter) -> bool:
+        here = self.partition in (None, letter.partition) and self.offset in (None, letter.offset)
+        return here and self.reason.lower() in letter.reason.lower()
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Letters by stage and exception, by topic and partition of their records, how many were replayed, the latest."""
+
+    by_reason: Counter[str]
+    by_place: Counter[TopicPartition]
+    replayed: int
+    latest: Sequence[Letter]
+
+
+def overview(messages: Iterable[Message], choice: Choice, most: int) -> Overview:
+    """What `messages`, those of a dead-letter topic, say; a letter that comes twice counts once."""
+    by_reason, by_place = Counter[str](), Counter[TopicPartition]()
+    seen, replayed = set[tuple[str, Cause | None]](), set[Cause | None]()
+
+    def chosen() -> Iterator[Letter]:
+        for message in messages:
+            if is_receipt(message):
+                replayed.add(cause_of(message))
+            elif (letter := letter_of(message)) in choice and (letter.topic, letter.cause) not in seen:
+                seen.add((letter.topic, letter.cause))
+                by_reason[f"{letter.stage}: {letter.exception}"] += 1
+                by_place[letter.topic, letter.cause[1] if letter.cause else -1] += 1
+                yield letter
+
+    latest = heapq.nlargest(most, chosen(), key=lambda letter: letter.written)
+    return Overview(by_reason, by_place, sum(cause in replayed for _, cause in seen), latest)
+
+
+def letter_of(message: Message) -> Letter:
+    """What a record of a dead-letter topic says."""
+    headers = listed(message.headers())
+    # Those of the record come first, and have the same names when it was a dead letter itself.
+    own = max((index for index, (name, _) in enumerate(headers) if name == EXCEPTION_HEADER), default=0)
+    fields = {name: value for name, value in headers[own:] if isinstance(value, bytes)}
+
+    def text(name: str) -> str:
+        return fields.get(name, b"").decode(errors="replace")
+
+    derived = is_derived(message)
+    marker = Marker.of(message.headers()) if derived else None
+    return Letter(
+        message.partition() or 0,
+        message.offset() or 0,
+        message.timestamp()[1],
+        text(TOPIC_HEADER) if derived else text(SOURCE_TOPIC_HEADER),
+        marker[:3] if marker else cause_of(message),
+        DERIVED if derived else text(STAGE_HEADER),
+        text(EXCEPTION_HEADER),
+        text(MESSAGE_HEADER),
+        fields.get(KEY_HEADER),
+        message.value(),
+        headers[:own],
+        int(text(TIMESTAMP_HEADER)) if TIMESTAMP_HEADER in fields else None,
+        int(text(SIZE_HEADER)) if SIZE_HEADER in fields else None,
+    )
+
+
+def is_receipt(message: Message) -> bool:
+    """Whether a record of a dead-letter topic is no letter, but says that the record of its cause was replayed."""
+    return _last_header(message) == RECEIPT_HEADER
+
+
+def is_derived(message: Message) -> bool:
+    """Whether a letter is of a record that was too large for a derived topic."""
+    return _last_header(message) == TOPIC_HEADER
+
+
+def _last_header(message: Message) -> str:
+    # Names before the last one may be those of the record that a letter is of.
+    return next((name for name, _ in reversed(listed(message.headers()))), "")
+
+
+def cause_of(message: Message) -> Cause | None:
+    """What a letter or a receipt is of, None when it does not say."""
+    topic_id = dict(message.headers() or []).get(TOPIC_ID_HEADER)
+    match (message.key() or b"").decode(errors="replace").rsplit(":", 2):
+        case [_, partition, offset] if isinstance(topic_id, bytes) and partition.isdigit() and offset.isdigit():
+            return topic_id.decode(errors="replace"), int(partition), int(offset)
+    return None
+
+
+def stage_of(letter: Message) -> Stage | None:
+    """Where the record that `letter` is of was refused, None when it does not say."""
+    stages: dict[str | bytes | None, Stage] = {stage.encode(): stage for stage in get_args(Stage)}
+    return stages.get(dict(letter.headers() or []).get(STAGE_HEADER))
+
+
+def letters(bootstrap: str, topics: Topics, dead_letters: str, security: Security = OPEN) -> Iterator[Message]:
+    """What the topic `dead_letters` holds; nothing where there is no such topic."""
+    try:
+        partitions = topics.partitions(dead_letters)
+    except Misconfigured:
+        return
+    starts = {(dead_letters, partition): OFFSET_BEGINNING for partition in range(partitions)}
+    yield from read_to_end(bootstrap, starts, security)
+
+
+class Refusals:
+    """Which records are not decoded, since the clock or an operator refused them, or they were replayed.
+
+    Builds cannot decide that from the records: the clock has gone on, and they do not say what became of them. The
+    dead-letter topic says it. It is read once, and from then on what was added to it.
+    """
+
+    def __init__(self, bootstrap: str, topics: Topics, dead_letters: str, security: Security = OPEN) -> None:
+        self._bootstrap = bootstrap
+        self._topics = topics
+        self._dead_letters = dead_letters
+        self._security = security
+        self._topic_id = ""
+        self._starts: dict[TopicPartition, int] = {}
+        self._by_cause: dict[Cause, Refusal] = {}
+
+    def read(
+        self, origins: Mapping[str, Origin], claims: Mapping[int, Claim]
+    ) -> dict[TopicPartition, dict[int, Refusal]]:
+        """Those that `claims` have yet to reach, in topics with these `origins`, by their offsets.
+
+        What an operator skips is in the claims alone, until its letter is written. Raises `KafkaException` when Kafka
+        does not answer.
+        """
+        with suppress(Misconfigured):
+            self._catch_up(self._topics.origin(self._dead_letters))
+        names = {origin.id: topic for topic, origin in origins.items()}
+        refused: defaultdict[TopicPartition, dict[int, Refusal]] = defaultdict(dict)
+        for (topic_id, partition, offset), refusal in self._by_cause.items():
+            topic, claim = names.get(topic_id), claims.get(partition)
+            if topic and claim and offset >= claim.positions.get(topic, 0):
+                refused[topic, partition][offset] = refusal
+        for partition, claim in claims.items():
+            for (topic, offset), reason in claim.skips.items():
+                refused[topic, partition][offset] = Refusal("skip", reason)
+        return refused
+
+    def _catch_up(self, origin: Origin) -> None:
+        if origin.id != self._topic_id:
+            self._topic_id, self._starts, self._by_cause = origin.id, {}, {}
+        ends = self._topics.ends((self._dead_letters, partition) for partition in range(origin.partitions))
+        added = {place: end for place, end in ends.items() if end > self._starts.get(place, 0)}
+        starts = {place: self._starts.get(place, OFFSET_BEGINNING) for place in added}
+        for message in read_to_end(self._bootstrap, starts, self._security) if starts else ():
+            if (refusal := _refusal(message)) and (cause := cause_of(message)):
+                self._by_cause[cause] = refusal
+        self._starts |= added
+
+
+def _refusal(message: Message) -> Refusal | None:
+    """What a letter or a receipt says that its record does not, None where that is nothing."""
+    if is_receipt(message):
+        return Refusal("skip", "replayed: another record counts in its place")
+    stage = stage_of(message)
+    return Refusal(stage, letter_of(message).message) if stage in ("timestamp", "skip") else None

@@ -1,0 +1,210 @@
+"""What an operator does about a state while its stream runs: skip a record, replay a letter, build anew."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from typer.testing import CliRunner, Result
+
+from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS
+from streamstate.cli.main import app
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.dead_letters import RECEIPT_HEADER, TOPIC_ID_HEADER
+from streamstate.kafka.producer import Headers, producer
+from streamstate.settings import PREFIX
+from streamstate.state.deletion import Deletion
+from streamstate.state.operations import Fields
+from streamstate.state.redis import RedisStore, connect
+from streamstate.state.store import Snapshot
+from tests.integration.driving import SETTLED_S, Driving, eventually
+from tests.integration.fragile.model import APP, COUNTS, FIXED, LATER, POISON, TOPIC
+
+PACKAGE = "tests.integration"
+PARTITIONS = 3
+
+
+def environment(driving: Driving, **settings: str) -> dict[str, str]:
+    """Of a command beside the cluster."""
+    servers = {"KAFKA": driving.cluster.kafka.bootstrap, "REDIS": driving.cluster.redis.url}
+    return {PREFIX + name: value for name, value in (servers | settings).items()}
+
+
+class Fragile:
+    """The service, deployed beside the cluster; each test has a partition of its topic for itself."""
+
+    def __init__(self, driving: Driving, fixed: Path) -> None:
+        cluster = driving.cluster
+        self.fixed = fixed
+        self.client = connect(cluster.redis.url, 5.0)
+        self._store = RedisStore(self.client, APP.name)
+        self._bootstrap = cluster.kafka.bootstrap
+        self._out = producer(self._bootstrap)
+        self._admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
+        self._environment = environment(driving, PACKAGE=f"{PACKAGE}.{APP.name}")
+        self.stream = cluster.deployment(f"{PACKAGE}.{APP.name}", APP.name, {})
+
+    def start(self) -> None:
+        new = [NewTopic(name, PARTITIONS, 1) for name in (TOPIC, APP.dead_letters)]
+        for created in self._admin.create_topics(new).values():
+            created.result()
+        self.stream.start()
+
+    def stop(self) -> None:
+        self.stream.stop()
+        Deletion(self.client, APP.name).run(range(PARTITIONS))
+        self.client.close()
+        self._admin.delete_topics([TOPIC, APP.dead_letters])
+
+    def send(self, partition: int, *values: bytes) -> None:
+        for value in values:
+            self._out.produce(TOPIC, value, b"key", partition)
+        self._out.flush()
+
+    def die_replaying(self, partition: int, offset: int) -> None:
+        """What a replay has written that is killed before the end of its transaction."""
+        out = producer(self._bootstrap, transactional_id=f"{APP.name}-replay")
+        out.begin_transaction()
+        out.produce(TOPIC, LATER, b"key", partition)
+        topic_id = Topics(self._bootstrap).origin(TOPIC).id.encode()
+        headers: Headers = [(TOPIC_ID_HEADER, topic_id), (RECEIPT_HEADER, b"0:0")]
+        out.produce(APP.dead_letters, None, f"{TOPIC}:{partition}:{offset}".encode(), headers=headers)
+        out.flush()
+
+    def state(self, partition: int) -> Snapshot:
+        return self._store.read({partition: [Fields(COUNTS)]})[partition]
+
+    def reached(self, partition: int, offset: int, **counts: int) -> None:
+        """Wait until the state stands at `offset` with these `counts`, and recount it."""
+        eventually(lambda: self.state(partition).positions.get(TOPIC, 0) == offset, f"offset {offset}", SETTLED_S)
+        assert self.state(partition).values == [counts]
+        [report] = self.command("verify")
+        assert report["differences"] == []
+
+    def command(self, *arguments: str, status: int = 0) -> Any:
+        """The JSON that the command prints of the service."""
+        result = self.run(*arguments, "--json")
+        assert result.exit_code == status, result.output
+        return json.loads(result.stdout)
+
+    def refusal(self, *arguments: str) -> str:
+        """The line with which the command ends."""
+        result = self.run(*arguments)
+        assert (result.exit_code, result.stdout) == (1, "")
+        return str(result.stderr)
+
+    def run(self, *arguments: str) -> Result:
+        verb, *rest = arguments
+        verbs = [verb, rest.pop(0)] if verb == "dlq" else [verb]
+        return CliRunner().invoke(app, [*verbs, APP.name, *rest], env=self._environment)
+
+
+@pytest.fixture(scope="module")
+def fragile(driving: Driving, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
+    fixed = tmp_path_factory.mktemp("fragile") / "fixed"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FIXED, str(fixed))
+        made = Fragile(driving, fixed)
+        made.start()
+        yield made
+        made.stop()
+
+
+def test_a_record_that_stops_the_stream_is_skipped_for_good(fragile: Fragile) -> None:
+    fragile.send(0, b"good", POISON, b"good")
+    eventually(lambda: "the query stopped" in fragile.stream.tail(50), "the stream to stop", SETTLED_S)
+    assert fragile.state(0).positions.get(TOPIC, 0) == 0
+    assert fragile.command("skip", TOPIC, "0", "1", "--reason", "kills", "--dry-run")["dry_run"]
+    skipped = fragile.command("skip", TOPIC, "0", "1", "--reason", "kills the worker")
+    assert (skipped["position"], skipped["reason"]) == (0, "kills the worker")
+    fragile.reached(0, 3, good=2)
+    letters = fragile.command("dlq", "list")
+    assert letters["by_reason"] == {"skip: BadRecord": 1}
+    assert letters["by_topic_and_partition"] == {f"{TOPIC}:0": 1}
+    assert letters["latest"][0]["message"] == "kills the worker"
+
+    assert "is committed up to 3" in fragile.refusal("skip", TOPIC, "0", "1", "--reason", "again")
+    assert "its offsets are from 0 to before 3" in fragile.refusal("skip", TOPIC, "0", "3", "--reason", "not there yet")
+    fragile.command("reset", "--partition", "0", "--yes")
+    fragile.reached(0, 3, good=2)
+
+
+def test_a_dead_letter_is_replayed_once_and_counts_once(fragile: Fragile) -> None:
+    fragile.send(1, b"good", LATER, b"good")
+    fragile.reached(1, 3, good=2)
+    listed = fragile.command("dlq", "list", "--reason", "this RELEASE")
+    [letter] = listed["latest"]
+    place = str(letter["partition"]), str(letter["offset"])
+    assert (letter["topic"], letter["of_partition"], letter["of_offset"]) == (TOPIC, 1, 1)
+    shown = fragile.command("dlq", "show", *place)
+    assert (shown["key"], shown["value"], shown["complete"], shown["replayed"]) == ("key", "later", True, False)
+
+    fragile.fixed.touch()
+    fragile.die_replaying(1, 1)
+    chosen = ["--partition", place[0], "--offset", place[1]]
+    assert fragile.command("dlq", "replay", *chosen, "--dry-run")["topics"] == {TOPIC: 1}
+    assert fragile.run("dlq", "replay", *chosen).exit_code == 1
+    assert fragile.command("dlq", "replay", *chosen, "--yes")["topics"] == {TOPIC: 1}
+    # The markers of the two transactions have offsets too.
+    fragile.reached(1, 7, good=2, later=1)
+    again = fragile.command("dlq", "replay", *chosen, "--yes")
+    assert (again["topics"], again["left_out"]) == ({}, {"replayed before": 1})
+    assert fragile.command("dlq", "list", "--reason", "this release")["replayed"] == 1
+    assert fragile.command("dlq", "show", *place)["replayed"]
+
+    fragile.command("reset", "--partition", "1", "--yes")
+    fragile.reached(1, 7, good=2, later=1)
+    fragile.command("dlq", "replay", *chosen, "--yes", "--again")
+    fragile.reached(1, 9, good=2, later=2)
+
+
+def test_a_reset_that_was_killed_is_refused_until_it_is_run_again(fragile: Fragile) -> None:
+    fragile.send(2, b"a", b"b", b"a")
+    fragile.reached(2, 3, a=2, b=1)
+    planned = fragile.command("reset", "--partition", "2", "--dry-run")
+    assert planned["partitions"] == [
+        {"partition": 2, "keys": 2, "positions": {TOPIC: 3}, "begins": {TOPIC: 0}},
+    ]
+    assert fragile.state(2).values == [{"a": 2, "b": 1}]
+
+    def killed(_keys: int) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        Deletion(fragile.client, APP.name).run([2], killed)
+    [report] = fragile.command("status", status=1)
+    assert "`streamstate reset fragile --partition 2`" in report["faults"][0]
+    fragile.send(2, b"c")
+    fragile.command("reset", "--partition", "2", "--yes")
+    fragile.reached(2, 4, a=2, b=1, c=1)
+
+
+def test_totals_that_are_too_high_are_corrected(driving: Driving) -> None:
+    """Also that of a region that the state does not have; the stream goes on publishing."""
+    driving.out.produce(USER_CLICKS, b"5", b"a user")
+    driving.out.flush()
+    driving.settle()
+    eventually(lambda: bool(last_totals(driving)), "the first totals")
+    totals = last_totals(driving)
+    region, total = min(totals.items())
+    driving.out.produce(CLICKS_PER_REGION, b"%d" % 2**50, region)
+    driving.out.produce(CLICKS_PER_REGION, b"7", "nowhere")
+    driving.out.flush()
+    arguments = ["reset", "clicks", "--totals", "--yes", "--json"]
+    result = CliRunner().invoke(app, arguments, env=environment(driving))
+    assert result.exit_code == 0, result.output
+    corrected = {each["field"]: (each["published"], each["total"]) for each in json.loads(result.stdout)}
+    assert corrected == {"nowhere": (7, None), region: (2**50, total)}
+    eventually(lambda: last_totals(driving) == totals, "the totals of the state")
+    driving.out.produce(USER_CLICKS, b"5", b"a user")
+    driving.out.flush()
+    eventually(lambda: sum(last_totals(driving).values()) == sum(totals.values()) + 5, "the next total", SETTLED_S)
+
+
+def last_totals(driving: Driving) -> dict[str, int]:
+    """The last total of each region, apart from those that are taken away."""
+    last = {(message.key() or b"").decode(): message.value() for message in driving.read(CLICKS_PER_REGION)}
+    return {region: int(total) for region, total in last.items() if total is not None}

@@ -1,0 +1,123 @@
+"""The deletion of a state in Redis: only of what it is told, in small steps, and harmless when it stops half way."""
+
+from collections.abc import Callable
+
+import pytest
+
+from devkit.redis_server import Redis
+from streamstate.errors import Fenced, IncompleteCommit
+from streamstate.state import deletion
+from streamstate.state.deletion import Deletion, Holding
+from streamstate.state.operations import Fields, Merge, Put, Value
+from streamstate.state.redis import Client, RedisStore, connect
+from streamstate.state.store import Allowance, Claim, Commit, OffsetAdvance
+from tests.laws.conftest import DATABASE
+
+KEYS = 700
+"""More than are deleted at once."""
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.fixture
+def app(redis_name: Callable[[], str]) -> str:
+    return redis_name()
+
+
+@pytest.fixture
+def store(redis_client: Client, app: str) -> RedisStore:
+    """Partitions 0 and 1, and those of an app whose name begins alike."""
+    for name in (app, f"{app}0"):
+        store = RedisStore(redis_client, name)
+        for partition in (0, 1):
+            build(store, partition)
+    return RedisStore(redis_client, app)
+
+
+def build(store: RedisStore, partition: int) -> Claim:
+    claim = store.claim(partition, "a:1", {"topic": 5})
+    fields = [Merge(f"user:{number}", {"count": 1}) for number in range(KEYS)]
+    store.commit(Commit(claim, [OffsetAdvance("topic", None, 3)], [Put("name:Ä\n*", "x"), *fields]))
+    return claim
+
+
+def killed_after(steps: int) -> Callable[[int], None]:
+    left = iter(range(steps))
+
+    def deleted(_keys: int) -> None:
+        if next(left, None) is None:
+            raise Killed
+
+    return deleted
+
+
+@pytest.mark.usefixtures("store")
+def test_what_is_stored_is_counted_by_partition(redis_client: Client, app: str) -> None:
+    held = Holding(KEYS + 2, {"topic": 3})
+    assert Deletion(redis_client, app).holdings() == {0: held, 1: held}
+    assert Deletion(redis_client, "nothing").holdings() == {}
+
+
+def test_a_partition_is_deleted_and_nothing_else(redis_client: Client, app: str, store: RedisStore) -> None:
+    counted: list[int] = []
+    Deletion(redis_client, app).run([0], counted.append)
+    assert sum(counted) == KEYS + 2
+    assert max(counted) <= deletion.UNLINKED
+    assert list(Deletion(redis_client, app).holdings()) == [1]
+    assert list(Deletion(redis_client, f"{app}0").holdings()) == [0, 1]
+    assert store.read({1: [Fields("user:5")]})[1].values == [{"count": 1}]
+
+
+def test_the_owner_of_before_commits_nothing_and_the_next_one_builds_from_nothing(
+    redis_client: Client, app: str, store: RedisStore
+) -> None:
+    claim = store.claim(0, "a:1", {"topic": 5})
+    following = Commit(claim, [OffsetAdvance("topic", 3, 4)], [Merge("user:1", {"count": 1})])
+    first = Commit(claim, [OffsetAdvance("topic", None, 4)], [Merge("user:1", {"count": 1})])
+    Deletion(redis_client, app).run([0])
+    for commit in (following, first):
+        with pytest.raises(Fenced):
+            store.commit(commit)
+    assert build(store, 0).epoch > claim.epoch
+    assert store.read({0: [Fields("user:1")]})[0].values == [{"count": 1}]
+
+
+def test_a_user_with_the_rights_of_an_operator_may_do_all_of_it(
+    redis_server: Redis, redis_client: Client, app: str, store: RedisStore
+) -> None:
+    rights = "+evalsha +script|load +client +select +hget +hset +hincrby +hgetall +scan +unlink +del"
+    redis_client.acl_setuser(
+        "operator", enabled=True, passwords=["+secret"], keys=[f"{{{app}:*"], commands=rights.split()
+    )
+    with connect(f"redis://operator:secret@127.0.0.1:{redis_server.port}/{DATABASE}", 5.0) as client:
+        RedisStore(client, app).skip(0, "topic", 3, "why")
+        RedisStore(client, app).allow(0, "topic", Allowance(5, "why"))
+        assert store.claim(0, "a:1", {}).skips == {("topic", 3): "why"}
+        deletion = Deletion(client, app)
+        deletion.run(deletion.holdings())
+        assert deletion.holdings() == {}
+
+
+@pytest.mark.parametrize("steps", range(3))
+def test_a_deletion_that_was_killed_is_refused_until_it_is_run_again(
+    redis_client: Client, app: str, store: RedisStore, steps: int
+) -> None:
+    claim = store.claim(0, "a:1", {"topic": 5})
+    commit = Commit(claim, [OffsetAdvance("topic", 3, 4)], [Put("name", "x")])
+    with pytest.raises(Killed):
+        Deletion(redis_client, app).run([0, 1], killed_after(steps))
+    for verb in (
+        lambda: store.read({0: [Value("name")]}),
+        lambda: store.claim(0, "b:1", {"topic": 5}),
+        lambda: store.commit(commit),
+        lambda: store.skip(0, "topic", 9, "why"),
+    ):
+        with pytest.raises(IncompleteCommit, match=r"a reset of it, stopped half way; .* `streamstate reset SERVICE"):
+            verb()
+    again = Deletion(redis_client, app)
+    assert set(again.holdings()) == {0, 1}
+    again.run(again.holdings())
+    assert again.holdings() == {}
+    build(store, 0)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamstate.errors import BatchTooLarge
 from streamstate.processing.decode import RawRecord
 from streamstate.state.store import TopicPartition
 
@@ -15,10 +16,18 @@ COLUMNS = ("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp"
 """What the query selects, and the columns of the batches here."""
 
 
-def gather(batches: Iterable[pa.RecordBatch]) -> Mapping[TopicPartition, Sequence[RawRecord]]:
-    """The rows of all `batches` by topic and partition, each in the order in which they come."""
+def gather(batches: Iterable[pa.RecordBatch], most: int) -> Mapping[TopicPartition, Sequence[RawRecord]]:
+    """The rows of all `batches` by topic and partition, each in the order in which they come.
+
+    Raises `BatchTooLarge` when there are more than `most`.
+    """
     rows: defaultdict[TopicPartition, list[RawRecord]] = defaultdict(list)
+    left = most
     for batch in batches:
+        left -= batch.num_rows
+        if left < 0:
+            msg = f"more than {most} records came at once; they are folded slice by slice"
+            raise BatchTooLarge(msg)
         for place, raw in by_partition(batch).items():
             rows[place] += raw
     return rows

@@ -21,7 +21,7 @@ from streamstate.settings import StreamSettings
 from streamstate.spark.rows import COLUMNS, by_partition, gather
 from streamstate.state.store import Claim, Origin
 
-READY_CHANGES = 3_000
+READY_CHANGES = 1_500
 """The most changes of a commit to what is read: Redis answers nobody else meanwhile, for 20 ms at most."""
 
 _store = lru_cache(bootstrap.store)

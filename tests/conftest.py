@@ -8,7 +8,7 @@ from hypothesis import settings
 from devkit.child_process import free_port
 from devkit.redis_server import Redis
 
-# How many histories the model of the commit protocol goes through.
+# How many histories of an app the model of the commit protocol goes through in one process.
 settings.register_profile("test", max_examples=150)
 settings.register_profile("nightly", max_examples=10_000)
 settings.load_profile("test")

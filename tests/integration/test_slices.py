@@ -1,60 +1,143 @@
-"""How merged topics are cut into slices: of a bounded size, and each has earlier stream times than the next."""
+"""How merged topics are cut into slices: each is bounded, and folds in the same order as all records at once."""
 
+import itertools
 import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
+import pytest
+from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from devkit.local_cluster import LocalCluster
+from services.clicks.model import APP, USER_CLICKS, USER_REGIONS
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import producer
-from streamstate.spark.offsets import next_slice
+from streamstate.processing.decode import RawRecord
+from streamstate.spark.offsets import Offsets, next_slice
+from streamstate.state.memory import MemoryStore
 from streamstate.state.store import TopicPartition
+from streamstate.testing import Driver
+from tests.integration.driving import Driving, eventually, read
 
-RECORDS, MOST = 3_000, 400
-TOPICS = {"slices-a": 2, "slices-b": 1}
+MOST, PARTITIONS, MINUTE_MS, HOUR_MS = 400, 2, 60_000, 3_600_000
+HOUR = 1_700_000_000_000
+"""What all records of an hour have as their timestamp."""
+
+Log = dict[TopicPartition, list[RawRecord]]
+Sent = tuple[dict[str, str], Log]
+"""The topics that have the backlog, by the names that the app has for them, and what is in them."""
 
 
-def test_a_backlog_is_read_slice_by_slice_in_order_of_stream_time(cluster: LocalCluster) -> None:
+def backlog() -> Iterator[tuple[str, int, bytes, bytes, int]]:
+    """Clicks of users who move, as topic, partition, key, value, timestamp.
+
+    Most are in one partition, all are late by minutes, 1,500 are of one moment, and nobody moves in the last part.
+    """
+    draw, moment = random.Random(1), HOUR - HOUR_MS
+    for number in range(6_000):
+        moment += 1_000
+        same = 2_000 <= number < 3_500
+        timestamp = HOUR if same else moment - draw.randrange(3 * MINUTE_MS) + HOUR_MS * (number >= 3_500)
+        partition = 0 if draw.random() < 0.9 else 1
+        user = b"%d" % draw.randrange(9)
+        if number < 4_500 and draw.random() < 0.3:
+            yield USER_REGIONS, partition, user, draw.choice([b"north", b"south", b"east"]), timestamp
+        else:
+            yield USER_CLICKS, partition, user, b"1", timestamp
+
+
+@pytest.fixture(scope="module")
+def sent(cluster: LocalCluster) -> Sent:
+    names = {topic: f"slices-{topic}" for topic in APP.topics}
+    create(cluster, *names.values())
+    out = producer(cluster.kafka.bootstrap)
+    for topic, partition, key, value, timestamp in backlog():
+        out.produce(names[topic], value, key, partition, timestamp=timestamp)
+    out.flush()
+    log = {(topic, p): list[RawRecord]() for topic in APP.topics for p in range(PARTITIONS)}
+    for topic, name in names.items():
+        for message in read(cluster, name):
+            log[topic, message.partition() or 0].append(raw(message))
+    return names, log
+
+
+def create(cluster: LocalCluster, *names: str) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.kafka.bootstrap, "log_level": 0})
-    for created in admin.create_topics([NewTopic(name, count, 1) for name, count in TOPICS.items()]).values():
+    for created in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names]).values():
         created.result()
-    timestamps = send(cluster)
+
+
+def raw(message: Message) -> RawRecord:
+    return message.offset() or 0, message.timestamp()[1], message.key(), message.value()
+
+
+def slices(cluster: LocalCluster, names: dict[str, str]) -> list[Offsets]:
+    """Where each slice ends, the last one at the ends of the topics."""
     topics = Topics(cluster.kafka.bootstrap)
-    starts: dict[TopicPartition, int] = dict.fromkeys(timestamps, 0)
-    latest, slices = 0, 0
+    starts = {(names[topic], p): 0 for topic in APP.topics for p in range(PARTITIONS)}
+    found = []
     while ends := next_slice(topics, starts, MOST, {}):
-        read = [t for place, end in ends.items() for t in timestamps[place][starts[place] : end]]
-        left = [t for place, end in ends.items() for t in timestamps[place][end:]]
-        assert 0 < len(read) <= MOST
-        assert latest <= min(read)
-        assert max(read) < min(left)
-        starts, latest, slices = ends, max(read), slices + 1
-    assert sum(len(timestamps[place]) - start for place, start in starts.items()) <= MOST
-    assert slices >= RECORDS // MOST - 1
+        found.append(ends)
+        starts = ends
+    plain = {name: topic for topic, name in names.items()}
+    return [{(plain[name], p): end for (name, p), end in ends.items()} for ends in (*found, topics.ends(starts))]
 
 
-def test_records_of_one_moment_are_one_slice(cluster: LocalCluster) -> None:
-    topic = "slices-moment"
-    admin = AdminClient({"bootstrap.servers": cluster.kafka.bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
-    out = producer(cluster.kafka.bootstrap)
-    for timestamp in [5] * 50 + [9]:
-        out.produce(topic, b"", timestamp=timestamp)
-    out.flush()
-    assert next_slice(Topics(cluster.kafka.bootstrap), {(topic, 0): 0}, 10, {}) == {(topic, 0): 50}
+def test_every_slice_is_bounded_and_none_is_much_smaller(cluster: LocalCluster, sent: Sent) -> None:
+    names, log = sent
+    records = [sum(ends.values()) for ends in slices(cluster, names)]
+    sizes = [end - start for start, end in itertools.pairwise([0, *records])]
+    assert max(sizes) <= MOST
+    assert records[-1] == sum(map(len, log.values()))
+    assert len(sizes) <= 2 * records[-1] / MOST
 
 
-def send(cluster: LocalCluster) -> dict[TopicPartition, list[int]]:
-    """Records with timestamps that are not in order; returns the stream times by place, in the order of the offsets."""
-    draw = random.Random(1)
-    out = producer(cluster.kafka.bootstrap)
-    sent: dict[TopicPartition, list[int]] = {(topic, p): [] for topic, count in TOPICS.items() for p in range(count)}
-    for number in range(RECORDS):
-        topic, partition = draw.choice(list(sent))
-        timestamp = 1_000_000 + 10 * number + draw.randrange(2_000)
-        sent[topic, partition].append(timestamp)
-        out.produce(topic, b"", partition=partition, timestamp=timestamp)
-    out.flush()
-    return {place: list(accumulate(times, max)) for place, times in sent.items()}
+def test_slices_are_in_the_order_of_stream_time(cluster: LocalCluster, sent: Sent) -> None:
+    """At a tie, in the order of the topics."""
+    names, log = sent
+    order = {
+        (topic, p): [(time, APP.topics.index(topic)) for time in accumulate((record[1] for record in records), max)]
+        for (topic, p), records in log.items()
+    }
+    for partition, ends in itertools.product(range(PARTITIONS), slices(cluster, names)):
+        places = [(topic, partition) for topic in APP.topics]
+        done = [at for place in places for at in order[place][: ends[place]]]
+        left = [at for place in places for at in order[place][ends[place] :]]
+        assert not done or not left or max(done) <= min(left)
+
+
+def test_the_state_is_that_of_all_records_at_once(cluster: LocalCluster, sent: Sent) -> None:
+    names, log = sent
+    whole, sliced = (Driver(APP, MemoryStore(), PARTITIONS) for _ in range(2))
+    starts: Offsets = dict.fromkeys(log, 0)
+    feed(whole, log, starts, {place: len(records) for place, records in log.items()})
+    for ends in slices(cluster, names):
+        feed(sliced, log, starts, ends)
+        starts = ends
+    assert sliced.view("regions") == whole.view("regions")
+
+
+def feed(driver: Driver, log: Log, starts: Offsets, ends: Offsets) -> None:
+    parts: defaultdict[int, dict[str, Sequence[RawRecord]]] = defaultdict(dict)
+    for (topic, partition), records in log.items():
+        parts[partition][topic] = records[starts[topic, partition] : ends[topic, partition]]
+    for partition, part in parts.items():
+        driver.feed(partition, part)
+
+
+def test_what_comes_at_once_is_folded_slice_by_slice(driving: Driving) -> None:
+    """The records of a transaction are one micro-batch, however many: here more than a task takes."""
+    driving.settle()
+    settings = {"bootstrap.servers": driving.cluster.kafka.bootstrap, "transactional.id": "slices", "log_level": 0}
+    out = Producer({**settings, "partitioner": "murmur2_random"})
+    out.init_transactions(30)
+    out.begin_transaction()
+    for _ in range(5_000):
+        out.produce(USER_CLICKS, b"1", b"slices")
+    out.commit_transaction()
+    driving.settle()
+    eventually(lambda: "folded slice by slice" in driving.cluster.streams.log.read_text(), "the slices")
+    assert driving.differences("clicks") == []

@@ -7,7 +7,7 @@ from streamstate.state.memory import MemoryStore
 
 
 class FailingStore(MemoryStore):
-    """A store of which the server restarts, falls back to an earlier state, or loses a partition."""
+    """A store of which the server restarts, or falls back to an earlier state."""
 
     def save(self) -> dict[int, Any]:
         """What the server's file, or a replica that lags from here on, would hold."""
@@ -18,7 +18,3 @@ class FailingStore(MemoryStore):
         self._server += " again"
         if saved is not None:
             self._partitions = deepcopy(saved)
-
-    def delete(self, partition: int) -> None:
-        """What an operator does who deletes the keys of `partition`."""
-        self._partitions.pop(partition, None)

@@ -1,10 +1,11 @@
 """Two apps for the model of the commit protocol, and the state that each must have, counted the plainest way."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from streamstate.app import App, Effect, Emit, Fold, FoldContext, Record, Source
+from streamstate.app import App, Count, Effect, Emit, Fold, FoldContext, Record, Source
 from streamstate.errors import BadRecord
 from streamstate.keys import TEXT
 from streamstate.processing.decode import RawRecord
@@ -25,6 +26,9 @@ KEYS = ("a", "b", "c")
 REGIONS = ("north", "south")
 KEEP = 3
 
+WORDS = "words"
+"""The topic that only a later release reads, and the count that only it knows."""
+
 BROKEN = Append("broken", 1, None, 1)  # type: ignore[arg-type]
 """As a fold with a defect may return it: no store can apply it."""
 
@@ -39,6 +43,16 @@ class Case:
     app: App
     reads: Sequence[Read]
     recount: Callable[[Sequence[Tagged]], list[Any]]
+
+    @property
+    def later(self) -> "Case":
+        """The next release, which reads a topic more."""
+        app = replace(self.app, folds=(*self.app.folds, Fold((Source(WORDS, TEXT, decode_number),), words)))
+        return Case(app, [*self.reads, Top(WORDS, 9)], self._recount_later)
+
+    def _recount_later(self, records: Sequence[Tagged]) -> list[Any]:
+        own, later = ([tagged for tagged in records if (tagged[0] == WORDS) is is_word] for is_word in (False, True))
+        return [*self.recount(own), recount_words(later)]
 
 
 def decode_number(_key: str, value: bytes | None) -> int:
@@ -59,6 +73,20 @@ def usable(topic: str, key: bytes | None, value: bytes | None) -> bool:
     if not key or not value:
         return False
     return value in (b"north", b"south") if topic == "regions" else value.isdigit()
+
+
+def words(records: Sequence[Record[str, int]], _context: FoldContext) -> Iterable[Effect]:
+    for record in records:
+        yield IncrementScores(WORDS, {record.key: record.value})
+        yield Count(WORDS)
+
+
+def recount_words(records: Sequence[Tagged]) -> list[tuple[str, int]]:
+    sums: Counter[str] = Counter()
+    for topic, (_, _, key, value) in records:
+        if key and value and usable(topic, key, value):
+            sums[key.decode()] += int(value)
+    return sorted(sums.items(), key=lambda item: (-item[1], item[0]))
 
 
 def tally(records: Sequence[Record[str, int]], _context: FoldContext) -> Iterable[Effect]:

@@ -1,13 +1,10 @@
 """The commit protocol as a model: whatever is lost, repeated, late or rewound, the state is a recount of the topics.
 
-Hypothesis invents histories: 150 of each app here, 10,000 of each by `make nightly`.
+Hypothesis invents histories: 150 of each app here, 50,000 of each by `make nightly`.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from enum import Enum
 from typing import ClassVar
 
 import pytest
@@ -16,18 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from streamstate.errors import Declined, Fenced, IncompleteCommit, Misconfigured
-from streamstate.kafka.admin import Topics
-from streamstate.kafka.claims import Claims
 from streamstate.keys import partition_of
 from streamstate.processing.decode import DEAD, MISPLACED, RawRecord, Refusal
-from streamstate.processing.limits import Limits, TimestampLimit
-from streamstate.state.memory import MemoryStore
-from streamstate.state.store import Commit, Origin, Snapshot, TopicPartition
-from streamstate.testing import Driver
-from tests.laws.failing_store import FailingStore
-from tests.laws.protocol import BROKEN, JOIN, TALLY, Case, Tagged, usable
-
-PARTITIONS = 2
+from streamstate.state.store import Snapshot
+from tests.laws.network import PARTITIONS, Fate, Letters, Logs, Network, Query, Unanswered
+from tests.laws.protocol import JOIN, TALLY, WORDS, Case, Tagged, usable
 
 partitions = st.integers(0, PARTITIONS - 1)
 indices = st.integers(0, 20)
@@ -37,119 +27,21 @@ NewRecord = tuple[int, bytes, bytes, int, int]
 records = st.tuples(indices, keys, contents, st.integers(0, 9), st.integers(0, 2))
 """The number of a topic, key, value, timestamp, and the gap in the offsets before it."""
 
-Positions = Mapping[str, int]
-Letters = defaultdict[TopicPartition, dict[int, Refusal]]
-"""By place and offset: the dead letters that say that an operator skips a record."""
-
-History = dict[int, tuple[Positions, ...]]
-"""By partition: where it stood after each commit that the store took."""
-
-
-class Fate(Enum):
-    """What becomes of a commit on its way: `HELD` may arrive later, whoever writes then."""
-
-    APPLIED = "applied"
-    LOST = "lost"
-    REPLY_LOST = "applied, and the reply lost"
-    TWICE = "sent again after a lost reply"
-    HELD = "held"
-    HALF_APPLIED = "applied up to some operation, where the store breaks"
-
-
 fates = st.sampled_from(Fate)
 sizes = st.integers(1, 6)
 copies = st.integers(0, 3)
 
 
-class Unanswered(Exception):
-    """The writer cannot know what became of its commit."""
-
-
-class Network(FailingStore):
-    """The store behind a network, which remembers what was committed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fate = Fate.APPLIED
-        self.held: list[Commit] = []
-        self.history: History = dict.fromkeys(range(PARTITIONS), ())
-        self.incomplete: frozenset[int] = frozenset()
-        self.applied = 0
-
-    def commit(self, *commits: Commit) -> None:
-        (commit,) = commits
-        match self.fate:
-            case Fate.HALF_APPLIED:
-                self.break_at(commit)
-                raise Unanswered
-            case Fate.LOST:
-                raise Unanswered
-            case Fate.HELD:
-                self.held.append(commit)
-                raise Unanswered
-        self.arrive(commit)
-        match self.fate:
-            case Fate.REPLY_LOST:
-                raise Unanswered
-            case Fate.TWICE:
-                self.arrive(commit)
-
-    def break_at(self, commit: Commit) -> None:
-        try:
-            super().commit(replace(commit, operations=[*commit.operations[: self.applied], BROKEN]))
-        except AttributeError:
-            self.incomplete |= {commit.claim.partition}
-
-    def arrive(self, commit: Commit) -> None:
-        super().commit(commit)
-        partition = commit.claim.partition
-        self.history[partition] += (self.read({partition: []})[partition].positions,)
-
-
-class Logs(Topics):
-    """The records of each place. Those before `begin` are deleted, and stay here for the recount."""
-
-    def __init__(self, topics: Sequence[str]) -> None:
-        self.records: dict[TopicPartition, list[RawRecord]] = {(t, p): [] for t in topics for p in range(PARTITIONS)}
-        self.begin = dict.fromkeys(self.records, 0)
-
-    def begins(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {place: self.begin[place] for place in places}
-
-    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {place: max(self.begin[place], self._next(place)) for place in places}
-
-    def _next(self, place: TopicPartition) -> int:
-        return self.records[place][-1][0] + 1 if self.records[place] else 0
-
-    def left(self, place: TopicPartition) -> list[RawRecord]:
-        return [record for record in self.records[place] if record[0] >= self.begin[place]]
-
-
-class Query:
-    """A Spark query of one instance: it goes on from where it has read, whatever the store holds by now.
-
-    Raises `Misconfigured` when the logs are not those of the state.
-    """
-
-    def __init__(self, case: Case, store: MemoryStore, held: set[int], logs: Logs, letters: Letters) -> None:
-        self.driver = Driver(case.app, store, PARTITIONS, held)
-        origins = {topic: Origin(topic, PARTITIONS) for topic in case.app.topics}
-        claims = Claims(case.app, store, logs, "driver:1", truncated=(), skip_lost=False)
-        self.driver.claims, self.position = claims.claim(held, origins)
-        refused = {place: dict(refusals) for place, refusals in letters.items()}
-        for partition, claim in self.driver.claims.items():
-            for (topic, offset), reason in claim.skips.items():
-                refused.setdefault((topic, partition), {})[offset] = Refusal("skip", reason)
-        self.driver.limits = Limits(timestamps=TimestampLimit(refused=refused))
-
-
 class CommitProtocol(RuleBasedStateMachine):
+    """`case` is a release, and `later` the next one, of which an instance may be: a topic is added, or removed."""
+
     case: ClassVar[Case]
 
     def __init__(self) -> None:
         super().__init__()
-        self.logs = Logs(self.case.app.topics)
+        self.later = self.case.later
+        self.topics = self.later.app.topics
+        self.logs = Logs(self.topics)
         self.log = self.logs.records
         self.store = Network()
         self.queries: list[Query] = []
@@ -158,25 +50,26 @@ class CommitProtocol(RuleBasedStateMachine):
         self.save()
         self.emitted: set[tuple[str, int, int]] = set()
 
-    @rule(held=st.sampled_from([{0, 1}, {0, 1}, {0}, {1}]))
-    def start(self, held: set[int]) -> None:
+    @rule(held=st.sampled_from([{0, 1}, {0, 1}, {0}, {1}]), later=st.booleans())
+    def start(self, held: set[int], later: bool) -> None:
         """An instance starts, comes back without its checkpoint, or gets partitions that another one still writes."""
-        self._start(held)
+        self._start(held, self.later if later else self.case)
 
-    def _start(self, held: set[int]) -> Query | None:
+    def _start(self, held: set[int], release: Case) -> Query | None:
         """The query over `held`; None when it is refused."""
         try:
-            self.queries.append(Query(self.case, self.store, held, self.logs, self.letters))
-        except (Misconfigured, IncompleteCommit):
+            self.queries.append(Query(release.app, self.store, held, self.logs, self.letters))
+        except (Misconfigured, IncompleteCommit, Unanswered):
             return None
         return self.queries[-1]
 
-    @precondition(lambda self: self.store.incomplete)
+    @precondition(lambda self: self.store.incomplete - self.store.moving)
     @rule(number=indices)
     def claim_half_a_commit(self, number: int) -> None:
         """An instance starts."""
+        partition = self._incomplete(number)
         with pytest.raises(IncompleteCommit):
-            Query(self.case, self.store, {self._incomplete(number)}, self.logs, self.letters)
+            self.store.claim(partition, "driver:1", {})
 
     @rule(partition=partitions, records=st.lists(records, max_size=6), number=indices, most=sizes)
     def fold(self, partition: int, records: list[NewRecord], number: int, most: int) -> None:
@@ -202,17 +95,16 @@ class CommitProtocol(RuleBasedStateMachine):
         self._task(partition, number, most, fate, copy)
 
     def _produce(self, partition: int, records: list[NewRecord]) -> None:
-        topics = self.case.app.topics
         for number, key, value, time, gap in records:
-            log = self.log[topics[number % len(topics)], partition]
+            log = self.log[self._topic(number), partition]
             log.append(((log[-1][0] + 1 if log else 0) + gap, time, key, value))
 
     def _task(self, partition: int, number: int, most: int, fate: Fate, copy: int = 0) -> None:
         writers = [query for query in self.queries if partition in query.driver.claims]
-        query = writers[number % len(writers)] if writers else self._start({partition})
+        query = writers[number % len(writers)] if writers else self._start({partition}, self.case)
         if query is None:
             return
-        raw = {topic: self._unread(query, topic, partition, most, copy) for topic in self.case.app.topics}
+        raw = {topic: self._unread(query, topic, partition, most, copy) for topic in query.driver.app.topics}
         self.store.fate = fate
         try:
             query.driver.feed(partition, raw)
@@ -237,14 +129,15 @@ class CommitProtocol(RuleBasedStateMachine):
     @precondition(lambda self: self.store.held)
     @rule(number=indices)
     def a_held_commit_arrives(self, number: int) -> None:
-        with suppress(Fenced, IncompleteCommit):
+        with suppress(Fenced, IncompleteCommit, Unanswered):
             self.store.arrive(self.store.held[number % len(self.store.held)])
 
     @rule(partition=partitions, number=indices, behind=st.integers(-2, 4))
     def skip(self, partition: int, number: int, behind: int) -> None:
         """An operator skips a record that is not committed, whatever the queries have read by now."""
-        topics = self.case.app.topics
-        topic = topics[number % len(topics)]
+        topic = self._topic(number)
+        if partition in self.store.moving:
+            return
         if partition in self.store.incomplete:
             with pytest.raises(IncompleteCommit):
                 self.store.skip(partition, topic, 0, "poison")
@@ -268,8 +161,7 @@ class CommitProtocol(RuleBasedStateMachine):
     @rule(partition=partitions, number=indices, count=sizes)
     def the_log_begins_later(self, partition: int, number: int, count: int) -> None:
         """Retention deletes records, read or not; those who read are started again."""
-        topics = self.case.app.topics
-        place = topics[number % len(topics)], partition
+        place = self._topic(number), partition
         if deleted := self.logs.left(place)[:count]:
             self.logs.begin[place] = deleted[-1][0] + 1
             self.queries = [query for query in self.queries if partition not in query.driver.claims]
@@ -277,9 +169,8 @@ class CommitProtocol(RuleBasedStateMachine):
     @rule(partition=partitions, number=indices, count=sizes)
     def the_end_goes_back(self, partition: int, number: int, count: int) -> None:
         """A broker comes back without its last records; a state that has read them is refused, and emptied then."""
-        topics = self.case.app.topics
-        place = topics[number % len(topics)], partition
-        if self.store.incomplete:
+        place = self._topic(number), partition
+        if self.store.incomplete or self.store.moving:
             return
         lost = self.logs.left(place)[-count:]
         del self.log[place][len(self.log[place]) - len(lost) :]
@@ -290,55 +181,62 @@ class CommitProtocol(RuleBasedStateMachine):
         self.store.held.clear()
         position = self.store.read({partition: []})[partition].positions.get(place[0], 0)
         if position > self.logs.ends([place])[place]:
-            assert self._start({partition}) is None
+            assert self._start({partition}, self.later) is None
             self.empty()
         # An earlier copy of the state may have read them too.
         self.save()
 
     @rule()
     def save(self) -> None:
-        self.saved = self.store.save(), dict(self.store.history), self.store.incomplete
+        self.saved = self.store.saved()
 
     @rule()
     def rewind(self) -> None:
         """The server comes back, or a replica takes over, without what came after the last `save`."""
         self._lose_skips()
-        self.store.restart(self.saved[0])
-        self.store.history, self.store.incomplete = dict(self.saved[1]), self.saved[2]
+        self.store.rewind(self.saved)
 
     @rule()
     def empty(self) -> None:
         self._lose_skips()
-        self.store.empty()
-        self.store.history = dict.fromkeys(range(PARTITIONS), ())
-        self.store.incomplete = frozenset()
+        self.store.forget(range(PARTITIONS))
 
-    @precondition(lambda self: self.store.incomplete)
+    @precondition(lambda self: self.store.incomplete - self.store.moving)
     @rule(number=indices)
     def delete_half_a_commit(self, number: int) -> None:
         """An operator deletes the keys of the partition."""
         self._lose_skips()
-        partition = self._incomplete(number)
-        self.store.delete(partition)
-        self.store.history[partition] = ()
-        self.store.incomplete -= {partition}
+        self.store.forget({self._incomplete(number)})
+
+    @rule(partition=partitions)
+    def a_slot_starts_to_move(self, partition: int) -> None:
+        self.store.moving |= {partition}
+
+    @precondition(lambda self: self.store.moving)
+    @rule(number=indices)
+    def a_slot_has_moved(self, number: int) -> None:
+        self.store.move(sorted(self.store.moving)[number % len(self.store.moving)])
+
+    def _topic(self, number: int) -> str:
+        return self.topics[number % len(self.topics)]
 
     def _incomplete(self, number: int) -> int:
-        return sorted(self.store.incomplete)[number % len(self.store.incomplete)]
+        partitions = sorted(self.store.incomplete - self.store.moving)
+        return partitions[number % len(partitions)]
 
     @invariant()
     def half_a_commit_is_not_read(self) -> None:
-        for partition in self.store.incomplete:
+        for partition in self.store.incomplete - self.store.moving:
             with pytest.raises(IncompleteCommit):
                 self.store.read({partition: self.case.reads})
 
     @invariant()
     def the_state_is_a_recount(self) -> None:
-        complete = set(range(PARTITIONS)) - self.store.incomplete
-        for partition, snapshot in self.store.read(dict.fromkeys(complete, self.case.reads)).items():
+        complete = set(range(PARTITIONS)) - self.store.incomplete - self.store.moving
+        for partition, snapshot in self.store.read(dict.fromkeys(complete, self.later.reads)).items():
             records = self._committed(partition)
             folded = [record for record in records if self._usable(partition, record)]
-            assert snapshot.values == self.case.recount(folded)
+            assert snapshot.values == self.later.recount(folded)
             self._counters_agree(partition, snapshot, records)
             self._positions_agree(partition, snapshot)
 
@@ -346,7 +244,7 @@ class CommitProtocol(RuleBasedStateMachine):
     def what_is_committed_was_sent_out(self) -> None:
         for partition in range(PARTITIONS):
             for topic, record in self._committed(partition):
-                if topic != "regions" and self._usable(partition, (topic, record)):
+                if topic not in ("regions", WORDS) and self._usable(partition, (topic, record)):
                     assert (topic, partition, record[0]) in self.emitted
 
     def _usable(self, partition: int, tagged: Tagged) -> bool:
@@ -356,10 +254,10 @@ class CommitProtocol(RuleBasedStateMachine):
     def _committed(self, partition: int) -> list[Tagged]:
         """The records below the stored offsets, commit by commit, each commit's topics merged by stream time."""
         committed: list[Tagged] = []
-        reached = dict.fromkeys(self.case.app.topics, 0)
+        reached = dict.fromkeys(self.topics, 0)
         for positions in self.store.history[partition]:
             placed: list[tuple[int, int, int, Tagged]] = []
-            for rank, topic in enumerate(self.case.app.topics):
+            for rank, topic in enumerate(self.topics):
                 time = 0
                 for record in self.log[topic, partition]:
                     if self._usable(partition, (topic, record)):
@@ -371,9 +269,11 @@ class CommitProtocol(RuleBasedStateMachine):
         return committed
 
     def _counters_agree(self, partition: int, snapshot: Snapshot, records: list[Tagged]) -> None:
-        keys = [record[2] or b"" for topic, record in records if self._usable(partition, (topic, record))]
+        folded = [tagged for tagged in records if self._usable(partition, tagged)]
+        keys = [record[2] or b"" for _, record in folded]
         misplaced = sum(partition_of(key, PARTITIONS) != partition for key in keys)
-        expected = {DEAD: len(records) - len(keys), MISPLACED: misplaced}
+        words = sum(topic == WORDS for topic, _ in folded)
+        expected = {DEAD: len(records) - len(keys), MISPLACED: misplaced, WORDS: words}
         assert snapshot.counters == {name: count for name, count in expected.items() if count}
 
     def _positions_agree(self, partition: int, snapshot: Snapshot) -> None:

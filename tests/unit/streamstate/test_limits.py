@@ -6,7 +6,7 @@ from streamstate.app import App, Fold, Source
 from streamstate.errors import TooManyDeadLetters
 from streamstate.keys import TEXT
 from streamstate.processing.decode import RawRecord, Refusal
-from streamstate.processing.limits import DeadLetterLimit, Limits, TimestampLimit
+from streamstate.processing.limits import CommitLimit, DeadLetterLimit, Limits, TimestampLimit
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 
@@ -20,7 +20,8 @@ def raw(start: int, good: int, bad: int) -> dict[str, list[RawRecord]]:
 
 
 def driver(most: int, share: float, commit_records: int = 10) -> Driver:
-    return Driver(APP, MemoryStore(), limits=Limits(commit_records, dead_letters=DeadLetterLimit(most, share)))
+    limits = Limits(ready=CommitLimit(commit_records), dead_letters=DeadLetterLimit(most, share))
+    return Driver(APP, MemoryStore(), limits=limits)
 
 
 def position(driven: Driver) -> int:

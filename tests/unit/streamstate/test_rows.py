@@ -4,9 +4,11 @@ from collections import defaultdict
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamstate.errors import BatchTooLarge
 from streamstate.spark.rows import by_partition, gather, markers
 
 TOPICS = ("b", "a", "table")
@@ -43,8 +45,14 @@ def test_each_place_has_its_rows_in_the_order_of_their_offsets(drawn: list[tuple
 @given(micro_batches, st.integers(1, 9))
 def test_a_micro_batch_is_gathered_from_its_batches(drawn: list[tuple[tuple[str, int], int]], size: int) -> None:
     rows = batch(drawn)
-    gathered = gather(rows.slice(start, size) for start in range(0, len(rows), size))
+    gathered = gather((rows.slice(start, size) for start in range(0, len(rows), size)), len(drawn))
     assert [by_partition(whole) for whole in gathered] == ([by_partition(rows)] if drawn else [])
+
+
+def test_a_micro_batch_of_too_many_rows_is_refused() -> None:
+    rows = batch([(("a", 0), 1)] * 9)
+    with pytest.raises(BatchTooLarge, match="more than 8 records came at once"):
+        gather([rows.slice(0, 5), rows.slice(5, 4)], 8)
 
 
 @given(micro_batches)

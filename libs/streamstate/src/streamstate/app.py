@@ -112,8 +112,8 @@ class Fold:
     """What becomes of the records of one topic, or of several that are merged.
 
     sources: several must be co-partitioned. Their records are merged by stream time, at a tie in the order of the
-        sources (a table before the stream that it is joined to), within what a micro-batch holds; the first one holds
-        all that there is, so that a build from nothing is deterministic.
+        sources (a table before the stream that it is joined to), within what a micro-batch holds. A backlog goes in
+        slices that end in all of them at the same stream time, so that a build from nothing is deterministic.
     apply: (records of one partition in order, `FoldContext`) → operations, counts, and records to emit. Pure, must not
         block; any cutting of the same records into batches must give the same state. When it raises, the records are
         tried in halves, and the one for which it raises alone goes to the dead-letter topic.

@@ -45,5 +45,9 @@ class Misconfigured(StreamStateError):
     """Settings and the outside world (topics, ports, addresses) do not fit together."""
 
 
+class BatchTooLarge(StreamStateError):
+    """A micro-batch has more records than the memory of its task is for; what it read is read again in slices."""
+
+
 class TooManyDeadLetters(StreamStateError):
     """So many records cannot be used that the fault is more likely in the app: the stream stops."""

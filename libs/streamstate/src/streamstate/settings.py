@@ -117,14 +117,18 @@ class StreamSettings(ServiceSettings):
     )
     slots: int = Field(2, ge=1, le=64, description="Spark tasks that run at the same time")
     batch_records: int = Field(
-        200_000, ge=1_000, description="most records of a micro-batch, over all partitions of a service"
+        200_000,
+        ge=1_000,
+        description="most records of a micro-batch, over all partitions of an instance, or of a slice of merged "
+        "topics, which is in memory at once",
     )
     commit_records: int = Field(
         20_000,
         ge=100,
         le=100_000,
-        description="most records of a commit; Redis answers nobody else meanwhile, for about 0.4 s at 20000 and "
-        "0.02 s at 1000, which takes 1.7 times its CPU for a backlog",
+        description="most records of a commit to a state that is being built; Redis answers nobody else meanwhile, for "
+        "about 0.4 s at 20000 and 0.02 s at 1000, which takes 1.7 times its CPU. Commits to a state that is read are "
+        "smaller: 0.02 s",
     )
     session_timeout_ms: int = Field(
         10_000,

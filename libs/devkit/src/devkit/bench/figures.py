@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from devkit.bench.backlog import Backlog
 from devkit.bench.cpu import Usage
 from devkit.bench.event_latency import Freshness
 from devkit.bench.graphjet import GraphJet
@@ -49,6 +50,7 @@ class Figures:
     walks_ms: float | None = None
     freshness: Freshness | None = None
     rest: Usage | None = None
+    backlogs: list[Backlog] = field(default_factory=list)
     overload: Overload | None = None
     recommender: Recommender | None = None
     loading: Row | None = None

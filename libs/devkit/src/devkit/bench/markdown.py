@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from devkit.bench.backlog import Backlog
 from devkit.bench.cpu import Usage
 from devkit.bench.event_latency import Freshness
 from devkit.bench.figures import Figures, Paced
@@ -75,6 +76,16 @@ def _cores(what: str, usage: Usage | None) -> Iterator[Row]:
     if usage:
         amounts = _amounts({name: usage.cores(name) for name in usage.cpu})
         yield what, f"{usage.cores():.2f}: {amounts}; pressure {_share(usage.pressure)}"
+
+
+def backlogs(rows: Sequence[Backlog]) -> str:
+    head = ("service", "records", "a second", "files, MiB", "memory, MiB", "folded when killed")
+    return table(head, map(_backlog, rows))
+
+
+def _backlog(row: Backlog) -> tuple[str, ...]:
+    memory = (f"{row.files / 2**20:,.0f}", f"{row.resident / 2**20:,.0f}")
+    return row.service, f"{row.records:,}", f"{row.per_second:,.0f}", *memory, f"{row.kept:,}"
 
 
 def overload(figures: Figures) -> str:

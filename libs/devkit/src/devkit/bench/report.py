@@ -33,7 +33,9 @@ The state is made of {events:,} seeded events in 8 partitions. Compare figures o
 - Under load the stream of metrics runs alone, as in its deployment, and {RATE:,} events a second are sent.
 - Kafka Streams answers profiles with names kept in them (RocksDB, `exactly_once_v2`, one process, no gateway); its
   ingest is counted from its first record, ours from the start of the processes and with Redis. Without it in a run,
-  what is relative to it is left out."""
+  what is relative to it is left out.
+- Backlogs are folded from nothing: half of the records are in one partition, an hour has one timestamp, all are late
+  by minutes, and a topic ends at noon. *Files* is the most that the stream has in files, *memory* in its processes."""
 
 
 def text(figures: Figures) -> str:
@@ -45,6 +47,7 @@ def text(figures: Figures) -> str:
         ("Reads", markdown.reads([*figures.reads, *figures.peers.reads])),
         ("Reads at half their peak rate", markdown.paced([*figures.paced, *filter(None, [figures.peers.paced])])),
         ("Streams", markdown.streams(figures)),
+        ("Backlogs of merged topics, killed half way", markdown.backlogs(figures.backlogs)),
         ("Overload", markdown.overload(figures)),
         ("Recommender, inside its process", markdown.recommender(figures)),
         ("Failed", "".join(f"- {failure}\n" for failure in figures.failures())),

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib3.exceptions import HTTPError
 
 from devkit import DevkitError
-from devkit.bench import event_latency, graphjet, ingest, overload, recommendations, rest
+from devkit.bench import backlog, event_latency, graphjet, ingest, overload, recommendations, rest
 from devkit.bench.cpu import Meter, Usage
 from devkit.bench.data import Data
 from devkit.bench.figures import Figures, Paced
@@ -62,6 +62,8 @@ class Run:
                 self._over_lab()
             finally:
                 self._lab.stop()
+        if self._settings.runs("backlog"):
+            self.figures.backlogs = [self._backlog(case) for case in backlog.CASES]
         if self._settings.runs("rest"):
             self.figures.rest = rest.measure(self._home / "demo")
 
@@ -99,6 +101,21 @@ class Run:
         before = ingest.used_memory(self._lab)
         self.figures.ingest = ingest.measure(self._lab, self._settings.events)
         self.figures.size = ingest.size(self._lab, before)
+
+    def _backlog(self, case: backlog.Merged) -> backlog.Backlog:
+        """In servers of its own: everything else is idle meanwhile."""
+        home, count = self._home / case.service, self._settings.backlog
+        cluster = LocalCluster(Plan(home, CACHE, free_port(), free_port(), free_port()), say)
+        folder = self._settings.volume or home / "volume"
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            cluster.start_servers()
+            say(f"{case.service}: sending {count:,} records")
+            backlog.send(cluster.kafka.bootstrap, case, count)
+            say(f"{case.service}: folding them, with kill -9 half way")
+            return backlog.measure(cluster, case, count, folder)
+        finally:
+            cluster.stop()
 
     def _peers(self) -> None:
         if self._settings.peers is None:

@@ -15,7 +15,7 @@ from streamstate.app import App, Count, Emit, Fold, FoldContext, Lookups, Rows
 from streamstate.errors import NotRequested
 from streamstate.operators.tables import look_up
 from streamstate.processing.decode import DeadLetter, Markers, RawRecord, decode_records, mark
-from streamstate.processing.limits import Limits
+from streamstate.processing.limits import CommitLimit, Limits
 from streamstate.processing.numbers import MARGIN, greatest_change, require_exact, sums
 from streamstate.processing.parts import Part, merge
 from streamstate.processing.requested import requested
@@ -37,6 +37,10 @@ NO_MARKERS: Mapping[TopicPartition, Markers] = {}
 
 Publish = Callable[[Sequence[Folded]], None]
 """Returns when all that was folded is published for good; what is published and not committed then comes again."""
+
+
+CHANGES_A_RECORD = 7.5
+"""What a record is expected to change and read, until the first commit tells, and a quarter more than it did then."""
 
 
 class _Refused(Exception):
@@ -76,6 +80,8 @@ class Advance:
         self._reached: dict[TopicPartition, tuple[int | None, int]] = {}
         self._greatest: dict[int, int] = {}
         """By partition, what no stored number is beyond."""
+        self._targets: dict[TopicPartition, int] = {}
+        self._changes_a_record = dict.fromkeys((fold.topics for fold in app.folds), CHANGES_A_RECORD)
 
     def __call__(
         self,
@@ -97,8 +103,22 @@ class Advance:
     ) -> None:
         parts = [part for fold in self._app.folds for part in self._parts(fold, rows, markers)]
         self._limits.dead_letters.require(*_sizes(parts))
-        for pieces in zip_longest(*(part.cut(self._limits.commit_records) for part in parts)):
+        for pieces in zip_longest(*map(self._pieces, parts)):
             self._commit([piece for piece in pieces if piece])
+
+    def _pieces(self, part: Part) -> Iterator[Part]:
+        """What goes into one commit, by the limit when its turn comes, and by what the fold's last commit changed."""
+        while part.entries:
+            limit = self._limit(part)
+            by_changes = int(limit.changes / self._changes_a_record[part.fold.topics])
+            piece, part = part.split(max(1, min(limit.records, by_changes)))
+            yield piece
+
+    def _limit(self, part: Part) -> CommitLimit:
+        """Reads are refused until a fold has all that its topics held when the build began."""
+        places = [(topic, part.partition) for topic in part.fold.topics]
+        building = any((self._reached[place][0] or 0) < self._targets[place] for place in places)
+        return self._limits.building if building else self._limits.ready
 
     def _learn(self, partitions: set[int]) -> None:
         """Where the state stands, for partitions that are seen for the first time."""
@@ -106,6 +126,7 @@ class Advance:
         if new:
             snapshots = self._store.read({partition: [] for partition in new})
             self._reached |= {(topic, p): snapshots[p].at(topic) for p in new for topic in self._app.topics}
+            self._targets |= {(topic, p): snapshots[p].targets.get(topic, 0) for p in new for topic in self._app.topics}
             self._greatest |= {p: MOST if LARGE_NUMBERS in snapshots[p].counters else LARGE for p in new}
 
     def _parts(
@@ -153,8 +174,7 @@ class Advance:
         values = self._values(parts)
         folded = [self._fold(part, rows, values.get(part.partition, {})) for part in parts]
         for part, each in zip(parts, folded, strict=True):
-            if len(part.records) > 1 and sum(map(changes, each.commit.operations)) > self._limits.commit_changes:
-                raise _Refused(OverflowError("too many changes for one commit"))
+            self._require_small(part, each.commit.operations)
             self._require_exact(part, each.commit.operations, alone=len(parts) == 1)
         return folded
 
@@ -184,6 +204,15 @@ class Advance:
                     operations.append(effect)
         commit = Commit(self._claims[part.partition], part.steps(self._reached), operations, +counters)
         return Folded(part.partition, commit, emits, part.dead)
+
+    def _require_small(self, part: Part, operations: Sequence[Operation]) -> None:
+        """Refuse a part of several records that keeps the store busy for too long."""
+        size = sum(map(changes, operations)) + len(part.reads) + sum(map(len, part.lookups.values()))
+        records = len(part.records)
+        if records:
+            self._changes_a_record[part.fold.topics] = 1.25 * (size + 1) / records
+        if records > 1 and size > self._limit(part).changes:
+            raise _Refused(OverflowError("too many changes for one commit"))
 
     def _require_exact(self, part: Part, operations: Sequence[Operation], *, alone: bool) -> None:
         """Refuse the part when a number may come beyond ±2^53."""
@@ -216,7 +245,7 @@ def _smaller(parts: Sequence[Part], refused: _Refused) -> Iterable[Sequence[Part
         return [[part] for part in parts]
     (part,) = parts
     if len(part.records) > 1:
-        return [[half] for half in part.cut((len(part.entries) + 1) // 2)]
+        return [[half] for half in part.split((len(part.entries) + 1) // 2)]
     return [[part.refuse(refused.error)]]
 
 

@@ -4,6 +4,7 @@ import sys
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from streamstate.errors import TooManyDeadLetters
 from streamstate.processing.decode import Admission, Refusal
@@ -70,14 +71,24 @@ class TimestampLimit:
         return Admission(latest, self.refused.get(place, {}))
 
 
+class CommitLimit(NamedTuple):
+    """The most records, and changes of the state, of one commit. A record is never cut."""
+
+    records: int = sys.maxsize
+    changes: int = sys.maxsize
+
+
+NO_LIMIT = CommitLimit()
+
+
 @dataclass(frozen=True)
 class Limits:
     """The limits of a stream; by default there are none.
 
-    commit_records, commit_changes: the most records, and changes of the state, of one commit. A record is never cut.
+    building: of commits to what is built from nothing, of which nobody reads. ready: of all others.
     """
 
-    commit_records: int = sys.maxsize
-    commit_changes: int = sys.maxsize
+    building: CommitLimit = NO_LIMIT
+    ready: CommitLimit = NO_LIMIT
     dead_letters: DeadLetterLimit = field(default_factory=DeadLetterLimit)
     timestamps: TimestampLimit = field(default_factory=TimestampLimit)

@@ -1,7 +1,7 @@
 """What a batch holds for one fold in one partition, and how it is cut."""
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -57,10 +57,9 @@ class Part:
             for topic, entry in last.items()
         ]
 
-    def cut(self, size: int) -> Iterator["Part"]:
-        """Parts of at most `size` entries, in order."""
-        for start in range(0, len(self.entries), size):
-            yield replace(self, entries=self.entries[start : start + size])
+    def split(self, size: int) -> tuple["Part", "Part"]:
+        """A part of the first `size` entries, and one of the rest."""
+        return replace(self, entries=self.entries[:size]), replace(self, entries=self.entries[size:])
 
     def refuse(self, error: Exception) -> "Part":
         """The part with its only record as a dead letter."""

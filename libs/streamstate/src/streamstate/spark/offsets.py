@@ -2,7 +2,8 @@
 
 The records of merged topics are folded by stream time, over all topics of a partition. So a slice ends in all of them
 at the same moment: what is before the first record with a timestamp has an earlier stream time, and what is after it
-has not.
+has not. Records of one stream time are folded topic by topic, so where a slice cannot hold them all, it ends in the
+first topics first.
 """
 
 import json
@@ -21,7 +22,7 @@ from streamstate.spark.task import Job
 from streamstate.state.store import TopicPartition
 
 Offsets = dict[TopicPartition, int]
-"""Next offsets."""
+"""Next offsets, in the order in which an app merges its topics."""
 
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
@@ -52,10 +53,8 @@ def as_json(offsets: Offsets) -> str:
     return json.dumps(by_topic)
 
 
-def next_slice(
-    topics: Topics, starts: Mapping[TopicPartition, int], most: int, stops: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    """Where the next slice of about `most` records from `starts` ends, at `stops` at the latest.
+def next_slice(topics: Topics, starts: Offsets, most: int, stops: Mapping[TopicPartition, int]) -> Offsets:
+    """Where the next slice of at most `most` records from `starts` ends, at `stops` at the latest.
 
     Empty when no more than that are left, and no `stops`.
     """
@@ -63,11 +62,11 @@ def next_slice(
     if _size(starts, ends) <= most:
         return ends if stops else {}
 
-    def until(timestamp: int) -> dict[TopicPartition, int]:
+    def until(timestamp: int) -> Offsets:
         offsets = topics.at(starts, timestamp)
         return {p: max(starts[p], ends[p] if at < 0 else min(at, ends[p])) for p, at in offsets.items()}
 
-    return until(latest(lambda timestamp: _size(starts, until(timestamp)), most))
+    return _first(starts, until(latest(lambda timestamp: _size(starts, until(timestamp)), most)), most)
 
 
 def latest(size: Callable[[int], int], most: int) -> int:
@@ -79,11 +78,20 @@ def latest(size: Callable[[int], int], most: int) -> int:
     return below if size(below) else above
 
 
+def _first(starts: Offsets, ends: Offsets, most: int) -> Offsets:
+    """The ends of the first `most` records from `starts` to `ends`, topic by topic."""
+    cut = {}
+    for place, start in starts.items():
+        cut[place] = min(ends[place], start + most)
+        most -= cut[place] - start
+    return cut
+
+
 _END = (1 << 63) - 1
 """The greatest timestamp (milliseconds) that Kafka takes."""
 
 
-def _size(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
+def _size(starts: Offsets, ends: Offsets) -> int:
     return sum(ends[place] - start for place, start in starts.items())
 
 
@@ -99,11 +107,11 @@ def unreadable(topics: Topics, offsets: Offsets, job: Job) -> dict[TopicPartitio
     firsts = {place: offset for place, offset in topics.at(starts, MOST_MS + 1).items() if offset >= 0}
     # Kafka names the first of the whole log, which may be folded already.
     candidates = {place: max(first, starts[place]) for place, first in firsts.items()}
-    records = {place: _first(place, offset, job) for place, offset in candidates.items()}
+    records = {place: _first_unreadable(place, offset, job) for place, offset in candidates.items()}
     return {place: record for place, record in records.items() if record}
 
 
-def _first(place: TopicPartition, offset: int, job: Job) -> RawRecord | None:
+def _first_unreadable(place: TopicPartition, offset: int, job: Job) -> RawRecord | None:
     """The first such record at `offset` or behind it."""
     for record in read_to_end(job.kafka, {place: offset}, job.security):
         timestamp = record.timestamp()[1]

@@ -8,8 +8,9 @@ from py4j.protocol import Py4JError
 
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
-from streamstate.spark.query import Hosted, Stream, reason
+from streamstate.spark.query import Hosted, Stream
 from streamstate.spark.session import session
+from streamstate.spark.status import reason
 
 log = structlog.get_logger()
 

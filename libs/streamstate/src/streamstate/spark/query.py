@@ -3,13 +3,15 @@
 import json
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
 import structlog
 from confluent_kafka import KafkaException
+from pyspark import inheritable_thread_target
 from pyspark.errors import PythonException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from redis.exceptions import RedisError
 
@@ -23,9 +25,8 @@ from streamstate.kafka.totals import Publisher
 from streamstate.processing.offset_gaps import passed
 from streamstate.settings import StreamSettings
 from streamstate.spark.offsets import Offsets, as_json, kafka_source, next_slice, unreadable
-from streamstate.spark.rows import COLUMNS, MARKER
-from streamstate.spark.status import Status
-from streamstate.spark.task import Job
+from streamstate.spark.status import Status, reason
+from streamstate.spark.task import Job, in_tasks
 from streamstate.state.store import Claim, Origin, Snapshot
 
 log = structlog.get_logger()
@@ -234,23 +235,36 @@ class Stream:
         A backlog of merged topics goes slice by slice, so that no micro-batch is larger than memory. A record that
         Spark cannot read ends a slice, and is refused without Spark.
         """
-        while (blocked := unreadable(self._topics, run.offsets, run.job)) or self._app.merges:
+        blocked = unreadable(self._topics, run.offsets, run.job)
+        while blocked or self._app.merges:
             stops = {place: offset for place, (offset, *_) in blocked.items()}
             if not (ends := next_slice(self._topics, run.offsets, self._settings.batch_records, stops)):
                 break
             if self._stopping.is_set() or self._partitions.changed.is_set():
                 return False
-            self._membership.require()
-            reader = kafka_source(self._spark.read.format("kafka"), self._settings, run.offsets, self._app)
-            rows = reader.option("endingOffsets", as_json(ends)).load()
-            self._tasks(rows, run.job).write.format("noop").mode("overwrite").save()
+            self._fold_until(ends, run)
             run.offsets.update(ends)
-            for place in [place for place, offset in stops.items() if ends[place] == offset]:
-                run.job.advance()({place: [blocked[place]]})
-                run.offsets[place] += 1
+            if reached := [place for place, offset in stops.items() if ends[place] == offset]:
+                for place in reached:
+                    run.job.advance()({place: [blocked[place]]})
+                    run.offsets[place] += 1
+                # Not for each slice: to find the next one, all records behind it may be read.
+                blocked = unreadable(self._topics, run.offsets, run.job)
             self._log.info("a part of the backlog is folded")
-            self._show(self._snapshots(run.claims))
         return True
+
+    def _fold_until(self, ends: Offsets, run: Run) -> None:
+        """Fold a slice. The loop turns meanwhile: a slice may take longer than the loop may stand still."""
+        reader = kafka_source(self._spark.read.format("kafka"), self._settings, run.offsets, self._app)
+        rows = in_tasks(reader.option("endingOffsets", as_json(ends)).load(), run.job, self._settings.slots)
+        save = rows.write.format("noop").mode("overwrite").save
+        with ThreadPoolExecutor(1) as executor:
+            folding = executor.submit(inheritable_thread_target(self._spark)(save))
+            while not folding.done():
+                wait([folding], PAUSE_S)
+                self._membership.require()
+                self._show(self._snapshots(run.claims))
+            folding.result()
 
     def _start(self, run: Run, checkpoint: str) -> StreamingQuery:
         reader = kafka_source(self._spark.readStream.format("kafka"), self._settings, run.offsets, self._app)
@@ -258,15 +272,9 @@ class Stream:
             reader = reader.option("maxOffsetsPerTrigger", self._settings.batch_records)
         # The commits are made in the tasks and fenced, so nothing is left to be written: the sink is empty. Nothing
         # reads the checkpoint again, so no batch waits until it is written.
-        writer = self._tasks(reader.load(), run.job).writeStream.format("noop")
-        writer = writer.option("asyncProgressTrackingEnabled", "true")
+        rows = in_tasks(reader.load(), run.job, self._settings.slots)
+        writer = rows.writeStream.format("noop").option("asyncProgressTrackingEnabled", "true")
         return writer.queryName(self.name).option("checkpointLocation", checkpoint).start()
-
-    def _tasks(self, rows: DataFrame, job: Job) -> DataFrame:
-        # A Python task costs tens of milliseconds: one for each slot, not for each partition.
-        tasks = 1 if self._app.one_task else self._settings.slots
-        columns = (*COLUMNS, MARKER) if self._app.marked else COLUMNS
-        return rows.selectExpr(*columns).coalesce(tasks).mapInArrow(job, "nothing long")
 
     def _origins(self) -> dict[str, Origin]:
         return {topic: self._topics.origin(topic) for topic in self._app.topics}
@@ -291,10 +299,3 @@ class Stream:
 
     def _snapshots(self, claims: Mapping[int, Claim]) -> Mapping[int, Snapshot]:
         return self._store.read({partition: [] for partition in claims})
-
-
-def reason(error: Exception) -> str:
-    """The last line of what went wrong in a worker, else the error's own text."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith(("\t", "  "))]
-    workers = [line for line in lines if line.startswith(("streamstate.", "redis."))]
-    return (workers or lines or [type(error).__name__])[0]

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from streamstate.errors import BatchTooLarge
 from streamstate.marker import HEADER
 from streamstate.processing.decode import Markers, RawRecord
 from streamstate.state.store import TopicPartition
@@ -19,9 +20,16 @@ MARKER = f"element_at(filter(headers, header -> header.key = '{HEADER}'), -1).va
 """A further column for apps with marked topics only: headers cost more than all that is decoded."""
 
 
-def gather(batches: Iterable[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """All `batches` as one, none when there is none."""
-    gathered = list(batches)
+def gather(batches: Iterable[pa.RecordBatch], most: int) -> list[pa.RecordBatch]:
+    """All `batches` as one, none when there is none. Raises `BatchTooLarge` when they have more than `most` rows."""
+    gathered: list[pa.RecordBatch] = []
+    left = most
+    for batch in batches:
+        left -= batch.num_rows
+        if left < 0:
+            msg = f"more than {most} records came at once; they are folded slice by slice"
+            raise BatchTooLarge(msg)
+        gathered.append(batch)
     return pa.Table.from_batches(gathered).combine_chunks().to_batches() if gathered else []
 
 

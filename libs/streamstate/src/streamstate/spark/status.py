@@ -173,3 +173,10 @@ def serve(statuses: Sequence[Status], port: int) -> None:
     """Answer at `port` of all addresses, in the background, for as long as the process lives."""
     server = make_server("", port, application(statuses), ThreadingWSGIServer, _Quiet)
     threading.Thread(target=server.serve_forever, name="status", daemon=True).start()
+
+
+def reason(error: Exception) -> str:
+    """The last line of what went wrong in a worker, else the error's own text."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith(("\t", "  "))]
+    workers = [line for line in lines if line.startswith(("streamstate.", "redis."))]
+    return (workers or lines or [type(error).__name__])[0]

@@ -6,6 +6,7 @@ from functools import lru_cache, partial
 from typing import Self
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 
 from streamstate import bootstrap
 from streamstate.app import App
@@ -13,15 +14,15 @@ from streamstate.kafka.admin import Topics
 from streamstate.kafka.dead_letters import dead_letters, derived, original_headers, shortened
 from streamstate.kafka.producer import Outgoing, producer, send_all
 from streamstate.kafka.security import OPEN, Security
-from streamstate.processing.advance import Advance, Folded
+from streamstate.processing.advance import CHANGES_A_RECORD, Advance, Folded
 from streamstate.processing.decode import Refusal
-from streamstate.processing.limits import DeadLetterLimit, Limits, TimestampLimit
+from streamstate.processing.limits import CommitLimit, DeadLetterLimit, Limits, TimestampLimit
 from streamstate.settings import StreamSettings
-from streamstate.spark.rows import by_partition, gather, markers
+from streamstate.spark.rows import COLUMNS, MARKER, by_partition, gather, markers
 from streamstate.state.store import Claim, Origin, TopicPartition
 
-CHANGES_A_RECORD = 5
-"""A commit makes at most so many changes for each of `commit_records`: few records may make many."""
+READY_CHANGES = 1_500
+"""The most changes of a commit to what is read: Redis answers nobody else meanwhile, for 20 ms at most."""
 
 _store = lru_cache(bootstrap.store)
 _producer = lru_cache(producer)
@@ -36,14 +37,15 @@ def _dead_letter_limit(_app: str, most: int, share: float) -> DeadLetterLimit:
 class Job:
     """One query's work, sent to the workers: the app, what it may write (claims), and where the servers are.
 
-    `origins` are those of the app's topics, `commit_records` the most records of one commit; `dead_letters` and
-    `dead_letter_share` are as of a `DeadLetterLimit`.
+    `origins` are those of the app's topics, `task_records` and `commit_records` the most records of a task that has all
+    of its batch and of one commit; `dead_letters` and `dead_letter_share` are as of a `DeadLetterLimit`.
     """
 
     app: App
     claims: dict[int, Claim]
     origins: dict[str, Origin]
     timestamps: TimestampLimit
+    task_records: int
     commit_records: int
     dead_letters: int
     dead_letter_share: float
@@ -68,6 +70,8 @@ class Job:
             claims,
             origins,
             TimestampLimit(topics.unbounded(app.topics, settings.future_ms), settings.future_ms, refused),
+            # The first micro-batch of a query has what a slice has, and what came meanwhile.
+            2 * settings.batch_records,
             settings.commit_records,
             settings.dead_letters,
             settings.dead_letter_share,
@@ -83,9 +87,12 @@ class Job:
         return {topic: origin.partitions for topic, origin in self.origins.items()}
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Commit every row of `batches`. Raises `Fenced` when a partition is not this query's any more."""
+        """Commit every row of `batches`.
+
+        Raises `Fenced` when a partition is not this query's any more, and `BatchTooLarge`, with nothing committed.
+        """
         advance = self.advance()
-        for batch in gather(batches) if self.app.one_task else batches:
+        for batch in gather(batches, self.task_records) if self.app.one_task else batches:
             advance(by_partition(batch), markers(batch))
         return iter(())
 
@@ -93,7 +100,8 @@ class Job:
         """What brings the partitions forward, over this process' own connections."""
         store = _store(self.redis, self.redis_timeout_s, self.app.name)
         dead_letters = _dead_letter_limit(self.app.name, self.dead_letters, self.dead_letter_share)
-        limits = Limits(self.commit_records, CHANGES_A_RECORD * self.commit_records, dead_letters, self.timestamps)
+        building = CommitLimit(self.commit_records, int(CHANGES_A_RECORD * self.commit_records))
+        limits = Limits(building, CommitLimit(self.commit_records, READY_CHANGES), dead_letters, self.timestamps)
         return Advance(self.app, store, self.claims, self.counts, self._publish, limits)
 
     def _publish(self, folded: Sequence[Folded]) -> None:
@@ -108,3 +116,11 @@ class Job:
             place = (topic, folded.partition)
             headers = original_headers(self.kafka, place, [letter.offset for letter in dead], self.security)
             yield from dead_letters(self.app, dead, place, self.origins[topic].id, headers)
+
+
+def in_tasks(rows: DataFrame, job: Job, slots: int) -> DataFrame:
+    """`rows` of Spark's Kafka source, committed by `job`: nothing is left of them."""
+    # A Python task costs tens of milliseconds: one for each slot, not for each partition.
+    tasks = 1 if job.app.one_task else slots
+    columns = (*COLUMNS, MARKER) if job.app.marked else COLUMNS
+    return rows.selectExpr(*columns).coalesce(tasks).mapInArrow(job, "nothing long")

@@ -80,23 +80,24 @@ def test_a_server_that_is_away_is_status_4_with_its_setting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status"),
+    ("error", "status", "reason"),
     [
-        (StreamStateError("two\nlines"), 1),
-        (Misconfigured("a setting"), 3),
-        (RedisError("away"), 4),
-        (KafkaException(KafkaError(KafkaError._TRANSPORT)), 4),
+        (StreamStateError("two\nlines"), 1, "two lines"),
+        (Misconfigured("a setting"), 3, "a setting"),
+        (RedisError("away"), 4, "(away)"),
+        (KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "")), 4, "COORDINATOR_NOT_AVAILABLE"),
     ],
     ids=lambda given: type(given).__name__,
 )
 def test_an_expected_error_is_one_line_and_a_status(
-    error: Exception, status: int, capsys: pytest.CaptureFixture[str]
+    error: Exception, status: int, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(typer.Exit) as ended, failing():
         raise error
     assert ended.value.exit_code == status
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("streamstate: ")
+    assert reason in line
 
 
 def test_a_service_that_there_is_not_is_status_2_with_those_there_are() -> None:

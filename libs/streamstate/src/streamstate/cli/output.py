@@ -98,7 +98,8 @@ def failing() -> Iterator[None]:
         message = f"Redis does not answer ({error}); check that it runs and that STREAMSTATE_REDIS names it"
         raise _failed(message, Exit.UNREACHABLE) from error
     except KafkaException as error:
-        reason = error.args[0].str()
+        # The text alone may be empty.
+        reason = f"{error.args[0].name()}: {error.args[0].str()}"
         message = f"Kafka does not answer ({reason}); check that it runs and that STREAMSTATE_KAFKA names it"
         raise _failed(message, Exit.UNREACHABLE) from error
 

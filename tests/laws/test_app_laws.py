@@ -169,7 +169,7 @@ def test_what_services_declare_for_the_gateway_fits_together() -> None:
         operation = paths[entry.path.replace("<key>", "{key}")]["get"]
         answer = operation["responses"]["200"]["content"]["application/json"]["schema"]
         if entry.part:
-            members.update(schemas[answer["$ref"].rpartition("/")[2]]["properties"])
+            members.update(list(schemas[answer["$ref"].rpartition("/")[2]]["properties"]))
         for place, view in entry.names.views.items() if entry.names else ():
             assert view in by_key
             *lists, member = place.split(".")

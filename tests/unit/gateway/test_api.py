@@ -13,7 +13,7 @@ from services.names.model import APP as NAMES
 from services.recommendations.answers import path as path_of
 from streamstate.web.server.asgi import Asgi
 from tests.contract import hold
-from tests.serving import Loop, Served, forwarded, scrape
+from tests.serving import Loop, Served, forwarded, scrape, until
 from tests.unit.gateway.conftest import PARTITIONS, STRANGER, USER, Deployment
 
 NO_IDS = [
@@ -235,6 +235,22 @@ def test_names_live_while_metrics_never_answered(serve: Callable[[str, Asgi], Se
     assert gateway.get("/v1/users/1").status_code == 503
     assert gateway.get("/v1/artists/1").get_json() == {"id": 1, "name": "Prince"}
     assert gateway.get("/v1/many?artists=1").status_code == 200
+
+
+def test_a_service_that_comes_later_is_answered(serve: Callable[[str, Asgi], Served], loop: Loop) -> None:
+    deployment = Deployment(serve, loop)
+    deployment.start(NAMES, 1)
+    deployment.name("artists", 1, "Prince")
+    (first,) = deployment.at["names"]
+    first.stop()
+    gateway = deployment.gateway(owners_ttl_s=0.05)
+    assert (gateway.get("/readyz").status_code, gateway.get("/v1/artists/1").status_code) == (503, 503)
+    again = Served(first.address, first.app)
+    try:
+        until(lambda: gateway.get("/v1/artists/1").status_code == 200)
+        assert gateway.get("/readyz").status_code == 200
+    finally:
+        again.stop()
 
 
 def test_ready_means_that_some_service_is_known(deployment: Deployment) -> None:

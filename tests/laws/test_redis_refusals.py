@@ -108,6 +108,16 @@ def test_an_outdated_timeline_of_another_type(server: Redis) -> None:
     assert_refused_then_applied(store, client, commit, lambda: client.delete("{app:0}:family:k"))
 
 
+@pytest.mark.parametrize("operation", [Merge("fields", {"n": 1}), Merge("fields", {}, least={"n": 1})])
+def test_a_number_of_which_a_byte_is_wrong(server: Redis, operation: Merge) -> None:
+    """Else it would be counted from nothing, and nobody could tell any more."""
+    client = connect(server.url, 5.0)
+    store = RedisStore(client, "app")
+    commit = attempt(store.claim(0, "a:1", {}), operation)
+    client.hset("{app:0}:fields", "n", "x2")
+    assert_refused_then_applied(store, client, commit, partial(client.hset, "{app:0}:fields", "n", "12"))
+
+
 @pytest.mark.parametrize(("command", "kind"), CASES)
 def test_a_user_who_may_not_run_a_command(server: Redis, command: str, kind: str) -> None:
     admin = connect(server.url, 5.0)

@@ -71,7 +71,16 @@ local expiring = 500
 local read = {
   merge = function(key, op)
     local names = append_names(append_names(append_names({}, op[3]), op[4]), op[5])
-    return call_in_pieces('HMGET', key, names, #names), names
+    local values = call_in_pieces('HMGET', key, names, #names)
+    for i = 1, #names do
+      local number = values[i] and tonumber(values[i])
+      if values[i] and not number then
+        error(redis.error_reply('CORRUPT a field of ' .. string.match(key, '^[^}]*}:[^:]*') .. ' is no number, nothing was '
+          .. 'written; verify names it: restore it, or delete all keys of its partition to build them anew'))
+      end
+      values[i] = number
+    end
+    return values, names
   end,
   increment = function(key, op)
     local name = next(op[3])
@@ -124,7 +133,7 @@ local write = {
     local count, add, least, most = 0, op[3], op[4], op[5]
     for i = 1, #names do
       local name = names[i]
-      local was = tonumber(values[i] or nil)
+      local was = values[i] or nil
       local now = merged(was, add[name], least[name], most[name])
       if now ~= was then
         look_at_size(now)

@@ -222,14 +222,18 @@ def write_until(stop: threading.Event, store: RedisStore) -> dict[int, int]:
 
 
 async def read_until(stop: threading.Event, url: str) -> Counter[int]:
-    """Read every partition, and hold each answer against a recount. Returns how many answers each gave."""
+    """Read all partitions at the same time, and hold each answer against a recount; how many answers each gave."""
     reader, answered = RedisReader(open_commands(url, 5.0), "app"), Counter[int]()
-    try:
+
+    async def read(p: int) -> None:
         while not stop.is_set():
-            for p in PARTITIONS:
-                with suppress(redis.RedisError):
-                    assert_recount((await reader.read({p: TALLY.reads}))[p])
-                    answered[p] += 1
+            with suppress(redis.RedisError):
+                assert_recount((await reader.read({p: TALLY.reads}))[p])
+                answered[p] += 1
+            await asyncio.sleep(0.02)
+
+    try:
+        await asyncio.gather(*map(read, PARTITIONS))
     finally:
         await reader.close()
     return answered
@@ -246,9 +250,9 @@ def test_a_cluster_is_resharded_under_load(cluster: list[int]) -> None:
     store, stop = RedisStore(connect(url, 5.0), "app"), threading.Event()
     with ThreadPoolExecutor() as pool:
         writing = pool.submit(write_until, stop, store)
-        until(lambda: all(one.positions for one in store.read(dict.fromkeys(PARTITIONS, ())).values()), 20)
-        reading = pool.submit(asyncio.run, read_until(stop, url))
         try:
+            until(lambda: all(each.positions for each in store.read(dict.fromkeys(PARTITIONS, ())).values()), 60)
+            reading = pool.submit(asyncio.run, read_until(stop, url))
             # A node lists the keys that it was given the other way round: once the offsets come last, once first.
             for partition in (*PARTITIONS, *PARTITIONS):
                 Migration.start(cluster, partition).move_rest(pause_s=0.02)

@@ -130,6 +130,8 @@ def open_commands(url: str, timeout: float) -> Commands:
         socket_timeout=timeout,
         socket_connect_timeout=timeout,
         retry=Retry(NoBackoff(), 0),
+        # Otherwise every fifth key that has moved closes the connections of all other reads, which fail then.
+        reinitialize_steps=0,
     )
 
 

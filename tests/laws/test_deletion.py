@@ -29,7 +29,7 @@ def app(redis_name: Callable[[], str]) -> str:
 @pytest.fixture
 def store(redis_client: Client, app: str) -> RedisStore:
     """Partitions 0 and 1, and those of an app whose name begins alike."""
-    for name in (app, f"{app}0"):
+    for name in (app, f"{app}-too"):
         store = RedisStore(redis_client, name)
         for partition in (0, 1):
             build(store, partition)
@@ -66,7 +66,7 @@ def test_a_partition_is_deleted_and_nothing_else(redis_client: Client, app: str,
     assert sum(counted) == KEYS + 2
     assert max(counted) <= deletion.UNLINKED
     assert list(Deletion(redis_client, app).holdings()) == [1]
-    assert list(Deletion(redis_client, f"{app}0").holdings()) == [0, 1]
+    assert list(Deletion(redis_client, f"{app}-too").holdings()) == [0, 1]
     assert store.read({1: [Fields("user:5")]})[1].values == [{"count": 1}]
 
 

@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from uuid import UUID
 
 from confluent_kafka import Message
 
@@ -10,12 +11,16 @@ _YEAR_9999_MS = 253_402_300_799_999
 _LONG_MAX = 2**63 - 1
 
 
-def long_key(message: Message) -> int | None:
-    """The key as an id, None when it is not one."""
-    key = message.key()
-    if not isinstance(key, bytes) or len(key) != 8 or key[0] > 127:
+def number_key(raw: bytes | None, size: int) -> int | None:
+    """The key as an id of so many bytes, None when it is not one."""
+    if not isinstance(raw, bytes) or len(raw) != size or raw[0] > 127:
         return None
-    return int.from_bytes(key, "big")
+    return int.from_bytes(raw, "big")
+
+
+def long_key(message: Message) -> int | None:
+    """The key as an id of 8 bytes, None when it is not one."""
+    return number_key(message.key(), 8)
 
 
 def text_key(raw: bytes | None) -> str | None:
@@ -24,6 +29,21 @@ def text_key(raw: bytes | None) -> str | None:
         return raw.decode() if raw and len(raw) <= 1_024 else None
     except UnicodeDecodeError:
         return None
+
+
+def uuid_key(raw: bytes | None) -> str | None:
+    """The text of a key that is a UUID in its usual form, None for any other."""
+    text = text_key(raw)
+    try:
+        return text if text is not None and str(UUID(text)) == text else None
+    except ValueError:
+        return None
+
+
+def pair_key(raw: bytes | None) -> str | None:
+    """The text of a key of two parts with a colon between them, None for any other."""
+    text = text_key(raw)
+    return text if text is not None and all(text.partition(":")) else None
 
 
 def parsed(value: bytes) -> Any:

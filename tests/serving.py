@@ -108,7 +108,12 @@ async def _asked(app: Asgi, environ: Any) -> tuple[int, list[tuple[str, str]], b
         "query_string": environ["QUERY_STRING"].encode("latin-1"),
         "headers": [(name.lower().encode(), text.encode()) for name, text in fields.items()],
     }
-    await app(scope, None, send)
+    body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    await app(scope, receive, send)
     headers = [(name.decode(), text.decode("latin-1")) for name, text in sent[0]["headers"]]
     return sent[0]["status"], headers, sent[1]["body"]
 

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from services.gateway import documents
+from services.gateway.balance import Balance
 from services.gateway.names import NameCache
 from services.gateway.owners import Owners
 from services.gateway.route import Route, route
 from services.gateway.router import Router
-from services.gateway.users import Users
+from services.gateway.users import PARTS, Users
 from streamstate import bootstrap
 from streamstate.keys import LONG
 from streamstate.settings import GatewaySettings
@@ -27,39 +28,36 @@ NAME = "gateway"
 def create() -> Asgi:
     """The application with the settings of the process. Raises `Misconfigured` when one does not fit."""
     settings = bootstrap.configure(GatewaySettings)
-    return build(settings, _addresses(settings))
-
-
-def _addresses(settings: GatewaySettings) -> Mapping[str, Sequence[str]]:
-    """The instances of each service: as Kubernetes sees them, or a fixed list."""
     if not settings.services:
-        return {service: given.split(",") for service, given in settings.instances.items()}
+        return build(settings, {service: given.split(",") for service, given in settings.instances.items()})
     # Kubernetes' client takes a second to import, and 30 MB.
     from services.gateway.endpoints import watched  # noqa: PLC0415
 
-    return watched(settings.services, settings.namespace)
+    return build(settings, watched(settings.services, settings.namespace))
 
 
 def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]]) -> Asgi:
     """The application over the instances at these addresses."""
     client = Instances()
-    owners = Owners(addresses, client, settings.owners_ttl_s)
-    router = Router(owners, client)
+    balance = Balance(client)
+    owners = Owners(addresses, balance, settings.owners_ttl_s)
+    router = Router(owners, balance)
 
     async def ready() -> None:
         missing = owners.missing()
         if len(missing) == len(addresses):
             raise not_ready(f"no instance answers of: {', '.join(missing)}")
 
-    routes, telemetry = application(NAME, NAME, ready=ready, readiness="The instances of every service are known")
-    _add_routes(routes, owners, router, Users(owners, router, NameCache(owners, router, settings.names_cached)))
+    routes, telemetry = application(NAME, NAME, ready)
+    _add_routes(routes, owners, Users(owners, router, NameCache(owners, router, settings.names_cached)))
     return Asgi(routes, settings, telemetry, starting=[owners.start], ending=[owners.stop, client.close])
 
 
-def _add_routes(routes: Routes, owners: Owners, router: Router, users: Users) -> None:
+def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
     async def many(request: Request) -> Response:
-        """Many keys of any views: each service is asked for its own."""
-        return json(await router.many(asked_for_many(request, owners.keyed), request.deadline), NAME)
+        """Many keys of any views, and users: each service is asked for its own."""
+        asked = asked_for_many(request, [*owners.keyed, documents.USERS], besides=PARTS)
+        return json(await users.many(asked, request.deadline), NAME)
 
     async def explain(_request: Request, service: str, key: str) -> Response:
         return json(route(owners, service, key), NAME)
@@ -75,7 +73,7 @@ def _add_routes(routes: Routes, owners: Owners, router: Router, users: Users) ->
     summary = "All that is known of a user, with names"
     routes.read("/v1/users/<key>", "user", users.user, summary, documents.UserProfile, LONG, [documents.PARTS])
     routes.hidden("/v1/<path:rest>", "view", users.view)
-    routes.many(many)
+    routes.many(many, {})
     summary = "Which instance answers for a key of a service, and why"
     routes.read("/v1/route/<service>/<key>", "route", explain, summary, Route)
     routes.view_functions["openapi.spec"] = cast("Any", document)

@@ -1,25 +1,27 @@
-"""Calls that any instance of a service can answer: spread, and asked of another one when the first does not answer."""
+"""Calls to the instances of a service: the owner first, then others, which are spread."""
 
 import itertools
 from collections import Counter
 from collections.abc import Sequence
 
-from streamstate.web.client.instances import OWNER, Instances, Marks, Query, Unreachable
+import msgspec
+
+from streamstate.web.client.instances import ANYONE, OWNER, STANDBY, Instances, Query, Unreachable
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Response
 
 ANOTHER_MAY = (503, 504)
-"""Answers after which another instance is asked."""
+"""Answers after which another instance is asked, unless they are the owner's."""
 
 SHARE = 0.4
 """The share of the time left that one instance gets while there are others."""
 
 
 class Balance:
-    """The instance with the least outstanding calls is asked, and of several the one that was asked longest ago.
+    """After the owner, the instance with the least outstanding calls, and of several the one asked longest ago.
 
-    One that is ill is the last choice.
+    One that is ill is the last choice, also when it is the owner.
     """
 
     def __init__(self, client: Instances) -> None:
@@ -29,28 +31,40 @@ class Balance:
         self._asked: dict[str, int] = {}
 
     async def get(
-        self, addresses: Sequence[str], path: str, query: Query, deadline: Deadline, marks: Marks = OWNER
+        self, addresses: Sequence[str], path: str, query: Query, deadline: Deadline, owner: str | None = None
     ) -> Response:
-        """The first answer that is one, else a 503 or 504 of an instance. Raises a 503 `Problem` when none answers."""
-        untried, answer = set(addresses), None
+        """The answer of `owner`, or the first of another instance that is one, else a 503 or 504.
+
+        Raises a 503 `Problem` when none of `addresses` answers.
+        """
+        untried, disowned, answer = set(addresses), set[str](), None
+        others_as = STANDBY if owner else ANYONE
         while untried:
-            address = min(untried, key=self._rank)
+            address = min(untried, key=lambda each: self._rank(each, owner))
             untried.remove(address)
             self._outstanding[address] += 1
             self._asked[address] = next(self._turns)
             try:
                 # An instance that hangs must leave time to ask the next one.
                 share = deadline.share(SHARE) if untried else deadline
+                marks = OWNER if address == owner else others_as
                 answer = await self._client.get(address, path, share, query, marks)
             except Unreachable:
                 continue
             finally:
                 self._outstanding[address] -= 1
-            if answer.status not in ANOTHER_MAY:
+            if answer.status == 421 and address == owner:
+                # It may stand in for the one that it names, but is not taken for the owner again.
+                disowned.add(address)
+                untried.add(address)
+                told = msgspec.json.decode(answer.body)["owner"]
+                owner, answer = None if told in disowned else told, None
+            elif address == owner or answer.status not in ANOTHER_MAY:
                 return answer
         if answer is None:
             raise Problem(503, "no-instance", "no instance that answers this can be reached; ask again in 1 s")
         return answer
 
-    def _rank(self, address: str) -> tuple[bool, int, int]:
-        return not self._client.well(address), self._outstanding[address], self._asked.get(address, 0)
+    def _rank(self, address: str, owner: str | None) -> tuple[bool, bool, int, int]:
+        ill = not self._client.well(address)
+        return ill, address != owner, self._outstanding[address], self._asked.get(address, 0)

@@ -7,11 +7,14 @@ import msgspec
 
 from services.gateway.names import name_of
 from streamstate.gateway import NamedIds
+from streamstate.keys import LONG
 from streamstate.web.http.request import JSON
 from streamstate.web.partition_map import ViewEntry
-from streamstate.web.server.openapi import MANY, REF, many_parameters, parameter
+from streamstate.web.server.openapi import MANY, REF, many_operations, parameter
 
 SPEC = "/openapi.json"
+USERS = "users"
+"""What the keys of users are called among those of views."""
 
 _CHOICE = "the parts of the answer, separated by commas"
 _NAME = {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "null when none is known"}
@@ -41,9 +44,10 @@ def merged(own: Mapping[str, Any], documents: Iterable[bytes], views: Sequence[V
         schemas |= service["components"]["schemas"]
     schemas |= own["components"]["schemas"]
     _add_joins(paths, schemas, views)
-    many = own["paths"][MANY]["get"]
-    keys = many_parameters({view.name: view.key for view in views if not view.anywhere})
-    paths |= {**own["paths"], MANY: {"get": {**many, "parameters": [*keys, *many["parameters"]]}}}
+    keyed = [view for view in views if not view.anywhere]
+    keys = {**{view.name: view.key for view in keyed}, USERS: LONG.name}
+    many = many_operations(own["paths"][MANY], keys, [view.name for view in keyed if view.part])
+    paths |= {**own["paths"], MANY: many}
     return msgspec.json.encode({**own, "paths": paths, "components": {"schemas": schemas}})
 
 

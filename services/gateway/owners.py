@@ -11,13 +11,15 @@ import structlog
 from services.gateway.balance import Balance
 from streamstate.gateway import Part
 from streamstate.keys import CODECS, partition_of
-from streamstate.web.client.instances import Instances
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import RETRY_AFTER_S, Problem, bad_query, not_ready
 from streamstate.web.partition_map import PATH, Processors, ViewEntry
 
 LOOK_S = 2.0
 """Seconds in which one of a service's instances must tell its map; while there are others, one gets a share."""
+
+LEAST_S = 0.2
+"""Seconds between two looks, whatever happens."""
 
 log = structlog.get_logger()
 
@@ -62,12 +64,12 @@ class Owners:
     keyed: the service of each view that `/v1/many` knows, by the view's name.
     """
 
-    def __init__(self, addresses: Mapping[str, Sequence[str]], client: Instances, ttl_s: float) -> None:
+    def __init__(self, addresses: Mapping[str, Sequence[str]], balance: Balance, ttl_s: float) -> None:
         self.addresses = addresses
         self.views: Sequence[Located] = ()
         self.parts: Mapping[str, LocatedPart] = {}
         self.keyed: Mapping[str, ServiceMap] = {}
-        self._balance = Balance(client)
+        self._balance = balance
         self._ttl_s = ttl_s
         self._maps: dict[str, ServiceMap] = {}
         self._by_path: Mapping[str, Located] = {}
@@ -156,6 +158,8 @@ class Owners:
                 await asyncio.wait_for(self._wake.wait(), pause)
             self._wake.clear()
             await self.look()
+            # While an owner is away, each of its answers by another one wakes this up.
+            await asyncio.sleep(LEAST_S)
 
 
 def unknown(service: str) -> Problem:

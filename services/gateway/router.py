@@ -2,23 +2,24 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 
-from services.gateway.balance import SHARE, Balance
+from services.gateway.balance import Balance
 from services.gateway.owners import Owners, ServiceMap
 from streamstate.keys import CODECS
-from streamstate.web.client.instances import ANYONE, OWNER, STANDBY, Instances, Query, Unreachable
+from streamstate.web.client.instances import Query
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import MOST_KEYS, not_ready
 from streamstate.web.http.request import Response
 from streamstate.web.partition_map import ViewEntry
 from streamstate.web.server.openapi import MANY
 
-ATTEMPTS = 2
+MOST_QUERY_BYTES = 8_000
+"""What a server takes in its longest request line, apart from method and path."""
 
 
 class Router:
@@ -28,10 +29,9 @@ class Router:
     that discovery knows are dialled.
     """
 
-    def __init__(self, owners: Owners, client: Instances) -> None:
+    def __init__(self, owners: Owners, balance: Balance) -> None:
         self._owners = owners
-        self._client = client
-        self._balance = Balance(client)
+        self._balance = balance
 
     async def one(self, known: ServiceMap, view: ViewEntry, text: str, query: Query, deadline: Deadline) -> Response:
         """The answer of a service's `view` for the key that `text` names (any text when it is not about a key).
@@ -39,11 +39,10 @@ class Router:
         Raises `BadKey` for text that is no key of the view.
         """
         path = view.path.replace("<key>", quote(text, safe=""))
-        if view.anywhere:
-            if view.key:
-                CODECS[view.key].parse(text)
-            return await self._balance.get(self._owners.addresses[known.service], path, query, deadline)
-        return await self._ask(known.service, known.owners.get(known.partition(view, text)), path, query, deadline)
+        if view.key and view.anywhere:
+            CODECS[view.key].parse(text)
+        owner = None if view.anywhere else known.owners.get(known.partition(view, text))
+        return await self._ask(known.service, owner, path, query, deadline)
 
     async def many(self, wanted: Iterable[tuple[str, str]], deadline: Deadline) -> Mapping[str, Mapping[str, Any]]:
         """The answers for (view, key text) by view and key, None for an unknown key; all owners are asked at once.
@@ -56,9 +55,9 @@ class Router:
             owner = known.owners.get(known.partition(known.views[name], text))
             places[known.service, owner].append((name, text))
         calls = [
-            (service, owner, MANY, asked[first : first + MOST_KEYS], deadline)
+            (service, owner, MANY, query, deadline)
             for (service, owner), asked in places.items()
-            for first in range(0, len(asked), MOST_KEYS)
+            for query in queries(asked)
         ]
         answers = await asyncio.gather(*(self._ask(*call) for call in calls))
         merged: defaultdict[str, dict[str, Any]] = defaultdict(dict)
@@ -70,26 +69,21 @@ class Router:
         return merged
 
     async def _ask(self, service: str, owner: str | None, path: str, query: Query, deadline: Deadline) -> Response:
-        """The owner's answer. A 421 says who it is by now; when that does not help, another instance stands in."""
-        marks = ANYONE
-        for _ in range(ATTEMPTS if owner else 0):
-            others = self._others(service, owner)
-            ill = not self._client.well(str(owner)) and any(map(self._client.well, others))
-            if ill or owner not in self._owners.addresses[service]:
-                marks = STANDBY
-                break
-            share = deadline.share(SHARE) if others else deadline
-            try:
-                answer = await self._client.get(str(owner), path, share, query, OWNER)
-            except Unreachable:
-                self._owners.look_again()
-                marks = STANDBY
-                break
-            if answer.status != 421:
-                return answer
+        answer = await self._balance.get(self._owners.addresses[service], path, query, deadline, owner)
+        if owner and answer.status == 200 and answer.served_by != owner:
             self._owners.look_again()
-            owner = str(msgspec.json.decode(answer.body)["owner"])
-        return await self._balance.get(self._others(service, owner), path, query, deadline, marks)
+        return answer
 
-    def _others(self, service: str, owner: str | None) -> Sequence[str]:
-        return [address for address in self._owners.addresses[service] if address != owner]
+
+def queries(asked: Iterable[tuple[str, str]]) -> Iterator[Query]:
+    """`asked` in parts that a request may have."""
+    query: list[tuple[str, str]] = []
+    size = 0
+    for each in asked:
+        length = len(urlencode([each])) + 1
+        if len(query) == MOST_KEYS or size + length > MOST_QUERY_BYTES:
+            yield query
+            query, size = [], 0
+        query.append(each)
+        size += length
+    yield query

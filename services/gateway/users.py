@@ -1,15 +1,17 @@
 """Answers with names, and the parts of an answer about a user. What belongs together, the services declare."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
 
+from services.gateway.documents import USERS
 from services.gateway.names import NameCache, Names, named
 from services.gateway.owners import LocatedPart, Owners, unknown
 from services.gateway.router import Router
 from streamstate.errors import StreamStateError
+from streamstate.gateway import Part
 from streamstate.keys import LONG
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.parameters import bad_parameter
@@ -44,10 +46,8 @@ class Users:
     async def user(self, request: Request, key: str) -> Response:
         """The parts that are asked for. The first one leads: the headers are its own, and any answer of it but 200."""
         LONG.parse(key)
-        names = {name for parameter, text in request.query if parameter == PARTS for name in text.split(",")}
-        if (parts := chosen(self._owners.parts, names)) is None:
-            advice = f"{PARTS}: name some of {', '.join(self._owners.parts)}, separated by commas"
-            raise self._owners.absent(bad_parameter(advice))
+        names = _part_names(request.query)
+        parts = self._chosen(self._owners.parts, names)
         (known, view, _), *others = parts
         asking = [asyncio.create_task(self._part(part, key, request.deadline)) for part in others]
         try:
@@ -63,24 +63,59 @@ class Users:
         members = await self._joined(bodies, warnings, [view for _, view, _ in parts], request.deadline)
         return json(members, answer.served_by, answer.headers)
 
+    async def many(self, asked: Sequence[tuple[str, str]], deadline: Deadline) -> Mapping[str, Mapping[str, Any]]:
+        """The answers for (view, key text) by view and key, None for an unknown key.
+
+        For `USERS`, parts with names: those that `PARTS` names. The first of them leads: a user whom it does not know
+        is None. Raises a `Problem` when one of them cannot be had.
+        """
+        views = [(name, text) for name, text in asked if name not in (USERS, PARTS)]
+        users = dict.fromkeys(text for name, text in asked if name == USERS)
+        if not users:
+            return await self._router.many(views, deadline)
+        by_key = {name: located for name, located in self._owners.parts.items() if not located[1].anywhere}
+        parts = self._chosen(by_key, _part_names(asked))
+        of_parts = [(view.name, user) for _, view, _ in parts for user in users]
+        answers, bodies = await asyncio.gather(
+            self._router.many(views, deadline), self._router.many(of_parts, deadline)
+        )
+        profiles = {
+            user: _members([bodies[view.name][user] or _empty(part, []) for _, view, part in parts], [])
+            for user in users
+            if bodies[parts[0][1].name][user]
+        }
+        await self._add_names(profiles.values(), [view for _, view, _ in parts], deadline)
+        return {**answers, USERS: {**dict.fromkeys(users), **profiles}}
+
+    def _chosen(self, parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart]:
+        """As `chosen`; raises a 400 `Problem` where that is None."""
+        if (located := chosen(parts, names)) is None:
+            raise self._owners.absent(bad_parameter(f"{PARTS}: name some of {', '.join(parts)}, separated by commas"))
+        return located
+
     async def _joined(
-        self, bodies: Iterable[dict[str, Any]], warnings: list[str], views: Iterable[ViewEntry], deadline: Deadline
+        self, bodies: Iterable[dict[str, Any]], warnings: list[str], views: Sequence[ViewEntry], deadline: Deadline
     ) -> dict[str, Any]:
         """The members of `bodies`, which are answers of `views`, with names, and `warnings` and theirs together."""
-        members: dict[str, Any] = {}
-        for body in bodies:
-            warnings += body.pop(WARNINGS, ())
-            members |= body
-            members.setdefault(WARNINGS, warnings)
-        places = [place for view in views if view.names for place in named(members, view.names.views)]
+        members = _members(bodies, warnings)
+        await self._add_names([members], views, deadline)
+        return members
+
+    async def _add_names(
+        self, answers: Collection[dict[str, Any]], views: Sequence[ViewEntry], deadline: Deadline
+    ) -> None:
+        """Put names beside the ids in `answers`, each of which joins answers of `views`."""
+        places = [
+            place for answer in answers for view in views if view.names for place in named(answer, view.names.views)
+        ]
         names: Names = {}
         try:
             names = await self._names.get({thing for _, _, thing in places}, deadline)
         except StreamStateError as error:
-            warnings.append(f"names: {error}")
+            for answer in answers:
+                answer[WARNINGS].append(f"names: {error}")
         for holder, member, thing in places:
             holder[member] = names.get(thing)
-        return members
 
     async def _part(self, located: LocatedPart, key: str, deadline: Deadline) -> dict[str, Any]:
         """The members of a part, which are empty when it fails, with warnings, or knows nothing of the key."""
@@ -94,8 +129,26 @@ class Users:
                 reason = _decode(answer.body)["detail"]
         except StreamStateError as error:
             reason = str(error)
-        warnings = [f"{member}: {reason}" for member in part.members if reason]
-        return {**{member: [] for member in (*part.members, *part.remarks)}, WARNINGS: warnings}
+        return _empty(part, [f"{member}: {reason}" for member in part.members if reason])
+
+
+def _part_names(query: Iterable[tuple[str, str]]) -> set[str]:
+    return {name for parameter, text in query if parameter == PARTS for name in text.split(",")}
+
+
+def _members(bodies: Iterable[dict[str, Any]], warnings: list[str]) -> dict[str, Any]:
+    """The members of `bodies`, and `warnings` and theirs together."""
+    members: dict[str, Any] = {}
+    for body in bodies:
+        warnings += body.pop(WARNINGS, ())
+        members |= body
+        members.setdefault(WARNINGS, warnings)
+    return members
+
+
+def _empty(part: Part, warnings: list[str]) -> dict[str, Any]:
+    """A part of a key that it does not know."""
+    return {**{member: [] for member in (*part.members, *part.remarks)}, WARNINGS: warnings}
 
 
 def chosen(parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart] | None:

@@ -2,18 +2,20 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
-from streamstate.app import App, Fold, FoldContext, Record, Source, View
+from services.metrics import plays as all_plays
+from streamstate.app import App, Effect, Fold, FoldContext, Record, Source, View
 from streamstate.gateway import NamedIds, Part
 from streamstate.keys import LONG, sortable, unsortable
-from streamstate.state.operations import Fields, IncrementScores, Merge, Operation, Read, Top
+from streamstate.state.operations import Fields, IncrementScores, Merge, Read, Top
 
 TOP = 10
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001, an offset would be part of the text
 
 
 class Played(msgspec.Struct, rename="camel"):
@@ -35,8 +37,8 @@ class Profile(msgspec.Struct, rename="camel"):
     top_ten_tracks: list[Played]
 
 
-def fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext) -> Iterable[Operation]:
-    """Every operation is commutative, so the order of events does not matter."""
+def fold(records: Sequence[Record[int, ListeningEvent]], context: FoldContext) -> Iterable[Effect]:
+    """The operations of a user are commutative, so the order of events does not matter."""
     plays: defaultdict[int, list[ListeningEvent]] = defaultdict(list)
     for record in records:
         plays[record.key].append(record.value)
@@ -45,6 +47,7 @@ def fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext) 
         yield Merge(_user(user), add={"count": len(events)}, least={"first": min(times)}, most={"last": max(times)})
         for kind, ids in zip(KINDS, zip(*(event.ids() for event in events), strict=True), strict=True):
             yield IncrementScores(_chart(user, kind), tally(ids))
+    yield from all_plays.tally(records, context)
 
 
 def tally(ids: Iterable[int]) -> dict[str, int]:
@@ -71,9 +74,8 @@ def profile(user: int, values: Sequence[Any]) -> Profile | None:
 
 def instant(milliseconds: int) -> str:
     """ISO 8601 in UTC, with a fraction only where there is one."""
-    seconds, rest = divmod(milliseconds, 1000)
-    text = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
-    return f"{text}.{rest:03d}Z" if rest else f"{text}Z"
+    moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    return f"{moment.isoformat(timespec='milliseconds' if milliseconds % 1000 else 'seconds')}Z"
 
 
 def _user(user: int) -> str:
@@ -86,7 +88,7 @@ def _chart(user: int, kind: str) -> str:
 
 APP = App(
     name="metrics",
-    folds=(Fold((Source(LISTENING_EVENTS, LONG, decode_event),), fold),),
+    folds=(Fold((Source(LISTENING_EVENTS, LONG, decode_event),), fold, version=2),),
     views=(
         View(
             name="metrics",
@@ -100,5 +102,6 @@ APP = App(
             names=NamedIds({f"topTen{kind.capitalize()}.id": kind for kind in KINDS}),
             part=Part(required=True),
         ),
+        all_plays.VIEW,
     ),
 )

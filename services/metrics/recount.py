@@ -1,4 +1,4 @@
-"""The profiles, counted again."""
+"""The profiles and the plays of each hour, counted again."""
 
 import re
 from collections import Counter
@@ -9,6 +9,8 @@ from confluent_kafka import Message
 from services.reference_decoding import FIELDS, listening_event, sortable
 from streamstate.verify.recount import Recount, Recounted, Stored, unequal
 
+HOUR_MS = 3_600_000
+HOURS_OF_PERIOD = 32 * 24
 _KEY = re.compile(r"user:([0-9]+)(?::(\w+))?")
 
 
@@ -35,20 +37,44 @@ class Profiles(Recount):
 
     def __init__(self) -> None:
         self.users: dict[int, User] = {}
+        self._hours: Counter[int] = Counter()
+        self._now = self._late = 0
 
-    def add(self, message: Message, _stream_time: int) -> bool:
+    def add(self, message: Message, stream_time: int) -> bool:
         event = listening_event(message)
-        if event is not None:
-            self.users.setdefault(event["userId"], User()).add(event)
-        return event is not None
+        if event is None:
+            return False
+        self.users.setdefault(event["userId"], User()).add(event)
+        hour, self._now = message.timestamp()[1] // HOUR_MS, stream_time // HOUR_MS
+        if hour // HOURS_OF_PERIOD < self._now // HOURS_OF_PERIOD - 1:
+            self._late += 1
+            self.counts = {"late_records": self._late}
+        else:
+            self._hours[hour] += 1
+        return True
 
     def due(self) -> Iterable[str]:
+        yield from self._plays()
         for user in self.users:
             yield f"user:{user}"
             yield from (f"user:{user}:{kind}" for kind in FIELDS)
 
     def wrong(self, key: str, stored: Stored | None) -> str | None:
-        return unequal(self._expected(key), stored)
+        expected = self._plays().get(key) if key.startswith("plays") else self._expected(key)
+        return unequal(expected, stored)
+
+    def _plays(self) -> dict[str, Stored]:
+        """Of all users: the count, and the hours of this period and the last one, each under its own key."""
+        if not self.users:
+            return {}
+        count = sum(user.count for user in self.users.values())
+        expected: dict[str, Stored] = {"plays": {b"count": b"%d" % count}}
+        current = self._now // HOURS_OF_PERIOD
+        for period in (current - 1, current):
+            hours = {b"%d" % h: b"%d" % n for h, n in self._hours.items() if h // HOURS_OF_PERIOD == period}
+            if hours:
+                expected[f"plays:{period % 2}"] = hours
+        return expected
 
     def _expected(self, key: str) -> Stored | None:
         named = _KEY.fullmatch(key)

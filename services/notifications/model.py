@@ -16,19 +16,14 @@ from streamstate.state.operations import Read
 
 OPEN, TICK = "open", "tick"
 NOTIFICATIONS, NOTIFICATION_WINDOWS = "notifications", "notification-windows"
-STATES = ("Open", CLOSED := "Closed")
+CLOSED = ("Close", "Closed")
+"""Both are the same state."""
+
+STATES = ("Open", *CLOSED)
+MESSAGE = b"You are not currently viewing Facebook."
 MINUTE_MS = 60_000
 SIZE_MS = 10 * MINUTE_MS
 FAMILY = "windows"
-
-
-class Message(msgspec.Struct, rename="camel"):
-    """A message to a user. `cause` is topic:offset of the record that it is about: with `user`, it marks a repeat."""
-
-    user: str
-    about: str
-    timestamp: int
-    cause: str
 
 
 class WindowUpdate(msgspec.Struct, rename="camel"):
@@ -49,7 +44,7 @@ class Window(msgspec.Struct):
 
 
 class Notified(msgspec.Struct):
-    """Windows in order of time; `next` is the cursor of the next page, null on the last one."""
+    """Windows in the order of the request; `next` is the cursor of the next page, null on the last one."""
 
     user: str
     windows: list[Window]
@@ -71,11 +66,10 @@ def fold(records: Sequence[Joined[str]], context: FoldContext, *, windowed: Wind
     """Each record of a user who is closed by then is a message: the closing itself, and every tick after it."""
     samples: list[Sample] = []
     for joined in records:
-        record, closed = joined.record, joined.row == CLOSED
+        record, closed = joined.record, joined.row in CLOSED
         samples.append((record, 1 if closed else None))
         if closed:
-            message = Message(record.key, record.topic, record.timestamp, f"{record.topic}:{record.offset}")
-            yield Emit(NOTIFICATIONS, TEXT.encode(record.key), msgspec.json.encode(message), record)
+            yield Emit(NOTIFICATIONS, TEXT.encode(record.key), MESSAGE, record)
     updates, operations = windowed.sum_up(samples, context)
     yield from map(_published, updates)
     yield from operations
@@ -111,7 +105,7 @@ def app(settings: GraceSettings) -> App:
     states, ticks = changelog(OPEN, TEXT, decode_state), Source(TICK, TEXT, decode_tick, requires_beginning=False)
     return App(
         name="notifications",
-        folds=(left_join(states, ticks, apply, windowed.reads, settings=windowed.windows.settings),),
+        folds=(left_join(states, ticks, apply, windowed.reads, version=2, settings=windowed.windows.settings),),
         views=(
             View(
                 name="notifications",

@@ -10,6 +10,7 @@ from services.reference_decoding import text_key
 from streamstate.verify.recount import Recount, Recounted, Stored, unequal
 
 OPEN = "open"
+CLOSED = (b"Close", b"Closed")
 FAMILY = "windows"
 MINUTE_MS, SIZE_MS = 60_000, 600_000
 
@@ -29,13 +30,13 @@ class States(Recount):
 
     def add(self, message: Message, _stream_time: int) -> bool:
         user, value, time = text_key(message.key()), message.value(), message.timestamp()[1]
-        if user is None or (message.topic() == OPEN and value not in (None, b"Open", b"Closed")):
+        if user is None or (message.topic() == OPEN and value not in (None, b"Open", *CLOSED)):
             return False
         if message.topic() == OPEN:
             self._rows.pop(user, None)
             if value is not None:
                 self._rows[user] = value
-        if message.topic() != OPEN or value == b"Closed":
+        if message.topic() != OPEN or value in CLOSED:
             last = time // MINUTE_MS * MINUTE_MS
             self._most.update((user, start) for start in range(last, time - SIZE_MS, -MINUTE_MS) if start >= 0)
         return True

@@ -51,7 +51,7 @@ def create() -> Asgi:
     app = bootstrap.app("services.recommendations", settings)
     window, pool = load(WindowSettings).window, Pool(load(PoolSettings))
     live = Live(bootstrap.store(settings.redis, settings.redis_timeout_s, app.name), window, *app.topics)
-    freshness = Freshness(bootstrap.topics(settings), app.topics)
+    freshness = Freshness(bootstrap.topics(settings.kafka, settings.security), app.topics)
     return build(app, settings, bootstrap.reads(settings, app), freshness, live, pool)
 
 
@@ -61,10 +61,9 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
     state = State(app, reads, freshness, settings.truncated_topics)
 
     async def ready() -> None:
-        live.require_alive()
         live.graph()
 
-    routes, telemetry = skeleton(app, settings, state, freshness, views=views, ready=ready, alive=live.require_alive)
+    routes, telemetry = skeleton(app, settings, state, freshness, views, ready)
     telemetry.further(GraphCollector(live, state).collect)
     answers = _Answers(settings, freshness, live, pool)
     query = query_parameters(Parameters)

@@ -1,7 +1,7 @@
 """The graph of an API process, kept up with the store by one thread."""
 
-import threading
 import time
+from functools import cache
 
 import numpy as np
 import structlog
@@ -11,6 +11,7 @@ from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.graph import MOST_EVENTS, Graph
 from services.recommendations.salsa import recommend
 from services.recommendations.tail import Rewound, Tail
+from streamstate.deployment.background import keep_running
 from streamstate.state.store import Store
 from streamstate.web.http.problems import not_ready
 
@@ -18,6 +19,7 @@ log = structlog.get_logger()
 
 POLL_S = 0.1
 PAUSE_S = 1.0
+STEPS, LONGEST_S = 100, 600
 
 
 class Live:
@@ -31,11 +33,10 @@ class Live:
         self._tail = Tail(store, 0, topic)
         self._positions: dict[int, int] = {}
         self._ready: Graph | None = None
-        self._ended = False
 
     async def start(self) -> None:
         """Load the graph and follow the store, for as long as the process lives."""
-        threading.Thread(target=self._run, name="live", daemon=True).start()
+        keep_running("the graph", self._follow, POLL_S, longest_s=LONGEST_S)
 
     def graph(self) -> Graph:
         """The graph with all that was stored; raises a 503 `Problem` until it is loaded."""
@@ -44,12 +45,6 @@ class Live:
             percent = int(self._tail.progress * 100)
             raise not_ready(f"the graph is being loaded, {percent} %", progress=percent)
         return ready
-
-    def require_alive(self) -> None:
-        """Raise a 503 `Problem` when the graph is not kept up any more, which only a restart mends."""
-        if self._ended:
-            detail = "the graph is not kept up any more, so this process must be started again"
-            raise not_ready(detail)
 
     @property
     def held(self) -> Graph:
@@ -88,23 +83,24 @@ class Live:
         self._positions = self._tail.positions
         return partitions > 0
 
-    def _run(self) -> None:
+    def _follow(self) -> None:
+        """Take in what is there; of much, a part."""
+        warm_up()
         try:
-            warm_up()
-            while True:
-                time.sleep(self._pause())
-        finally:
-            self._ended = True
-
-    def _pause(self) -> float:
-        """One step; tells how many seconds the next one may wait."""
-        try:
-            return 0.0 if self.step() else POLL_S
+            for _ in range(STEPS):
+                if not self.step():
+                    break
         except RedisError as error:
             log.warning("the graph is not kept up now; tried again shortly", reason=str(error))
-            return PAUSE_S
+            time.sleep(PAUSE_S)
+        except Exception:
+            # What was read may be missing from the graph: it is built again.
+            self._tail = Tail(self._store, 0, self.topic)
+            time.sleep(PAUSE_S)
+            raise
 
 
+@cache
 def warm_up() -> None:
     """Have all kernels compiled, or read from their cache, before the first request needs them."""
     graph = Graph(KINDS, 2_000)

@@ -28,7 +28,7 @@ class HistoryRecord(msgspec.Struct):
 
 
 class History(msgspec.Struct):
-    """Records of a key in order of time; `next` is the cursor of the next page, null on the last one."""
+    """Records of a key in the order of the request; `next` is the cursor of the next page, null on the last one."""
 
     key: int | str
     records: list[HistoryRecord]
@@ -47,7 +47,7 @@ class NumberWindow(msgspec.Struct):
 
 
 class NumberWindows(msgspec.Struct):
-    """Windows of a key in order of time; `next` is the cursor of the next page, null on the last one."""
+    """Windows of a key in the order of the request; `next` is the cursor of the next page, null on the last one."""
 
     key: int | str
     windows: list[NumberWindow]

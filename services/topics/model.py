@@ -10,12 +10,14 @@ import msgspec
 
 from services.topics.answers import History, Latest, NumberWindows, history, windows
 from services.topics.decoding import Kept, decoder
+from services.topics.key_ranges import Keys, NumberRange, TextRange, keys, member
+from services.topics.key_ranges import reads as key_reads
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.app import App, Effect, Fold, FoldContext, Record, Setting, Source, View
-from streamstate.keys import CODECS, sortable
+from streamstate.keys import CODECS, Number, sortable
 from streamstate.operators.pages import Page
 from streamstate.operators.windows import Windowed, Windows, clock, timeline
-from streamstate.state.operations import Delete, ExpireBefore, Insert, Operation, Put, Read, Value
+from streamstate.state.operations import Delete, ExpireBefore, Insert, Operation, Put, Read, UpdateIndex, Value
 
 Records = Sequence[Record[Any, Kept]]
 
@@ -42,6 +44,9 @@ class _Topic:
             "latest": kept.latest,
             "range": kept.range is not None,
         }
+        # A state from before there were ranges of keys goes on as long as none are asked for.
+        if kept.keys:
+            settings["keys"] = True
         if kept.windows and self.windowed:
             settings |= {"field": kept.windows.field, **self.windowed.windows.settings}
         return settings
@@ -65,12 +70,17 @@ class _Topic:
             yield from self.windowed.sum_up(samples, context)[1]
 
     def _latest(self, records: Records) -> Iterator[Operation]:
+        valued, deleted = [], []
         for key, last in {record.key: record for record in records}.items():
             place = self.key("latest", key)
             if last.value.text is None:
+                deleted.append(member(key))
                 yield Delete(place)
             else:
+                valued.append(member(key))
                 yield Put(place, f"[{last.offset},{last.timestamp},{last.value.text}]")
+        if self.kept.keys:
+            yield UpdateIndex(self.family("keys"), add=valued, remove=deleted)
 
     def _range(self, records: Records, context: FoldContext, retention: int) -> Iterator[Operation]:
         histories: defaultdict[Any, dict[str, int]] = defaultdict(dict)
@@ -107,6 +117,11 @@ def views(kept: KeptTopic) -> Iterator[View[Any]]:
     if kept.latest:
         summary = f"The last value of a key of {kept.topic}"
         yield view(name, path, summary, reads=topic.latest_reads, answer=latest, answers=Latest)
+    if kept.keys:
+        summary = f"The keys of {kept.topic} that have a value, in their order"
+        kind = NumberRange if isinstance(CODECS[kept.key], Number) else TextRange
+        reads = partial(key_reads, topic.family("keys"))
+        yield View(f"{name}-keys", f"/v1/topics/{kept.topic}", summary, kept.topic, None, reads, keys, Keys, kind)
     if kept.range:
         summary = f"The history of a key of {kept.topic}, by time"
         reads = partial(topic.timeline_reads, index="range")

@@ -2,18 +2,27 @@
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from confluent_kafka import Message
 
-from services.reference_decoding import long_key, parsed, sortable, text_key
+from services.reference_decoding import number_key, pair_key, parsed, sortable, text_key, uuid_key
 from services.topics.settings import KeptSettings, KeptTopic, WindowIndex
 from streamstate.verify.recount import Recount, Recounted, Stored, unequal
 
 MOST = 2**53
+KEYS: Mapping[str, Callable[[Any], int | str | None]] = {
+    "long": partial(number_key, size=8),
+    "int": partial(number_key, size=4),
+    "text": text_key,
+    "uuid": uuid_key,
+    "pair": pair_key,
+}
+"""How a key of each type is decoded; None for one that is not of it."""
+
 Window = list[Any]
 """Start, count, least, most and sum."""
 
@@ -30,7 +39,7 @@ class Topic:
     late: int = 0
 
     def add(self, message: Message, stream_time: int) -> bool:
-        key = long_key(message) if self.kept.key == "long" else text_key(message.key())
+        key = KEYS[self.kept.key](message.key())
         value = message.value()
         try:
             content = None if value is None else self._content(value)
@@ -81,6 +90,9 @@ class Topic:
         expected: dict[str, Any] = {}
         if self.kept.latest:
             expected |= {f"{name}:latest:{key}": value for key, value in self.latest.items()}
+        if self.kept.keys and self.latest:
+            numbers = self.kept.key in ("long", "int")
+            expected[f"{name}:keys"] = {sortable(int(key)) if numbers else key: 0 for key in self.latest}
         if self.kept.range:
             for time, key, place, content in self.history:
                 if time >= self.now - self.kept.range.retention_ms:
@@ -119,6 +131,8 @@ class Topics(Recount):
         topic, index, *rest = [*key.split(":", 2), ""]
         if topic in self._topics and index in ("range", "windows") and not rest[0]:
             return self._wrong_family(key, stored)
+        if topic in self._topics and index == "keys":
+            return _wrong_index(self._expected().get(key, {}), stored)
         expected = self._expected().get(key)
         if topic in self._topics and index in ("range", "windows") and isinstance(stored, dict):
             stored = _since(self._topics[topic].expired(index), stored) or None
@@ -151,6 +165,15 @@ class Topics(Recount):
         if self._state is None:
             self._state = {key: value for topic in self._topics.values() for key, value in topic.state().items()}
         return self._state
+
+
+def _wrong_index(expected: dict[str, int], stored: Stored | None) -> str | None:
+    """The keys that an index lacks, and those that it has besides or with another score than 0."""
+    if not isinstance(stored, dict):
+        return unequal(expected or None, stored)
+    entries = {(member.encode(), score) for member, score in expected.items()}
+    lacking, stray = sorted(entries - set(stored.items())), sorted(set(stored.items()) - entries)
+    return None if not (lacking or stray) else f"lacks {lacking[:3]}, has {stray[:3]} besides"
 
 
 def _since(time: float, members: dict[bytes, Any]) -> dict[bytes, Any]:

@@ -48,9 +48,10 @@ class KeptTopic(BaseModel):
     model_config = _STRICT
 
     topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$", description="its name in Kafka")
-    key: Literal["long", "text"] = Field(description="type of its keys")
+    key: Literal["long", "int", "text", "uuid", "pair"] = Field(description="type of its keys")
     value: Literal["json", "text", "bytes"] = Field(description="type of its values; bytes are answered in base64")
     latest: bool = Field(default=True, description="whether the last value of each key is kept")
+    keys: bool = Field(default=False, description="whether ranges of the keys that have a value are answered")
     range: RangeIndex | None = Field(default=None, description="whether and how long the history of each key is kept")
     windows: WindowIndex | None = Field(default=None, description="whether and how numbers are summed up in windows")
 
@@ -58,6 +59,9 @@ class KeptTopic(BaseModel):
     def _keeps_something(self) -> Self:
         if not (self.latest or self.range or self.windows):
             msg = "nothing is kept: set latest, range or windows"
+            raise ValueError(msg)
+        if self.keys and not self.latest:
+            msg = "keys need the last values: set latest"
             raise ValueError(msg)
         if self.windows and self.value != "json":
             msg = "windows need values of the type json"

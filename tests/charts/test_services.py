@@ -8,7 +8,7 @@ from jsonschema import Draft202012Validator
 
 from devkit.charts.charts import charts
 from devkit.charts.files import FOLDER, files, links, schema
-from devkit.registry import SERVICES
+from devkit.registry import STANDARD
 from tests.charts.rendering import Object, environment, helm, of_kind, pods, render
 
 SECURED = Path("charts/metrics/ci/01-secured-values.yaml")
@@ -142,7 +142,7 @@ def test_the_gateway_may_watch_endpoints_and_nothing_else() -> None:
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}
     ]
     variables = environment(objects, "api")
-    assert json.loads(variables["STREAMSTATE_SERVICES"]) == {name: f"{name}-pods" for name in SERVICES}
+    assert json.loads(variables["STREAMSTATE_SERVICES"]) == {name: f"{name}-pods" for name in STANDARD}
 
 
 def test_topics_are_what_the_values_say() -> None:

@@ -9,6 +9,7 @@ from streamstate.state.operations import (
     Fields,
     IncrementScores,
     Insert,
+    Members,
     Merge,
     Newest,
     Operation,
@@ -17,6 +18,7 @@ from streamstate.state.operations import (
     Read,
     Since,
     Top,
+    UpdateIndex,
     Value,
 )
 from streamstate.state.store import Claim, Commit, OffsetAdvance, Snapshot, Store
@@ -30,6 +32,7 @@ READS: list[Read] = [
     Newest("n", 10),
     Since("l", 0, 10),
     Between("i:k", 0, 10, 10),
+    Members("x", "", "", 10),
 ]
 STEP: list[Operation] = [
     Put("v", "one"),
@@ -38,6 +41,7 @@ STEP: list[Operation] = [
     PushRecent("n", {"x": 1, "y": 2}, keep=2),
     Append("l", 4, "Ä", keep=10),
     Insert("i", "k", {"later": 7, "earlier": 5}),
+    UpdateIndex("x", ["b", "a", "c"], ["c"]),
 ]
 AFTER_STEP = [
     "one",
@@ -46,8 +50,9 @@ AFTER_STEP = [
     [("y", 2), ("x", 1)],
     [(4, "Ä".encode())],
     [("earlier", 5), ("later", 7)],
+    ["a", "b"],
 ]
-EMPTY: list[Any] = [None, {}, [], [], [], []]
+EMPTY: list[Any] = [None, {}, [], [], [], [], []]
 
 
 def look(store: Store, partition: int = 0, reads: Sequence[Read] = READS) -> Snapshot:

@@ -151,6 +151,9 @@ class CommitProtocol(RuleBasedStateMachine):
         self.store.skip(partition, topic, offset, "poison")
         if offset not in self.letters[topic, partition]:
             self.pending.add((topic, partition, offset))
+        if any(positions.get(topic, 0) > offset for positions in self.saved[1][partition]):
+            # An earlier copy of the state has the record: who skips it must not go back to that one.
+            self.save()
 
     def _lose_skips(self) -> None:
         """What no letter says yet may be lost with the state: the streams are started again before it is lost."""

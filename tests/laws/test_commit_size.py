@@ -1,31 +1,22 @@
 """A commit keeps Redis from answering others: it may be large only where nobody reads."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devkit.redis_server import Redis
 from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.keys import TEXT
 from streamstate.processing.decode import RawRecord
-from streamstate.processing.limits import CommitLimit, Limits, TimestampLimit
-from streamstate.spark.task import READY_CHANGES, Job
+from streamstate.processing.limits import CommitLimit, Limits
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import IncrementScores, Operation, Top, Value, changes
-from streamstate.state.redis import Client, RedisStore
-from streamstate.state.store import Commit, Origin
+from streamstate.state.store import Commit
 from streamstate.testing import Driver
-from tests.laws.conftest import DATABASE
 from tests.laws.protocol import decode_number
 
 READY = CommitLimit(records=50, changes=100)
 BUILDING = CommitLimit(records=500, changes=1_000)
-RECORDS, MEMBERS = 2_000, 10
 
 
 def fold(records: Sequence[Record[str, int]], _context: FoldContext) -> Iterable[Operation]:
@@ -81,32 +72,3 @@ def test_no_commit_has_more_than_the_bound(target: int, batches: Sequence[Sequen
         assert step.next - start == 1 or (step.next - start <= limit.records and size <= limit.changes)
     (scores,) = store.read({0: [Top("ranking", 200)]})[0].values
     assert sum(score for _, score in scores) == sum(drawn)
-
-
-@pytest.mark.parametrize("built", [True, False])
-def test_a_task_commits_what_is_built_in_large_steps_and_what_is_read_in_small_ones(
-    redis_client: Client, redis_server: Redis, redis_name: Callable[[], str], built: bool
-) -> None:
-    app = replace(APP, name=redis_name())
-    store, url = RedisStore(redis_client, app.name), f"redis://127.0.0.1:{redis_server.port}/{DATABASE}"
-    columns: dict[str, Any] = {
-        "topic": ["numbers"] * RECORDS,
-        "partition": pa.array([0] * RECORDS, pa.int32()),
-        "offset": range(RECORDS),
-        "timestamp": range(RECORDS),
-        "key": [b"a"] * RECORDS,
-        "value": [b"%d" % MEMBERS] * RECORDS,
-    }
-    claims, origins = {0: store.claim(0, "a:1", {"numbers": RECORDS} if built else {})}, {"numbers": Origin("id", 1)}
-    job = Job(app, claims, origins, TimestampLimit(), RECORDS, RECORDS, 0, 1.0, "", url, 5.0)
-    before = commits(redis_client)
-    list(job(iter([pa.RecordBatch.from_pydict(columns)])))
-    made = commits(redis_client) - before
-    assert made == 2 if built else made >= RECORDS * MEMBERS / READY_CHANGES
-    assert store.read({0: []})[0].positions == {"numbers": RECORDS}
-
-
-def commits(client: Client) -> int:
-    """How many commits the server has applied: each removes its mark."""
-    calls: int = client.info("commandstats").get("cmdstat_hdel", {"calls": 0})["calls"]
-    return calls

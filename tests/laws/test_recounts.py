@@ -1,6 +1,7 @@
 """What every recount keeps to: it finds the state that the folds made, whatever the records, and nothing else."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,6 @@ from hypothesis import strategies as st
 
 from services.topics.recount import recounted
 from streamstate.cli.services import deployments
-from streamstate.deployment.overrides import renamed
 from streamstate.settings import CommandSettings
 from streamstate.state.redis import Client, RedisStore
 from streamstate.testing import Driver
@@ -51,7 +51,7 @@ def test_a_recount_finds_the_state_of_the_folds(
     name: str, data: st.DataObject, redis_client: Client, redis_name: Callable[[], str]
 ) -> None:
     service = redis_name()
-    app = renamed(APPS[name], service, {})
+    app = replace(APPS[name], name=service)
     records = numbered(data.draw(pairs_of(app)))
     driver = Driver(app, RedisStore(redis_client, service), PARTITIONS)
     for topic, places in records.items():

@@ -21,6 +21,7 @@ from streamstate.state.operations import (
     PushRecent,
     Put,
     Remove,
+    UpdateIndex,
 )
 from streamstate.state.redis import Client, RedisStore, connect
 from streamstate.state.store import Claim, Commit, OffsetAdvance
@@ -31,6 +32,7 @@ EACH: dict[str, Operation] = {
     "delete": Delete("text"),
     "merge": Merge("fields", {"n": 1}, least={"l": 1}),
     "increment": IncrementScores("scores", {"a": 1}),
+    "index": UpdateIndex("index", ["a"], ["b"]),
     "push_recent": PushRecent("list", {"a": 1}, 5),
     "append": Append("log", 7, "x", 5),
     "insert": Insert("family", "k", {"x": 9}),
@@ -41,10 +43,10 @@ WRITES = {
     "set": ("put",),
     "del": ("delete",),
     "hset": ("merge",),
-    "zadd": ("increment", "push_recent", "insert"),
+    "zadd": ("increment", "index", "push_recent", "insert"),
     "zremrangebyrank": ("push_recent", "expire"),
     "xadd": ("append",),
-    "zrem": ("remove", "expire"),
+    "zrem": ("index", "remove", "expire"),
     "zremrangebyscore": ("insert",),
     "hincrby": ("put",),
     "hdel": ("put",),

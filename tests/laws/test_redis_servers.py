@@ -1,24 +1,20 @@
 """The store on the servers of a deployment: a cluster, and one behind TLS that knows its users."""
 
 import asyncio
-import gc
 import itertools
-import subprocess
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import redis
 from redis.exceptions import NoPermissionError
 
-from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.child_process import LOCALHOST, free_port
 from streamstate.cli.status import readable
 from streamstate.errors import Fenced
 from streamstate.processing.decode import RawRecord
@@ -26,63 +22,25 @@ from streamstate.state.deletion import Deletion
 from streamstate.state.operations import Fields, Merge, Operation, Put, Read, Value
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reader import RedisReader, open_commands
+from streamstate.state.redis_reads import tag
 from streamstate.state.store import Commit, OffsetAdvance, Snapshot
 from streamstate.testing import Driver
 from tests.certificates import Authority
 from tests.laws.protocol import KEYS, TALLY
+from tests.redis_cluster import Migration, answers, cluster_url, node, reshard, three_nodes
 from tests.serving import until
 
 PARTITIONS = range(8)
-SLOTS = 16384
 
 # redis-py's client on an event loop leaves connections unclosed when it gives a command up while slots move.
 leaves_connections = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
-def node(home: Path, port: int, *options: str) -> Child:
-    home.mkdir()
-    argv = ["redis-server", "--bind", LOCALHOST, "--dir", str(home), "--save", "", *options]
-    return Child(f"Redis at {port}", argv, home / "redis.log")
-
-
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[list[int]]:
-    """Three nodes that share the slots out; their ports."""
-    buses = {free_port(): free_port() for _ in range(3)}
-    nodes = [
-        node(tmp_path / str(port), port, "--port", str(port), "--cluster-enabled", "yes", "--cluster-port", str(bus))
-        for port, bus in buses.items()
-    ]
-    for member in nodes:
-        member.start()
-    ports = list(buses)
-    try:
-        for number, (port, bus) in enumerate(buses.items()):
-            nodes[number].wait_until(partial(answers, f"redis://{LOCALHOST}:{port}"), 10)
-            first, last = SLOTS * number // 3, SLOTS * (number + 1) // 3 - 1
-            say(port, f"CLUSTER ADDSLOTSRANGE {first} {last}")
-            say(ports[0], f"CLUSTER MEET {LOCALHOST} {port} {bus}")
-        until(lambda: all("cluster_state:ok" in say(port, "CLUSTER INFO") for port in ports), 20)
-        until(lambda: all("cluster_known_nodes:3" in say(port, "CLUSTER INFO") for port in ports), 20)
+    """The ports of its nodes."""
+    with three_nodes(tmp_path) as ports:
         yield ports
-    finally:
-        for member in nodes:
-            member.kill()
-        # What is left of connections goes here, not in a later test.
-        gc.collect()
-
-
-def say(port: int, command: str) -> str:
-    """The answer of the node at `port`."""
-    argv = ["redis-cli", "-p", str(port), *command.split(" ")]
-    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def answers(url: str) -> bool:
-    try:
-        return bool(connect(url, 1.0).ping())
-    except redis.ConnectionError:
-        return False
 
 
 def operations(p: int) -> list[Operation]:
@@ -99,11 +57,11 @@ def use(store: RedisStore) -> None:
 
 
 def test_a_cluster_of_three_nodes_shares_the_partitions(cluster: list[int]) -> None:
-    store = RedisStore(connect(f"redis+cluster://{LOCALHOST}:{cluster[0]}", 5.0), "app")
+    store = RedisStore(connect(cluster_url(cluster), 5.0), "app")
     use(store)
     assert len({store.claim(p, "a:1", {}).server for p in PARTITIONS}) == 3
     assert sum(redis.Redis(port=port).dbsize() for port in cluster) == 3 * len(PARTITIONS)
-    deletion = Deletion(connect(f"redis+cluster://{LOCALHOST}:{cluster[0]}", 5.0), "app")
+    deletion = Deletion(connect(cluster_url(cluster), 5.0), "app")
     assert list(deletion.holdings()) == list(PARTITIONS)
     deletion.run(PARTITIONS)
     assert sum(redis.Redis(port=port).dbsize() for port in cluster) == 0
@@ -111,59 +69,25 @@ def test_a_cluster_of_three_nodes_shares_the_partitions(cluster: list[int]) -> N
 
 def test_a_partition_that_moved_to_another_node_is_found_there(cluster: list[int]) -> None:
     """The client is told by the node that it asks; a claim of before the move does not count any more."""
-    store = RedisStore(connect(f"redis+cluster://{LOCALHOST}:{cluster[0]}", 5.0), "app")
+    store = RedisStore(connect(cluster_url(cluster), 5.0), "app")
     use(store)
-    nodes = [say(port, "CLUSTER MYID") for port in cluster]
-    move = ["--cluster-from", nodes[0], "--cluster-to", nodes[1], "--cluster-slots", "5461", "--cluster-yes"]
-    reshard = ["redis-cli", "--cluster", "reshard", f"{LOCALHOST}:{cluster[0]}", *move]
-    subprocess.run(reshard, check=True, capture_output=True)
+    reshard(cluster, 0, 1, slots=5461)
     snapshots = store.read({p: [Value("k")] for p in PARTITIONS})
     assert {p: snapshot.values for p, snapshot in snapshots.items()} == {p: [str(p)] for p in PARTITIONS}
     assert len({store.claim(p, "a:1", {}).server for p in PARTITIONS}) == 2
-
-
-@dataclass(frozen=True)
-class Migration:
-    """A slot on its way from one node of a cluster to another, moved as `redis-cli --cluster reshard` does."""
-
-    slot: int
-    source: int
-    target: int
-
-    @classmethod
-    def start(cls, cluster: list[int], partition: int) -> "Migration":
-        """Of the slot of `partition`, to the next node."""
-        slot = int(say(cluster[0], f"CLUSTER KEYSLOT {{app:{partition}}}"))
-        holders = [say(port, f"CLUSTER COUNTKEYSINSLOT {slot}") != "0" for port in cluster]
-        source = holders.index(True)
-        started = cls(slot, cluster[source], cluster[(source + 1) % len(cluster)])
-        say(started.target, f"CLUSTER SETSLOT {slot} IMPORTING {say(started.source, 'CLUSTER MYID')}")
-        say(started.source, f"CLUSTER SETSLOT {slot} MIGRATING {say(started.target, 'CLUSTER MYID')}")
-        return started
-
-    def move(self, key: str) -> None:
-        assert say(self.source, f"MIGRATE {LOCALHOST} {self.target} {key} 0 5000") == "OK"
-
-    def move_rest(self, pause_s: float = 0) -> None:
-        """The keys that are left, one by one, then the slot itself."""
-        while key := say(self.source, f"CLUSTER GETKEYSINSLOT {self.slot} 1"):
-            self.move(key)
-            time.sleep(pause_s)
-        for port in (self.target, self.source):
-            say(port, f"CLUSTER SETSLOT {self.slot} NODE {say(self.target, 'CLUSTER MYID')}")
 
 
 @leaves_connections
 @pytest.mark.parametrize("moved", ["{app:0}", "{app:0}:f"])
 def test_a_partition_half_of_which_has_moved_is_neither_read_nor_written(cluster: list[int], moved: str) -> None:
     """On either node some keys are missing, which must not be taken for keys that were never written."""
-    url = f"redis+cluster://{LOCALHOST}:{cluster[0]}"
+    url = cluster_url(cluster)
     store = RedisStore(connect(url, 5.0), "app")
     use(store)
     reads: dict[int, list[Read]] = {0: [Value("k"), Fields("f")]}
     claim = store.claim(0, "b:1", {"topic": 5})
     commit = Commit(claim, [OffsetAdvance("topic", 3, 4)], [Merge("f", {"n": 1}), Put("k", "new")])
-    migration = Migration.start(cluster, 0)
+    migration = Migration.start(cluster, tag("app", 0))
     migration.move(moved)
     for attempt in (
         lambda: store.read(reads),
@@ -246,7 +170,7 @@ def assert_recount(snapshot: Snapshot) -> None:
 
 @leaves_connections
 def test_a_cluster_is_resharded_under_load(cluster: list[int]) -> None:
-    url = f"redis+cluster://{LOCALHOST}:{cluster[0]}"
+    url = cluster_url(cluster)
     store, stop = RedisStore(connect(url, 5.0), "app"), threading.Event()
     with ThreadPoolExecutor() as pool:
         writing = pool.submit(write_until, stop, store)
@@ -255,7 +179,7 @@ def test_a_cluster_is_resharded_under_load(cluster: list[int]) -> None:
             reading = pool.submit(asyncio.run, read_until(stop, url))
             # A node lists the keys that it was given the other way round: once the offsets come last, once first.
             for partition in (*PARTITIONS, *PARTITIONS):
-                Migration.start(cluster, partition).move_rest(pause_s=0.02)
+                Migration.start(cluster, tag("app", partition)).move_rest(pause_s=0.02)
         finally:
             stop.set()
         reached, answered = writing.result(), reading.result()

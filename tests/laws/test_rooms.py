@@ -24,7 +24,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "testing": {*CONTRACT, "processing"},
     "operators": CONTRACT,
     "processing": {*CONTRACT, "operators"},
-    "deployment": CONTRACT,
+    "deployment": {*CONTRACT, "processing"},
     "kafka": {*CONTRACT, "processing"},
     "spark": {*CONTRACT, "bootstrap", "settings", "processing", "deployment", "kafka"},
     "web": {

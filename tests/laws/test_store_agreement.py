@@ -15,6 +15,7 @@ from streamstate.state.operations import (
     Fields,
     IncrementScores,
     Insert,
+    Members,
     Merge,
     Newest,
     Operation,
@@ -24,6 +25,7 @@ from streamstate.state.operations import (
     Remove,
     Since,
     Top,
+    UpdateIndex,
     Value,
 )
 from streamstate.state.redis import RedisStore
@@ -47,6 +49,7 @@ merges = st.builds(
     st.dictionaries(names.map("most{}".format), numbers, max_size=4),
 )
 ranks = st.builds(IncrementScores, keys.map("t{}".format), st.dictionaries(names, steps, max_size=6))
+indexes = st.builds(UpdateIndex, keys.map("i{}".format), *[st.lists(names, max_size=6)] * 2)
 pushes = st.builds(PushRecent, keys.map("n{}".format), st.dictionaries(names, times, max_size=6), st.integers(1, 5))
 appends = st.builds(
     Append, keys.map("l{}".format), st.integers(1, 30) | st.just(EXACT), names, st.integers(1, 9) | st.just(EXACT)
@@ -56,18 +59,33 @@ inserts = st.builds(Insert, families, keys, st.dictionaries(names, times, max_si
 removals = st.builds(Remove, families, keys, names)
 expiries = st.builds(ExpireBefore, families, times)
 timelines = st.tuples(families, keys).map(":".join)
-deletes = st.builds(Delete, st.tuples(st.sampled_from("vftnl"), keys).map("".join) | timelines)
-operations = st.lists(puts | merges | ranks | pushes | appends | inserts | removals | expiries | deletes, max_size=12)
+deletes = st.builds(Delete, st.tuples(st.sampled_from("vftinl"), keys).map("".join) | timelines)
+operations = st.lists(
+    puts | merges | ranks | indexes | pushes | appends | inserts | removals | expiries | deletes, max_size=12
+)
 
 READS: list[Read] = [
     *(Value(f"v{key}") for key in KEYS),
     *(Fields(f"f{key}") for key in KEYS),
     *(Field(f"f{key}", field) for key in KEYS for field in ("adda", "least", "mostx:y")),
     *(Top(f"t{key}", n) for key in KEYS for n in (1, 3, 100)),
+    *(
+        Members(f"i{key}", start, end, n, descending)
+        for key in KEYS
+        for start, end in (("", ""), ("9", "a\0"), ("é", "ê"), ("b", "a"))
+        for n in (1, 100)
+        for descending in (False, True)
+    ),
     *(Newest(f"n{key}", n) for key in KEYS for n in (1, 3, 100)),
     *(Since(f"l{key}", after, n) for key in KEYS for after in (0, 7, EXACT - 1) for n in (1, 100)),
     *(Between(f"{family}:{key}", 0, EXACT + 2, 100) for family in ("x", "x:y", "é") for key in KEYS),
-    *(Between(f"x:{key}", start, end, 2, skip) for key in KEYS for start, end in ((0, 4), (2, 3)) for skip in (0, 1)),
+    *(
+        Between(f"x:{key}", start, end, 2, skip, descending=descending)
+        for key in KEYS
+        for start, end in ((0, 4), (2, 3))
+        for skip in (0, 1)
+        for descending in (False, True)
+    ),
 ]
 
 

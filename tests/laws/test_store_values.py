@@ -11,6 +11,7 @@ from streamstate.state.operations import (
     Field,
     IncrementScores,
     Insert,
+    Members,
     Merge,
     Newest,
     Operation,
@@ -20,6 +21,7 @@ from streamstate.state.operations import (
     Remove,
     Since,
     Top,
+    UpdateIndex,
     Value,
 )
 from streamstate.state.store import Store
@@ -61,7 +63,9 @@ class TestEveryStore:
         store.commit(step(claim, [Merge("f", add=fields)]))
         assert look(store).values[1] == fields
 
-    @pytest.mark.parametrize("read", [Top("t", 0), Newest("n", 0), Since("l", 0, 0), Between("i:k", 0, 10, 0)])
+    @pytest.mark.parametrize(
+        "read", [Top("t", 0), Newest("n", 0), Since("l", 0, 0), Between("i:k", 0, 10, 0), Members("x", "", "", 0)]
+    )
     def test_the_first_0_are_none(self, store: Store, read: Read) -> None:
         store.commit(step(store.claim(0, A, {T: 10}), STEP))
         assert look(store, reads=[read]).values == [[]]
@@ -78,6 +82,26 @@ class TestEveryStore:
         _, _, ranking, newest, *_ = look(store).values
         assert [member for member, _ in ranking] == members
         assert [member for member, _ in newest] == members[:0:-1]
+
+    def test_an_index_is_read_in_the_order_of_bytes_from_either_end(self, store: Store) -> None:
+        members = ["", "\0", "B", "a", "a\0", "ab", "é", "ﬀ", "𐐷"]
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, [UpdateIndex("x", members[::-1], []), UpdateIndex("x", ["a", "c"], ["c", "d"])]))
+        ranges = [("", "", 4), ("a", "b", 9), ("a\0", "ab", 9), ("a", "a", 9), ("é", "", 9)]
+        asked = [Members("x", *each, descending) for each in ranges for descending in (False, True)]
+        assert look(store, reads=[*asked, Members("none", "", "", 9)]).values == [
+            *(["", "\0", "B", "a"], ["𐐷", "ﬀ", "é", "ab"]),
+            *(["a", "a\0", "ab"], ["ab", "a\0", "a"]),
+            *(["a\0"], ["a\0"], [], []),
+            *(["é", "ﬀ", "𐐷"], ["𐐷", "ﬀ", "é"]),
+            [],
+        ]
+
+    def test_an_index_takes_and_loses_any_number_of_members(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        members = [f"{number:05}" for number in range(10_000)]
+        store.commit(step(claim, [UpdateIndex("x", members, members[1:])]))
+        assert look(store, reads=[Members("x", "", "", 9)]).values == [["00000"]]
 
     def test_a_list_keeps_its_newest(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
@@ -151,6 +175,16 @@ class TestEveryStore:
         reads = [Between("i:k", 0, 2, 40, 7), Between("i:k", 1, 2, 100, 45), Between("i:k", 0, 1, 100)]
         pages = [[int(text) for text, _ in page] for page in look(store, reads=reads).values]
         assert pages == [list(range(7, 47)), list(range(95, 100)), list(range(50))]
+
+    def test_a_timeline_is_read_from_its_newest_entry_on(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        entries = {f"{number:03}": number // 50 for number in range(100)}
+        store.commit(step(claim, [Insert("i", "k", entries), ExpireBefore("i", 1), Insert("i", "k", {"old": 0})]))
+        ranges = [(0, 2, 30, 0), (0, 2, 30, 30), (0, 2, 1, 7), (0, 1, 9, 0), (1, 2, 9, 45), (0, 2**53, 9, 99)]
+        reads = [Between("i:k", *each, descending=True) for each in ranges]
+        pages = [[int(text) for text, _ in page] for page in look(store, reads=reads).values]
+        newest = list(range(99, 49, -1))
+        assert pages == [newest[:30], newest[30:], [92], [], newest[45:], []]
 
     @pytest.mark.parametrize(("most", "expected"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (100, 3)])
     def test_a_read_of_a_timeline_ends_with_so_many_bytes(self, store: Store, most: int, expected: int) -> None:

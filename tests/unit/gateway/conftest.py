@@ -10,6 +10,7 @@ from werkzeug.test import Client
 from devkit.child_process import free_port
 from services.events import LISTENING_EVENTS
 from services.gateway.api import build as build_gateway
+from services.gateway.balance import Balance
 from services.gateway.owners import Owners
 from services.gateway.router import Router
 from services.metrics.model import APP as METRICS
@@ -116,7 +117,7 @@ class Deployment:
 
     def owners(self) -> Owners:
         """They know all that is served now."""
-        owners = Owners(self.addresses(), self.loop.instances(), ttl_s=3_600)
+        owners = Owners(self.addresses(), Balance(self.loop.instances()), ttl_s=3_600)
         self.loop.run(owners.look())
         return owners
 
@@ -124,7 +125,7 @@ class Deployment:
         return {service: [one.address for one in served] for service, served in self.at.items()}
 
     def router(self, owners: Owners) -> Router:
-        return Router(owners, self.loop.instances())
+        return Router(owners, Balance(self.loop.instances()))
 
     def app(self, **settings: Any) -> Asgi:
         app = build_gateway(GatewaySettings(**{"owners_ttl_s": 60, **settings}), self.addresses())

@@ -14,7 +14,7 @@ from services.recommendations.answers import path as path_of
 from streamstate.web.server.asgi import Asgi
 from tests.contract import hold
 from tests.serving import Loop, Served, forwarded, scrape, until
-from tests.unit.gateway.conftest import PARTITIONS, STRANGER, USER, Deployment
+from tests.unit.gateway.conftest import FAN, PARTITIONS, STRANGER, USER, Deployment
 
 NO_IDS = [
     "abc", "-1", "+1", "%201", "1_000", "%EF%BC%91", "00012", "1e3", "0x10", "9223372036854775808", "9" * 5_000, "%00",
@@ -122,6 +122,49 @@ def test_many_things_of_any_service_are_answered_at_once(deployment: Deployment)
     assert found["metrics"][str(USER)]["eventCount"] == 3
 
 
+def test_many_things_are_answered_to_a_post(deployment: Deployment) -> None:
+    body: dict[str, Any] = {"artists": [1, "2"], "albums": [2], "metrics": [USER]}
+    query = f"artists=1&artists=2&albums=2&metrics={USER}"
+    gateway = deployment.gateway()
+    assert gateway.post("/v1/many", json=body).get_json() == gateway.get(f"/v1/many?{query}").get_json()
+
+
+def test_many_users_are_answered_with_the_parts_that_are_chosen(deployment: Deployment) -> None:
+    gateway = deployment.gateway()
+    body: dict[str, Any] = {"users": [USER, FAN, STRANGER], "parts": ["metrics", "recent"], "artists": [1]}
+    found = gateway.post("/v1/many", json=body).get_json()
+    for user in (USER, FAN):
+        assert found["users"][str(user)] == gateway.get(f"/v1/users/{user}?parts=metrics,recent").get_json()
+    assert found["users"][str(STRANGER)] is None
+    assert found["artists"] == {"1": {"id": 1, "name": "Prince"}}
+    alone = gateway.post("/v1/many", json={"users": [USER], "parts": ["metrics"]}).get_json()
+    assert alone == {"users": {str(USER): PROFILE}}
+
+
+def test_a_thousand_users_are_answered_to_one_post(deployment: Deployment) -> None:
+    body: dict[str, Any] = {"users": list(range(1_000)), "parts": ["metrics"]}
+    found = deployment.gateway(deadline_ms=30_000).post("/v1/many", json=body).get_json()["users"]
+    assert len(found) == 1_000
+    assert [user for user, profile in found.items() if profile] == [str(USER), str(FAN)]
+    body["users"].append(1_000)
+    assert "up to 1000" in refused(deployment.gateway().post("/v1/many", json=body))["detail"]
+
+
+@pytest.mark.parametrize("parts", [["recommendations"], ["none"], [""], ["metrics", "none"]])
+def test_parts_that_many_users_do_not_have_are_refused(deployment: Deployment, parts: list[str]) -> None:
+    response = deployment.gateway().post("/v1/many", json={"users": [USER], "parts": parts})
+    assert "metrics, recent" in refused(response)["detail"]
+
+
+def test_names_of_many_users_that_cannot_be_had_are_a_warning_of_each(deployment: Deployment) -> None:
+    gateway = deployment.gateway()
+    deployment.at["names"][0].stop()
+    found = gateway.post("/v1/many", json={"users": [USER, FAN], "parts": ["metrics"]}).get_json()["users"]
+    for user in (USER, FAN):
+        (warning,) = found[str(user)]["warnings"]
+        assert warning.startswith("names: ")
+
+
 def test_no_instance_ever_passes_a_request_on(deployment: Deployment) -> None:
     gateway = deployment.gateway()
     for user in range(20):
@@ -158,8 +201,13 @@ def test_a_path_that_there_is_not_is_refused(deployment: Deployment, path: str) 
     refused(deployment.gateway().get(path))
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "TRACE"])
+@pytest.mark.parametrize(
+    ("method", "template"),
+    [
+        *((method, template) for method in ("PUT", "DELETE", "PATCH", "TRACE") for template in TEMPLATES),
+        *(("POST", template) for template in TEMPLATES if "many" not in template),
+    ],
+)
 def test_another_method_is_405(deployment: Deployment, template: str, method: str) -> None:
     response = deployment.gateway().open(template.format(1), method=method)
     assert (response.status_code, refused(response)["type"]) == (405, "urn:streamstate:problem:method-not-allowed")
@@ -288,8 +336,8 @@ def test_the_merged_document_is_valid_and_has_the_paths_of_all(deployment: Deplo
     maps = {f"/v1/{service}/processors" for service in deployment.at}
     assert recommendations | maps | {
         "/v1/users/{key}", "/v1/users/{key}/metrics", "/v1/users/{key}/recent", "/v1/users/{key}/recommendations",
-        "/v1/artists/{key}", "/v1/albums/{key}", "/v1/tracks/{key}", "/v1/many", "/v1/route/{service}/{key}", "/livez",
-        "/readyz",
+        "/v1/artists/{key}", "/v1/albums/{key}", "/v1/tracks/{key}", "/v1/many", "/v1/plays",
+        "/v1/route/{service}/{key}", "/livez", "/readyz",
     } == set(document["paths"])  # fmt: skip
     answer = document["paths"]["/v1/users/{key}/metrics"]["get"]["responses"]["200"]
     described, added = answer["content"]["application/json"]["schema"]["allOf"]
@@ -306,7 +354,10 @@ def test_the_map_of_a_service_is_answered_by_any_of_its_instances(deployment: De
 def test_the_merged_document_names_the_views_of_all_services_for_many(deployment: Deployment) -> None:
     document = deployment.gateway().get("/openapi.json").get_json()
     names = [one["name"] for one in document["paths"]["/v1/many"]["get"]["parameters"] if one["in"] == "query"]
-    assert sorted(names) == ["albums", "artists", "metrics", "recent", "tracks"]
+    assert sorted(names) == ["albums", "artists", "metrics", "parts", "recent", "tracks", "users"]
+    body = document["paths"]["/v1/many"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert sorted(body["properties"]) == sorted(names)
+    assert body["properties"]["parts"]["items"] == {"enum": ["metrics", "recent"]}
 
 
 def test_the_document_has_a_service_that_came_later(serve: Callable[[str, Asgi], Served], loop: Loop) -> None:

@@ -111,6 +111,41 @@ def test_when_none_can_be_reached_it_is_503() -> None:
         ask(Balance(Acted()), [])
 
 
+def test_the_owner_is_asked_first() -> None:
+    acted = Acted()
+    balance = Balance(acted)
+    for _ in range(6):
+        asyncio.run(balance.get(ALL, "/path", [], soon(2), "b:1"))
+    assert acted.asked == ["b:1"] * 6
+
+
+@pytest.mark.parametrize("status", [503, 504])
+def test_a_refusal_of_the_owner_is_the_answer(status: int) -> None:
+    acted = Acted(b=status)
+    assert asyncio.run(Balance(acted).get(ALL, "/path", [], soon(2), "b:1")).status == status
+    assert acted.asked == ["b:1"]
+
+
+def test_instances_that_name_each_other_as_the_owner_do_not_keep_a_request() -> None:
+    class Disowning(Acted):
+        async def get(
+            self,
+            address: str,
+            path: str,
+            deadline: Deadline,
+            query: Sequence[tuple[str, str]] = (),
+            marks: Marks = OWNER,
+        ) -> Response:
+            answer = await super().get(address, path, deadline, query, marks)
+            other = {"a:1": "b:1", "b:1": "a:1"}[address]
+            return Response(421, b'{"owner": "%s"}' % other.encode(), {}) if marks == OWNER else answer
+
+    acted = Disowning()
+    assert asyncio.run(Balance(acted).get(["a:1", "b:1"], "/path", [], soon(2), "a:1")).status == 200
+    assert acted.asked[:2] == ["a:1", "b:1"]
+    assert len(acted.asked) == 3
+
+
 def test_an_instance_that_hangs_leaves_time_for_the_next() -> None:
     acted = Acted(a=504, b=504, c=504)
     ask(Balance(acted))

@@ -18,7 +18,7 @@ from kubernetes.client import (
 
 from devkit.child_process import LOCALHOST, free_port
 from services.gateway.endpoints import SERVICE_LABEL, Endpoints, addresses, follow
-from tests.serving import Served
+from tests.serving import Served, Wsgi
 
 SERVICES = {"metrics": "metrics-eu-pods", "recommendations": "recommendations-pods"}
 
@@ -34,9 +34,8 @@ def slice_of(service: str, *endpoints: V1Endpoint, name: str = "") -> V1Endpoint
     return V1EndpointSlice(address_type="IPv4", metadata=meta, endpoints=list(endpoints), ports=ports)
 
 
-@contextmanager
-def api_server(slices: list[V1EndpointSlice], changes: list[tuple[str, V1EndpointSlice]]) -> Iterator[Configuration]:
-    """An API server that tells of these slices once, then of the changes; it is away when the block ends."""
+def telling(slices: list[V1EndpointSlice], changes: list[tuple[str, V1EndpointSlice]]) -> Wsgi:
+    """What an API server answers that tells of these slices once, then of the changes."""
     sanitize = ApiClient().sanitize_for_serialization
 
     def answer(environ: Any, start_response: Any) -> Iterable[bytes]:
@@ -46,7 +45,13 @@ def api_server(slices: list[V1EndpointSlice], changes: list[tuple[str, V1Endpoin
             return [json.dumps({"type": event, "object": sanitize(one)}).encode() + b"\n" for event, one in changes]
         return [json.dumps({"metadata": {"resourceVersion": "7"}, "items": sanitize(slices)}).encode()]
 
-    server = Served(f"{LOCALHOST}:{free_port()}", answer)
+    return answer
+
+
+@contextmanager
+def api_server(slices: list[V1EndpointSlice], changes: list[tuple[str, V1EndpointSlice]]) -> Iterator[Configuration]:
+    """An API server, which is away when the block ends."""
+    server = Served(f"{LOCALHOST}:{free_port()}", telling(slices, changes))
     try:
         yield Configuration(host=f"http://{server.address}")
     finally:

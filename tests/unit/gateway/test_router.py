@@ -4,11 +4,14 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from devkit.child_process import free_port
+from services.gateway.balance import Balance
 from services.gateway.owners import Owners
+from services.gateway.router import MOST_QUERY_BYTES, queries
 from streamstate.errors import BadKey
 from streamstate.keys import LONG, partition_of
 from streamstate.state.store import Commit, OffsetAdvance, Origin
@@ -164,7 +167,7 @@ def test_without_any_instance_it_is_503(deployment: Deployment) -> None:
 
 
 def test_a_service_that_never_answered_is_503(loop: Loop) -> None:
-    owners = Owners({"metrics": [f"127.0.0.1:{free_port()}"]}, loop.instances(), 3_600)
+    owners = Owners({"metrics": [f"127.0.0.1:{free_port()}"]}, Balance(loop.instances()), 3_600)
     loop.run(owners.look())
     assert owners.missing() == ["metrics"]
     with pytest.raises(Problem, match="no instance of metrics answers"):
@@ -214,6 +217,13 @@ def test_more_keys_than_one_request_takes_are_asked_in_several(deployment: Deplo
     found = many(deployment, owners, asked)["artists"]
     assert found["1"] == {"id": 1, "name": "Prince"}
     assert len(found) == len(asked)
+
+
+def test_long_keys_are_asked_in_requests_of_a_length_that_servers_take() -> None:
+    asked = [("words", "é" * 512), *(("words", f"{number:036}") for number in range(1_000)), ("words", "é" * 512)]
+    requests = list(queries(asked))
+    assert [each for query in requests for each in query] == asked
+    assert all(len(query) <= MOST_KEYS and len(urlencode(query)) <= MOST_QUERY_BYTES for query in requests)
 
 
 def test_many_keys_survive_an_owner_that_is_gone(deployment: Deployment) -> None:

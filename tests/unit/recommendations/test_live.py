@@ -1,5 +1,6 @@
 """The graph that is loaded from the store and follows it, against one built from the plays edge by edge."""
 
+import asyncio
 import json
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.events import LISTENING_EVENTS
+from services.recommendations.graph import Graph, Int64s
 from services.recommendations.live import Live
 from services.recommendations.model import PLAYS as LOG
 from services.recommendations.model import app
@@ -18,6 +20,7 @@ from streamstate.state.store import Commit, OffsetAdvance
 from streamstate.testing import Driver
 from streamstate.web.http.problems import Problem
 from tests.raw import Play
+from tests.serving import until
 from tests.unit.recommendations.following import (
     PARTITIONS,
     WINDOW,
@@ -128,6 +131,24 @@ def test_until_all_is_loaded_the_graph_is_not_given_out() -> None:
     fold(folding, topic)
     follow(following)
     assert len(following.graph()) == len(PLAYS)
+
+
+def test_a_failure_between_reading_and_keeping_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read then would be missing from the graph for good."""
+    store, append, failures = MemoryStore(), Graph.append, iter([MemoryError])
+    fold(driver(store), records(PLAYS))
+
+    def failing(graph: Graph, new: Int64s) -> None:
+        for failure in failures:
+            raise failure
+        append(graph, new)
+
+    following = live(store)
+    monkeypatch.setattr("services.recommendations.live.warm_up", lambda: None)
+    monkeypatch.setattr(Graph, "append", failing)
+    asyncio.run(following.start())
+    until(lambda: len(following.held) == len(PLAYS))
+    assert edges(following.graph()) == expected(PLAYS)
 
 
 def test_a_new_claim_changes_nothing() -> None:

@@ -1,13 +1,29 @@
 """Keys in their three spellings, and the partition that holds them."""
 
+import struct
+import uuid
 import warnings
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamstate.errors import BadKey, BadRecord
-from streamstate.keys import CODECS, LONG, LONG_MAX, TEXT, TEXT_MAX_BYTES, partition_of, sortable, unsortable
+from streamstate.keys import (
+    CODECS,
+    INT,
+    LONG,
+    LONG_MAX,
+    PAIR,
+    TEXT,
+    TEXT_MAX_BYTES,
+    UUID,
+    partition_of,
+    sortable,
+    unsortable,
+)
+from streamstate.web.server.openapi import many_operations
 
 with warnings.catch_warnings():
     # kafka-python reads its own schemas in a deprecated way while it is imported.
@@ -31,6 +47,31 @@ def test_a_long_survives_kafka_and_the_url(key: int) -> None:
     assert raw == key.to_bytes(8, "big")
     assert LONG.decode(raw) == key
     assert LONG.parse(str(key)) == key
+
+
+@quick
+@given(st.integers(0, 2**31 - 1))
+def test_an_int_survives_kafka_and_the_url(key: int) -> None:
+    raw = INT.encode(key)
+    assert raw == struct.pack(">i", key)
+    assert INT.decode(raw) == key
+    assert INT.parse(str(key)) == key
+
+
+@quick
+@given(st.uuids())
+def test_a_uuid_survives_kafka_and_the_url(key: uuid.UUID) -> None:
+    assert UUID.decode(UUID.encode(str(key))) == str(key)
+    assert UUID.parse(str(key)) == str(key)
+
+
+@quick
+@given(texts.filter(lambda text: ":" not in text), texts)
+def test_a_key_of_two_parts_survives_kafka_and_the_url(store: str, item: str) -> None:
+    key = f"{store}:{item}"
+    assert PAIR.decode(PAIR.encode(key)) == key
+    assert PAIR.parse(key) == key
+    assert key.partition(":") == (store, ":", item)
 
 
 @quick
@@ -68,6 +109,33 @@ def test_an_id_is_written_in_one_way_only(text: str) -> None:
 def test_a_long_key_of_another_size_is_a_bad_record(raw: bytes | None, found: str) -> None:
     with pytest.raises(BadRecord, match=f"8 bytes, big-endian; found {found}"):
         LONG.decode(raw)
+
+
+@pytest.mark.parametrize("text", ["-1", "2147483648", "01", "1.0", ""])
+def test_an_int_is_written_in_one_way_only(text: str) -> None:
+    with pytest.raises(BadKey, match="whole number from 0 to 2147483647, in plain digits"):
+        INT.parse(text)
+
+
+def test_an_int_key_of_another_size_is_a_bad_record() -> None:
+    with pytest.raises(BadRecord, match="type int in 4 bytes, big-endian; found 8 bytes"):
+        INT.decode(bytes(8))
+
+
+@pytest.mark.parametrize("text", [str(uuid.UUID(int=1)).replace("-", ""), str(uuid.UUID(int=10)).upper(), "", "1"])
+def test_another_spelling_of_a_uuid_is_no_key(text: str) -> None:
+    with pytest.raises(BadKey, match="36 characters, in lower case"):
+        UUID.parse(text)
+    with pytest.raises(BadRecord):
+        UUID.decode(text.encode())
+
+
+@pytest.mark.parametrize("text", ["store", "store:", ":item", ":", ""])
+def test_a_key_of_one_part_is_no_pair(text: str) -> None:
+    with pytest.raises(BadKey, match="two parts with a colon between them"):
+        PAIR.parse(text)
+    with pytest.raises(BadRecord):
+        PAIR.decode(text.encode())
 
 
 @pytest.mark.parametrize("raw", [b"\xff" * 8, (-1).to_bytes(8, "big", signed=True), b"\x80" + bytes(7)])
@@ -108,7 +176,14 @@ def test_the_longest_text_is_a_key() -> None:
 
 
 def test_codecs_are_found_by_the_names_that_processors_shows() -> None:
-    assert {name: codec.name for name, codec in CODECS.items()} == {"long": "long", "text": "text"}
+    assert list(CODECS) == ["long", "int", "text", "uuid", "pair"]
+    assert {name: codec.name for name, codec in CODECS.items()} == {name: name for name in CODECS}
+
+
+def test_every_codec_is_documented() -> None:
+    item: dict[str, Any] = {method: {"parameters": []} for method in ("get", "post")}
+    documented = many_operations(item, {name: name for name in CODECS})
+    assert all(each["schema"]["items"] for each in documented["get"]["parameters"])
 
 
 @pytest.mark.parametrize(

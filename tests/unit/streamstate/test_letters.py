@@ -54,7 +54,7 @@ def test_a_letter_that_is_cut_says_how_long_its_value_was() -> None:
 
 def test_a_letter_of_a_derived_record_names_its_topic_and_its_cause() -> None:
     emit = Emit("out", b"key", b"value", Record("in", None, None, 5, 0, 0))
-    (record,) = derived([emit], 3, {"in": "id"})
+    (record,) = derived(APP, [emit], 3, {"in": "id"})
     letter = letter_of(message(shortened(APP, record)))
     assert (letter.topic, letter.cause, letter.stage) == ("out", ("id", 3, 5), DERIVED)
 

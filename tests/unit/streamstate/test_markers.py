@@ -29,7 +29,7 @@ def markers(records: Sequence[Outgoing]) -> list[Marker | None]:
 
 
 def test_records_of_one_cause_are_numbered() -> None:
-    records = list(derived(emits(("a", 5), ("a", 5), ("b", 5), ("a", 6), ("a", 5)), 3, {"a": "id-a", "b": "id_b"}))
+    records = list(derived(APP, emits(("a", 5), ("a", 5), ("b", 5), ("a", 6), ("a", 5)), 3, {"a": "id-a", "b": "id_b"}))
     assert markers(records) == [
         Marker("id-a", 3, 5, 0),
         Marker("id-a", 3, 5, 1),
@@ -46,7 +46,7 @@ def test_what_is_no_marker_is_none(header: bytes) -> None:
 
 
 def test_a_derived_record_that_is_too_large_keeps_its_marker() -> None:
-    (record,) = derived(emits(("a", 5)), 3, {"a": "id"})
+    (record,) = derived(APP, emits(("a", 5)), 3, {"a": "id"})
     letter = message(shortened(APP, record))
     assert (letter.topic(), letter.key()) == ("app-dlq", b"id:3:5:0")
     assert Marker.of(letter.headers()) == Marker("id", 3, 5, 0)

@@ -15,11 +15,17 @@ def parse(**given: str) -> Page:
     return msgspec.convert(given, Page, strict=False)
 
 
-@given(st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(0, 5)), st.integers(1, 4), st.integers(0, 4))
-def test_pages_follow_each_other(entries: dict[str, int], limit: int, first: int) -> None:
+@given(
+    st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(0, 5)),
+    st.integers(1, 4),
+    st.integers(0, 4),
+    st.sampled_from(["asc", "desc"]),
+)
+def test_pages_follow_each_other(entries: dict[str, int], limit: int, first: int, order: str) -> None:
     store = MemoryStore()
     store.commit(Commit(store.claim(0, "a:1", {}), [OffsetAdvance("t", None, 1)], [Insert("i", "k", entries)]))
-    page = parse(**{"from": str(first), "to": "5", "limit": str(limit)})
+    given = {"from": str(first), "to": "5", "limit": str(limit), "order": order}
+    page = parse(**given)
     assert (page.cut(store.read({0: page.reads("i:k")})[0].values) is None) == (entries == {})
     seen: list[tuple[str, int]] = []
     while (cut := page.cut(store.read({0: page.reads("i:k")})[0].values)) is not None:
@@ -29,24 +35,25 @@ def test_pages_follow_each_other(entries: dict[str, int], limit: int, first: int
         if cursor is None:
             break
         assert part
-        page = parse(**{"from": str(first), "to": "5", "limit": str(limit), "cursor": cursor})
+        page = parse(**given, cursor=cursor)
     wanted = [(text, time) for text, time in entries.items() if first <= time < 5]
-    assert seen == sorted(wanted, key=lambda entry: (entry[1], entry[0]))
+    assert seen == sorted(wanted, key=lambda entry: (entry[1], entry[0]), reverse=order == "desc")
 
 
-def test_pages_of_many_bytes_end_early_and_follow_each_other_too() -> None:
+@pytest.mark.parametrize(("order", "expected"), [("asc", ["abc", "def", "g"]), ("desc", ["gfe", "dcb", "a"])])
+def test_pages_of_many_bytes_end_early_and_follow_each_other_too(order: str, expected: list[str]) -> None:
     store = MemoryStore()
     entries = {f"{letter}{'x' * (PAGE_BYTES // 3)}": 1 for letter in "abcdefg"}
     store.commit(Commit(store.claim(0, "a:1", {}), [OffsetAdvance("t", None, 1)], [Insert("i", "k", entries)]))
     pages: list[str] = []
     cursor: str | None = ""
     while cursor is not None:
-        page = parse(cursor=cursor) if cursor else parse()
+        page = parse(order=order, cursor=cursor) if cursor else parse(order=order)
         cut = page.cut(store.read({0: page.reads("i:k")})[0].values)
         assert cut is not None
         part, cursor = cut
         pages.append("".join(text[0] for text, _ in part))
-    assert pages == ["abc", "def", "g"]
+    assert pages == expected
 
 
 @pytest.mark.parametrize(
@@ -56,6 +63,7 @@ def test_pages_of_many_bytes_end_early_and_follow_each_other_too() -> None:
         {"to": "x"},
         {"limit": "0"},
         {"limit": "1001"},
+        {"order": "newest"},
         {"cursor": "1"},
         {"cursor": "-1.0"},
         {"cursor": ""},

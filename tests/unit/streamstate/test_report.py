@@ -68,6 +68,17 @@ def test_a_state_that_is_being_built_is_not_ready_and_says_how_far_it_is() -> No
     assert (made.healthy, made.faults, made.progress) == (False, [], 0.25)
 
 
+def test_a_service_is_deployed_where_an_instance_runs_or_has_left_a_state() -> None:
+    unclaimed: Mapping[int, int] = {}
+    for of, deployed in (
+        (UP_TO_DATE, True),
+        (replace(UP_TO_DATE, instances={}), True),
+        (seen(unclaimed, {0: 5, 1: 8}), True),
+        (seen(unclaimed, {0: 5, 1: 8}, instances={}), False),
+    ):
+        assert report(APP, of, SETTINGS).deployed is deployed
+
+
 def test_a_partition_that_nobody_has_claimed_is_not_ready() -> None:
     made = report(APP, seen({0: 5}, {0: 5, 1: 8}), SETTINGS)
     assert made.partitions[1] == PartitionReport(1, None, "shop-0", 0, ready=False, progress=0.0, lag=8)

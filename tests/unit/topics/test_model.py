@@ -110,6 +110,13 @@ class TestRange:
         pages = [[one["value"] for one in page["records"]] for page in (first, second, third)]
         assert (pages, third["next"]) == ([["0", "1"], ["2", "3"], ["4"]], None)
 
+    def test_the_newest_record_comes_first_when_the_order_is_descending(self) -> None:
+        driver = fed(self.RANGE, *((time, "k", str(number).encode()) for number, time in enumerate((1, 2, 2, 2, 3))))
+        first = ask(driver, "topic-t-range", limit=3, order="desc")
+        second = ask(driver, "topic-t-range", limit=3, order="desc", cursor=first["next"])
+        pages = [[one["value"] for one in page["records"]] for page in (first, second)]
+        assert (pages, second["next"]) == ([["4", "3", "2"], ["1", "0"]], None)
+
     def test_what_is_older_than_the_retention_is_forgotten_for_every_key(self) -> None:
         driver = fed(self.RANGE, (10, "k", b"old"), (60, "k", b"young"), (20, "gone", b"x"))
         fed(self.RANGE, (150, "other", b"x"), (30, "k", b"too late"), driver=driver)
@@ -133,6 +140,7 @@ class TestWindows:
             "next": None,
         }
         assert [one["start"] for one in ask(driver, "topic-t-windows", from_=10)["windows"]] == [10]
+        assert [one["start"] for one in ask(driver, "topic-t-windows", order="desc")["windows"]] == [10, 0]
 
     def test_a_record_after_the_grace_period_is_counted_as_late_only(self) -> None:
         driver = fed(self.WINDOWS, (1, "k", b'{"n": 1}'), (14, "x", b'{"n": 1}'), (2, "k", b'{"n": 1}'))
@@ -171,4 +179,4 @@ def test_a_topic_of_any_name_is_answered_and_documented(loop: Loop) -> None:
     parameters = document["paths"]["/v1/topics/a.b_c-D/{key}/range"]["get"]["parameters"]
     limits = {one["name"]: one["schema"] for one in parameters if one["in"] == "query"}
     assert limits["limit"] == {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
-    assert set(limits) == {"from", "to", "limit", "cursor"}
+    assert set(limits) == {"from", "to", "order", "limit", "cursor"}

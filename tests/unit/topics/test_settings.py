@@ -31,10 +31,14 @@ def test_topics_are_read_from_one_variable(monkeypatch: pytest.MonkeyPatch) -> N
     [
         ([], "STREAMSTATE_KEPT"),
         ([TOPIC, TOPIC], "more than once"),
-        ([{**TOPIC, "key": "int"}], "STREAMSTATE_KEPT.0.key (Input should be 'long' or 'text')"),
+        (
+            [{**TOPIC, "key": "short"}],
+            "STREAMSTATE_KEPT.0.key (Input should be 'long', 'int', 'text', '",
+        ),
         ([TOPIC, {**TOPIC, "topic": "a b"}], "STREAMSTATE_KEPT.1.topic"),
         ([{**TOPIC, "indexes": []}], "STREAMSTATE_KEPT.0.indexes (Extra inputs are not permitted)"),
         ([{**TOPIC, "latest": False}], "nothing is kept"),
+        ([{**TOPIC, "latest": False, "range": {"retention_ms": 1}, "keys": True}], "keys need the last values"),
         ([{**TOPIC, "value": "text", "windows": WINDOWS}], "windows need values of the type json"),
         ([{**TOPIC, "range": {}}], "STREAMSTATE_KEPT.0.range.retention_ms (Field required)"),
         ([{**TOPIC, "windows": {**WINDOWS, "size_ms": 0}}], "STREAMSTATE_KEPT.0.windows.size_ms"),

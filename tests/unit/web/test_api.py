@@ -1,13 +1,14 @@
 """The API of a service over its state: answers, refusals, status."""
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from openapi_spec_validator import validate
 from werkzeug.test import TestResponse
 
 from streamstate.keys import LONG, partition_of
+from streamstate.state.operations import Merge
 from streamstate.state.store import Commit, OffsetAdvance, Origin
 from tests.serving import sample, scrape
 from tests.unit.web.conftest import COUNTS, Instance, Service
@@ -188,6 +189,49 @@ def test_many_keys_are_answered_at_once(service: Service, api: Instance) -> None
     assert response.headers["Served-By"] == api.address
 
 
+def test_a_thousand_keys_are_answered_to_one_post(service: Service, api: Instance) -> None:
+    service.count("numbers", 7, 2)
+    service.count("words", "a b")
+    body: dict[str, Any] = {"numbers": [*range(996), str(2**63 - 1), "7"], "words": ["a b", "c"]}
+    found = api.client.post("/v1/many", json=body).get_json()
+    assert [key for key, tally in found["numbers"].items() if tally] == ["7"]
+    assert len(found["numbers"]) == 997
+    assert found["words"] == {"a b": {"key": "a b", "count": 1}, "c": None}
+    body["words"].append("d")
+    assert "POST up to 1000" in problem(api.client.post("/v1/many", json=body), 400, "bad-query")["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        *((body, "bad-body") for body in (b"", b"{", b"[]", b"1", b'{"numbers": 7}', b'{"numbers": [[7]]}', b"\xff")),
+        *((body, "bad-body") for body in (b'{"numbers": [7.5]}', b'{"numbers": [true]}', b'{"numbers": [null]}')),
+        (b'{"numbers": [%s]}' % (b"9" * 5_000), "bad-body"),
+        (b"[" * 100_000, "bad-body"),
+        *((body, "bad-query") for body in (b"{}", b'{"numbers": []}', b'{"users": [1]}', b'{"sum": ["a"]}')),
+        *((body, "bad-key") for body in (b'{"numbers": [-1]}', b'{"numbers": ["x"]}', b'{"words": ["\\udc00"]}')),
+    ],
+)
+def test_a_body_that_is_none_is_400(api: Instance, body: bytes, kind: str) -> None:
+    response = api.client.post("/v1/many", data=body)
+    if b"udc00" in body:
+        assert response.status_code == 400
+    else:
+        problem(response, 400, kind)
+
+
+def test_a_body_that_is_too_long_is_413(api: Instance) -> None:
+    body = b'{"numbers": [7' + b" " * 128 * 1024 + b"]}"
+    assert "131072 bytes" in problem(api.client.post("/v1/many", data=body), 413, "body-too-large")["detail"]
+
+
+def test_a_post_keeps_the_rules_of_deadlines_and_demands(service: Service, api: Instance) -> None:
+    service.count("numbers", 7)
+    problem(api.client.post("/v1/many", json={"numbers": [7]}, headers={"X-Deadline-Ms": "x"}), 400, "bad-deadline")
+    headers = {"X-Min-Position": "numbers:0=99,numbers:1=99,numbers:2=99,numbers:3=99", "X-Deadline-Ms": "150"}
+    problem(api.client.post("/v1/many", json={"numbers": [7]}, headers=headers), 503, "not-ready")
+
+
 def test_a_key_that_is_asked_twice_is_answered_once(service: Service, api: Instance) -> None:
     service.count("numbers", 7)
     assert api.client.get("/v1/many?numbers=7&numbers=7").get_json() == {"numbers": {"7": {"key": "7", "count": 1}}}
@@ -239,6 +283,23 @@ def test_processors_names_nobody_for_a_partition_that_nobody_owns(service: Servi
     found = service.instance().client.get("/processors").get_json()
     assert found["instances"] == [{"host": "10.0.0.9", "port": 8101, "partitions": [0]}]
     assert {(one["owner"], one["ready"]) for one in found["partitions"][1:]} == {(None, False)}
+
+
+def test_a_partition_that_holds_a_part_of_a_commit_holds_up_only_its_own_keys(service: Service, api: Instance) -> None:
+    spoilt, other = service.count("numbers", 7), service.count("numbers", 1)
+    assert spoilt != other
+    claim = service.claim(spoilt, api.address)
+    no_count = Merge("tally:7", add=cast("dict[str, int]", {"count": "one"}))
+    with pytest.raises(TypeError):
+        service.store.commit(Commit(claim, [OffsetAdvance("numbers", 1, 2)], [no_count]))
+    refusal = problem(api.client.get("/v1/numbers/7"), 503, "not-ready")
+    assert f"`streamstate reset SERVICE --partition {spoilt}`" in refusal["detail"]
+    assert api.client.get("/v1/all").status_code == 503
+    assert api.client.get("/v1/numbers/1").get_json() == {"key": "1", "count": 1}
+    assert api.client.get("/readyz").status_code == 200
+    named = [one["partition"] for one in api.client.get("/processors").get_json()["partitions"]]
+    assert sorted([*named, spoilt]) == [0, 1, 2, 3]
+    assert f'partition="{other}"' in api.client.get("/metrics").text
 
 
 def test_before_the_first_claim_there_is_no_map(service: Service) -> None:

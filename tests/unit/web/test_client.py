@@ -4,8 +4,9 @@ import asyncio
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -16,6 +17,7 @@ from streamstate.web.http.request import Response
 from tests.serving import Loop, soon
 
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nServed-By: me\r\nContent-Length: 2\r\n\r\n{}"
+OTHER_REPLY = REPLY.replace(b"{}", b"[]")
 
 Scripted = Callable[[list[int]], tuple[str, list[bytes]]]
 
@@ -76,30 +78,62 @@ def test_a_kept_connection_that_ends_under_a_request_is_opened_again(scripted: S
     assert [request.split()[1] for request in requests] == [b"/1", b"/2", b"/2"]
 
 
-def test_a_kept_connection_that_was_reset_while_idle_is_opened_again(loop: Loop) -> None:
-    reset = threading.Event()
+@contextmanager
+def answering(*connections: Callable[[socket.socket], None]) -> Iterator[str]:
+    """The address where the first connection is served by the first function, and so on, each once it has asked."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
-            connection, _ = server.accept()
-            connection.recv(65_536)
-            connection.sendall(REPLY)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            connection.close()
-            reset.set()
-            with server.accept()[0] as connection:
+            for answer in connections:
+                connection, _ = server.accept()
                 connection.recv(65_536)
-                connection.sendall(REPLY)
+                answer(connection)
 
         thread = threading.Thread(target=serve)
         thread.start()
-        client, address = loop.instances(), f"127.0.0.1:{server.getsockname()[1]}"
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        thread.join()
+
+
+def reply(connection: socket.socket) -> None:
+    with connection:
+        connection.sendall(REPLY)
+
+
+def test_a_kept_connection_that_was_reset_while_idle_is_opened_again(loop: Loop) -> None:
+    reset = threading.Event()
+
+    def reply_and_reset(connection: socket.socket) -> None:
+        connection.sendall(REPLY)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        reset.set()
+
+    client = loop.instances()
+    with answering(reply_and_reset, reply) as address:
         loop.run(client.get(address, "/1", soon()))
         reset.wait()
         # The loop learns of the reset before the next request.
         loop.run(asyncio.sleep(0.05))
         assert loop.run(client.get(address, "/2", soon())).status == 200
-        thread.join()
+
+
+@pytest.mark.parametrize("sent", [[REPLY + OTHER_REPLY], [REPLY, OTHER_REPLY]])
+def test_a_second_answer_is_not_taken_for_that_to_the_next_request(loop: Loop, sent: list[bytes]) -> None:
+    kept_open: list[socket.socket] = []
+
+    def reply_too_often(connection: socket.socket) -> None:
+        kept_open.append(connection)
+        for answers in sent:
+            connection.sendall(answers)
+            time.sleep(0.05)
+
+    client = loop.instances()
+    with answering(reply_too_often, reply) as address:
+        loop.run(client.get(address, "/1", soon()))
+        loop.run(asyncio.sleep(0.1))
+        assert loop.run(client.get(address, "/2", soon())).body == b"{}"
+    kept_open[0].close()
 
 
 def test_an_instance_that_ends_every_connection_is_unreachable(scripted: Scripted, loop: Loop) -> None:

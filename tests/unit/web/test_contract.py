@@ -1,10 +1,14 @@
 """The API of every service against its document."""
 
+from dataclasses import replace
+
 import pytest
 
 from devkit import registry
+from services.topics.model import app as kept
+from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.app import App
-from streamstate.keys import LONG
+from streamstate.keys import INT, LONG, PAIR, UUID
 from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryStore, Reader
 from streamstate.testing import Driver
@@ -25,11 +29,23 @@ RECORDS = {
     "open": (TEXT_0, b"Closed"),
     "tick": (TEXT_0, b""),
     "bookings": (LONG_0, b'{"amount": 3}'),
+    "sizes": (INT.encode(0), b""),
+    "carts": (UUID.encode("00000000-0000-0000-0000-000000000000"), b""),
+    "stock": (PAIR.encode("0:0"), b""),
+    "lines": (TEXT_0, b"0"),
+    **dict.fromkeys(("restocked", "sold"), (TEXT_0, b'{"item": "0", "quantity": 3}')),
+    **dict.fromkeys(("orders", "payments"), (TEXT_0, b"0")),
 }
 """A record of each topic, for the key that is asked for most often."""
 
 
-APPS = [app for app in map(registry.app, registry.SERVICES) if app.views]
+KEPT = KeptSettings(
+    kept=tuple(
+        KeptTopic.model_validate({"topic": topic, "key": key, "value": "text", "keys": True})
+        for topic, key in (("sizes", "int"), ("carts", "uuid"), ("stock", "pair"))
+    )
+)
+APPS = [*(app for app in map(registry.app, registry.SERVICES) if app.views), replace(kept(KEPT), name="ranges")]
 
 
 @pytest.mark.parametrize("app", APPS, ids=lambda app: str(app.name))

@@ -13,7 +13,7 @@ from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
 from streamstate.settings import PREFIX
 from tests.serving import until
-from tests.unit.web.test_server import HALF, KNOWN, answer, ask, connect, request
+from tests.unit.web.test_server import HALF, KNOWN, answer, ask, connect, post, request
 
 ROOM = 1_000
 DEMANDS = 256
@@ -93,6 +93,23 @@ def test_a_thousand_half_heads_and_a_byte_more_on_each(child: Child) -> None:
             worker.resume()
             clients[-1].settimeout(10)
             assert clients[-1].recv(1) == b""
+
+
+def test_bodies_that_do_not_come_keep_nobody_out(tmp_path: Path) -> None:
+    heads = [post(b"{", "Content-Length: 9999"), post(b"1\r\n{\r\n", "Transfer-Encoding: chunked")]
+    with (
+        running(tmp_path, REQUESTS_IN_FLIGHT="16") as child,
+        others_are_answered(child) as worker,
+        ExitStack() as stack,
+    ):
+        clients = [stack.enter_context(connect(child.name)) for _ in range(200)]
+        for number, client in enumerate(clients):
+            client.sendall(heads[number % 2])
+        mine = {client.getsockname() for client in clients}
+        for client in clients:
+            client.settimeout(10)
+            assert client.recv(65_536).startswith(b"HTTP/1.1 408 ")
+        until(lambda: not mine & {tuple(one.raddr) for one in worker.net_connections() if one.raddr}, seconds=30)
 
 
 def test_readers_that_do_not_read_are_ended(child: Child, probes: str) -> None:

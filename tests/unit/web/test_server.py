@@ -67,6 +67,11 @@ def request(path: str, *headers: str, method: str = "GET") -> bytes:
     return "\r\n".join([f"{method} {path} HTTP/1.1", "Host: here", *headers, "", ""]).encode()
 
 
+def post(body: bytes, *headers: str) -> bytes:
+    """A request for many keys."""
+    return request("/v1/many", *headers, method="POST") + body
+
+
 def ask(client: socket.socket, sent: bytes) -> tuple[HTTPResponse, Any]:
     """What is answered to these bytes on this connection: the response, and the JSON in it."""
     client.sendall(sent)
@@ -111,6 +116,15 @@ def test_a_method_that_there_is_not(server: str, method: str) -> None:
     ("sent", "status"),
     [
         (request("/v1/many?" + "&".join(["numbers=1"] * 500)), 400),
+        (post(b'{"numbers": [7]}', "Content-Length: 15"), 400),
+        (post(b'{"numbers": ["x"]}', "Content-Length: 18"), 400),
+        (post(b'10\r\n{"numbers": [7]}\r\n0\r\n', "Transfer-Encoding: chunked"), 408),
+        (post(b"not hex\r\n", "Transfer-Encoding: chunked"), 400),
+        (post(b'{"numbers": [7', "Content-Length: 16"), 408),
+        (post(b"", "Content-Length: 1", "Expect: 100-continue"), 408),
+        (post(b" " * 200_000, "Content-Length: 200000"), 413),
+        (post(b" " * 140_000, "Content-Length: 99999999999"), 413),
+        (post(b"1\r\n \r\n" * 140_000, "Transfer-Encoding: chunked"), 413),
         (request(KNOWN + "?a=" + "1" * 8_200), 414),
         (b"GET /" + b"1" * 40_000, 414),
         (request(KNOWN, *(f"X-{number}: 1" for number in range(100))), 431),

@@ -16,6 +16,8 @@ from devkit.child_process import LOCALHOST, Child, free_port, require_free_port
 from streamstate.spark.jars import java, retrieve
 
 VERSION = "4.1.1"
+STARTED_S = 180
+"""After a kill its log is recovered first, which takes a minute on a busy machine."""
 _MAIN = f"kafka_2.13-{VERSION}.jar"
 # Without a logger, SLF4J drops the broker's reasons for not starting.
 _MODULES = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36")
@@ -99,7 +101,7 @@ class Kafka(Child):
         super().start()
         quick = {"log_level": 0, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 50}
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **quick})
-        self.wait_until(lambda: _serves(admin), timeout=60.0)
+        self.wait_until(lambda: _serves(admin), timeout=STARTED_S)
 
     def _configure(self) -> None:
         data = self._directory / "data"

@@ -4,7 +4,6 @@ Files `LFM-1b_LEs*.txt`, `LFM-1b_artists*.txt`, `LFM-1b_albums*.txt` and `LFM-1b
 separated by tabs, without header or quoting.
 """
 
-import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -52,7 +51,7 @@ def _read(folder: Path, kind: str, columns: Columns, record: Callable[[list[byte
                 try:
                     _require_columns(fields, columns)
                     made = record(fields)
-                except (ValueError, struct.error) as error:
+                except (ValueError, OverflowError) as error:
                     msg = f"{path}, line {number}: {error}; correct the line or take it out"
                     raise DevkitError(msg) from error
                 yield made

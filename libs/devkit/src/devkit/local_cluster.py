@@ -16,7 +16,7 @@ from devkit import topics
 from devkit.child_process import LOCALHOST, Child, free_port, require_free_port
 from devkit.kafka_server import Kafka
 from devkit.redis_server import Redis
-from devkit.registry import SERVICES, app
+from devkit.registry import STANDARD, app
 from streamstate import bootstrap
 from streamstate.settings import PREFIX, CommandSettings
 from streamstate.spark import jars
@@ -24,7 +24,7 @@ from streamstate.spark import jars
 
 @dataclass(frozen=True)
 class Plan:
-    """Folders, ports and the number of instances of each service.
+    """Folders, ports, the services, and the number of instances of each that has several.
 
     `home` is for data and logs, `cache` for downloads.
     """
@@ -35,10 +35,12 @@ class Plan:
     kafka_port: int
     redis_port: int
     instances: Mapping[str, int] = field(default_factory=dict)
+    services: Sequence[str] = STANDARD
 
     def addresses(self) -> dict[str, list[str]]:
         """An address for each instance of each service."""
-        return {name: [f"{LOCALHOST}:{free_port()}" for _ in range(self.instances.get(name, 1))] for name in SERVICES}
+        counts = {name: self.instances.get(name, 1) for name in self.services}
+        return {name: [f"{LOCALHOST}:{free_port()}" for _ in range(count)] for name, count in counts.items()}
 
 
 class LocalCluster:
@@ -95,7 +97,7 @@ class LocalCluster:
         jars.fetch(self._plan.cache / "spark")
         self._say(f"starting Kafka on {self.kafka.bootstrap} (the first time it is fetched, about a minute)")
         self.kafka.start()
-        topics.create(self.kafka.bootstrap)
+        topics.create(self.kafka.bootstrap, topics.configurations())
         self._say(f"starting Redis on {self.redis.url}")
         self.redis.start()
 
@@ -118,7 +120,7 @@ class LocalCluster:
 
     def behind(self, *services: str) -> int:
         """How many records the states of `services` (all when none is named) are behind their topics."""
-        counts = bootstrap.topics(self.settings)
+        counts = bootstrap.topics(self.settings.kafka, self.settings.security)
         behind = 0
         for service in services or self.addresses:
             processors = get(f"http://{self.addresses[service][0]}/processors")

@@ -14,11 +14,11 @@ _EVENT = b'{"userId":%d,"artistId":%d,"albumId":%d,"trackId":%d,"timestamp":%d}'
 
 
 def event(user: int, artist: int, album: int, track: int, timestamp: int) -> tuple[bytes, bytes]:
-    """A listening event; `timestamp` in ms since 1970. Raises `struct.error` for a user id beyond 64 bits."""
+    """A listening event; `timestamp` in ms since 1970. Raises `OverflowError` for a user id beyond 64 bits."""
     return LONG.encode(user), _EVENT % (user, artist, album, track, timestamp)
 
 
 def name(topic: str, identifier: int, text: str) -> Name:
-    """The name of an artist, album or track. Raises `struct.error` for an id beyond 64 bits."""
+    """The name of an artist, album or track. Raises `OverflowError` for an id beyond 64 bits."""
     value = json.dumps({"id": identifier, "name": text}, ensure_ascii=False, separators=(",", ":"))
     return topic, LONG.encode(identifier), value.encode()

@@ -10,6 +10,11 @@ MODELS = paths("services", "model")
 SERVICES = tuple(MODELS)
 """Their names, in alphabetical order."""
 
+EXAMPLES = ("inventory", "words")
+"""Those that run only where they are asked for."""
+
+STANDARD = tuple(service for service in SERVICES if service not in EXAMPLES)
+
 
 @cache
 def app(service: str) -> App:

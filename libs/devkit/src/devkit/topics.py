@@ -9,6 +9,7 @@ from confluent_kafka.cimpl import NewTopic
 from devkit import DevkitError, registry
 from services.topics.settings import EXAMPLE
 
+USUAL = 8
 PARTITIONS = {EXAMPLE.topic: 9}
 """Another number than the other topics have: what reads all services must know that of each."""
 
@@ -21,15 +22,15 @@ def configurations() -> dict[str, Mapping[str, str]]:
     return {topic: {} for topic in topics} | {topic: {"cleanup.policy": "compact"} for topic in compacted}
 
 
-def create(bootstrap: str, partitions: int = 8) -> None:
-    """Create the topics that are missing, with `partitions` unless they have a number of their own; others stay.
+def create(bootstrap: str, configured: Mapping[str, Mapping[str, str]], partitions: int = USUAL) -> None:
+    """Create the topics `configured` that are missing, with `partitions` unless they have a number of their own.
 
     Returns when Kafka's metadata shows them. Raises `DevkitError` when Kafka refuses or does not answer.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     new = [
         NewTopic(topic, PARTITIONS.get(topic, partitions), 1, config=dict(configuration))
-        for topic, configuration in configurations().items()
+        for topic, configuration in configured.items()
     ]
     for topic, created in admin.create_topics(new, operation_timeout=30.0).items():
         try:

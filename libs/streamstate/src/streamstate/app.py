@@ -19,7 +19,7 @@ V = TypeVar("V")
 
 
 class Record(msgspec.Struct, Generic[K, V], gc=False):
-    """A decoded Kafka record: `timestamp` is Kafka's own, in milliseconds.
+    """A decoded Kafka record: `topic` as the service calls it, `timestamp` Kafka's own, in milliseconds.
 
     `stream_time` is the greatest timestamp of a decoded record of its topic's partition so far, itself included.
     `marker` is that of a record of a derived topic, where the source is `marked`.
@@ -35,7 +35,7 @@ class Record(msgspec.Struct, Generic[K, V], gc=False):
 
 
 class Emit(msgspec.Struct, frozen=True):
-    """A record for a derived topic, produced before the commit of its `cause`: at least once.
+    """A record for a derived topic (as the service calls it), produced before the commit of its `cause`: at least once.
 
     It carries the header `streamstate.source` (topic id, partition, offset and number of this one among those of its
     cause), by which a reader drops repeats (`operators.repeats`): a fold yields the records of a topic in the order of
@@ -97,6 +97,7 @@ class Source(Generic[K, V]):
     requires_beginning: whether a state built from nothing is wrong when Kafka no longer has the topic's first records.
         False for what the state keeps for a limited time only, and for tables, whose topics forget old records.
     marked: whether records get the marker that their header has; `operators.repeats.without_repeats` sets it.
+    own_name: what the service calls the topic, where a deployment reads another one instead.
     """
 
     topic: str
@@ -105,6 +106,10 @@ class Source(Generic[K, V]):
     table: bool = False
     requires_beginning: bool = True
     marked: bool = False
+    own_name: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "own_name", self.own_name or self.topic)
 
 
 @dataclass(frozen=True)
@@ -142,6 +147,11 @@ class Fold:
     def topics(self) -> tuple[str, ...]:
         return tuple(source.topic for source in self.sources)
 
+    @cached_property
+    def deployed(self) -> Mapping[str, str]:
+        """The topics by what the service calls them."""
+        return {source.own_name: source.topic for source in self.sources}
+
 
 @dataclass(frozen=True)
 class View(Generic[K]):
@@ -149,8 +159,8 @@ class View(Generic[K]):
 
     About one key, which is in the path as `<key>`: `topic` is the source whose partitioning tells where it lives;
     `reads` gets the key, `answer` the key and the values that were read, in the order of `reads`.
-    About all partitions together, when `topic` is None: `answer` gets such values of every partition instead. It may
-    be about a key or, when `key` is None, about everything.
+    About all partitions together, those of `topic`, or of all topics when it is None: `answer` gets such values of
+    every partition instead. It is about everything when `key` is None; without a topic it may be about a key.
 
     query: the parameters of the request, all with defaults; `reads` and `answer` get them as a further argument.
     answers: the type that `answer` gives, or None for what is unknown.
@@ -168,6 +178,11 @@ class View(Generic[K]):
     query: type[msgspec.Struct] | None = None
     names: NamedIds | UnsetType = UNSET
     part: Part | UnsetType = UNSET
+
+    @property
+    def over_all_partitions(self) -> bool:
+        """Whether it is about all partitions together."""
+        return self.topic is None or self.key is None
 
     def ask(self, text: str, query: msgspec.Struct | None = None) -> "Question":
         """The view for the key that `text` names, by default with the defaults of its parameters.
@@ -197,8 +212,10 @@ class Question:
 
     def partitions(self, counts: Mapping[str, int]) -> Iterable[int]:
         """Where the answer is, given the partition counts by topic."""
-        if self.view.topic is None or self.view.key is None:
+        if self.view.topic is None:
             return range(max(counts.values()))
+        if self.view.key is None:
+            return range(counts[self.view.topic])
         return (partition_of(self.view.key.encode(*self.key), counts[self.view.topic]),)
 
 
@@ -216,13 +233,15 @@ class Totals:
 
 @dataclass(frozen=True)
 class App:
-    """A use case. `name` is its folder, group, Redis prefix and metric label.
+    """A use case. `name` is its folder, Redis prefix and metric label.
 
     Partition p of the app is partition p of each of its topics; topics may differ in their number of partitions, those
     of one fold may not. A topic belongs to one fold.
 
     emits: the topics of the records that folds emit.
     any_instance: whether each instance of the API answers for any key; the APIs are then scaled apart from the streams.
+    group: the consumer group, and the first part of what else the app is called at Kafka; `name` when empty.
+    written: other names, in this deployment, of topics that the app writes.
     """
 
     name: str
@@ -231,6 +250,11 @@ class App:
     totals: tuple[Totals, ...] = ()
     emits: tuple[str, ...] = ()
     any_instance: bool = False
+    group: str = ""
+    written: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", self.group or self.name)
 
     @cached_property
     def sources(self) -> tuple[Source[Any, Any], ...]:
@@ -273,11 +297,19 @@ class App:
     @property
     def dead_letters(self) -> str:
         """The topic that gets the records which the app cannot use."""
-        return dead_letter_topic(self.name)
+        return self.output(dead_letter_topic(self.name))
+
+    @cached_property
+    def _sources(self) -> Mapping[str, Source[Any, Any]]:
+        return {source.own_name: source for source in self.sources}
 
     def source(self, topic: str) -> Source[Any, Any]:
-        """The source of `topic`; raises KeyError for a topic that the app does not read."""
-        return {source.topic: source for source in self.sources}[topic]
+        """The source that the service calls `topic`; raises KeyError for a topic that the app does not read."""
+        return self._sources[topic]
+
+    def output(self, topic: str) -> str:
+        """What a topic that the app writes is called in this deployment."""
+        return self.written.get(topic, topic)
 
     def require_copartitioned(self, counts: Mapping[str, int]) -> None:
         """Raise `Misconfigured` where topics that a fold merges differ in their number of partitions, by topic."""
@@ -290,7 +322,12 @@ class App:
 
     def topics_of(self, view: View[Any]) -> tuple[str, ...]:
         """The topics that the answers of `view` come from: those of the fold that reads its own, all if it has none."""
-        return next((fold.topics for fold in self.folds if view.topic in fold.topics), self.topics)
+        return self._fold_topics.get(view.topic, self.topics)
+
+    @cached_property
+    def _fold_topics(self) -> Mapping[str | None, tuple[str, ...]]:
+        """By each topic, those of its fold."""
+        return {topic: fold.topics for fold in self.folds for topic in fold.topics}
 
     def view(self, name: str) -> View[Any]:
         """The view called `name`; raises KeyError where there is none."""

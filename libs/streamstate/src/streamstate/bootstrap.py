@@ -18,8 +18,9 @@ from streamstate.deployment import logs
 from streamstate.deployment.overrides import renamed
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
+from streamstate.kafka.security import Security
 from streamstate.service import declared, find
-from streamstate.settings import ApiSettings, KafkaSettings, ServiceSettings, load, require_known
+from streamstate.settings import ApiSettings, ServiceSettings, load, require_known
 from streamstate.state.deletion import Deletion
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reader import RedisReader, open_commands
@@ -75,12 +76,12 @@ def made(declaration: T | Callable[[Any], T]) -> T:
 
 def app(service: str, settings: ServiceSettings) -> App:
     """The app of a service under the name and over the topics of this deployment. Raises `Misconfigured`."""
-    return renamed(made(declared(f"{service}.model", "app")), settings.name, settings.topics)
+    return renamed(made(declared(f"{service}.model", "app")), settings.name, settings.topics, settings.group)
 
 
-def topics(settings: KafkaSettings) -> Topics:
+def topics(kafka: str, security: Security) -> Topics:
     """Metadata and offsets of Kafka's topics."""
-    return Topics(settings.kafka, security=settings.security)
+    return Topics(kafka, security=security)
 
 
 def store(redis: str, timeout_s: float, app: str) -> RedisStore:

@@ -1,7 +1,6 @@
 """Keys: how they travel in Kafka, how they are written in a URL, and which partition holds them."""
 
 import re
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -12,16 +11,16 @@ from streamstate.errors import BadKey, BadRecord
 
 K = TypeVar("K")
 
-LONG_MAX = 2**63 - 1
 TEXT_MAX_BYTES = 1024
 _CONTROL = r"\u0000-\u001f\u007f-\u009f"
 TEXT_PATTERN = f"[^{_CONTROL}]+"
 """Without control characters."""
+PAIR_PATTERN = f"[^:{_CONTROL}]+:{TEXT_PATTERN}"
+UUID_PATTERN = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
 # A surrogate alone is no character, and has no UTF-8.
 _TEXT = re.compile(rf"[^{_CONTROL}\ud800-\udfff]+")
-_LONG = struct.Struct(">q")
 
 
 class KeyCodec(Protocol[K]):
@@ -46,18 +45,24 @@ class KeyCodec(Protocol[K]):
 
 
 @dataclass(frozen=True)
-class Long:
-    """Ids from 0 to 2^63 - 1: 8 bytes big-endian in Kafka (its LongSerializer), plain decimal digits in a URL."""
+class Number:
+    """Ids from 0 to `most`: big-endian in `size` bytes in Kafka, plain decimal digits in a URL."""
 
-    name: str = "long"
+    name: str
+    size: int
+
+    @property
+    def most(self) -> int:
+        """The greatest of Java's signed numbers of this size."""
+        return (1 << (8 * self.size - 1)) - 1
 
     def encode(self, key: int) -> bytes:
-        return _LONG.pack(key)
+        return key.to_bytes(self.size, "big", signed=True)
 
     def decode(self, raw: bytes | None) -> int:
-        if raw is None or len(raw) != _LONG.size:
+        if raw is None or len(raw) != self.size:
             length = "null" if raw is None else f"{len(raw)} bytes"
-            msg = f"the key must be a long in 8 bytes, big-endian; found {length}"
+            msg = f"the key must be of type {self.name} in {self.size} bytes, big-endian; found {length}"
             raise BadRecord(msg)
         key = int.from_bytes(raw, "big", signed=True)
         if key < 0:
@@ -66,17 +71,22 @@ class Long:
         return key
 
     def parse(self, text: str) -> int:
-        if not _DECIMAL.fullmatch(text) or int(text) > LONG_MAX:
-            msg = f"an id is a whole number from 0 to {LONG_MAX}, in plain digits without sign or leading zeros"
+        if not _DECIMAL.fullmatch(text) or int(text) > self.most:
+            msg = f"an id is a whole number from 0 to {self.most}, in plain digits without sign or leading zeros"
             raise BadKey(msg)
         return int(text)
 
 
 @dataclass(frozen=True)
 class Text:
-    """Strings of 1 to 1,024 bytes of UTF-8, the same in Kafka and (percent-encoded) in a URL."""
+    """Strings of 1 to 1,024 bytes of UTF-8, the same in Kafka and (percent-encoded) in a URL.
 
-    name: str = "text"
+    form: what they match. described: what that means, for errors.
+    """
+
+    name: str
+    form: re.Pattern[str]
+    described: str
 
     def encode(self, key: str) -> bytes:
         return key.encode()
@@ -86,21 +96,44 @@ class Text:
             msg = f"the key must be a string of 1 to {TEXT_MAX_BYTES} bytes; found {'none' if not raw else len(raw)}"
             raise BadRecord(msg)
         try:
-            return raw.decode()
+            text = raw.decode()
         except UnicodeDecodeError as error:
             msg = f"the key is not UTF-8: {error.reason} at byte {error.start}"
             raise BadRecord(msg) from error
+        if not self.form.fullmatch(text):
+            msg = f"the key must be {self.described}"
+            raise BadRecord(msg)
+        return text
 
     def parse(self, text: str) -> str:
-        if not _TEXT.fullmatch(text) or len(text.encode()) > TEXT_MAX_BYTES:
-            msg = f"a key is a string of 1 to {TEXT_MAX_BYTES} bytes without control characters"
+        if not (_TEXT.fullmatch(text) and self.form.fullmatch(text)) or len(text.encode()) > TEXT_MAX_BYTES:
+            msg = f"a key is {self.described}"
             raise BadKey(msg)
         return text
 
 
-LONG = Long()
-TEXT = Text()
-CODECS: Mapping[str, KeyCodec[Any]] = {codec.name: codec for codec in (LONG, TEXT)}
+LONG = Number("long", 8)
+"""As Kafka's LongSerializer writes it."""
+
+LONG_MAX = LONG.most
+
+INT = Number("int", 4)
+"""As Kafka's IntegerSerializer writes it."""
+
+TEXT = Text("text", re.compile(".+", re.DOTALL), f"a string of 1 to {TEXT_MAX_BYTES} bytes without control characters")
+
+UUID = Text("uuid", re.compile(UUID_PATTERN), "a UUID in its 36 characters, in lower case")
+"""As Kafka's UUIDSerializer writes it."""
+
+PAIR = Text(
+    "pair",
+    re.compile("[^:]+:.+", re.DOTALL),
+    f"two parts with a colon between them, the first without a colon, in 3 to {TEXT_MAX_BYTES} bytes without control "
+    "characters",
+)
+"""A key of two parts, such as `store:item`. The first colon ends the first part, so nothing is escaped."""
+
+CODECS: Mapping[str, KeyCodec[Any]] = {codec.name: codec for codec in (LONG, INT, TEXT, UUID, PAIR)}
 
 
 def partition_of(key: bytes, partitions: int) -> int:

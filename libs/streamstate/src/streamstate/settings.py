@@ -88,10 +88,17 @@ class ServiceSettings(KafkaSettings):
     name: str = Field(
         "",
         pattern=r"^[a-z0-9-]*$",
-        description="name of the deployment (consumer group, Redis prefix, metric label); the service's when empty",
+        description="name of the deployment (Redis prefix, metric label, consumer group); the service's when empty",
+    )
+    group: str = Field(
+        "",
+        pattern=r"^[A-Za-z0-9._-]*$",
+        description="consumer group, and first part of the other groups and transactional ids; NAME's when empty",
     )
     topics: dict[str, str] = Field(
-        {}, description='other names of topics, by the service\'s name of each: {"listening-events": "events-eu"}'
+        {},
+        description="other names of topics that are read or written, dead letters too, by the service's name of each: "
+        '{"listening-events": "events-eu", "metrics-dlq": "dead-eu"}',
     )
     truncated_topics: tuple[str, ...] = Field(
         (),

@@ -67,4 +67,4 @@ class Driver:
         partitions = question.partitions(dict.fromkeys(self.app.topics, self.partitions))
         snapshots = self.store.read(dict.fromkeys(partitions, question.reads)).values()
         values = [snapshot.values for snapshot in snapshots]
-        return question.answer(values if question.view.topic is None else values[0])
+        return question.answer(values if question.view.over_all_partitions else values[0])

@@ -25,7 +25,7 @@ from devkit.charts.parts import (
     Values,
 )
 from devkit.charts.variables import setting
-from devkit.registry import SERVICES, app
+from devkit.registry import SERVICES, STANDARD, app
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.settings import ServiceSettings
 
@@ -174,7 +174,7 @@ def charts() -> Mapping[str, Values]:
         **{name: _service(name) for name in SERVICES},
         "gateway": Gateway(
             api=Api(image=f"gateway-api:{VERSION}"),
-            services={name: name for name in SERVICES},
+            services={name: name for name in STANDARD},
         ),
         "infra": Infra(kafka=InfraKafka(topics=topics.configurations())),
     }

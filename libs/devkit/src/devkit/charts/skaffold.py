@@ -1,11 +1,11 @@
-"""`skaffold.yaml`: builds and deploys every service, and forwards the gateway's port."""
+"""`skaffold.yaml`: builds and deploys the services, without the examples, and forwards the gateway's port."""
 
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from devkit.registry import SERVICES
+from devkit.registry import STANDARD
 
 PATH = Path("skaffold.yaml")
 SCHEMA_VERSION = "v4beta13"
@@ -16,7 +16,7 @@ _HEAD = """# Made by `make docs` from the folders of services.
 
 def document() -> dict[str, Any]:
     """The configuration."""
-    images = [(name, target) for name in SERVICES for target in ("stream", "api")] + [("gateway", "api")]
+    images = [(name, target) for name in STANDARD for target in ("stream", "api")] + [("gateway", "api")]
     return {
         "apiVersion": f"skaffold/{SCHEMA_VERSION}",
         "kind": "Config",
@@ -27,8 +27,8 @@ def document() -> dict[str, Any]:
                 "flags": {"install": ["--wait"], "upgrade": ["--wait"]},
                 "releases": [
                     {"name": "infra", "chartPath": "charts/infra"},
-                    *(_release(name, "stream", "api") for name in SERVICES),
-                    _release("gateway", "api") | {"setValues": {"services": {name: name for name in SERVICES}}},
+                    *(_release(name, "stream", "api") for name in STANDARD),
+                    _release("gateway", "api") | {"setValues": {"services": {name: name for name in STANDARD}}},
                 ],
             }
         },

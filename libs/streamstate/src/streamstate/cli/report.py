@@ -86,6 +86,11 @@ class ServiceReport(msgspec.Struct):
         return not self.faults and all(partition.ready for partition in self.partitions)
 
     @property
+    def deployed(self) -> bool:
+        """Whether an instance runs, or has left a state."""
+        return any(partition.owner or partition.instance for partition in self.partitions)
+
+    @property
     def progress(self) -> float:
         """How much of the first build is done, 0 to 1."""
         return min((partition.progress for partition in self.partitions), default=0.0)
@@ -139,7 +144,7 @@ def _refusals(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
     ends = {place: end for place, end in seen.ends.items() if place[1] in states}
     rules: tuple[Callable[[], None], ...] = (
         lambda: app.require_copartitioned({topic: origin.partitions for topic, origin in seen.origins.items()}),
-        lambda: require_same_topics(list(states.values()), seen.origins),
+        lambda: require_same_topics([state.origins for state in states.values()], seen.origins),
         lambda: require_same_folds(app, app.topics, states.values()),
         lambda: require_beginnings(app, app.topics, states, settings.truncated_topics),
         lambda: require_ends(states, ends),
@@ -164,7 +169,10 @@ def _require_unread(seen: Seen, settings: StreamSettings) -> None:
 def _not_folded(app: App, seen: Seen) -> Iterator[str]:
     left = [partition for partition in seen.partitions if partition not in seen.instances]
     if left and not seen.instances:
-        yield f"no stream runs in the consumer group {app.name}; start one, or correct STREAMSTATE_NAME"
+        yield (
+            f"no stream runs in the consumer group {app.group}; start one, or correct STREAMSTATE_NAME or "
+            "STREAMSTATE_GROUP"
+        )
     elif left:
         yield f"nobody folds {_numbers(left)} of {app.name}; start the instances that are away, or look at their logs"
 

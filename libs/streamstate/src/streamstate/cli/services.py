@@ -44,7 +44,7 @@ class Deployment:
 
     @cached_property
     def topics(self) -> Topics:
-        return bootstrap.topics(self.settings)
+        return bootstrap.topics(self.settings.kafka, self.settings.security)
 
     @property
     def recounted(self) -> Recounted:

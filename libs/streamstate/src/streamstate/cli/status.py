@@ -1,7 +1,7 @@
 """`streamstate status` and `streamstate owners`: what Kafka and Redis say of each service."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated
@@ -34,8 +34,7 @@ def status(services: Services = None, *, watch: Watch = False, as_json: AsJson =
     if watch and as_json:
         msg = "--watch is for people; call the command again and again for --json"
         raise typer.BadParameter(msg)
-    chosen = deployments(configured(), services)
-    reports = [_report(deployment) for deployment in chosen]
+    chosen, reports = _reports(services)
     if watch:
         with suppress(KeyboardInterrupt), Live(_overview(reports), auto_refresh=False) as live:
             while True:
@@ -49,7 +48,7 @@ def status(services: Services = None, *, watch: Watch = False, as_json: AsJson =
 
 def owners(services: Services = None, *, as_json: AsJson = False) -> None:
     """Show which instance has which partition."""
-    reports = [_report(deployment) for deployment in deployments(configured(), services)]
+    _, reports = _reports(services)
     answer = {of.service: of.partitions for of in reports}
     columns = ("service", "partition", "instance", "owner", "epoch", "lag")
     rows = [
@@ -75,7 +74,7 @@ def look(deployment: Deployment) -> Seen:
     # In this order: what the state reads meanwhile has not been deleted before, and is not behind the ends.
     begins = topics.begins(places)
     snapshots, unreadable = readable(deployment.store, app.name, range(width))
-    return Seen(origins, begins, snapshots, topics.ends(places), topics.members(app.name), [*faults, *unreadable])
+    return Seen(origins, begins, snapshots, topics.ends(places), topics.members(app.group), [*faults, *unreadable])
 
 
 def readable(store: RedisStore, app: str, partitions: Iterable[int]) -> tuple[dict[int, Snapshot], list[str]]:
@@ -95,6 +94,13 @@ def readable(store: RedisStore, app: str, partitions: Iterable[int]) -> tuple[di
     except Misconfigured as error:
         faults.append(str(error))
     return snapshots, faults
+
+
+def _reports(services: Sequence[str] | None) -> tuple[Sequence[Deployment], list[ServiceReport]]:
+    """Those of `services`; when none is named, of those that run or have a state here, or of all if there are none."""
+    reports = [(deployment, _report(deployment)) for deployment in deployments(configured(), services)]
+    shown = reports if services else [pair for pair in reports if pair[1].deployed] or reports
+    return [deployment for deployment, _ in shown], [of for _, of in shown]
 
 
 def _report(deployment: Deployment) -> ServiceReport:

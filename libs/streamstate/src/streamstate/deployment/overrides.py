@@ -1,35 +1,51 @@
 """An app under another name and over other topics, so that it can be deployed more than once."""
 
+import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from streamstate.app import App, Source, View
+from streamstate.app import App, Source, Totals, View, dead_letter_topic
 from streamstate.errors import Misconfigured
 
-T = TypeVar("T", Source[Any, Any], View[Any])
+T = TypeVar("T", Source[Any, Any], View[Any], Totals)
 
 
-def renamed(app: App, name: str, topics: Mapping[str, str]) -> App:
-    """`app` as `name` (its own when empty), reading the topics that `topics` names instead of its own.
+def renamed(app: App, name: str, topics: Mapping[str, str], group: str = "") -> App:
+    """`app` as `name` (its own when empty) in the consumer group `group` (called as the app when empty).
 
-    Raises `Misconfigured` for a topic that the app does not read, or that its folds know by name: a table that is
-    looked up, or one of several that are merged.
+    It reads and writes the topics that `topics` names instead of its own; its folds see no difference.
+
+    Raises `Misconfigured` for a topic that the app has not, for one that would be two of its topics, and where two
+    deployments would write into one.
     """
-    if strange := sorted(set(topics) - set(app.topics)):
-        msg = f"{app.name} does not read {', '.join(strange)}; it reads {', '.join(app.topics)}"
+    name = name or app.name
+    outputs = (*app.emits, *(totals.topic for totals in app.totals))
+    own = (*app.topics, *outputs, dead_letter_topic(app.name))
+    if strange := sorted(set(topics) - set(own)):
+        msg = f"{app.name} has no topic {', '.join(strange)}; it has {', '.join(own)}: correct TOPICS"
         raise Misconfigured(msg)
-    merged = {topic for fold in app.folds if len(fold.sources) > 1 for topic in fold.topics}
-    if known := sorted(set(topics) & ({*app.tables} | merged)):
-        msg = f"{app.name} refers to {', '.join(known)} by name, so TOPICS cannot rename it"
+    if twice := [topic for topic, times in Counter(topics.get(topic, topic) for topic in own).items() if times > 1]:
+        msg = f"TOPICS names {', '.join(twice)} for several topics of {app.name}; each needs its own"
         raise Misconfigured(msg)
+    if name != app.name and (shared := [topic for topic in outputs if topics.get(topic, topic) == topic]):
+        example = json.dumps({topic: f"{name}-{topic}" for topic in shared})
+        msg = f"{name} would write into topics of {app.name}: name others in TOPICS, such as {example}"
+        raise Misconfigured(msg)
+    written = {topic: topics[topic] for topic in app.emits if topic in topics}
+    if dead_letters := topics.get(dead_letter_topic(app.name)):
+        written[dead_letter_topic(name)] = dead_letters
     return replace(
         app,
-        name=name or app.name,
+        name=name,
+        group=group or name,
         folds=tuple(
             replace(fold, sources=tuple(_over(source, topics) for source in fold.sources)) for fold in app.folds
         ),
         views=tuple(_over(view, topics) for view in app.views),
+        totals=tuple(_over(totals, topics) for totals in app.totals),
+        written=written,
     )
 
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import Future
 
 from confluent_kafka import (
@@ -15,6 +15,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigEntry, ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._topic import TopicDescription
 
 from streamstate.errors import Misconfigured
 from streamstate.kafka.security import OPEN, Security
@@ -48,11 +49,16 @@ class Topics:
         """
         cached = self._known.get(topic)
         if cached is None:
-            cached = self._known[topic] = (time.monotonic(), self._ask(topic, TIMEOUT_S))
+            cached = self._known[topic] = (time.monotonic(), self.now([topic])[topic])
         read_at, known = cached
         if time.monotonic() - read_at >= self._ttl and self._asking.acquire(blocking=False):
             threading.Thread(target=self._ask_again, args=(topic, read_at, known), daemon=True).start()
         return known
+
+    def now(self, topics: Collection[str], timeout: float = TIMEOUT_S) -> dict[str, Origin]:
+        """The ids and partition counts of `topics` as they are at this moment. Raises as `partitions` does."""
+        asked = self._admin.describe_topics(TopicCollection([*topics]), request_timeout=timeout)
+        return {topic: _origin(topic, asked[topic]) for topic in topics}
 
     def known(self, topic: str) -> Origin | None:
         """The cached id and partition count of `topic`, None when there are none; never waits for Kafka."""
@@ -61,7 +67,7 @@ class Topics:
 
     def _ask_again(self, topic: str, read_at: float, known: Origin) -> None:
         try:
-            self._known[topic] = (time.monotonic(), self._ask(topic, 1.0))
+            self._known[topic] = (time.monotonic(), self.now([topic], 1.0)[topic])
         except KafkaException:
             self._known[topic] = (time.monotonic(), known)
         except Misconfigured:
@@ -70,18 +76,6 @@ class Topics:
                 self._known.pop(topic)
         finally:
             self._asking.release()
-
-    def _ask(self, topic: str, timeout: float) -> Origin:
-        try:
-            asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)
-            description = asked[topic].result()
-        except KafkaException as error:
-            reason = error.args[0]
-            if reason.code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION):
-                raise
-            msg = f"the topic {topic} cannot be read ({reason.str()}); create it or correct its name"
-            raise Misconfigured(msg) from error
-        return Origin(str(description.topic_id), len(description.partitions))
 
     def unbounded(self, topics: Iterable[str], most_ms: int) -> frozenset[str]:
         """Those of `topics` for which Kafka takes timestamps that are more than `most_ms` ahead of its clock.
@@ -127,6 +121,18 @@ class Topics:
             specs, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
         )
         return {(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}
+
+
+def _origin(topic: str, answer: "Future[TopicDescription]") -> Origin:
+    try:
+        description = answer.result()
+    except KafkaException as error:
+        reason = error.args[0]
+        if reason.code() not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION):
+            raise
+        msg = f"the topic {topic} cannot be read ({reason.str()}); create it or correct its name"
+        raise Misconfigured(msg) from error
+    return Origin(str(description.topic_id), len(description.partitions))
 
 
 def _bounded(answer: "Future[dict[str, ConfigEntry]]", most_ms: int) -> bool:

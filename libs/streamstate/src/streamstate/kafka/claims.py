@@ -46,7 +46,7 @@ class Claims:
         }
         width = max(origin.partitions for origin in origins.values())
         snapshots = self.store.read({partition: [] for partition in range(width)})
-        require_same_topics(snapshots.values(), origins)
+        require_same_topics([snapshot.origins for snapshot in snapshots.values()], origins)
         require_same_folds(self.app, self.app.topics, snapshots.values())
         require_beginnings(self.app, self.app.topics, snapshots, self.truncated)
         # Asked again: the previous owner may have committed what came after the first answer.

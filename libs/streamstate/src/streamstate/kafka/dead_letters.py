@@ -34,14 +34,17 @@ SHORT = 1_024
 _OWN = ("__streams.errors.", "x-", HEADER)
 
 
-def derived(emits: Iterable[Emit], partition: int, topic_ids: Mapping[str, str]) -> Iterable[Outgoing]:
-    """The records of derived topics, each with its `Marker`; `emits` are all that their causes in `partition` emit."""
+def derived(app: App, emits: Iterable[Emit], partition: int, topic_ids: Mapping[str, str]) -> Iterable[Outgoing]:
+    """The records of derived topics, each with its `Marker`; `emits` are all that their causes in `partition` emit.
+
+    `topic_ids` are those of the causes' topics, by what `app` calls them.
+    """
     numbers: Counter[tuple[str, int]] = Counter()
     for emit in emits:
         topic, offset = cause = emit.cause.topic, emit.cause.offset
         marker = Marker(topic_ids[topic], partition, offset, numbers[cause])
         numbers[cause] += 1
-        yield emit.topic, emit.key, emit.value, [(HEADER, marker.encode())]
+        yield app.output(emit.topic), emit.key, emit.value, [(HEADER, marker.encode())]
 
 
 def dead_letters(

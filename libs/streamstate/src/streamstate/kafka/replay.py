@@ -70,7 +70,7 @@ class Replay:
 
     def run(self) -> Plan:
         """Replay, and return what was replayed. Raises `KafkaException`; the next run does what is left then."""
-        out = producer(self.bootstrap, self.security, f"{self.app.name}-replay")
+        out = producer(self.bootstrap, self.security, f"{self.app.group}-replay")
         plan = self.plan()
         messages = letters(self.bootstrap, self.topics, self.app.dead_letters, self.security)
         chosen = (message for message in messages if (message.partition(), message.offset()) in plan.places)

@@ -60,7 +60,7 @@ def has_reached(positions: Mapping[Place, int], published: Mapping[Place, int]) 
 class Publisher:
     """The one publisher of an app's totals. Creating one fences the previous publisher, by its transactional id.
 
-    The first publication has all totals, later ones those that changed. The group `<app>-totals` has the positions of
+    The first publication has all totals, later ones those that changed. The group `<group>-totals` has the positions of
     the last publication; without that group, the next publisher begins anew.
     """
 
@@ -72,9 +72,9 @@ class Publisher:
         for of_topic in app.totals:
             topics.origin(of_topic.topic)
         client: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, **security.client(), **QUIET}
-        self._out = producer(bootstrap, security, f"{app.name}-totals")
+        self._out = producer(bootstrap, security, f"{app.group}-totals")
         places = [TopicPartition(topic, p) for topic in app.topics for p in range(topics.partitions(topic))]
-        group = Consumer({**client, "group.id": f"{app.name}-totals", "enable.auto.commit": False})
+        group = Consumer({**client, "group.id": f"{app.group}-totals", "enable.auto.commit": False})
         try:
             committed = group.committed(places, timeout=TIMEOUT_S)
             self._group = group.consumer_group_metadata()

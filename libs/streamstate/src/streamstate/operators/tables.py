@@ -67,9 +67,10 @@ def look_up(app: App, store: Store, counts: Mapping[str, int], lookups: Lookups)
     """
     places: dict[int, list[tuple[str, Any]]] = {}
     for name, keys in lookups.items():
-        codec = app.source(name).key
+        source = app.source(name)
         for key in keys:
-            places.setdefault(partition_of(codec.encode(key), counts[name]), []).append((name, key))
+            partition = partition_of(source.key.encode(key), counts[source.topic])
+            places.setdefault(partition, []).append((name, key))
     rows: dict[str, dict[Any, str | None]] = {name: {} for name in lookups}
     if places:
         reads = {p: [Value(row(name, key)) for name, key in asked] for p, asked in places.items()}

@@ -137,20 +137,20 @@ class Advance:
     ) -> Iterator[Part]:
         now_ms = int(self._clock() * 1_000)
         for partition in sorted({partition for topic, partition in rows if topic in fold.topics}):
-            raw = {topic: rows[topic, partition] for topic in fold.topics if (topic, partition) in rows}
+            sources = [source for source in fold.sources if (source.topic, partition) in rows]
+            raw = {source.own_name: rows[source.topic, partition] for source in sources}
             decoded = {
-                source.topic: decode_records(
+                source.own_name: decode_records(
                     source,
-                    raw[source.topic],
+                    raw[source.own_name],
                     self._reached[source.topic, partition],
                     (partition, self._counts[source.topic]),
                     self._limits.timestamps.admission((source.topic, partition), now_ms),
                 )
-                for source in fold.sources
-                if source.topic in raw
+                for source in sources
             }
-            for topic, of in decoded.items():
-                mark(of.entries, markers.get((topic, partition), {}))
+            for source in sources:
+                mark(decoded[source.own_name].entries, markers.get((source.topic, partition), {}))
             misplaced = {(topic, offset) for topic, of in decoded.items() for offset in of.misplaced}
             yield Part(fold, partition, merge([of.entries for of in decoded.values()]), raw, misplaced)
 

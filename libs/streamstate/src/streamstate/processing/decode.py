@@ -31,7 +31,7 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that the app cannot use, and why. `timestamp` and `stream_time` are as of a `Record`."""
+    """A record that the app cannot use, and why. `topic`, `timestamp` and `stream_time` are as of a `Record`."""
 
     topic: str
     offset: int
@@ -76,7 +76,7 @@ def decode_records(
     partitioner) is reported and still folded where it is: its partition came with the record, and dropping it would
     lose an event.
     """
-    topic, decode_key, decode = source.topic, source.key.decode, source.decode
+    topic, decode_key, decode = source.own_name, source.key.decode, source.decode
     partition, partitions = place
     entries: list[Entry] = []
     misplaced: set[int] = set()

@@ -17,6 +17,7 @@ class Part:
     """The `entries` for `fold` in `partition`, in the order in which they are folded.
 
     raw: the raw records by topic. misplaced: topic and offset of the records whose key belongs to another partition.
+    Topics are as the service calls them.
     """
 
     fold: Fold
@@ -52,9 +53,10 @@ class Part:
     def steps(self, reached: Mapping[TopicPartition, tuple[int | None, int]]) -> Sequence[OffsetAdvance]:
         """How far the part moves its topics, which stand where `reached` says (offset, stream time)."""
         last = {entry.topic: entry for entry in self.entries}
+        topics = self.fold.deployed
         return [
-            OffsetAdvance(topic, reached[topic, self.partition][0], entry.offset + 1, entry.stream_time)
-            for topic, entry in last.items()
+            OffsetAdvance(topics[own], reached[topics[own], self.partition][0], entry.offset + 1, entry.stream_time)
+            for own, entry in last.items()
         ]
 
     def split(self, size: int) -> tuple["Part", "Part"]:

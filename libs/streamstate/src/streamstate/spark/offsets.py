@@ -35,6 +35,7 @@ def kafka_source(reader: Reader, settings: StreamSettings, offsets: Offsets, app
     return (
         reader.options(**settings.security.source())
         .option("kafka.bootstrap.servers", settings.kafka)
+        .option("groupIdPrefix", f"{app.group}-spark")
         .option("assign", json.dumps(assigned))
         .option("startingOffsets", as_json(offsets))
         # The source asks for a partition's begin and end behind each fetch, on the connection on which the consumer

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import structlog
 from confluent_kafka import KafkaException
+from py4j.protocol import Py4JJavaError
 from pyspark import inheritable_thread_target
 from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import SparkSession
@@ -17,7 +18,7 @@ from redis.exceptions import RedisError
 
 from streamstate import bootstrap
 from streamstate.app import App
-from streamstate.errors import FencedInstance, Misconfigured, StreamStateError, TooManyDeadLetters
+from streamstate.errors import FencedInstance, IncompleteCommit, Misconfigured, StreamStateError, TooManyDeadLetters
 from streamstate.kafka.claims import Claims
 from streamstate.kafka.consumer_group import Membership, Partitions
 from streamstate.kafka.letters import Refusals
@@ -31,9 +32,13 @@ from streamstate.state.store import Claim, Origin, Snapshot
 
 log = structlog.get_logger()
 
+CHECKPOINT_MS = 3_600_000
 PAUSE_S = 1.0
 REFUSED_PAUSE_S = 5.0
 """Seconds until what was refused is tried again: an operator may have decided."""
+
+FAILURES = (StreamStateError, RedisError, KafkaException, StreamingQueryException, PythonException, Py4JJavaError)
+"""What ends a query, and not the process: the last of them when a worker dies in a slice."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ class Stream:
         self._spark = spark
         self._stopping = stopping
         self._store = bootstrap.store(settings.redis, settings.redis_timeout_s, hosted.app.name)
-        self._topics = bootstrap.topics(settings)
+        self._topics = bootstrap.topics(settings.kafka, settings.security)
         self._claims = Claims(
             hosted.app,
             self._store,
@@ -101,7 +106,7 @@ class Stream:
         self._joined = False
         self._membership = Membership(
             settings.kafka,
-            hosted.app.name,
+            hosted.app.group,
             hosted.instance,
             settings.session_timeout_ms,
             self._partitions.update,
@@ -118,17 +123,11 @@ class Stream:
                     self._log.info("the query ended; it starts again", reason=self._supervise(run))
             except FencedInstance:
                 raise
-            except Misconfigured as error:
+            except (Misconfigured, IncompleteCommit) as error:
                 self._log.error("the stream refuses to go on", reason=str(error))
                 self.status.refused(str(error))
                 self._stopping.wait(REFUSED_PAUSE_S)
-            except (
-                StreamStateError,
-                RedisError,
-                KafkaException,
-                StreamingQueryException,
-                PythonException,
-            ) as error:
+            except FAILURES as error:
                 if TooManyDeadLetters.__name__ in reason(error):
                     self._halt(reason(error))
                     continue
@@ -148,7 +147,7 @@ class Stream:
 
     def _prepare(self) -> Run | None:
         """Claim the partitions that the group gives; None after a while in which it gives none."""
-        origins = self._origins()
+        origins = self._topics.now(self._app.topics)
         counts = {topic: origin.partitions for topic, origin in origins.items()}
         self._app.require_copartitioned(counts)
         if not self._joined:
@@ -215,7 +214,7 @@ class Stream:
             return "the process stops"
         if self._partitions.changed.is_set():
             return "the partitions changed"
-        if self._origins() != run.origins:
+        if {topic: self._topics.origin(topic) for topic in self._app.topics} != run.origins:
             return "a topic changed"
         if any(snapshots[partition].epoch != claim.epoch for partition, claim in run.claims.items()):
             return "the state was emptied, or claimed by another"
@@ -271,13 +270,11 @@ class Stream:
         if not self._app.merges:
             reader = reader.option("maxOffsetsPerTrigger", self._settings.batch_records)
         # The commits are made in the tasks and fenced, so nothing is left to be written: the sink is empty. Nothing
-        # reads the checkpoint again, so no batch waits until it is written.
+        # reads the checkpoint again, so it is hardly ever written.
         rows = in_tasks(reader.load(), run.job, self._settings.slots)
         writer = rows.writeStream.format("noop").option("asyncProgressTrackingEnabled", "true")
+        writer = writer.option("asyncProgressTrackingCheckpointIntervalMs", str(CHECKPOINT_MS))
         return writer.queryName(self.name).option("checkpointLocation", checkpoint).start()
-
-    def _origins(self) -> dict[str, Origin]:
-        return {topic: self._topics.origin(topic) for topic in self._app.topics}
 
     def _pass_gaps(self, read: Mapping[str, Mapping[str, int]], run: Run, snapshots: Mapping[int, Snapshot]) -> None:
         """Where nothing is left to be read, bring the state to the end, to which no record may have brought it."""

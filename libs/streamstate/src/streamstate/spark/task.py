@@ -17,6 +17,7 @@ from streamstate.kafka.security import OPEN, Security
 from streamstate.processing.advance import CHANGES_A_RECORD, Advance, Folded
 from streamstate.processing.decode import Refusal
 from streamstate.processing.limits import CommitLimit, DeadLetterLimit, Limits, TimestampLimit
+from streamstate.processing.topic_identity import require_same_topics
 from streamstate.settings import StreamSettings
 from streamstate.spark.rows import COLUMNS, MARKER, by_partition, gather, markers
 from streamstate.state.store import Claim, Origin, TopicPartition
@@ -25,6 +26,7 @@ READY_CHANGES = 1_500
 """The most changes of a commit to what is read: Redis answers nobody else meanwhile, for 20 ms at most."""
 
 _store = lru_cache(bootstrap.store)
+_topics = lru_cache(bootstrap.topics)
 _producer = lru_cache(producer)
 
 
@@ -105,14 +107,18 @@ class Job:
         return Advance(self.app, store, self.claims, self.counts, self._publish, limits)
 
     def _publish(self, folded: Sequence[Folded]) -> None:
+        """Raises `Misconfigured` when a topic was made anew, or widened: the records may be of the new one."""
+        require_same_topics([self.origins], _topics(self.kafka, self.security).now(self.origins))
         outgoing = [record for part in folded for record in self._outgoing(part)]
         if outgoing:
             send_all(_producer(self.kafka, self.security), outgoing, instead=partial(shortened, self.app))
 
     def _outgoing(self, folded: Folded) -> Iterator[Outgoing]:
-        yield from derived(folded.emits, folded.partition, {topic: of.id for topic, of in self.origins.items()})
-        for topic in dict.fromkeys(letter.topic for letter in folded.dead):
-            dead = [letter for letter in folded.dead if letter.topic == topic]
+        ids = {source.own_name: self.origins[source.topic].id for source in self.app.sources}
+        yield from derived(self.app, folded.emits, folded.partition, ids)
+        for own_name in dict.fromkeys(letter.topic for letter in folded.dead):
+            dead = [letter for letter in folded.dead if letter.topic == own_name]
+            topic = self.app.source(own_name).topic
             place = (topic, folded.partition)
             headers = original_headers(self.kafka, place, [letter.offset for letter in dead], self.security)
             yield from dead_letters(self.app, dead, place, self.origins[topic].id, headers)

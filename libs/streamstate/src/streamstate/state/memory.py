@@ -18,6 +18,7 @@ from streamstate.state.operations import (
     Fields,
     IncrementScores,
     Insert,
+    Members,
     Merge,
     Newest,
     Operation,
@@ -27,6 +28,7 @@ from streamstate.state.operations import (
     Remove,
     Since,
     Top,
+    UpdateIndex,
     Value,
 )
 from streamstate.state.store import FORMAT, NOTHING, Allowance, Claim, Commit, Origin, Snapshot, Store, committed
@@ -185,8 +187,12 @@ def _apply(keys: dict[str, Any], operation: Operation) -> None:
             scores = keys.setdefault(key, {}) if by else {}
             for member, number in by.items():
                 scores[member] = scores.get(member, 0) + number
+        case UpdateIndex(key, add, remove):
+            index = keys.setdefault(key, set())
+            index.update(add)
+            index.difference_update(remove)
         case PushRecent(key, members, keep):
-            kept = sorted({**keys.get(key, {}), **members}.items(), key=_newest_first, reverse=True)
+            kept = sorted({**keys.get(key, {}), **members}.items(), key=_by_time, reverse=True)
             keys[key] = dict(kept[:keep])
         case Append(key, number, text, keep):
             keys.setdefault(key, _Log()).append(number, text.encode(), keep)
@@ -245,13 +251,17 @@ def _answer(keys: dict[str, Any], read: Read) -> Any:
         case Top(key, n):
             return sorted(keys.get(key, {}).items(), key=lambda item: (-item[1], item[0].encode()))[:n]
         case Newest(key, n):
-            return sorted(keys.get(key, {}).items(), key=_newest_first, reverse=True)[:n]
+            return sorted(keys.get(key, {}).items(), key=_by_time, reverse=True)[:n]
+        case Members(key, start, end, n, descending):
+            index = keys.get(key, ())
+            members = (member for member in index if start <= member and (not end or member < end))
+            return sorted(members, key=str.encode, reverse=descending)[:n]
         case Since(key, after, n):
             entries = keys.get(key, _Log()).entries
             return [(number, text) for number, text in entries.items() if number > after][:n]
-        case Between(key, start, end, n, skip, most_bytes):
+        case Between(key, start, end, n, skip, most_bytes, descending):
             first = max(start, *_expired(keys, key))
-            entries = sorted(keys.get(key, {}).items(), key=_newest_first)
+            entries = sorted(keys.get(key, {}).items(), key=_by_time, reverse=descending)
             page = [entry for entry in entries if first <= entry[1] < end][skip : skip + n]
             before = itertools.accumulate((len(text.encode()) for text, _ in page), initial=0)
             return [entry for entry, size in zip(page, before, strict=False) if size < most_bytes]
@@ -267,7 +277,7 @@ def _expired(keys: dict[str, Any], timeline: str) -> Iterator[float]:
         yield family.expired if isinstance(family, _Family) else -math.inf
 
 
-def _newest_first(item: tuple[str, int]) -> tuple[int, bytes]:
+def _by_time(item: tuple[str, int]) -> tuple[int, bytes]:
     return item[1], item[0].encode()
 
 

@@ -42,6 +42,14 @@ class IncrementScores(msgspec.Struct, frozen=True, array_like=True, tag="increme
     by: dict[str, int]
 
 
+class UpdateIndex(msgspec.Struct, frozen=True, array_like=True, tag="index"):
+    """Add members to the index `key`, which orders them by their bytes, and remove others."""
+
+    key: str
+    add: list[str]
+    remove: list[str]
+
+
 class PushRecent(msgspec.Struct, frozen=True, array_like=True, tag="push_recent"):
     """Add members with their time (milliseconds) to the list `key`, which keeps its newest `keep`; ties by member."""
 
@@ -92,7 +100,7 @@ class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
     before: int
 
 
-Operation = Put | Delete | Merge | IncrementScores | PushRecent | Append | Insert | Remove | ExpireBefore
+Operation = Put | Delete | Merge | IncrementScores | UpdateIndex | PushRecent | Append | Insert | Remove | ExpireBefore
 
 
 def changes(operation: Operation) -> int:
@@ -105,6 +113,8 @@ def changes(operation: Operation) -> int:
             return len(add) + len(least) + len(most)
         case IncrementScores(_, members) | PushRecent(_, members):
             return len(members)
+        case UpdateIndex(_, add, remove):
+            return len(add) + len(remove)
         case Insert(_, _, entries):
             return 4 * len(entries)
         case _:
@@ -144,8 +154,21 @@ class Newest(msgspec.Struct, frozen=True, array_like=True, tag="newest"):
     n: int
 
 
+class Members(msgspec.Struct, frozen=True, array_like=True, tag="members"):
+    """The first `n` members of an index from `start` to before `end`, or to the last one when `end` is empty: [member].
+
+    In byte order, or from the last one on when `descending`.
+    """
+
+    key: str
+    start: str
+    end: str
+    n: int
+    descending: bool = False
+
+
 class Since(msgspec.Struct, frozen=True, array_like=True, tag="since"):
-    """The first `n` entries of a log behind the number `after`: [(number, bytes)], in order."""
+    """The first `n` entries of a log behind the number `after`: [(number, its text as UTF-8 bytes)], in order."""
 
     key: str
     after: int
@@ -155,8 +178,8 @@ class Since(msgspec.Struct, frozen=True, array_like=True, tag="since"):
 class Between(msgspec.Struct, frozen=True, array_like=True, tag="between"):
     """The entries of a timeline from the time `start` to before `end`: [(text, milliseconds)].
 
-    In order of time, ties by text in byte order; at most `n`, without the first `skip`. The last one is the one with
-    which their texts reach `most_bytes`.
+    In order of time, ties by text in byte order, both the other way round when `descending`; at most `n`, without the
+    first `skip`. The last one is the one with which their texts reach `most_bytes`.
     """
 
     key: str
@@ -165,6 +188,7 @@ class Between(msgspec.Struct, frozen=True, array_like=True, tag="between"):
     n: int = 2**31 - 1
     skip: int = 0
     most_bytes: int = 2**53
+    descending: bool = False
 
 
-Read = Value | Fields | Field | Top | Newest | Since | Between
+Read = Value | Fields | Field | Top | Newest | Members | Since | Between

@@ -8,7 +8,8 @@ A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that t
                                      incomplete, while a commit is applied or the state is deleted, and after a commit
                                      or a deletion that stopped half way
     {metrics:7}:<key>                string (Put), hash (Merge), stream (Append, the number as id), sorted set
-                                     (IncrementScores, with negated scores; PushRecent; Insert)
+                                     (IncrementScores, with negated scores; PushRecent; Insert; UpdateIndex, all
+                                     scores 0)
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,16 +1,17 @@
 """Reads of the state on an event loop: all of a process share one connection, on which none waits for those before."""
 
 import asyncio
-import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
+from hiredis import Reader, pack_command
 from redis.asyncio import Connection, ConnectionPool, RedisCluster
+from redis.asyncio.connection import DefaultParser
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from streamstate.state.operations import Read
@@ -45,79 +46,82 @@ class Pipelined:
         link = self._link
         if link is None or link.broken:
             link = await self._connect()
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await link.ask(command)
-        except TimeoutError as error:
-            # A server that hangs, or is gone without a word: a new connection finds out.
-            await link.close(RedisTimeoutError("another command had no answer in time"))
-            msg = f"no answer within {self._timeout} s"
-            raise RedisTimeoutError(msg) from error
+        return await link.ask(command)
 
     async def aclose(self) -> None:
         if self._link is not None:
-            await self._link.close(RedisConnectionError("closed"))
+            self._link.end(RedisConnectionError("closed"))
 
     async def _connect(self) -> "_Link":
         async with self._connecting:
             if self._link is None or self._link.broken:
                 connection = self._pool.make_connection()  # type: ignore[no-untyped-call]  # it has no annotations
                 await connection.connect()
-                self._link = _Link(connection)
+                self._link = _Link(connection, self._timeout)
             return self._link
 
 
-class _Link:
-    """One connection, from its making to its end."""
+class _Link(asyncio.Protocol):
+    """One connection, from the moment when redis-py has opened it. Its stream reader would take twice the CPU time."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, timeout: float) -> None:
         self.broken = False
-        self._connection = connection
-        self._waiting: deque[asyncio.Future[Any]] = deque()
-        self._reading = asyncio.create_task(self._read())
+        self._timeout = timeout
+        self._loop = asyncio.get_running_loop()
+        self._answers = Reader(replyError=DefaultParser.parse_error)
+        self._waiting: deque[tuple[float, asyncio.Future[Any]]] = deque()
+        """Since when, and who."""
+        self._timer: asyncio.TimerHandle | None = None
+        # It is not the connection's any more, which would warn that nobody has closed it.
+        self._writer, connection._writer = cast("asyncio.StreamWriter", connection._writer), None
+        self._transport = self._writer.transport
+        self._transport.set_protocol(self)
 
-    async def ask(self, command: Sequence[Any]) -> Any:
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append(answer)
-        try:
-            await self._connection.send_packed_command(self._connection.pack_command(*command), check_health=False)
-        except (RedisError, OSError, RuntimeError) as error:
-            # RuntimeError is uvloop's, when the connection has ended and `_read` has not learned of it yet.
-            await self.close(RedisConnectionError(str(error)))
-        return await answer
+    def ask(self, command: tuple[Any, ...]) -> asyncio.Future[Any]:
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        if self.broken:
+            answer.set_exception(RedisConnectionError("the connection has ended"))
+            return answer
+        self._waiting.append((self._loop.time(), answer))
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._timeout, self._look)
+        self._transport.write(pack_command(command))
+        return answer
 
-    async def close(self, reason: RedisError) -> None:
-        """Who still waits for an answer gets `reason`."""
-        if not self.broken:
-            self.broken = True
-            self._reading.cancel()
-            await self._end(reason)
+    def data_received(self, data: bytes) -> None:
+        self._answers.feed(data)
+        while (answer := self._answers.gets()) is not False:
+            _, asked = self._waiting.popleft()
+            if asked.done():
+                continue
+            if isinstance(answer, Exception):
+                asked.set_exception(answer)
+            else:
+                asked.set_result(answer)
 
-    async def _read(self) -> None:
-        """Give each answer to who has waited longest."""
-        try:
-            while True:
-                try:
-                    response = await self._connection.read_response(timeout=math.inf)
-                except ResponseError as error:
-                    response = error
-                answer = self._waiting.popleft()
-                if answer.done():
-                    continue
-                if isinstance(response, Exception):
-                    answer.set_exception(response)
-                else:
-                    answer.set_result(response)
-        except (RedisError, OSError) as error:
-            self.broken = True
-            await self._end(RedisConnectionError(str(error)))
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.end(RedisConnectionError(str(exc or "Redis has closed the connection")))
 
-    async def _end(self, reason: RedisError) -> None:
+    def end(self, reason: RedisError) -> None:
+        """Close; who still waits for an answer gets `reason`."""
+        self.broken = True
+        self._transport.abort()
+        if self._timer is not None:
+            self._timer.cancel()
         while self._waiting:
-            answer = self._waiting.popleft()
-            if not answer.done():
-                answer.set_exception(reason)
-        await self._connection.disconnect(nowait=True)
+            _, asked = self._waiting.popleft()
+            if not asked.done():
+                asked.set_exception(reason)
+
+    def _look(self) -> None:
+        """End a connection to a server that hangs, or is gone without a word: a new one finds out."""
+        self._timer = None
+        if self._waiting:
+            ends = self._waiting[0][0] + self._timeout
+            if ends <= self._loop.time():
+                self.end(RedisTimeoutError(f"no answer within {self._timeout} s"))
+            else:
+                self._timer = self._loop.call_at(ends, self._look)
 
 
 def open_commands(url: str, timeout: float) -> Commands:

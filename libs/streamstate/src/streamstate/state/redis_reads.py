@@ -10,7 +10,7 @@ from typing import Any, assert_never
 import msgspec
 
 from streamstate.errors import IncompleteCommit
-from streamstate.state.operations import Between, Field, Fields, Newest, Read, Since, Top, Value
+from streamstate.state.operations import Between, Field, Fields, Members, Newest, Read, Since, Top, Value
 from streamstate.state.store import Allowance, Claim, Origin, Snapshot
 
 pack = msgspec.msgpack.encode
@@ -144,6 +144,8 @@ def _value(read: Read, answer: Any) -> Any:
             return _pairs(answer, neg)
         case Newest() | Between():
             return _pairs(answer)
+        case Members():
+            return list(map(bytes.decode, answer))
         case Since():
             return [(int(number.partition(b"-")[0]), text) for number, (_name, text) in answer]
         case _:

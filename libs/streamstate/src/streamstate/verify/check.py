@@ -62,12 +62,12 @@ class Check:
     ) -> None:
         self._recounted = recounted
         self._settings = settings
-        self._topics = bootstrap.topics(settings)
+        self._topics = bootstrap.topics(settings.kafka, settings.security)
         self._state = State(connect(settings.redis, TIMEOUT_S), recounted.service)
         self._progress = progress
         self._done = 0
         self._all = 0
-        self._derived = [dead_letters(recounted.service)]
+        self._derived = [dead_letters(recounted.dead_letters)]
         if published := recounted.published:
             self._derived.append(Derived(published.topic, by_marker, published.content))
 

@@ -73,7 +73,8 @@ class Counting:
         }
         known = {"owner", "epoch", "format", *(f"count:{name}" for name in (LARGE_NUMBERS, *self.recount.unsure))}
         fields = "offset", "target", "origin", "begin", "fold", "allow"
-        known |= {f"{field}:{topic}" for field in fields for topic in self._logs}
+        # A claim keeps them of all topics, also of those that have fewer partitions.
+        known |= {f"{field}:{topic}" for field in fields for topic in self._origins}
         # What is expired is held against the recount by the entries of the timelines, what is skipped by the letters.
         others = "expired:", "skip:"
         stored = {name: value for name, value in held.items() if name not in known and not name.startswith(others)}

@@ -6,7 +6,6 @@ from hashlib import sha256
 
 from confluent_kafka import Message
 
-from streamstate.app import dead_letter_topic
 from streamstate.kafka.dead_letters import SHA256_HEADER
 from streamstate.kafka.letters import Cause, cause_of, is_derived, is_receipt
 from streamstate.marker import Marker
@@ -78,9 +77,9 @@ class Derived:
         return None
 
 
-def dead_letters(service: str) -> Derived:
-    """The dead letters of `service`: the value is as it was, or what tells it apart."""
-    return Derived(dead_letter_topic(service), cause_of, _dead_content)
+def dead_letters(topic: str) -> Derived:
+    """The dead letters in `topic`: the value is as it was, or what tells it apart."""
+    return Derived(topic, cause_of, _dead_content)
 
 
 def dead_content(value: bytes | None) -> Hashable:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from confluent_kafka import Message
 
+from streamstate.app import dead_letter_topic
+
 Entries = list[tuple[int, dict[bytes, bytes]]]
 
 Stored = bytes | dict[bytes, bytes] | dict[bytes, float] | Entries
@@ -64,6 +66,7 @@ class Recounted:
     topics: those that the service folds.
     make: a recount of nothing yet.
     own_names: of topics that a deployment has renamed, the names that the service knows them by.
+    dead_letters: the topic of what the service cannot use.
     """
 
     service: str
@@ -71,13 +74,20 @@ class Recounted:
     make: Callable[[], Recount]
     published: Published | None = None
     own_names: Mapping[str, str] = field(default_factory=dict)
+    dead_letters: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dead_letters", self.dead_letters or dead_letter_topic(self.service))
 
     def renamed(self, name: str, topics: Mapping[str, str]) -> "Recounted":
         """The same of the deployment `name` (the service's own when empty), with other names of topics by its own."""
+        service, published = name or self.service, self.published
         return replace(
             self,
-            service=name or self.service,
+            service=service,
             topics=tuple(topics.get(topic, topic) for topic in self.topics),
+            published=published and replace(published, topic=topics.get(published.topic, published.topic)),
+            dead_letters=topics.get(dead_letter_topic(self.service), dead_letter_topic(service)),
             own_names={other: own for own, other in topics.items()},
         )
 

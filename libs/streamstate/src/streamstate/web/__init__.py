@@ -1,4 +1,1 @@
-"""The API process: views of the state over HTTP.
-
-Nothing here knows Spark; reads need no Kafka.
-"""
+"""The API process: views of the state over HTTP. Nothing here knows Spark; reads need no Kafka."""

@@ -1,6 +1,6 @@
 """The API of a service: Flask routes over the state, built from the contract alone, served as ASGI."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 
 import structlog
@@ -9,6 +9,7 @@ from redis.exceptions import RedisError
 
 from streamstate import bootstrap
 from streamstate.app import App
+from streamstate.deployment.state_metrics import of_partitions
 from streamstate.errors import StreamStateError
 from streamstate.service import find
 from streamstate.settings import ApiSettings
@@ -18,10 +19,10 @@ from streamstate.web.consistency import Demands
 from streamstate.web.freshness import Freshness
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.partition_map import PATH, ViewEntry, entries, entry, processors
-from streamstate.web.server.asgi import Asgi
-from streamstate.web.server.openapi import Routes, many_parameters, query_parameters
+from streamstate.web.server.asgi import Asgi, Hook
+from streamstate.web.server.openapi import Routes, query_parameters
 from streamstate.web.server.probes import application
-from streamstate.web.server.telemetry import Telemetry, of_partitions
+from streamstate.web.server.telemetry import Telemetry
 from streamstate.web.state import State
 from streamstate.web.views import Answers
 
@@ -38,7 +39,8 @@ def create(service: str) -> Asgi:
         return made
     settings = bootstrap.configure(ApiSettings)
     app = bootstrap.app(service, settings)
-    return build(app, settings, bootstrap.reads(settings, app), Freshness(bootstrap.topics(settings), app.topics))
+    freshness = Freshness(bootstrap.topics(settings.kafka, settings.security), app.topics)
+    return build(app, settings, bootstrap.reads(settings, app), freshness)
 
 
 def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshness) -> Asgi:
@@ -51,7 +53,7 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
                 state.require_ready(partition, snapshot, app.topics)
 
     views = entries(app)
-    routes, telemetry = skeleton(app, settings, state, freshness, views=views, ready=ready)
+    routes, telemetry = skeleton(app, settings, state, freshness, views, ready)
     instances = Instances()
     demands = Demands(freshness, state.positions, settings)
     answers = Answers(app, settings.advertise, state, demands, instances, telemetry)
@@ -59,26 +61,18 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
         query = query_parameters(view.query) if view.query else ()
         handler = partial(answers.view, view)
         routes.read(view.path, view.name, handler, view.summary, view.answers, view.key, query)
-    routes.many(answers.many, many_parameters({view.name: view.key for view in views if not view.anywhere}))
+    routes.many(answers.many, {view.name: view.key for view in views if not view.anywhere})
     return Asgi(routes, settings, telemetry, starting=[freshness.start], ending=[instances.close, reads.close])
 
 
 def skeleton(
-    app: App,
-    settings: ApiSettings,
-    state: State,
-    freshness: Freshness,
-    *,
-    views: list[ViewEntry],
-    ready: Callable[[], Awaitable[None]],
-    alive: Callable[[], None] = lambda: None,
+    app: App, settings: ApiSettings, state: State, freshness: Freshness, views: list[ViewEntry], ready: Hook
 ) -> tuple[Routes, Telemetry]:
     """What the API of every service has, whatever it answers: `/processors` with these `views`, metrics of its state.
 
-    `ready` and `alive` raise a `Problem` when the instance is not.
+    `ready` raises a `Problem` when the instance is not.
     """
-    readiness = "The instance has all that it answers from"
-    routes, telemetry = application(app.name, settings.advertise, ready=ready, readiness=readiness, alive=alive)
+    routes, telemetry = application(app.name, settings.advertise, ready)
 
     async def metrics() -> Iterable[Metric]:
         try:

@@ -1,12 +1,11 @@
 """The map of a service: who owns which partition, and what can be asked. The gateway lives on it."""
 
 from collections import defaultdict
-from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from streamstate.app import App, View
+from streamstate.app import App
 from streamstate.gateway import NamedIds, Part
 from streamstate.state.store import Snapshot
 from streamstate.web.freshness import Freshness
@@ -66,12 +65,18 @@ class Processors(msgspec.Struct):
 
 def entries(app: App) -> list[ViewEntry]:
     """The views that are answered from the state of `app`: by the owner of the key's partition, if they are of one."""
-    return [_entry(view) for view in app.views]
-
-
-def _entry(view: View[Any]) -> ViewEntry:
-    key = view.key.name if view.key else ""
-    return ViewEntry(view.name, view.path, view.topic or "", key, not view.topic, view.names, view.part)
+    return [
+        ViewEntry(
+            view.name,
+            view.path,
+            "" if view.over_all_partitions else str(view.topic),
+            view.key.name if view.key else "",
+            view.over_all_partitions,
+            view.names,
+            view.part,
+        )
+        for view in app.views
+    ]
 
 
 def entry(app: App) -> ViewEntry:

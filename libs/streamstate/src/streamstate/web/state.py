@@ -1,8 +1,11 @@
 """The state as an API reads it: with the partition counts that the state itself knows, so that reads need no Kafka."""
 
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from streamstate.app import App
+from streamstate.errors import IncompleteCommit
 from streamstate.processing.fold_identity import require_same_folds
 from streamstate.processing.topic_identity import require_same_widths
 from streamstate.processing.truncation import missing_beginnings, require_beginnings
@@ -32,7 +35,7 @@ class State:
     async def counts(self) -> Mapping[str, int]:
         """The partition counts by topic, which each claim keeps; raises a 503 `Problem` before the first ones."""
         if not self._counts:
-            snapshots = await self._reads.read({partition: [] for partition in range(_FIRST)})
+            snapshots = await self._whole(range(_FIRST))
             origins = {topic: of for snapshot in snapshots.values() for topic, of in snapshot.origins.items()}
             if missing := [topic for topic in self._app.topics if topic not in origins]:
                 raise not_ready(f"no instance owns partitions of {', '.join(missing)} yet")
@@ -41,19 +44,31 @@ class State:
 
     async def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         """As `Store.read`. Raises `Misconfigured` for a state of a topic that has another number of partitions now."""
-        snapshots = await self._reads.read(wanted)
-        require_same_widths(snapshots.values(), self._freshness.widths())
+        return self._fitting(await self._reads.read(wanted))
+
+    async def everywhere(self) -> Mapping[int, Snapshot]:
+        """Every partition as it is, without values, apart from those that hold a part of a commit."""
+        counts = await self.counts()
+        return self._fitting(await self._whole(range(max(counts.values()))))
+
+    async def _whole(self, partitions: Iterable[int]) -> dict[int, Snapshot]:
+        """Those of `partitions` that can be read: one that holds a part of a commit must not hold up the others."""
+
+        async def one(partition: int) -> Mapping[int, Snapshot]:
+            with suppress(IncompleteCommit):
+                return await self._reads.read({partition: []})
+            return {}
+
+        return dict(item for found in await asyncio.gather(*map(one, partitions)) for item in found.items())
+
+    def _fitting(self, snapshots: Mapping[int, Snapshot]) -> Mapping[int, Snapshot]:
+        require_same_widths([snapshot.origins for snapshot in snapshots.values()], self._freshness.widths())
         for snapshot in snapshots.values():
             if any(self._counts.get(t, of.partitions) != of.partitions for t, of in snapshot.origins.items()):
                 self._counts = {}
                 detail = "the state was built anew, over another number of partitions"
                 raise not_ready(detail)
         return snapshots
-
-    async def everywhere(self) -> Mapping[int, Snapshot]:
-        """Every partition as it is, without values."""
-        counts = await self.counts()
-        return await self.read({partition: [] for partition in range(max(counts.values()))})
 
     async def positions(self) -> Positions:
         """The next offsets of all partitions."""

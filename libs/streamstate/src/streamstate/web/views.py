@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from streamstate.app import App, Question, View
 from streamstate.state.operations import Read
 from streamstate.state.store import Snapshot
@@ -13,12 +15,14 @@ from streamstate.web.client.instances import DIRECT, STAND_IN, Instances, Unreac
 from streamstate.web.consistency import Demands
 from streamstate.web.http import parameters
 from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.problems import MOST_KEYS, Problem, bad_query
+from streamstate.web.http.problems import MOST_KEYS, MOST_KEYS_POSTED, Problem, bad_query
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.telemetry import Telemetry
 from streamstate.web.state import State
 
 STANDBY = "standby"
+
+_decode_lists = msgspec.json.Decoder(dict[str, list[int | str]]).decode
 
 
 @dataclass(frozen=True)
@@ -44,13 +48,14 @@ class Answers:
         snapshots = await self._read(dict.fromkeys(partitions, question.reads), request.deadline)
         served_by = self.address
         for partition, snapshot in snapshots.items():
-            if view.topic is not None and (served_by := self._served_by(partition, snapshot, request)) == STANDBY:
+            owned = not view.over_all_partitions
+            if owned and (served_by := self._served_by(partition, snapshot, request)) == STANDBY:
                 if passed_on := await self._pass_on(str(snapshot.owner), request):
                     return passed_on
                 self.telemetry.stood_in.inc()
             self.state.require_ready(partition, snapshot, self.app.topics_of(view))
         values = [snapshot.values for snapshot in snapshots.values()]
-        answer = question.answer(values if view.topic is None else values[0])
+        answer = question.answer(values if view.over_all_partitions else values[0])
         if answer is None:
             detail = f"nothing is known of this key in {view.name}; check the key, or ask again later"
             raise Problem(404, "unknown-key", detail)
@@ -58,7 +63,7 @@ class Answers:
 
     async def many(self, request: Request) -> Response:
         """The answers for many keys of one or several views: `{view: {key: answer or null}}`."""
-        views = {view.name: view for view in self.app.views if view.topic is not None}
+        views = {view.name: view for view in self.app.views if not view.over_all_partitions}
         asked = asked_for_many(request, views)
         if any(name not in views for name, _ in asked):
             raise bad_query(views)
@@ -106,8 +111,24 @@ class Answers:
             return None
 
 
-def asked_for_many(request: Request, views: Iterable[str]) -> Sequence[tuple[str, str]]:
-    """(View name, key text) of `request`; raises a 400 `Problem` that names `views` for none, or too many."""
-    if not 0 < len(request.query) <= MOST_KEYS:
+def asked_for_many(request: Request, views: Iterable[str], besides: str = "") -> Sequence[tuple[str, str]]:
+    """(View name, key text) of `request`; raises a 400 `Problem` that names `views` for none, or too many.
+
+    besides: a name of what is no key.
+    """
+    if request.body is None:
+        asked, most = request.query, MOST_KEYS
+    else:
+        asked, most = posted(request.body), MOST_KEYS_POSTED
+    if not 0 < sum(name != besides for name, _ in asked) <= most:
         raise bad_query(views)
-    return request.query
+    return asked
+
+
+def posted(body: bytes) -> list[tuple[str, str]]:
+    """(Name, text) of the JSON object `{name: [text or number, …], …}`; raises a 400 `Problem` for another body."""
+    try:
+        lists = _decode_lists(body)
+    except msgspec.DecodeError as error:
+        raise Problem(400, "bad-body", f"{error}; send a JSON object with a list of keys for each view") from error
+    return [(name, str(text)) for name, texts in lists.items() for text in texts]

@@ -23,6 +23,7 @@ local rights = {
   delete = {{'DEL', tag}},
   merge = {{'HSET', tag, '', ''}},
   increment = {{'ZADD', tag, 0, ''}},
+  index = {{'ZADD', tag, 0, ''}, {'ZREM', tag, ''}},
   push_recent = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYRANK', tag, 0, 0}},
   append = {{'XADD', tag, '*', '', ''}},
   insert = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYSCORE', tag, 0, 0}},
@@ -92,6 +93,7 @@ local read = {
 }
 
 local touch = {
+  index = function(key) call('ZCARD', key) end,
   append = function(key) call('XLEN', key) end,
   insert = function(family, op)
     call('ZCARD', family)
@@ -159,6 +161,13 @@ local write = {
       changes[2 * i] = names[i]
     end
     call_in_pieces('ZADD', key, changes, 2 * #names)
+  end,
+  -- Of equal scores, Redis orders members by their bytes.
+  index = function(key, op)
+    local add, remove = op[3], op[4]
+    for i = 1, #add do changes[2 * i - 1], changes[2 * i] = 0, add[i] end
+    call_in_pieces('ZADD', key, changes, 2 * #add)
+    call_in_pieces('ZREM', key, remove, #remove)
   end,
   push_recent = function(key, op, size)
     local count, keep = 0, op[4]

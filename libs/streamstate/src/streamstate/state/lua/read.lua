@@ -19,19 +19,28 @@ local read = {
   field = function(key, name) return call('HGET', key, name) end,
   top = function(key, n) return n < 1 and {} or call('ZRANGE', key, 0, n - 1, 'WITHSCORES') end,
   newest = function(key, n) return n < 1 and {} or call('ZRANGE', key, 0, n - 1, 'REV', 'WITHSCORES') end,
+  members = function(key, first, last, n, descending)
+    if n < 1 then return {} end
+    first, last = '[' .. first, last == '' and '+' or '(' .. last
+    if descending then return call('ZRANGE', key, last, first, 'BYLEX', 'REV', 'LIMIT', 0, n) end
+    return call('ZRANGE', key, first, last, 'BYLEX', 'LIMIT', 0, n)
+  end,
   since = function(key, after, n)
     return n < 1 and {} or call('XRANGE', key, string.format('(%.0f', after), '+', 'COUNT', n)
   end,
   -- By rank: it costs the same wherever it begins, and however many entries of one time are skipped.
-  between = function(key, first, last, n, skip, most_bytes)
+  between = function(key, first, last, n, skip, most_bytes, descending)
     if n < 1 then return {} end
     first = math.max(first, expired(key))
-    local start = call('ZCOUNT', key, '-inf', string.format('(%.0f', first)) + skip
+    local order, before = {'WITHSCORES'}, {'-inf', string.format('(%.0f', first)}
+    if descending then order, before = {'REV', 'WITHSCORES'}, {string.format('%.0f', last), '+inf'} end
+    local start = call('ZCOUNT', key, unpack(before)) + skip
     local found, bytes = {}, 0
     for rank = start, start + n - 1, PIECE do
-      local some = call('ZRANGE', key, rank, math.min(rank + PIECE, start + n) - 1, 'WITHSCORES')
+      local some = call('ZRANGE', key, rank, math.min(rank + PIECE, start + n) - 1, unpack(order))
       for i = 1, #some, 2 do
-        if bytes >= most_bytes or tonumber(some[i + 1]) >= last then return found end
+        local time = tonumber(some[i + 1])
+        if bytes >= most_bytes or time < first or time >= last then return found end
         found[#found + 1], found[#found + 2] = some[i], some[i + 1]
         bytes = bytes + #some[i]
       end

@@ -1,4 +1,1 @@
-"""Asking other instances over kept connections.
-
-Nothing here knows the state.
-"""
+"""Asking other instances over kept connections. Nothing here knows the state."""

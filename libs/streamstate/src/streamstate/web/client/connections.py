@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections import defaultdict, deque
 from collections.abc import Mapping
+from typing import cast
 
 import httptools
 
@@ -23,44 +24,53 @@ MOST_BYTES = 16 * 1024 * 1024
 
 _HEADERS = {name.lower().encode(): name for name in ("Content-Type", "Retry-After", SERVED_BY, POSITION, BEGIN, AGE)}
 """The headers of an answer that are kept: those that go along with it, whoever passes it on."""
-_CHUNK = 65_536
 
 
-class Connection:
+class Connection(asyncio.Protocol):
     """One connection, with one request at a time. `answering` says that part of its answer has come."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self) -> None:
         self.used_at = 0.0
         self.reusable = False
         self.answering = False
-        self._reader = reader
-        self._writer = writer
+        self._answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._answer.cancel()
 
-    async def ask(self, request: bytes) -> Response:
-        """Send a whole request. Raises `ConnectionError` when no whole answer comes."""
-        self.reusable = self.answering = self._complete = False
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def ask(self, request: bytes) -> asyncio.Future[Response]:
+        """Send a whole request. It ends in `ConnectionError` when no whole answer comes."""
+        self.reusable = self.answering = False
         self._headers: dict[str, str] = {}
         self._body = bytearray()
         self._parser = httptools.HttpResponseParser(self)
+        self._answer = asyncio.get_running_loop().create_future()
         # uvloop raises RuntimeError for a write to a connection that was reset.
-        if self._writer.is_closing():
-            raise ConnectionError(CLOSED)
-        self._writer.write(request)
-        while not self._complete:
-            data = await self._reader.read(_CHUNK)
-            if not data:
-                raise ConnectionError(CLOSED)
-            self.answering = True
-            try:
-                self._parser.feed_data(data)
-            except httptools.HttpParserError as error:
-                raise ConnectionError(str(error)) from error
-            if len(self._body) > MOST_BYTES:
-                raise ConnectionError(f"an answer of more than {MOST_BYTES} bytes")
-        return Response(self._parser.get_status_code(), bytes(self._body), self._headers)
+        if self._transport.is_closing():
+            self._fail(CLOSED)
+        else:
+            self._transport.write(request)
+        return self._answer
 
     def close(self) -> None:
-        self._writer.transport.abort()
+        self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self.answering = True
+        if self._answer.done():
+            # It would be taken for the answer to the next request.
+            self.close()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(str(error))
+        if len(self._body) > MOST_BYTES:
+            self._fail(f"an answer of more than {MOST_BYTES} bytes")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._fail(str(exc or CLOSED))
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if kept := _HEADERS.get(name.lower()):
@@ -70,9 +80,16 @@ class Connection:
         self._body += body
 
     def on_message_complete(self) -> None:
-        self._complete = True
+        # Not after a second answer to one request: nothing that comes here can be trusted any more.
+        self.reusable = self._parser.should_keep_alive() and not self._answer.done()
         self.used_at = time.monotonic()
-        self.reusable = self._parser.should_keep_alive()
+        if not self._answer.done():
+            self._answer.set_result(Response(self._parser.get_status_code(), bytes(self._body), self._headers))
+
+    def _fail(self, reason: str) -> None:
+        self.reusable = False
+        if not self._answer.done():
+            self._answer.set_exception(ConnectionError(reason))
 
 
 class Connections:
@@ -94,7 +111,7 @@ class Connections:
                     raise
         host, _, port = address.rpartition(":")
         async with asyncio.timeout(CONNECT_S):
-            connection = Connection(*await asyncio.open_connection(host, int(port)))
+            _, connection = await asyncio.get_running_loop().create_connection(Connection, host, int(port))
         return await self._ask(connection, address, request)
 
     def close(self) -> None:

@@ -1,4 +1,1 @@
-"""What every HTTP process says alike: requests, answers, deadlines, problems.
-
-Nothing here knows the state.
-"""
+"""What every HTTP process says alike: requests, answers, deadlines, problems. Nothing here knows the state."""

@@ -16,7 +16,10 @@ log = structlog.get_logger()
 CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
 MOST_KEYS = 200
-"""The most keys of one request."""
+"""The most keys of one GET."""
+
+MOST_KEYS_POSTED = 1_000
+"""The most keys of one POST."""
 
 
 class Problem(StreamStateError):
@@ -35,7 +38,10 @@ def not_ready(detail: str, **members: Any) -> Problem:
 
 
 def bad_query(views: Iterable[str]) -> Problem:
-    detail = f"name 1 to {MOST_KEYS} keys as repeated parameters, each called by its view: {', '.join(views)}"
+    detail = (
+        f"name 1 to {MOST_KEYS} keys as repeated parameters, each called by its view: {', '.join(views)}; or POST up "
+        f"to {MOST_KEYS_POSTED} as JSON, a list of keys for each view"
+    )
     return Problem(400, "bad-query", detail)
 
 

@@ -1,6 +1,7 @@
 """A request and an answer, as coroutine views have them."""
 
-from collections.abc import Mapping, MutableMapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -14,6 +15,9 @@ JSON = "application/json"
 
 MOST_BYTES = 8 * 1024 * 1024
 """The longest answer."""
+
+MOST_BODY_BYTES = 128 * 1024
+"""The longest body of a request."""
 
 POSITION = "Position"
 """The next offsets of the state that answered: `topic:partition=offset`, separated by commas."""
@@ -29,12 +33,15 @@ SERVED_BY = "Served-By"
 
 
 class Request:
-    """One GET. `path` is percent-decoded, `query` are its parameters in order, `deadline` ends it.
+    """One GET or POST. `path` is percent-decoded, `query` are its parameters in order, `deadline` ends it.
 
+    `body` is that of a POST, None for a GET.
     `scope` is the server's; who answers many routes by one handler says in `scope["route"]` which one it was.
     """
 
-    def __init__(self, scope: MutableMapping[str, Any], accepted: float, longest_ms: int) -> None:
+    def __init__(
+        self, scope: MutableMapping[str, Any], accepted: float, longest_ms: int, body: bytes | None = None
+    ) -> None:
         """`accepted` is the moment (seconds, monotonic clock) from which the deadline counts.
 
         Raises a 400 `Problem` for a deadline that is none.
@@ -42,12 +49,34 @@ class Request:
         self.scope = scope
         self.path: str = scope["path"]
         self._query: bytes = scope["query_string"]
+        self.body = body
         self.headers = headers_of(scope)
         self.deadline = Deadline.given(self.headers, accepted, longest_ms)
 
     @cached_property
     def query(self) -> Sequence[tuple[str, str]]:
         return parse_qsl(self._query.decode(errors="replace"), keep_blank_values=True, errors="replace")
+
+
+async def read_body(receive: Callable[[], Awaitable[Mapping[str, Any]]], within_s: float) -> bytes:
+    """The whole body of a request.
+
+    Raises a 413 `Problem` when it has more than `MOST_BODY_BYTES`, a 408 one when it takes longer than `within_s`.
+    """
+    body = bytearray()
+    try:
+        async with asyncio.timeout(within_s):
+            more = True
+            while more:
+                message = await receive()
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > MOST_BODY_BYTES:
+                    detail = f"the body has more than {MOST_BODY_BYTES} bytes; ask for fewer keys at a time"
+                    raise Problem(413, "body-too-large", detail)
+    except TimeoutError:
+        raise Problem(408, "slow-body", f"send the whole body within {within_s} s") from None
+    return bytes(body)
 
 
 class Response(NamedTuple):

@@ -1,4 +1,1 @@
-"""The ASGI server: gunicorn and its worker, the adapter to Flask, documents, probes and counts.
-
-Nothing here knows what is answered.
-"""
+"""The ASGI server: gunicorn, the adapter to Flask, documents, probes and counts. It knows nothing of answers."""

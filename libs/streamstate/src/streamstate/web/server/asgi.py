@@ -17,13 +17,15 @@ from werkzeug.routing import Rule
 
 from streamstate.settings import HttpSettings
 from streamstate.web.http.problems import CONTENT_TYPE, RETRY_AFTER_S, Problem, encoded, problem_of
-from streamstate.web.http.request import Request, Response, headers_of
+from streamstate.web.http.request import Request, Response, headers_of, read_body
 from streamstate.web.server import probes
 from streamstate.web.server.telemetry import REQUEST_ID, Telemetry
 
 Hook = Callable[[], Awaitable[None]]
 
-READ = ("GET", "HEAD")
+BODY_SHARE = 0.5
+"""The share of the longest deadline in which the body of a request must come; the rest is for the answer."""
+
 OVERLOADED = Problem(
     503, "overloaded", f"this instance has all the requests that it can answer in time; ask again in {RETRY_AFTER_S} s"
 )
@@ -59,7 +61,7 @@ class Asgi:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            await self._http(scope, send)
+            await self._http(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:
@@ -83,9 +85,25 @@ class Asgi:
         for hook in self._ending:
             await hook()
 
-    async def _http(self, scope: MutableMapping[str, Any], send: Any) -> None:
+    async def _http(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         started = time.monotonic()
         scope["route"] = "unknown"
+        try:
+            # Before the request counts as one in flight: slow clients keep nobody out.
+            within_s = BODY_SHARE * self._settings.deadline_ms / 1000
+            body = await read_body(receive, within_s) if scope["method"] == "POST" else None
+            response = await self._answer(scope, started, body)
+        except Exception as error:  # noqa: BLE001, every error ends as a problem
+            response = _failure(error, scope["route"], scope["path"])
+        seconds = time.monotonic() - started
+        request_id = self.telemetry.answered(scope["headers"], scope["route"], response.status, seconds)
+        own = {REQUEST_ID: request_id, "Content-Length": str(len(response.body))}
+        headers = {"Cache-Control": "no-store", **response.headers, **own}
+        raw = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers.items()]
+        await send({"type": "http.response.start", "status": response.status, "headers": raw})
+        await send({"type": "http.response.body", "body": response.body})
+
+    async def _answer(self, scope: MutableMapping[str, Any], started: float, body: bytes | None) -> Response:
         self._in_flight += 1
         try:
             if self._in_flight > self._settings.requests_in_flight and scope["path"] not in probes.PATHS:
@@ -94,23 +112,14 @@ class Asgi:
             rule, arguments = self._match(scope["path"], scope["method"])
             scope["route"] = rule.rule
             handler = self._handlers.get(rule.endpoint)
-            if handler is None or scope["method"] not in READ:
-                response = await asyncio.to_thread(self._by_flask, scope)
-            else:
-                request = Request(scope, started, self._settings.deadline_ms)
-                async with asyncio.timeout_at(request.deadline.at):
-                    response = await handler(request, **arguments)
-        except Exception as error:  # noqa: BLE001, every error ends as a problem
-            response = _failure(error, scope["route"], scope["path"])
+            if handler is None or scope["method"] == "OPTIONS":
+                return await asyncio.to_thread(self._by_flask, scope)
+            request = Request(scope, started, self._settings.deadline_ms, body)
+            async with asyncio.timeout_at(request.deadline.at):
+                response: Response = await handler(request, **arguments)
+                return response
         finally:
             self._in_flight -= 1
-        seconds = time.monotonic() - started
-        request_id = self.telemetry.answered(scope["headers"], scope["route"], response.status, seconds)
-        own = {REQUEST_ID: request_id, "Content-Length": str(len(response.body))}
-        headers = {"Cache-Control": "no-store", **response.headers, **own}
-        raw = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers.items()]
-        await send({"type": "http.response.start", "status": response.status, "headers": raw})
-        await send({"type": "http.response.body", "body": response.body})
 
     def _match(self, path: str, method: str) -> tuple[Rule, Mapping[str, Any]]:
         """The rule of a request. Reads are matched here: werkzeug takes a tenth of a read's CPU time for that."""

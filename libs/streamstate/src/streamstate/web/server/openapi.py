@@ -7,20 +7,37 @@ from typing import Any, cast
 import msgspec
 from apiflask import APIFlask
 
-from streamstate.keys import LONG, LONG_MAX, TEXT, TEXT_MAX_BYTES, TEXT_PATTERN, KeyCodec
+from streamstate.keys import (
+    INT,
+    LONG,
+    PAIR,
+    PAIR_PATTERN,
+    TEXT,
+    TEXT_MAX_BYTES,
+    TEXT_PATTERN,
+    UUID,
+    UUID_PATTERN,
+    KeyCodec,
+)
 from streamstate.settings import LEAST_STALENESS_MS
 from streamstate.web.http.deadline import ENTRIES_PATTERN, HEADER, MAX_STALENESS, MIN_POSITION, MOST_MS
-from streamstate.web.http.problems import CONTENT_TYPE, MOST_KEYS
+from streamstate.web.http.problems import CONTENT_TYPE, MOST_KEYS, MOST_KEYS_POSTED
 from streamstate.web.http.request import JSON, Response
 
 MANY = "/v1/many"
 REF = "#/components/schemas/{name}"
 _PLACE = re.compile("<([a-z]+)>")
 _KEYS: Mapping[str, dict[str, Any]] = {
-    LONG.name: {"type": "integer", "format": "int64", "minimum": 0, "maximum": LONG_MAX},
+    **{
+        ids.name: {"type": "integer", "format": f"int{8 * ids.size}", "minimum": 0, "maximum": ids.most}
+        for ids in (LONG, INT)
+    },
     TEXT.name: {"type": "string", "pattern": f"^{TEXT_PATTERN}$", "minLength": 1, "maxLength": TEXT_MAX_BYTES},
+    PAIR.name: {"type": "string", "pattern": f"^{PAIR_PATTERN}$", "minLength": 3, "maxLength": TEXT_MAX_BYTES},
+    UUID.name: {"type": "string", "pattern": f"^{UUID_PATTERN}$", "format": "uuid"},
 }
 _NOT_READY = {503: "Not ready yet; see Retry-After", 504: "The deadline passed"}
+_BODY_PROBLEMS = {408: "The body came too slowly", 413: "The body is too large"}
 _PROBLEMS = {
     400: "The request is malformed",
     404: "The key is unknown",
@@ -99,16 +116,23 @@ class Routes(APIFlask):
         self._documented(path, answers, problems, operation)
         self.hidden(path, name, handler)
 
-    def many(self, handler: Handler, query: Sequence[Parameter] = ()) -> None:
-        """Add the route for many keys."""
+    def many(self, handler: Handler, keys: Mapping[str, str]) -> None:
+        """Add the routes for many keys, given the name of the key's type by view."""
         summary = "Many keys at once: answers by view and key, null for a key that is unknown"
-        self.read(MANY, "many", handler, summary, dict[str, dict[str, Any]], query=query)
+        answers = dict[str, dict[str, Any]]
+        self.read(MANY, "many", handler, summary, answers)
+        posting = {"operationId": "post-many", "summary": summary, "parameters": DEMANDS}
+        self._documented(MANY, answers, {400: _PROBLEMS[400], **_BODY_PROBLEMS, **_NOT_READY}, posting, "post")
+        self.paths[MANY] = many_operations(self.paths[MANY], keys)
+        self.add_url_rule(MANY, "many", methods=["POST"])
 
-    def _documented(self, path: str, answers: Any, problems: Mapping[int, str], operation: dict[str, Any]) -> None:
+    def _documented(
+        self, path: str, answers: Any, problems: Mapping[int, str], operation: dict[str, Any], method: str = "get"
+    ) -> None:
         (answer, problem), schemas = msgspec.json.schema_components([answers, ProblemDetails], ref_template=REF)
         responses = {"200": _response("Found", JSON, answer)}
         responses |= {str(status): _response(text, CONTENT_TYPE, problem) for status, text in problems.items()}
-        self.paths[_PLACE.sub(r"{\1}", path)] = {"get": {**operation, "responses": responses}}
+        self.paths.setdefault(_PLACE.sub(r"{\1}", path), {})[method] = {**operation, "responses": responses}
         for shape in schemas.values():
             # A default is encoded like any other value: only what may be UNSET can be missing from an answer.
             shape["required"] = [
@@ -121,9 +145,19 @@ def _response(description: str, content_type: str, schema: Mapping[str, Any]) ->
     return {"description": description, "content": {content_type: {"schema": schema}}}
 
 
-def many_parameters(keys: Mapping[str, str]) -> list[Parameter]:
-    """The keys in a query, given the name of the key's type by view."""
-    return [parameter("query", view, type="array", items=_KEYS[key], maxItems=MOST_KEYS) for view, key in keys.items()]
+def many_operations(item: Mapping[str, Any], keys: Mapping[str, str], parts: Sequence[str] = ()) -> dict[str, Any]:
+    """The operations of `item` for many keys, given the name of the key's type by view; parts: what may be chosen."""
+    chosen: dict[str, Any] = {"parts": {"type": "array", "items": {"enum": parts}}} if parts else {}
+    views = {view: {"type": "array", "items": _KEYS[key], "maxItems": MOST_KEYS} for view, key in keys.items()}
+    query = [parameter("query", name, **schema) for name, schema in {**views, **chosen}.items()]
+    # JavaScript writes numbers beyond 2^53 as strings.
+    posted = {"type": "array", "items": {"type": ["string", "integer"]}, "maxItems": MOST_KEYS_POSTED}
+    properties = {**dict.fromkeys(keys, posted), **chosen}
+    body = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {
+        "get": {**item["get"], "parameters": [*query, *item["get"]["parameters"]]},
+        "post": {**item["post"], "requestBody": {"required": True, "content": {JSON: {"schema": body}}}},
+    }
 
 
 def query_parameters(kind: type[msgspec.Struct]) -> list[Parameter]:

@@ -14,22 +14,14 @@ from streamstate.web.server.telemetry import Telemetry
 PATHS = ("/livez", "/readyz", "/metrics")
 
 
-def application(
-    name: str,
-    served_by: str,
-    *,
-    ready: Callable[[], Awaitable[None]],
-    readiness: str,
-    alive: Callable[[], None] = lambda: None,
-) -> tuple[Routes, Telemetry]:
+def application(name: str, served_by: str, ready: Callable[[], Awaitable[None]]) -> tuple[Routes, Telemetry]:
     """These routes of the process called `name`, to which others may be added, and its metrics.
 
-    `ready` and `alive` raise a `Problem` when the process is not; `readiness` says in its document what ready means.
+    `ready` raises a `Problem` when the process is not.
     """
     routes, telemetry = Routes(name), Telemetry(name)
 
     async def livez(_request: Request) -> Response:
-        alive()
         if stuck := background.stuck(time.monotonic()):
             raise not_ready(f"{', '.join(stuck)} does not go on in the background; start this process again")
         return json({"status": "alive"}, served_by)
@@ -42,6 +34,6 @@ def application(
         return Response(200, await telemetry.scrape(), {"Content-Type": CONTENT_TYPE_LATEST})
 
     routes.process("/livez", "livez", livez, "The process runs")
-    routes.process("/readyz", "readyz", readyz, readiness)
+    routes.process("/readyz", "readyz", readyz, "The process has all that it answers from")
     routes.hidden("/metrics", "prometheus", prometheus)
     return routes, telemetry

@@ -3,8 +3,8 @@
 import itertools
 import os
 import re
-import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import secrets
+from collections.abc import Awaitable, Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,9 +14,6 @@ from prometheus_client.core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from streamstate.deployment.metrics import Definition
-from streamstate.processing.decode import DEAD, MISPLACED
-from streamstate.processing.truncation import LOST
-from streamstate.state.store import Snapshot
 
 log = structlog.get_logger()
 
@@ -47,34 +44,7 @@ REFUSED = Definition(
     "requests that were refused unseen: overloaded ones are beyond REQUESTS_IN_FLIGHT, add instances; the others are "
     "malformed or too large",
 )
-OFFSET = Definition("streamstate_offset", ("service", "topic", "partition"), "the next offset of the state")
-BEGIN = Definition(
-    "streamstate_begin_offset",
-    ("service", "topic", "partition"),
-    "the offset at which the build of the state began; above 0, Kafka had deleted the records before it",
-)
-DEAD_LETTERS = Definition(
-    "streamstate_dead_letters_total",
-    ("service", "partition"),
-    "records that could not be used; read them in <service>-dlq",
-)
-MISPLACED_KEYS = Definition(
-    "streamstate_misplaced_keys_total",
-    ("service", "partition"),
-    "keys that another partitioner than murmur2 placed; set partitioner=murmur2_random in that producer",
-)
-LOST_RECORDS = Definition(
-    "streamstate_lost_records_total",
-    ("service", "partition"),
-    "records that Kafka had deleted before they were read; the state lacks them for good",
-)
-COUNTED = Definition(
-    "streamstate_counted_total",
-    ("service", "partition", "what"),
-    "what the service's folds count, such as records that came too late for their window",
-)
-_OWN_COUNTERS = {DEAD: DEAD_LETTERS, MISPLACED: MISPLACED_KEYS, LOST: LOST_RECORDS}
-METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED, OFFSET, BEGIN, *_OWN_COUNTERS.values(), COUNTED)
+METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED)
 
 
 class Telemetry:
@@ -91,10 +61,7 @@ class Telemetry:
         self.forwarded, self.stood_in = forwarded.labels(service), stood_in.labels(service)
         self._by_route: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._further: list[Source] = []
-        # A UUID for each request would be a system call for each. Made by the first request, not here: what gunicorn
-        # makes before it forks is the same in every worker.
-        self._run = ""
-        self._numbers = itertools.count()
+        self._process, self._numbers = secrets.token_hex(8), itertools.count()
 
     def further(self, source: Source) -> None:
         """Let every scrape ask `source` too."""
@@ -130,22 +97,5 @@ class Telemetry:
 
     def _request_id(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
         given = next((text.decode("latin-1") for name, text in headers if name == _RAW_REQUEST_ID), "")
-        if _REQUEST_ID_FORM.fullmatch(given):
-            return given
-        self._run = self._run or uuid.uuid4().hex[:16]
-        return f"{self._run}{next(self._numbers):016x}"
-
-
-def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterable[Metric]:
-    """What the state itself says: these counts are as exact as the state."""
-    offset, begin = OFFSET.gauge(), BEGIN.gauge()
-    counters = {metric: metric.counter() for metric in (*_OWN_COUNTERS.values(), COUNTED)}
-    for partition, snapshot in snapshots.items():
-        for topic, position in snapshot.positions.items():
-            offset.add_metric([service, topic, str(partition)], position)
-        for topic, first in snapshot.begins.items():
-            begin.add_metric([service, topic, str(partition)], first)
-        for name, count in {**dict.fromkeys(_OWN_COUNTERS, 0), **snapshot.counters}.items():
-            of_folds = [] if name in _OWN_COUNTERS else [name]
-            counters[_OWN_COUNTERS.get(name, COUNTED)].add_metric([service, str(partition), *of_folds], count)
-    return (offset, begin, *counters.values())
+        # A random number for each request would be a system call.
+        return given if _REQUEST_ID_FORM.fullmatch(given) else f"{self._process}{next(self._numbers):016x}"

@@ -38,6 +38,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no annotat
 
     worker: "Worker"
     _closed: bool
+    _body_receiver: Any
 
     def connection_made(self, transport: Any) -> None:
         self._timer: Any = None
@@ -69,7 +70,10 @@ class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no annotat
         """The head is whole."""
         self._be_busy()
         kept: bool = await super()._serve_http_request(*arguments)
-        if kept and not self._closed:
+        if not self._body_receiver._complete:
+            # What is left of the body is read, or the answer could be lost, and the connection ends.
+            self._lingers = True
+        elif kept and not self._closed:
             self.worker.waiting[self] = None
         return kept
 

@@ -1,0 +1,106 @@
+"""The keys of a topic in their order: what its index holds, and pages of it over all partitions."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from streamstate.keys import LONG_MAX, TEXT_MAX_BYTES, sortable, unsortable
+from streamstate.operators.pages import Order
+from streamstate.state.operations import Members, Read
+
+Key = int | str
+Span = tuple[str, str]
+"""The first member that is wanted, and the first one that is not wanted any more; empty: to the end."""
+
+_SURROGATES, _BEHIND_SURROGATES = 0xD800, 0xE000
+"""No text has what lies between them."""
+
+_Number = Annotated[int, Meta(ge=0, le=LONG_MAX)]
+_Text = Annotated[str, Meta(max_length=TEXT_MAX_BYTES)]
+
+_FROM = Meta(description="the first key that is wanted")
+_TO = Meta(description="the first key that is not wanted any more; to the end without it")
+_CURSOR = Meta(description="`next` of the answer before; the other parameters stay as they were")
+
+
+class Keys(msgspec.Struct):
+    """Keys that have a value, in the order of the request; `next` is the cursor of the next page, null on the last."""
+
+    keys: list[Key]
+    next: Key | None
+
+
+class _Paged(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+    order: Order = "asc"
+    limit: Annotated[int, Meta(ge=1, le=1_000, description="most keys of one answer")] = 100
+
+
+class NumberRange(_Paged, frozen=True):
+    """A range of keys that are numbers."""
+
+    from_: Annotated[_Number, _FROM] = 0
+    to: Annotated[_Number | None, _TO] = None
+    cursor: Annotated[_Number | None, _CURSOR] = None
+
+    @property
+    def span(self) -> Span:
+        return member(self.from_), "" if self.to is None else member(self.to)
+
+
+class TextRange(_Paged, frozen=True):
+    """A range of keys that are texts, in the order of their bytes."""
+
+    prefix: Annotated[_Text, Meta(description="what the keys begin with")] = ""
+    from_: Annotated[_Text, _FROM] = ""
+    to: Annotated[_Text, _TO] = ""
+    cursor: Annotated[_Text | None, _CURSOR] = None
+
+    @property
+    def span(self) -> Span:
+        return max(self.prefix, self.from_), _first(behind(self.prefix), self.to)
+
+
+KeyRange = NumberRange | TextRange
+
+
+def member(key: Key) -> str:
+    """What stands for `key` in the index, which orders its members by their bytes."""
+    return sortable(key) if isinstance(key, int) else key
+
+
+def reads(index: str, asked: KeyRange) -> Sequence[Read]:
+    """Of every partition: a page of its keys and one more."""
+    (start, end), descending = asked.span, asked.order == "desc"
+    if asked.cursor is not None:
+        last = member(asked.cursor)
+        start, end = (start, _first(end, last)) if descending else (max(start, last + "\0"), end)
+    return [Members(index, start, end, asked.limit + 1, descending)]
+
+
+def keys(partitions: Sequence[Sequence[Any]], asked: KeyRange) -> Keys:
+    """The first keys of all partitions together.
+
+    A cursor is a key, so every key comes once however partitions move.
+    """
+    members = sorted({each for (page,) in partitions for each in page}, reverse=asked.order == "desc")
+    page: list[Key] = [*members[: asked.limit]]
+    if isinstance(asked, NumberRange):
+        page = list(map(unsortable, members[: asked.limit]))
+    return Keys(page, page[-1] if len(members) > asked.limit else None)
+
+
+def behind(prefix: str) -> str:
+    """The first text behind all that begin with `prefix`, empty when there is none."""
+    rest = prefix.rstrip(chr(sys.maxunicode))
+    if not rest:
+        return ""
+    following = ord(rest[-1]) + 1
+    return rest[:-1] + chr(_BEHIND_SURROGATES if following == _SURROGATES else following)
+
+
+def _first(*ends: str) -> str:
+    """The first of `ends`; an empty one is the end of all."""
+    return min(filter(None, ends), default="")

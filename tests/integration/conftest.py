@@ -11,6 +11,7 @@ from devkit import feed, sample_events
 from devkit.child_process import free_port
 from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster, Plan
+from devkit.registry import SERVICES
 from streamstate.kafka.producer import producer
 from tests.integration.driving import Driving
 
@@ -28,7 +29,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     ports = (free_port(), free_port(), free_port())
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STREAMSTATE_BATCH_RECORDS", str(BATCH_RECORDS))
-        cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, *ports, INSTANCES), say=lambda _line: None)
+        cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, *ports, INSTANCES, SERVICES), say=lambda _line: None)
     try:
         cluster.start()
         yield cluster

@@ -1,6 +1,5 @@
 """What the tests do to a cluster and see of it from outside: feed, kill, wait, ask the gateway, read topics back."""
 
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -14,8 +13,11 @@ from confluent_kafka import Message, Producer
 from devkit.feed import send_events
 from devkit.local_cluster import LocalCluster
 from devkit.records import Event
+from services.events import LISTENING_EVENTS
+from services.reference_decoding import listening_event
 from streamstate.cli.services import deployments
 from streamstate.kafka.admin import Topics
+from streamstate.marker import Marker
 from streamstate.verify.check import Check
 from streamstate.verify.recount import Difference
 from streamstate.verify.topic_log import whole
@@ -42,6 +44,10 @@ class Driving:
     def get(self, path: str) -> urllib3.BaseHTTPResponse:
         return urllib3.request("GET", f"{self.cluster.url}{path}", timeout=10, retries=False)
 
+    def regions(self) -> dict[str, int]:
+        """The totals that the service clicks answers."""
+        return {row["region"]: row["clicks"] for row in self.get("/v1/regions").json()["regions"]}
+
     def lines(self, url: str) -> list[str]:
         """The text at `url`, line by line."""
         return urllib3.request("GET", url, timeout=10, retries=False).data.decode().splitlines()
@@ -49,6 +55,15 @@ class Driving:
     def read(self, topic: str) -> list[Message]:
         """Every record of `topic`, partition by partition."""
         return read(self.cluster, topic)
+
+    def usable_plays(self) -> set[Marker | None]:
+        """What the records that are derived from the usable plays are marked with, one each."""
+        topic_id = Topics(self.cluster.kafka.bootstrap).origin(LISTENING_EVENTS).id
+        return {
+            Marker(topic_id, event.partition() or 0, event.offset() or 0, 0)
+            for event in self.read(LISTENING_EVENTS)
+            if listening_event(event) is not None
+        }
 
     def differences(self, *services: str) -> list[Difference]:
         """What `streamstate verify` finds in `services`, which must have records; in all when none is named."""
@@ -58,16 +73,19 @@ class Driving:
         assert all(counted) if services else any(counted)
         return [difference for report in reports for difference in report.differences]
 
-    def kill(self, part: str) -> None:
-        """kill -9 the driver, the JVM or a Python worker of the streams, at once."""
+    def processes(self, part: str) -> list[psutil.Process]:
+        """The driver, the JVM or the Python workers of the streams."""
         driver = psutil.Process(self.cluster.streams.pid)
         below = driver.children(recursive=True)
-        victims = {
+        return {
             "driver": [driver],
             "jvm": [process for process in below if process.name() == "java"],
             "worker": [process for process in below if process.ppid() != driver.pid and process.name() != "java"],
-        }
-        self.draw.choice(victims[part]).send_signal(signal.SIGKILL)
+        }[part]
+
+    def kill(self, part: str) -> None:
+        """kill -9 one of these processes, at once."""
+        self.draw.choice(self.processes(part)).kill()
 
 
 def eventually(holds: Callable[[], bool], what: str, seconds: float = 30) -> None:

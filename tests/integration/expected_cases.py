@@ -61,7 +61,7 @@ def notifications(opened: Sequence[Message], ticks: Sequence[Message]) -> list[S
         now[partition] = max(now[partition], time)
         if message.topic() == "open":
             state[user] = value
-        if state.get(user) == "Closed":
+        if state.get(user) in ("Close", "Closed"):
             sent.append(Sent(user, f"{message.topic()}:{message.offset()}", time, now[partition]))
     return sent
 

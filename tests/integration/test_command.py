@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,7 +69,8 @@ def test_watching_goes_on_until_it_is_interrupted(run: Run, monkeypatch: pytest.
         if next(pauses, "over") == "over":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("streamstate.cli.status.time.sleep", pause)
+    # Not `time.sleep` itself: threads of other tests are in it.
+    monkeypatch.setattr("streamstate.cli.status.time", SimpleNamespace(sleep=pause))
     result = run("status", "metrics", "--watch")
     assert result.exit_code == 0, result.output
     assert "metrics" in result.stdout
@@ -111,7 +113,8 @@ def test_verify_is_status_1_where_something_differs(run: Run, client: redis.Redi
 def test_a_state_that_no_stream_makes_is_status_1_with_what_to_do(run: Run) -> None:
     [report] = answer(run("status", "metrics", "--json", NAME="nobody"), 1)
     assert report["service"] == "nobody"
-    assert report["faults"] == ["no stream runs in the consumer group nobody; start one, or correct STREAMSTATE_NAME"]
+    advice = "start one, or correct STREAMSTATE_NAME or STREAMSTATE_GROUP"
+    assert report["faults"] == [f"no stream runs in the consumer group nobody; {advice}"]
     assert "nobody: no stream runs" in run("status", "metrics", NAME="nobody").stdout
 
 

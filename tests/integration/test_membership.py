@@ -10,7 +10,7 @@ from devkit.child_process import free_port
 from devkit.demo import CACHE
 from devkit.kafka_server import Kafka
 from devkit.local_cluster import LocalCluster
-from devkit.topics import create
+from devkit.topics import configurations, create
 from services.events import LISTENING_EVENTS
 from streamstate.errors import FencedInstance
 from streamstate.kafka.consumer_group import Membership
@@ -76,7 +76,7 @@ def test_a_broker_that_is_away_for_as_long_as_a_session_fences_nobody(tmp_path: 
     """Kafka refuses for good who lost its session and commits before it has joined again, though the place is its."""
     kafka = Kafka(tmp_path / "kafka", free_port(), Path.cwd() / CACHE / "kafka")
     kafka.start()
-    create(kafka.bootstrap)
+    create(kafka.bootstrap, configurations())
     members = [Member(kafka.bootstrap, name, SHORTEST_SESSION_MS) for name in ("one", "two")]
     try:
         eventually(lambda: halves(members), "each to have its half", 60)

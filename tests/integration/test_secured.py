@@ -62,7 +62,7 @@ def company(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
     kafka = Kafka(home / "kafka", free_port(), CACHE / "kafka", SECURED.format(port=port, keystore=keystore))
     kafka.start()
     try:
-        topics.create(kafka.bootstrap)
+        topics.create(kafka.bootstrap, topics.configurations())
         credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         known = UserScramCredentialUpsertion(USER, credential, PASSWORD.encode())

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from random import Random
 
 from services.clicks.model import USER_CLICKS, USER_REGIONS
-from services.notifications.model import OPEN, TICK
+from services.notifications.model import OPEN, STATES, TICK
 from services.topics.settings import EXAMPLE
 from streamstate.kafka.producer import Outgoing
 from streamstate.keys import LONG
@@ -19,7 +19,7 @@ def records(seed: int) -> Iterator[Outgoing]:
     draw = Random(seed)  # noqa: S311, nothing secret
     for number in range(1, USERS):
         yield _text(USER_REGIONS, number, draw.choice(REGIONS))
-        yield _text(OPEN, number, draw.choice(("Open", "Closed")))
+        yield _text(OPEN, number, draw.choice(STATES))
     while True:
         number = draw.randint(1, USERS)
         booking = json.dumps({"amount": draw.randint(10, 500), "room": draw.randint(1, 99)}).encode()
@@ -30,7 +30,12 @@ def records(seed: int) -> Iterator[Outgoing]:
         )
         if draw.random() < 0.1:
             yield _text(USER_REGIONS, number, draw.choice(REGIONS))
-            yield _text(OPEN, number, draw.choice(("Open", "Closed")))
+            yield _text(OPEN, number, draw.choice(STATES))
+
+
+def ticks() -> Iterator[Outgoing]:
+    """A tick of every user."""
+    return (_text(TICK, number, "") for number in range(1, USERS + 1))
 
 
 def _text(topic: str, user: int, value: str) -> Outgoing:

@@ -5,12 +5,15 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
 from devkit.feed import Feed
 from devkit.local_cluster import LocalCluster, Plan, get
+from devkit.names import known, names
+from devkit.registry import EXAMPLES, STANDARD
 from streamstate import bootstrap
 from streamstate.errors import StreamStateError
 
@@ -35,6 +38,17 @@ class DemoSettings(BaseSettings):
     kafka_port: int = Field(9092, description="port of Kafka")
     redis_port: int = Field(6379, description="port of Redis")
     metrics_instances: int = Field(1, ge=1, le=8, description="instances of the metrics service")
+    topics_instances: int = Field(1, ge=1, le=9, description="instances of the topics service")
+    examples: Annotated[str, known("example", EXAMPLES)] = Field(
+        "", description=f"further services, separated by commas: {', '.join(EXAMPLES)}"
+    )
+
+    @property
+    def plan(self) -> Plan:
+        """What runs, and where."""
+        instances = {"metrics": self.metrics_instances, "topics": self.topics_instances}
+        ports = (self.gateway_port, self.kafka_port, self.redis_port)
+        return Plan(HOME, CACHE, *ports, instances, (*STANDARD, *names(self.examples)))
 
 
 def main() -> int:
@@ -43,8 +57,7 @@ def main() -> int:
     cluster: LocalCluster | None = None
     try:
         settings = bootstrap.configure(DemoSettings)
-        ports = (settings.gateway_port, settings.kafka_port, settings.redis_port)
-        cluster = LocalCluster(Plan(HOME, CACHE, *ports, {"metrics": settings.metrics_instances}), say)
+        cluster = LocalCluster(settings.plan, say)
         cluster.start()
         show(cluster, settings)
     except KeyboardInterrupt:

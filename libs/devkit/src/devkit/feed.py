@@ -21,6 +21,8 @@ LIVE_PER_S = 200
 CASES = 3_000
 CASES_PER_S = 6
 """Records for the services that are not about music, past and live."""
+TICK_S = 60
+"""From one tick of every user to the next; further ticks are among the cases, whenever they come."""
 _SLICE = 50_000
 
 
@@ -59,7 +61,9 @@ class Feed:
         """
         now_ms = _now_ms
         events = sample_events.events(self._catalogue, now_ms(), USERS, now_ms)
-        while True:
+        for second in itertools.count():
+            if second % TICK_S == 0:
+                send_all(self._out, cases.ticks())
             send_all(self._out, itertools.islice(self._cases, CASES_PER_S))
             yield send_events(self._out, itertools.islice(events, LIVE_PER_S)) if self._folder is None else 0
             time.sleep(1)

@@ -1,0 +1,73 @@
+"""Topics from a terminal: `python -m devkit.console send lines 'ann:to be'`, `read`, `create`.
+
+A record is KEY:VALUE. Keys and values are texts, or numbers in Java's eight bytes with `--key long` and `--value long`.
+Kafka is the one that STREAMSTATE_KAFKA names.
+"""
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+from devkit import topics
+from streamstate import bootstrap
+from streamstate.errors import StreamStateError
+from streamstate.kafka.producer import producer, send_all
+from streamstate.keys import CODECS
+from streamstate.settings import CommandSettings
+from streamstate.verify.topic_log import whole
+
+
+def send(arguments: Namespace, settings: CommandSettings) -> None:
+    """Send the records, and wait until Kafka has them. Raises `BadKey` for what is not of its type."""
+    key, value = CODECS[arguments.key], CODECS[arguments.value]
+    pairs = [record.partition(":") for record in arguments.records]
+    # An empty text is a value, and no key.
+    records = [(key.encode(key.parse(k)), v and value.encode(value.parse(v))) for k, _, v in pairs]
+    out = producer(settings.kafka, settings.security)
+    send_all(out, ((arguments.topic, k, v or b"", []) for k, v in records))
+
+
+def read(arguments: Namespace, settings: CommandSettings) -> None:
+    """Print what the topic holds now, partition by partition. Raises `BadRecord` for what is not of its type."""
+    key, value = CODECS[arguments.key], CODECS[arguments.value]
+    known = bootstrap.topics(settings.kafka, settings.security)
+    for message in whole(settings.kafka, settings.security, known, arguments.topic):
+        sys.stdout.write(f"{key.decode(message.key())}:{value.decode(message.value())}\n")
+
+
+def create(arguments: Namespace, settings: CommandSettings) -> None:
+    """Create the topics that are missing. Raises `DevkitError` when Kafka refuses."""
+    topics.create(settings.kafka, {topic: {} for topic in arguments.topics}, arguments.partitions)
+
+
+def parser() -> ArgumentParser:
+    """The commands and their arguments."""
+    types = ArgumentParser(add_help=False)
+    for name in ("key", "value"):
+        types.add_argument(f"--{name}", choices=CODECS, default="text", help=f"type of the {name}s")
+    made = ArgumentParser(prog="python -m devkit.console", description="Topics from a terminal.")
+    commands = made.add_subparsers(required=True)
+    for run in (send, read):
+        command = commands.add_parser(run.__name__, parents=[types], help=run.__doc__)
+        command.set_defaults(run=run)
+        command.add_argument("topic")
+    commands.choices["send"].add_argument("records", nargs="+", metavar="KEY:VALUE")
+    command = commands.add_parser("create", help=create.__doc__)
+    command.set_defaults(run=create)
+    command.add_argument("topics", nargs="+", metavar="TOPIC")
+    command.add_argument("--partitions", type=int, default=topics.USUAL, help="partitions of each")
+    return made
+
+
+def main() -> int:
+    """The exit status: 0, or 1 when something failed, which is said in one line."""
+    arguments = parser().parse_args()
+    try:
+        arguments.run(arguments, bootstrap.configure(CommandSettings))
+    except StreamStateError as error:
+        sys.stderr.write(f"console: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

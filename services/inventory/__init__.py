@@ -1,0 +1,1 @@
+"""The stock of every store, and orders matched with their payments."""

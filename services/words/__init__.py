@@ -1,0 +1,1 @@
+"""How often each word was said, over all partitions."""

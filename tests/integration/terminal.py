@@ -1,0 +1,93 @@
+"""The commands of a page, typed into a shell, and what it says they print."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from devkit.child_process import LOCALHOST, free_port
+
+_BLOCK = re.compile(r"^```sh\n(.*?)^```$(?:\n+```(?:json|text)\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
+_PORT = re.compile(re.escape(LOCALHOST) + ":([0-9]+)")
+_END = "the end of"
+ANYTHING = "…"
+"""Stands in an answer for a text or number that differs each time."""
+
+
+class Example(NamedTuple):
+    """The lines of a block, and the answer to the last one, None where nothing is said of it."""
+
+    lines: list[str]
+    answer: str | None
+
+
+class Printed(NamedTuple):
+    """What a command printed, and its exit status."""
+
+    text: str
+    status: int
+
+
+def examples(page: str) -> list[Example]:
+    blocks = _BLOCK.findall(Path(page).read_text())
+    return [Example(commands.splitlines(), answer.strip() or None) for commands, answer in blocks]
+
+
+class Terminal:
+    """A shell in the project's folder. `ports` stand for those of the pages; others are free ones."""
+
+    def __init__(self, ports: dict[int, int], environment: dict[str, str]) -> None:
+        self._ports = dict(ports)
+        self._shell = subprocess.Popen(
+            ["bash"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | environment,
+            start_new_session=True,
+        )
+
+    def run(self, line: str) -> Printed:
+        """Type `line`, and wait until it is done."""
+        own = _PORT.sub(lambda at: f"{LOCALHOST}:{self._port(int(at[1]))}", line)
+        assert self._shell.stdin
+        self._shell.stdin.write(f"{own.replace('.venv/bin', str(Path(sys.executable).parent))}\necho {_END} $?\n")
+        self._shell.stdin.flush()
+        *printed, end = self._lines()
+        text, _, status = end.partition(_END)
+        return Printed("\n".join([*printed, text]).strip(), int(status))
+
+    def close(self) -> None:
+        """End the shell and what it has left running."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._shell.pid, signal.SIGKILL)
+        self._shell.communicate()
+
+    def _port(self, port: int) -> int:
+        if port not in self._ports:
+            self._ports[port] = free_port()
+        return self._ports[port]
+
+    def _lines(self) -> Iterator[str]:
+        assert self._shell.stdout
+        for line in self._shell.stdout:
+            yield line.rstrip("\n")
+            if _END in line:
+                return
+
+
+def same(expected: Any, actual: Any) -> bool:
+    """Whether an answer, as text or JSON, is the expected one."""
+    if isinstance(expected, str) and isinstance(actual, str) and expected.startswith("{") and actual.startswith("{"):
+        return same(json.loads(expected), json.loads(actual))
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        return expected.keys() == actual.keys() and all(same(expected[name], actual[name]) for name in expected)
+    if isinstance(expected, list) and isinstance(actual, list):
+        return len(expected) == len(actual) and all(map(same, expected, actual))
+    return bool(expected in (ANYTHING, actual))

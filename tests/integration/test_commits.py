@@ -1,0 +1,64 @@
+"""A task makes few commits where nobody reads yet, and short ones where somebody does."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from devkit.redis_server import Redis
+from streamstate.kafka.admin import Topics
+from streamstate.processing.limits import TimestampLimit
+from streamstate.spark.task import READY_CHANGES, Job
+from streamstate.state.redis import Client, RedisStore, connect
+from streamstate.state.store import Origin
+from tests.integration.driving import Driving
+from tests.laws.test_commit_size import APP
+
+TOPIC = "numbers"
+RECORDS, MEMBERS = 2_000, 10
+
+
+@pytest.fixture(scope="module")
+def origins(driving: Driving) -> Iterator[dict[str, Origin]]:
+    """Of a topic that is there: a task asks for it before it commits."""
+    bootstrap = driving.cluster.kafka.bootstrap
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
+    yield Topics(bootstrap).now([TOPIC])
+    admin.delete_topics([TOPIC])[TOPIC].result()
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_a_task_commits_what_is_built_in_large_steps_and_what_is_read_in_small_ones(
+    driving: Driving, origins: dict[str, Origin], redis_server: Redis, built: bool
+) -> None:
+    app = replace(APP, name=f"sizes-{built}")
+    url = f"redis://127.0.0.1:{redis_server.port}/0"
+    columns: dict[str, Any] = {
+        "topic": [TOPIC] * RECORDS,
+        "partition": pa.array([0] * RECORDS, pa.int32()),
+        "offset": range(RECORDS),
+        "timestamp": range(RECORDS),
+        "key": [b"a"] * RECORDS,
+        "value": [b"%d" % MEMBERS] * RECORDS,
+    }
+    with connect(url, 10.0) as client:
+        store = RedisStore(client, app.name)
+        claims = {0: store.claim(0, "a:1", {TOPIC: RECORDS} if built else {})}
+        kafka = driving.cluster.kafka.bootstrap
+        job = Job(app, claims, origins, TimestampLimit(), RECORDS, RECORDS, 0, 1.0, kafka, url, 5.0)
+        before = commits(client)
+        list(job(iter([pa.RecordBatch.from_pydict(columns)])))
+        made = commits(client) - before
+        assert made == 2 if built else made >= RECORDS * MEMBERS / READY_CHANGES
+        assert store.read({0: []})[0].positions == {TOPIC: RECORDS}
+
+
+def commits(client: Client) -> int:
+    """How many commits the server has applied: each removes its mark."""
+    calls: int = client.info("commandstats").get("cmdstat_hdel", {"calls": 0})["calls"]
+    return calls

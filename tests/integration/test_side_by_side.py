@@ -1,0 +1,91 @@
+"""Two releases of a service side by side, on a real Kafka and Spark: they share no topic that is written."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaException
+
+from devkit.topics import create as create_topics
+from services.clicks.model import APP as CLICKS_APP
+from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
+from services.names.model import APP as NAMES_APP
+from services.names.model import ENRICHED
+from streamstate.app import App
+from streamstate.cli.services import deployments
+from streamstate.deployment.overrides import renamed
+from streamstate.kafka.admin import Topics
+from streamstate.marker import Marker
+from streamstate.settings import CommandSettings
+from streamstate.state.redis import RedisStore, connect
+from streamstate.verify.check import Check
+from tests.integration.driving import Driving, eventually
+from tests.worked import CLICKS, TOTALS
+
+PARTITIONS = 4
+
+
+@contextmanager
+def released(driving: Driving, app: App, name: str, topics: Mapping[str, str]) -> Iterator[None]:
+    """A further release of `app`, from the moment when it has read all of its topics; checked at the end."""
+    cluster, other = driving.cluster, renamed(app, name, topics)
+    new = {*topics.values(), other.dead_letters}
+    create_topics(cluster.kafka.bootstrap, {topic: {} for topic in new}, PARTITIONS)
+    known = Topics(cluster.kafka.bootstrap)
+
+    def led() -> bool:
+        try:
+            return len(known.ends((topic, p) for topic in new for p in range(PARTITIONS))) > 0
+        except KafkaException:
+            return False
+
+    eventually(led, "the new topics to have leaders")
+    settings = CommandSettings.model_validate({**cluster.settings.model_dump(), "name": name, "topics": topics})
+    store = RedisStore(connect(cluster.redis.url, 5.0), name)
+    stream = cluster.deployment(f"services.{app.name}", name, topics, GROUP=f"team.{name}")
+    stream.start()
+    try:
+        yield
+        (deployed,) = deployments(settings, [app.name], "recount")
+        width = max(deployed.topics.partitions(topic) for topic in other.topics)
+        ends = deployed.topics.ends([(t, p) for t in other.topics for p in range(deployed.topics.partitions(t))])
+
+        def reached() -> bool:
+            snapshots = store.read({partition: [] for partition in range(width)})
+            return all(snapshots[p].positions.get(topic, 0) == end for (topic, p), end in ends.items())
+
+        eventually(reached, f"{name} to catch up", 120)
+        report = Check(deployed.recounted, settings).run()
+        assert report.records > 0
+        assert report.differences == []
+        assert deployed.topics.members(f"team.{name}")
+    finally:
+        stream.stop()
+
+
+def test_a_service_that_merges_topics_and_publishes_totals_over_other_topics(driving: Driving) -> None:
+    topics = {USER_CLICKS: "eu-clicks", USER_REGIONS: "eu-regions", CLICKS_PER_REGION: "eu-totals"}
+    before = driving.regions()
+    with released(driving, CLICKS_APP, "clicks-eu", topics | {"clicks-dlq": "eu-dead"}):
+        for time, topic, key, value in CLICKS:
+            driving.out.produce(topics[topic], None if value is None else value.encode(), key, timestamp=time)
+        driving.out.flush()
+
+        def totals() -> dict[str, int]:
+            records = driving.read("eu-totals")
+            return {(record.key() or b"").decode(): int(record.value() or b"0") for record in records}
+
+        eventually(lambda: totals() == TOTALS, "the totals", 120)
+    assert driving.regions() == before
+
+
+def test_a_service_that_looks_up_tables_and_emits_records_into_a_topic_of_its_own(driving: Driving) -> None:
+    topics = {"artists": "eu-artists", ENRICHED: "eu-enriched"}
+    before, plays = len(driving.read(ENRICHED)), driving.usable_plays()
+
+    def enriched() -> set[Marker | None]:
+        return {Marker.of(record.headers()) for record in driving.read("eu-enriched")}
+
+    with released(driving, NAMES_APP, "names-eu", topics):
+        # No record is too large: this release knows no names.
+        eventually(lambda: enriched() == plays, "the enriched events", 120)
+    assert len(driving.read(ENRICHED)) == before

@@ -1,0 +1,82 @@
+"""The commands of docs/systems.md and docs/by-hand.md on the real ring: each prints the answer that stands below it."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devkit.registry import EXAMPLES
+from tests.integration.driving import Driving, eventually
+from tests.integration.terminal import Example, Terminal, examples, same
+
+SYSTEMS = "docs/systems.md"
+*STARTED, VERIFIED, STOPPED = examples("docs/by-hand.md")
+TABLE = re.findall(r"`(curl .*?)` \|$", Path(SYSTEMS).read_text(), re.MULTILINE)
+STARTED_S = 120
+
+
+@pytest.fixture(scope="module")
+def terminal(driving: Driving) -> Iterator[Terminal]:
+    settings, url = driving.cluster.settings, driving.cluster.url
+    servers = {"STREAMSTATE_KAFKA": settings.kafka, "STREAMSTATE_REDIS": settings.redis}
+    terminal = Terminal({8080: int(url.rpartition(":")[2])}, servers)
+    try:
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def follow(terminal: Terminal, example: Example) -> None:
+    """Type the lines; the last one again and again, until it prints the answer."""
+    *before, question = example.lines
+    for line in before:
+        assert terminal.run(line).status == 0, line
+    printed = [terminal.run(question)]
+
+    def answered() -> bool:
+        if example.answer is None:
+            return printed[-1].status == 0
+        printed.append(terminal.run(question))
+        return same(example.answer, printed[-1].text)
+
+    try:
+        eventually(answered, f"{question} to print {example.answer}", STARTED_S if example in STARTED else 30)
+    except AssertionError as error:
+        error.add_note(f"it printed {printed[-1]}")
+        raise
+
+
+@pytest.mark.parametrize(
+    "example", [*STARTED, *examples(SYSTEMS), VERIFIED, STOPPED], ids=lambda example: str(example.lines[-1])
+)
+def test_the_answer_is_what_the_page_says(driving: Driving, terminal: Terminal, example: Example) -> None:
+    follow(terminal, example)
+    # So does the demo, with what was killed.
+    driving.cluster.revive()
+
+
+@pytest.mark.parametrize("command", TABLE)
+def test_each_feature_of_the_table_answers(terminal: Terminal, command: str) -> None:
+    eventually(lambda: terminal.run(f"{command} -sf").status == 0, f"an answer to {command}")
+
+
+def test_the_examples_are_as_their_recounts_say(driving: Driving) -> None:
+    eventually(driving.cluster.ready, "every instance to be ready")
+    driving.settle()
+    assert driving.differences(*EXAMPLES) == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "equal"),
+    [
+        ('{"a": [1, "…"]}', '{"a":[1,{"b":2}]}', True),
+        ('{"a": [1, "…"]}', '{"a":[2,{"b":2}]}', False),
+        ('{"a": 1}', '{"a":1,"b":2}', False),
+        ("be:4", "be:4", True),
+        ("be:4", "be:14", False),
+        ('{"a": 1}', "", False),
+    ],
+)
+def test_answers_are_compared_member_by_member(expected: str, actual: str, equal: bool) -> None:
+    assert same(expected, actual) is equal

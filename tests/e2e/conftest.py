@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from devkit.registry import SERVICES
+from devkit.registry import STANDARD
 from services.events import KINDS
 from tests.e2e import feed
 from tests.e2e.cluster import FEED, NAMESPACE, eventually, forwarded, get, helm, kubectl, run, send, upgrade
@@ -74,9 +74,9 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     clock.say("Kafka, Redis and topics")
     kubectl("create", "configmap", "feed", f"--from-file={FEED}")
     with ThreadPoolExecutor(AT_ONCE) as executor:
-        list(executor.map(install, SERVICES))
+        list(executor.map(install, STANDARD))
     clock.say("the services")
-    gateway = {"api": {"image": image("gateway-api"), **SMALL}, "services": {name: name for name in SERVICES}}
+    gateway = {"api": {"image": image("gateway-api"), **SMALL}, "services": {name: name for name in STANDARD}}
     upgrade(GATEWAY, GATEWAY, gateway)
     clock.say("the gateway")
     with forwarded(f"service/{GATEWAY}") as url:

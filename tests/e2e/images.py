@@ -8,7 +8,7 @@ from typing import Any
 
 from devkit.demo import CACHE
 from devkit.kafka_server import VERSION, fetch
-from devkit.registry import SERVICES
+from devkit.registry import STANDARD
 from streamstate.spark import jars
 from tests.e2e.cluster import run
 
@@ -27,7 +27,7 @@ def image(name: str) -> str:
 def build_services() -> None:
     """Those of the first service have all that the others share, which is so built only once."""
     jars.fetch(CACHE / "spark")
-    first, *others = SERVICES
+    first, *others = STANDARD
     _build_service(first)
     with ThreadPoolExecutor(AT_ONCE) as executor:
         list(executor.map(_build_service, [*others, GATEWAY]))

@@ -4,7 +4,7 @@ import json
 import time
 from contextlib import suppress
 
-from devkit.registry import SERVICES
+from devkit.registry import STANDARD
 from tests.e2e import feed
 from tests.e2e.cluster import Reads, eventually, forwarded, get, helm, kubectl, run_job, upgrade
 from tests.e2e.conftest import Clock, Deployment, plays, values_of
@@ -111,14 +111,14 @@ def test_an_instance_that_goes_hands_over_at_once(deployment: Deployment) -> Non
 def test_every_state_equals_a_recount(deployment: Deployment) -> None:
     servers = {"STREAMSTATE_KAFKA": "kafka:9092", "STREAMSTATE_REDIS": "redis://redis:6379/0"}
     said = run_job("verify", deployment.image, "streamstate", "verify", STREAMSTATE_PACKAGE="services", **servers)
-    assert said.count("no difference") == len(SERVICES), said
+    assert said.count("no difference") == len(STANDARD), said
 
 
 def test_helm_test_gets_the_known_answer(deployment: Deployment) -> None:
     known = json.dumps(feed.profile(7, deployment.sent)["eventCount"])
     test = {"path": "/v1/users/7/metrics", "contains": f'"eventCount":{known}'}
     upgrade("metrics", "metrics", values_of("metrics", test=test))
-    for release in (*SERVICES, "gateway"):
+    for release in (*STANDARD, "gateway"):
         helm("test", release)
 
 

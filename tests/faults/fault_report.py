@@ -1,5 +1,7 @@
 """The table of `make faults`: one row a fault, kept in `docs/faults.md`."""
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,13 +11,27 @@ PATH = Path("docs/faults.md")
 HEAD = f"""# Faults
 
 Written by `make faults`: real Kafka, Redis, Spark and APIs on one machine, {WRITES_PER_S} events and
-{READS_PER_S} reads a second (F10: 200 reads) while something fails at random moments (seeded). After each fault the
-topics were recounted as `make verify` does; *differing* counts the keys and records of any service that were lost,
-doubled or otherwise not equal. *Recovered* is the longest time from the end of a fault until the states stood where the
-topics had ended then.
+{READS_PER_S} reads a second (F10: 200 reads) while something fails at random moments. Each fault is tried once for each
+seed; `SEEDS=2 make faults SHARD=redis` repeats a part of one shard. After each fault the topics were recounted as
+`make verify` does; *differing* counts the keys and records of any service that were lost, doubled or otherwise not
+equal. *Failed* reads were refused with 503 or 504 and a reason, or not answered; a *wrong* one is any other answer than
+the profile. *Recovered* is the longest time from the end of a fault until the states stood where the topics had ended
+then. F16, F17, F18, F20 and F26 are about reads: the state is in a real Redis, and no events come.
 
 """
-COLUMNS = ("fault", "what", "times", "differing", "reads", "failed", "wrong", "longest time with failures", "recovered")
+COLUMNS = (
+    "fault",
+    "what",
+    "seeds",
+    "times",
+    "differing",
+    "reads",
+    "failed",
+    "wrong",
+    "longest time with failures",
+    "recovered",
+    "figures",
+)
 
 
 @dataclass(frozen=True)
@@ -24,6 +40,7 @@ class Row:
 
     fault: str
     what: str
+    seeds: tuple[int, ...]
     times: int
     differing: int
     reads: int
@@ -31,32 +48,39 @@ class Row:
     wrong: int
     longest_s: float
     recovered_s: float
+    figures: str
 
     def cells(self) -> tuple[str, ...]:
         counts = (self.times, self.differing, self.reads, self.failed, self.wrong)
         return (
             self.fault,
             self.what,
+            ", ".join(map(str, self.seeds)),
             *(f"{n:,}" for n in counts),
             f"{self.longest_s:.1f} s",
             f"{self.recovered_s:.1f} s",
+            self.figures,
         )
 
 
 def table(rows: dict[str, str]) -> str:
-    """The table of lines by fault."""
-    ordered = sorted(rows, key=lambda fault: int("".join(filter(str.isdigit, fault))))
+    """The table of lines by fault: those with numbers first."""
+    ordered = sorted(rows, key=lambda fault: (not _numbers(fault), _numbers(fault), fault))
     return "\n".join([_line(COLUMNS), _line(["---"] * len(COLUMNS)), *(rows[fault] for fault in ordered)])
 
 
 def keep(rows: list[Row]) -> str:
     """Write `rows` into the table at `PATH`, where those of other faults stay; the new table."""
-    lines = PATH.read_text().splitlines() if PATH.exists() else []
-    known = {line.split("|")[1].strip(): line for line in lines if line.startswith("| F")}
+    _, _, old = PATH.read_text().partition(_line(["---"] * len(COLUMNS))) if PATH.exists() else ("", "", "")
+    known = {line.split("|")[1].strip(): line for line in old.splitlines() if line.startswith("|")}
     new = table(known | {row.fault: _line(row.cells()) for row in rows})
     PATH.write_text(f"{HEAD}{new}\n")
     return new
 
 
-def _line(cells: tuple[str, ...] | list[str]) -> str:
+def _numbers(fault: str) -> list[int]:
+    return [int(digits) for digits in re.findall(r"\d+", fault)]
+
+
+def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"

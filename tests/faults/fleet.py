@@ -3,7 +3,8 @@
 import signal
 import time
 from collections.abc import Iterable
-from functools import partial
+from functools import cached_property, partial
+from typing import Any
 
 import psutil
 import urllib3
@@ -13,12 +14,21 @@ from redis.exceptions import RedisError
 from devkit import registry
 from devkit.child_process import Child
 from devkit.local_cluster import LocalCluster, answers
+from services.events import LISTENING_EVENTS
+from streamstate.cli.services import deployments
 from streamstate.kafka.admin import Topics
+from streamstate.settings import CommandSettings
 from streamstate.state.redis import RedisStore, connect
+from streamstate.verify.check import Check, Report
+from tests.faults.load import known
 from tests.integration.driving import eventually
 
 OTHERS = "others"
-SETTLED_S = 90
+PATIENCE_S = 180
+"""On a busy machine a stream takes a minute to start."""
+
+KNOWN = 100
+"""So many users are read, who play no more."""
 
 Ends = dict[str, dict[tuple[str, int], int]]
 """End offsets by service, topic and partition."""
@@ -27,8 +37,12 @@ Ends = dict[str, dict[tuple[str, int], int]]
 class Fleet:
     """Streams and APIs by instance. `others` hosts the streams of the services but metrics."""
 
+    topic = LISTENING_EVENTS
+
     def __init__(self, cluster: LocalCluster) -> None:
         self.cluster = cluster
+        self.url = cluster.url
+        self.bootstrap = cluster.kafka.bootstrap
         places = {f"{name}-{n}": at for name, some in cluster.addresses.items() for n, at in enumerate(some)}
         self.addresses = {name: at for name, at in places.items() if name.startswith("metrics")}
         self.streams = {name: cluster.host([f"{name}={at}"], f"stream-{name}") for name, at in self.addresses.items()}
@@ -38,13 +52,23 @@ class Fleet:
         self._topics = Topics(cluster.kafka.bootstrap)
         self._client = connect(cluster.redis.url, 5.0)
 
+    @cached_property
+    def known(self) -> dict[int, Any]:
+        """The profiles of users who play no more, as they are when they are asked for first."""
+        return known(self.url, range(1, KNOWN + 1))
+
+    def differences(self) -> list[str]:
+        """What `make verify` finds."""
+        reports = recounted(self.cluster.settings)
+        return [str(difference) for report in reports for difference in report.differences]
+
     def start(self, *instances: str) -> None:
         """Start these instances, stream and API, and wait until the APIs answer."""
         for name in instances:
             for child in self.of(name):
                 child.start()
         for name in instances:
-            self.apis[name].wait_until(partial(answers, f"http://{self.addresses[name]}/livez"), 60)
+            self.apis[name].wait_until(partial(answers, f"http://{self.addresses[name]}/livez"), PATIENCE_S)
 
     def of(self, instance: str) -> list[Child]:
         return [self.streams[instance], self.apis[instance]]
@@ -55,7 +79,7 @@ class Fleet:
 
     def owners(self) -> dict[int, str | None]:
         """The addresses of the owners of the partitions of metrics."""
-        return {p: one.owner for p, one in self.store("metrics").read({p: [] for p in range(8)}).items()}
+        return {p: snapshot.owner for p, snapshot in self.store("metrics").read({p: [] for p in range(8)}).items()}
 
     def owned_by(self, *instances: str) -> bool:
         """Whether these instances, and no others, own the partitions of metrics."""
@@ -86,7 +110,7 @@ class Fleet:
                 return False
         return True
 
-    def catch_up(self, seconds: float = SETTLED_S) -> float:
+    def catch_up(self) -> float:
         """Wait until every state stands where the topics end now; the seconds it took."""
         started = time.monotonic()
         ends: list[Ends] = []
@@ -99,8 +123,13 @@ class Fleet:
                 # A client has yet to notice that its server is back.
                 return False
 
-        eventually(caught_up, "the streams to catch up", seconds)
+        eventually(caught_up, "the streams to catch up", PATIENCE_S)
         return time.monotonic() - started
+
+
+def recounted(settings: CommandSettings, *services: str) -> list[Report]:
+    """What `make verify` finds in the states of `services`, or of all."""
+    return [Check(each.recounted, settings).run() for each in deployments(settings, services, module="recount")]
 
 
 def below(child: Child) -> list[psutil.Process]:

@@ -3,22 +3,23 @@
 import random
 import threading
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import urllib3
-from confluent_kafka import Producer
 from urllib3.exceptions import HTTPError
 
 from devkit import records
-from services.events import LISTENING_EVENTS
+from streamstate.kafka.producer import producer
 
 WRITES_PER_S = 800
 READS_PER_S = 100
 READERS = 8
 FIRST_MOVING = 1_000_000
 MOVING = 2_000
+ATTEMPTS = 60
 BROKEN = 500
 """One event in so many cannot be used."""
 
@@ -27,10 +28,11 @@ _BURST_S = 1.0
 
 
 class Writing:
-    """Context manager: a thread sends events of users who are not read, at `WRITES_PER_S`."""
+    """Context manager: a thread sends to `topic` events of users who are not read, at `WRITES_PER_S`."""
 
-    def __init__(self, out: Producer, draw: random.Random) -> None:
-        self._out = out
+    def __init__(self, bootstrap: str, topic: str, draw: random.Random) -> None:
+        self._out = producer(bootstrap)
+        self._topic = topic
         self._draw = draw
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
@@ -57,40 +59,55 @@ class Writing:
         user = FIRST_MOVING + draw(MOVING)
         key, value = records.event(user, draw(60), draw(200), draw(900), 1_750_000_000_000 + draw(10**9))
         try:
-            self._out.produce(LISTENING_EVENTS, value if draw(BROKEN) else value[:-1], key)
+            self._out.produce(self._topic, value if draw(BROKEN) else value[:-1], key)
         except BufferError:
             self._out.poll(0.1)
 
 
+class Read(NamedTuple):
+    """One read: when it was asked (seconds of the monotonic clock), how long it took, and how it failed, if it did."""
+
+    user: int
+    asked: float
+    seconds: float
+    failure: str
+
+
 @dataclass
 class Reads:
-    """What the readers saw. `failed` are the moments of failures; `bad` tells what was wrong."""
+    """What the readers saw. `bad` tells what was wrong."""
 
-    count: int = 0
-    failed: list[float] = field(default_factory=list)
-    kinds: dict[str, int] = field(default_factory=dict)
+    all: list[Read] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
+
+    @property
+    def failed(self) -> int:
+        return sum(bool(read.failure) for read in self.all)
+
+    @property
+    def kinds(self) -> Counter[str]:
+        """How many failed, by kind."""
+        return Counter(read.failure for read in self.all if read.failure)
 
     @property
     def longest_s(self) -> float:
         """Seconds of the longest time with failures, in which none is a second from the next."""
         longest, start, last = 0.0, 0.0, -_BURST_S
-        for moment in sorted(self.failed):
+        for moment in sorted(read.asked + read.seconds for read in self.all if read.failure):
             start = moment if moment - last >= _BURST_S else start
             longest, last = max(longest, moment - start), moment
         return longest
 
 
 class Reading:
-    """Context manager: threads read `expected` (profiles by user, without names) through the gateway."""
+    """Context manager: threads read `expected` (profiles by user, without names) at `url`, and add to `reads`."""
 
-    def __init__(self, url: str, expected: Mapping[int, Any], per_s: float = READS_PER_S) -> None:
-        self.reads = Reads()
+    def __init__(self, url: str, expected: Mapping[int, Any], reads: Reads, per_s: float = READS_PER_S) -> None:
+        self._reads = reads
         self._url = url
         self._expected = expected
         self._pause_s = READERS / per_s
         self._stop = threading.Event()
-        self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(READERS)]
 
     def __enter__(self) -> None:
@@ -112,18 +129,16 @@ class Reading:
             due = max(due + self._pause_s, time.monotonic() - self._pause_s)
 
     def _read(self, pool: urllib3.HTTPConnectionPool, user: int) -> None:
+        asked = time.monotonic()
         try:
             answer = pool.request("GET", f"/v1/users/{user}/metrics")
-            kind, bad = judge(answer, self._expected[user])
+            failure, bad = judge(answer, self._expected[user])
         except HTTPError as error:
-            kind, bad = type(error).__name__, ""
-        with self._lock:
-            self.reads.count += 1
-            if kind:
-                self.reads.failed.append(time.monotonic())
-                self.reads.kinds[kind] = self.reads.kinds.get(kind, 0) + 1
-            if bad:
-                self.reads.bad.append(bad)
+            failure, bad = type(error).__name__, ""
+        # Lists may be appended to by several threads.
+        self._reads.all.append(Read(user, asked, time.monotonic() - asked, failure))
+        if bad:
+            self._reads.bad.append(bad)
 
 
 def judge(answer: urllib3.BaseHTTPResponse, expected: Any) -> tuple[str, str]:
@@ -143,3 +158,17 @@ def without_names(profile: Any) -> Any:
     return {
         name: profile[name] for name in ("userId", "eventCount", "firstListeningEvent", "lastListeningEvent")
     } | charts
+
+
+def known(url: str, users: Iterable[int]) -> dict[int, Any]:
+    """The profiles of `users` as `url` tells them, without names; a read that is refused is asked again."""
+    return {user: _profile(f"{url}/v1/users/{user}/metrics") for user in users}
+
+
+def _profile(url: str) -> Any:
+    for _ in range(ATTEMPTS):
+        answer = urllib3.request("GET", url, timeout=10, retries=False)
+        if answer.status == 200:
+            return without_names(answer.json())
+        time.sleep(1)
+    raise AssertionError(f"{url} answered {answer.status}: {answer.data.decode()}")

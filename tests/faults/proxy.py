@@ -1,7 +1,8 @@
-"""A proxy between a stream and Redis that loses replies: the request has arrived, and the connection breaks."""
+"""A proxy for what a network does to those who ask: replies that are lost, late, or never come."""
 
 import socket
 import threading
+import time
 from contextlib import suppress
 from typing import Self
 
@@ -9,11 +10,19 @@ from devkit.child_process import LOCALHOST
 
 
 class Proxy:
-    """Passes bytes on to `target` and back; every `every`th reply is dropped with its connection, none when 0."""
+    """Passes bytes on to the port `target` and back.
 
-    def __init__(self, target: int, every: int) -> None:
-        self.every = every
+    every: each so many-th reply is dropped with its connection, none when 0; the request has arrived. `dropped` counts
+    them.
+    delay_s: how late a reply is, in seconds.
+    silent: nothing is passed on, and nobody is told.
+    """
+
+    def __init__(self, target: int) -> None:
+        self.every = 0
         self.dropped = 0
+        self.delay_s = 0.0
+        self.silent = False
         self._target = target
         self._replies = 0
         self._server = socket.create_server((LOCALHOST, 0))
@@ -32,7 +41,11 @@ class Proxy:
                 near, _ = self._server.accept()
             except OSError:
                 return
-            far = socket.create_connection((LOCALHOST, self._target))
+            try:
+                far = socket.create_connection((LOCALHOST, self._target))
+            except OSError:
+                near.close()
+                continue
             for pair in ((near, far, False), (far, near, True)):
                 threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
 
@@ -41,7 +54,9 @@ class Proxy:
             while data := source.recv(65_536):
                 if replies and self._loses():
                     break
-                target.sendall(data)
+                time.sleep(self.delay_s if replies else 0)
+                if not self.silent:
+                    target.sendall(data)
         except OSError:
             pass
         for side in (source, target):

@@ -1,115 +1,222 @@
-"""A broker that dies, transactions that are aborted, records that are deleted unread: F8, F9 and F15 of the list."""
+"""A broker that dies, transactions that are aborted, clocks that jump, records that cannot be used: F8, F9 and F23."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
 
-from confluent_kafka import Producer, TopicPartition
+import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
+from prometheus_client.parser import text_string_to_metric_families
 
 from devkit import records
+from devkit.child_process import LOCALHOST, free_port
+from devkit.local_cluster import LocalCluster, answers, get
+from services.clicks.model import USER_CLICKS
 from services.events import LISTENING_EVENTS
-from streamstate.kafka.producer import producer, send_all
-from streamstate.processing.truncation import LOST
-from streamstate.state.operations import Fields
-from streamstate.state.redis import RedisStore, connect
-from streamstate.state.store import Snapshot
+from streamstate.kafka.producer import producer
+from streamstate.keys import LONG
+from streamstate.verify.check import Check
+from tests.faults.clock import Clock
 from tests.faults.conftest import UnderLoad
-from tests.faults.fault_report import Row
-from tests.faults.fleet import Fleet
-from tests.integration.driving import eventually
+from tests.faults.fleet import PATIENCE_S, Fleet
+from tests.faults.raising.model import APP as RAISING
+from tests.faults.raising.model import UNLUCKY
+from tests.faults.raising.recount import RECOUNT
+from tests.integration.driving import eventually, headers, read
+from tests.serving import scraped
 
 ABORTED_S = 30
-FIRST_ABORTED = 5_000_000
-TRANSACTIONS = 60
-OTHER_TOPIC = "listening-events-f15"
-UNREAD, READ = 10_000, 2_000
-USER = 7
+FIRST_ABORTED, FIRST_EARLY, FIRST_POISONED = 5_000_000, 6_000_000, 7_000_000
+TRANSACTIONS = 20
+HOUR_S = 3_600
+LARGE = 1_048_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def any_timestamp(servers: LocalCluster) -> None:
+    """Let the streams, and not Kafka, refuse what is from the future."""
+    entry = ConfigEntry("message.timestamp.after.max.ms", str(2**63 - 1), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, LISTENING_EVENTS, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": servers.kafka.bootstrap, "log_level": 0})
+    for altered in admin.incremental_alter_configs([resource]).values():
+        altered.result()
 
 
 def test_f8_the_broker_is_killed(under_load: UnderLoad, fleet: Fleet) -> None:
     with under_load("F8", "kill -9 of the only broker, away for up to 15 s") as run:
-        for away in (0, 4, 15):
+        for _ in run.seeds():
             run.moment()
             fleet.cluster.kafka.kill()
-            time.sleep(away)
+            run.moment(15)
             fleet.cluster.kafka.start()
-            run.recover()
+            run.recover(fleet)
     assert max(run.recovered_s) <= ABORTED_S
 
 
-def test_f9_transactions_are_aborted(under_load: UnderLoad, fleet: Fleet, row: Callable[[], Row]) -> None:
-    out = Producer(
-        {"bootstrap.servers": fleet.cluster.kafka.bootstrap, "transactional.id": "f9", "partitioner": "murmur2_random"}
-    )
+def test_f9_transactions_are_aborted(under_load: UnderLoad, fleet: Fleet) -> None:
+    out = Producer({"bootstrap.servers": fleet.bootstrap, "transactional.id": "f9", "partitioner": "murmur2_random"})
     out.init_transactions(30)
-    aborted = []
+    expected = {}
     with under_load("F9", "three of ten transactions of a producer are aborted") as run:
-        for number in range(TRANSACTIONS):
-            abort = run.draw.random() < 0.3
-            user = FIRST_ABORTED + number
-            out.begin_transaction()
-            for _ in range(20):
-                key, value = records.event(user, 1, 1, 1, 1)
-                out.produce(LISTENING_EVENTS, value, key)
+        for seed in run.seeds():
+            for user in range(FIRST_ABORTED + seed * TRANSACTIONS, FIRST_ABORTED + (seed + 1) * TRANSACTIONS):
+                abort = run.draw.random() < 0.3
+                out.begin_transaction()
+                for _ in range(20):
+                    key, value = records.event(user, 1, 1, 1, 1)
+                    out.produce(LISTENING_EVENTS, value, key)
+                out.flush()
+                out.abort_transaction() if abort else out.commit_transaction()
+                expected[user] = 0 if abort else 20
+            run.recover(fleet)
+        run.times = list(expected.values()).count(0)
+    assert run.reads.failed == 0
+    assert {user: fleet.plays(user) for user in expected} == expected
+
+
+@contextmanager
+def believing(clock: Clock, fleet: Fleet) -> Iterator[str]:
+    """A stream of metrics goes by `clock`; yields the address of its status."""
+    name, status = "metrics-0", f"{LOCALHOST}:{free_port()}"
+    usual = fleet.streams[name]
+    with clock.believed():
+        instance = f"{name}={fleet.addresses[name]}"
+        fleet.streams[name] = fleet.cluster.host([instance], "stream-clock", STATUS_PORT=status.rpartition(":")[2])
+    usual.stop()
+    fleet.streams[name].start()
+    eventually(lambda: fleet.owned_by(name, "metrics-1") and answers(f"http://{status}/livez"), name, PATIENCE_S)
+    try:
+        yield status
+    finally:
+        fleet.streams[name].stop()
+        fleet.streams[name] = usual
+        usual.start()
+
+
+def test_f23_clocks_jump(under_load: UnderLoad, fleet: Fleet, tmp_path: Path) -> None:
+    clock, out, lowest = Clock(tmp_path / "clock"), producer(fleet.bootstrap), 0.0
+    with under_load("F23", "the clock of a stream jumps by an hour, ahead and back; events from the future") as run:
+        with believing(clock, fleet) as status:
+            run.recover(fleet)
+            for seed in run.seeds():
+                for jump in run.draw.sample((-HOUR_S, 0, HOUR_S), 3):
+                    clock.set(jump)
+                    now_ms = int(time.time() * 1_000)
+                    for user in range(FIRST_EARLY, FIRST_EARLY + 20):
+                        key, value = records.event(user + 20 * seed, 1, 1, 1, now_ms)
+                        ahead_ms = run.draw.randrange(2 * HOUR_S * 1_000)
+                        out.produce(LISTENING_EVENTS, value, key, timestamp=now_ms + ahead_ms)
+                    out.flush()
+                    run.moment()
+                    fleet.store("metrics").claim(run.draw.randrange(8), fleet.addresses["metrics-1"], {})
+                    run.recover(fleet)
+                    lowest = min(lowest, lowest_sample(status), lowest_sample(fleet.addresses["metrics-0"]))
+        run.recover(fleet)
+    assert lowest == 0
+
+
+def lowest_sample(address: str) -> float:
+    families = text_string_to_metric_families(scraped(address))
+    return min(sample.value for family in families for sample in family.samples)
+
+
+@dataclass(frozen=True)
+class Poison:
+    """A kind of record that cannot be used, and the `stage` at which `service` refuses it.
+
+    send: sends it for a user, and returns its key.
+    """
+
+    service: str
+    stage: bytes
+    send: Callable[[Producer, int, Random], bytes]
+
+
+def undecodable(out: Producer, user: int, _draw: Random) -> bytes:
+    key, value = records.event(user, 1, 1, 1, 1)
+    out.produce(LISTENING_EVENTS, value[:-1], key)
+    return key
+
+
+def too_large(out: Producer, user: int, draw: Random) -> bytes:
+    key = LONG.encode(user)
+    out.produce(LISTENING_EVENTS, draw.randbytes(LARGE), key)
+    return key
+
+
+def far_future(out: Producer, user: int, draw: Random) -> bytes:
+    key, value = records.event(user, 1, 1, 1, 1)
+    days = draw.randint(1, 3_650)
+    out.produce(LISTENING_EVENTS, value, key, timestamp=int(time.time() * 1_000) + days * 24 * HOUR_S * 1_000)
+    return key
+
+
+def beyond_2_53(out: Producer, user: int, draw: Random) -> bytes:
+    key = b"poisoned-%d" % user
+    for clicks in (2**53 - 1, draw.randint(2, 2**53)):
+        out.produce(USER_CLICKS, b"%d" % clicks, key)
+    return key
+
+
+def not_foldable(out: Producer, user: int, _draw: Random) -> bytes:
+    key, value = records.event(user, UNLUCKY, 1, 1, 1)
+    out.produce(LISTENING_EVENTS, value, key)
+    return key
+
+
+KINDS = {
+    "undecodable": Poison("metrics", b"decode", undecodable),
+    "too large": Poison("names", b"decode", too_large),
+    "from the future": Poison("metrics", b"timestamp", far_future),
+    "a sum beyond 2^53": Poison("clicks", b"fold", beyond_2_53),
+    "a fold raises": Poison(RAISING.name, b"fold", not_foldable),
+}
+
+
+@pytest.fixture
+def raising_stream(fleet: Fleet) -> Iterator[None]:
+    """The stream of the service whose fold fails."""
+    admin = AdminClient({"bootstrap.servers": fleet.bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(RAISING.dead_letters, 1, 1)])[RAISING.dead_letters].result()
+    child = fleet.cluster.deployment("tests.faults.raising", RAISING.name, {})
+    child.start()
+    yield
+    child.stop()
+
+
+@pytest.mark.usefixtures("raising_stream")
+def test_poison(under_load: UnderLoad, fleet: Fleet) -> None:
+    """Each record is a dead letter, once, and its neighbours of the same user are counted."""
+    out = producer(fleet.bootstrap)
+    neighbours: dict[int, int] = {}
+    keys: dict[str, list[bytes]] = {kind: [] for kind in KINDS}
+    with under_load("poison", f"of each kind: {', '.join(KINDS)}") as run:
+        for seed in run.seeds():
+            for number, (kind, poison) in enumerate(KINDS.items()):
+                user = FIRST_POISONED + len(KINDS) * seed + number
+                neighbours[user] = run.draw.randint(2, 9)
+                places = run.draw.randrange(1, neighbours[user])
+                for place in range(neighbours[user]):
+                    if place == places:
+                        keys[kind].append(poison.send(out, user, run.draw))
+                    key, value = records.event(user, 1, 1, 1, 1)
+                    out.produce(LISTENING_EVENTS, value, key)
             out.flush()
-            if abort:
-                aborted.append(user)
-                out.abort_transaction()
-            else:
-                out.commit_transaction()
-        run.recover()
-        run.times = len(aborted)
-    assert row().failed == 0
-    counts = {user: fleet.plays(user) for user in range(FIRST_ABORTED, FIRST_ABORTED + TRANSACTIONS)}
-    assert counts == {user: 0 if user in aborted else 20 for user in counts}
-
-
-def test_f15_records_are_deleted_unread(fleet: Fleet, rows: list[Row]) -> None:
-    """A deployment of metrics over a topic of its own refuses to go on; told to skip, it counts what it lacks."""
-    bootstrap = fleet.cluster.kafka.bootstrap
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(OTHER_TOPIC, 1, 1)])[OTHER_TOPIC].result()
-    store = RedisStore(connect(fleet.cluster.redis.url, 5.0), "metrics-f15")
-
-    def state() -> Snapshot:
-        return store.read({0: [Fields(f"user:{USER}")]})[0]
-
-    def send(count: int) -> None:
-        key, value = records.event(USER, 1, 1, 1, 1)
-        send_all(producer(bootstrap), ((OTHER_TOPIC, key, value, []) for _ in range(count)))
-
-    send(READ)
-    stream = fleet.cluster.deployment("services.metrics", "metrics-f15", {LISTENING_EVENTS: OTHER_TOPIC})
-    stream.start()
-    eventually(lambda: state().positions == {OTHER_TOPIC: READ}, "the first records to be folded", 60)
-    stream.stop()
-    send(UNREAD + READ)
-    admin.delete_records([TopicPartition(OTHER_TOPIC, 0, READ + UNREAD)])
-    stream.start()
-    reason = f"{UNREAD} records of {OTHER_TOPIC}:0 from offset {READ}"
-    eventually(lambda: reason in stream.tail(200), "the stream to say why it does not go on", 60)
-    assert state().positions == {OTHER_TOPIC: READ}
-    stream.stop()
-
-    skipping = fleet.cluster.deployment(
-        "services.metrics", "metrics-f15", {LISTENING_EVENTS: OTHER_TOPIC}, LOST_RECORDS="skip"
-    )
-    skipping.start()
-    eventually(lambda: state().positions == {OTHER_TOPIC: UNREAD + 2 * READ}, "the rest to be folded", 60)
-    skipping.stop()
-    assert state().counters == {LOST: UNREAD}
-    assert state().values[0]["count"] == 2 * READ
-    rows.append(
-        Row(
-            "F15",
-            f"{UNREAD:,} records deleted unread: all reported, the stream refuses to go on or skips",
-            1,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-        )
-    )
+            run.recover(fleet)
+        run.times = sum(map(len, keys.values()))
+        ends = {RAISING.name: fleet.ends()["metrics"]}
+        eventually(lambda: fleet.reached(ends), "the fold that raises to catch up", PATIENCE_S)
+        run.differences += map(str, Check(RECOUNT, fleet.cluster.settings).run().differences)
+    for kind, poison in KINDS.items():
+        letters = [headers(letter) for letter in read(fleet.cluster, f"{poison.service}-dlq")]
+        refused = {(letter["x-key"], letter["x-stage"]) for letter in letters if letter.get("x-key") in keys[kind]}
+        assert refused == {(key, poison.stage) for key in keys[kind]}, kind
+    unlucky = {int.from_bytes(key, "big") for key in keys["a fold raises"]}
+    for user, count in neighbours.items():
+        assert get(f"{fleet.url}/v1/users/{user}/metrics")["eventCount"] == count + (user in unlucky)

@@ -1,23 +1,27 @@
-"""Redis that dies, forgets, is emptied, is full, or loses replies: F2, F3, F4, F7 and F19 of the list of faults."""
+"""Redis that dies, forgets, is emptied, is full, corrupt, or loses replies: F2, F3, F4, F7, F19 and F27 of the list."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import redis
+import urllib3
 
+from devkit import records
 from devkit.child_process import free_port
+from devkit.local_cluster import get
 from devkit.redis_server import Redis
-from tests.faults.conftest import UnderLoad
-from tests.faults.fault_report import Row
-from tests.faults.fleet import Fleet
+from streamstate.kafka.producer import producer, send_all
+from tests.faults.conftest import USERS, UnderLoad
+from tests.faults.fleet import KNOWN, PATIENCE_S, Fleet, recounted
 from tests.faults.losses import kill_losing_a_second
 from tests.faults.proxy import Proxy
 from tests.integration.driving import eventually
 
 BACK_S = 10
-REBUILT_S = 60
 
 
 def client(fleet: Fleet) -> redis.Redis:
@@ -26,62 +30,70 @@ def client(fleet: Fleet) -> redis.Redis:
 
 def test_f2_redis_is_killed_and_its_last_second_lost(under_load: UnderLoad, fleet: Fleet) -> None:
     with under_load("F2", "kill -9 of Redis, with a part of what it wrote in its last second lost") as run:
-        for _ in range(4):
+        for _ in run.seeds():
             run.moment()
             kill_losing_a_second(fleet.cluster.redis, run.draw)
             fleet.cluster.redis.start()
-            run.recover()
+            run.recover(fleet)
     assert max(run.recovered_s) <= BACK_S
 
 
 def test_f3_a_replica_that_lags_takes_over(under_load: UnderLoad, fleet: Fleet, tmp_path: Path) -> None:
     primary = fleet.cluster.redis
-    replica = Redis(tmp_path, free_port())
-    replica.start()
-    copy = redis.Redis.from_url(replica.url)
     with under_load("F3", "Redis fails over to a replica that lags, and back to what the primary had then") as run:
-        copy.replicaof("127.0.0.1", str(primary.port))
-        eventually(lambda: copy.info("replication").get("master_link_status") == "up", "the replica to be in step")
-        run.moment()
-        copy.replicaof("NO", "ONE")
-        run.moment()
-        primary.kill()
-        copy.config_set("port", str(primary.port))
-        run.recover()
-        run.moment()
-        replica.kill()
-        primary.start()
-        run.recover()
+        for seed in run.seeds():
+            replica = Redis(tmp_path / str(seed), free_port())
+            replica.start()
+            copy = redis.Redis.from_url(replica.url)
+            copy.replicaof("127.0.0.1", str(primary.port))
+            eventually(partial(in_step, copy), "the replica to be in step", PATIENCE_S)
+            run.moment()
+            copy.replicaof("NO", "ONE")
+            run.moment()
+            primary.kill()
+            copy.config_set("port", str(primary.port))
+            run.recover(fleet)
+            run.moment()
+            replica.kill()
+            primary.start()
+            run.recover(fleet)
+
+
+def in_step(replica: redis.Redis) -> bool:
+    return bool(replica.info("replication").get("master_link_status") == "up")
 
 
 def test_f4_redis_is_emptied(under_load: UnderLoad, fleet: Fleet) -> None:
     with under_load("F4", "FLUSHALL; reads are refused with the progress until all is built again") as run:
-        for _ in range(2):
+        for _ in run.seeds():
             run.moment()
             client(fleet).flushall()
-            run.recover()
+            run.recover(fleet)
 
 
-def test_f7_replies_of_redis_are_lost(under_load: UnderLoad, fleet: Fleet, row: Callable[[], Row]) -> None:
+def test_f7_replies_of_redis_are_lost(under_load: UnderLoad, fleet: Fleet) -> None:
     name = "metrics-0"
-    usual = fleet.streams[name]
+    usual, dropped = fleet.streams[name], 0
     with (
-        Proxy(fleet.cluster.redis.port, every=10) as proxy,
-        under_load("F7", "every tenth reply of Redis to a stream lost") as run,
+        Proxy(fleet.cluster.redis.port) as proxy,
+        under_load("F7", "about every tenth reply of Redis to a stream lost") as run,
     ):
         usual.stop()
         fleet.streams[name] = fleet.cluster.host(
             [f"{name}={fleet.addresses[name]}"], f"stream-{name}-proxied", REDIS=f"redis://127.0.0.1:{proxy.port}/0"
         )
         fleet.streams[name].start()
-        eventually(lambda: proxy.dropped > 6, "replies to be lost", 90)
-        proxy.every = 0
-        run.times = proxy.dropped - 1
-        run.recover()
+        for _ in run.seeds():
+            proxy.dropped, proxy.every = 0, run.draw.randint(5, 15)
+            eventually(lambda: proxy.dropped >= 3, "replies to be lost", PATIENCE_S)
+            dropped += proxy.dropped
+            proxy.every = 0
+            run.recover(fleet)
+        run.times = dropped
     fleet.streams[name].stop()
     fleet.streams[name] = usual
     usual.start()
-    assert row().failed == 0
+    assert run.reads.failed == 0
 
 
 @contextmanager
@@ -104,14 +116,60 @@ def unsafe(connection: redis.Redis) -> Iterator[None]:
         connection.config_set("min-replicas-to-write", 0)
 
 
-def test_f19_redis_refuses_writes(under_load: UnderLoad, fleet: Fleet, row: Callable[[], Row]) -> None:
+def test_f19_redis_refuses_writes(under_load: UnderLoad, fleet: Fleet) -> None:
     with (
         under_load("F19", "Redis full (maxmemory), and without the replicas it asks for") as run,
         client(fleet) as connection,
     ):
-        for refusing in (full, unsafe):
-            run.moment()
-            with refusing(connection):
-                time.sleep(run.draw.uniform(3, 6))
-            run.recover()
-    assert row().failed == 0
+        for _ in run.seeds():
+            for refusing in (full, unsafe):
+                run.moment()
+                with refusing(connection):
+                    time.sleep(run.draw.uniform(3, 6))
+                run.recover(fleet)
+    assert run.reads.failed == 0
+
+
+Mend = Callable[[], object]
+
+
+def spoil_number(connection: Any, user: bytes) -> tuple[bytes, Mend]:
+    """A digit of the count of plays."""
+    count = connection.hget(user, "count")
+    connection.hset(user, "count", b"x" + count[1:])
+    return user, lambda: connection.hset(user, "count", count)
+
+
+def spoil_member(connection: Any, user: bytes) -> tuple[bytes, Mend]:
+    """A digit of the number of the artist who was played most."""
+    chart = user + b":artists"
+    [(member, score)] = connection.zrange(chart, 0, 0, withscores=True)
+    wrong = member[:-1] + b"x"
+    connection.zrem(chart, member)
+    connection.zadd(chart, {wrong: score})
+    return chart, lambda: (connection.zrem(chart, wrong), connection.zadd(chart, {member: score}))
+
+
+def test_f27_a_byte_of_a_value_is_wrong(under_load: UnderLoad, fleet: Fleet) -> None:
+    """A digit that became another one is told by verify only."""
+    with (
+        under_load("F27", "a byte of a user's value that no number has: reads of it fail, verify names it") as run,
+        client(fleet) as connection,
+    ):
+        for _ in run.seeds():
+            for spoil in (spoil_number, spoil_member):
+                user = run.draw.randrange(KNOWN + 1, USERS + 1)
+                path = f"{fleet.url}/v1/users/{user}/metrics"
+                count = get(path)["eventCount"]
+                [key] = connection.scan_iter(f"{{metrics:*}}:user:{user}", count=10_000)
+                spoilt, mend = spoil(connection, key)
+                answer = urllib3.request("GET", path, timeout=10)
+                assert (answer.status, answer.headers["Content-Type"]) == (500, "application/problem+json")
+                [report] = recounted(fleet.cluster.settings, "metrics")
+                assert [difference.place for difference in report.differences] == [spoilt.decode()]
+                # A play must not make a number of what is none.
+                send_all(producer(fleet.bootstrap), [(fleet.topic, *records.event(user, 1, 1, 1, 1), [])])
+                run.moment()
+                mend()
+                run.recover(fleet)
+                assert get(path)["eventCount"] == count + 1

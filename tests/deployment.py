@@ -1,0 +1,141 @@
+"""A deployment of a service over a topic of its own: its stream, its API, its state, and what is done to the topic."""
+
+import json
+import time
+from typing import Any
+
+import urllib3
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from typer.testing import CliRunner
+
+from devkit import records
+from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.local_cluster import LocalCluster, answers
+from services.events import LISTENING_EVENTS
+from streamstate.cli.main import app
+from streamstate.kafka.producer import producer, send_all
+from streamstate.settings import PREFIX
+from streamstate.state.operations import Fields
+from streamstate.state.redis import RedisStore, connect
+from streamstate.state.store import Snapshot
+from tests.integration.driving import eventually
+from tests.serving import sample
+
+USER = 7
+SETTLED_S = 180
+REFUSED_S = 180
+
+
+class Deployment:
+    """A service over a topic of its own; its state is in the Redis of `cluster`, or in that at `redis`."""
+
+    def __init__(self, cluster: LocalCluster, name: str, redis: str = "") -> None:
+        self.cluster = cluster
+        self.redis = redis or cluster.redis.url
+        self.name = self.topic = name
+        self.admin = AdminClient({"bootstrap.servers": cluster.kafka.bootstrap, "log_level": 0})
+        self.store = RedisStore(connect(self.redis, 5.0), name)
+        self.started: list[Child] = []
+
+    def create(self, partitions: int = 1) -> None:
+        self.admin.create_topics([NewTopic(self.topic, partitions, 1)])[self.topic].result()
+
+    def delete(self) -> None:
+        self.admin.delete_topics([self.topic])[self.topic].result()
+        eventually(lambda: self.topic not in self.admin.list_topics(timeout=5).topics, "the topic to be gone")
+
+    def delete_records(self, end: int) -> None:
+        """Delete the records of the first partition that are before the offset `end`, as retention does."""
+        for deleted in self.admin.delete_records([TopicPartition(self.topic, 0, end)]).values():
+            deleted.result()
+
+    def empty(self) -> None:
+        """Delete the whole state in one piece: nobody sees a part of it."""
+        with connect(self.redis, 5.0) as client:
+            client.delete(*client.scan_iter(f"{{{self.name}:*"))
+
+    def send(self, count: int) -> None:
+        key, value = records.event(USER, 1, 1, 1, 1)
+        send_all(producer(self.cluster.kafka.bootstrap), ((self.topic, key, value, []) for _ in range(count)))
+
+    def stream(self, service: str = "metrics", **settings: str) -> "Stream":
+        """A stream of `service` over the topic, started."""
+        port = free_port()
+        topics = {LISTENING_EVENTS: self.topic} if service == "metrics" else {}
+        own = {"REDIS": self.redis, "STATUS_PORT": str(port)}
+        child = self.cluster.deployment(f"services.{service}", self.name, topics, **own, **settings)
+        child.start()
+        self.started.append(child)
+        return Stream(child, port)
+
+    def build(self) -> "Stream":
+        """A stream that has folded the first hundred records."""
+        self.send(100)
+        stream = self.stream()
+        self.folded(100)
+        return stream
+
+    def api(self, **settings: str) -> str:
+        """The address of an API over the state."""
+        address = f"{LOCALHOST}:{free_port()}"
+        home = self.cluster.redis.log.parent
+        child = LocalCluster.api("services.metrics", f"{self.name}-api", address, home, self.environment(**settings))
+        child.start()
+        self.started.append(child)
+        child.wait_until(lambda: answers(f"http://{address}/livez"), 30)
+        return address
+
+    def command(self, command: str, *arguments: str) -> Any:
+        """The JSON that `streamstate` prints of this deployment, alone where it is of several."""
+        result = CliRunner().invoke(app, [command, "metrics", *arguments, "--json"], env=self.environment())
+        answer = json.loads(result.stdout)
+        return answer[0] if isinstance(answer, list) else answer
+
+    def environment(self, **settings: str) -> dict[str, str]:
+        values = {
+            "KAFKA": self.cluster.kafka.bootstrap,
+            "REDIS": self.redis,
+            "NAME": self.name,
+            "TOPICS": json.dumps({LISTENING_EVENTS: self.topic}),
+            **settings,
+        }
+        return {PREFIX + name: value for name, value in values.items()}
+
+    def snapshot(self) -> Snapshot:
+        return self.store.read({0: [Fields(f"user:{USER}")]})[0]
+
+    def position(self) -> int:
+        return self.snapshot().positions.get(self.topic, 0)
+
+    def folded(self, position: int) -> None:
+        eventually(lambda: self.position() == position, f"the position {position}", SETTLED_S)
+
+
+class Stream:
+    """The stream process, seen through its status port."""
+
+    def __init__(self, child: Child, port: int) -> None:
+        self.child = child
+        self.stop = child.stop
+        self._url = f"http://{LOCALHOST}:{port}"
+
+    def get(self, path: str) -> urllib3.BaseHTTPResponse:
+        return urllib3.request("GET", f"{self._url}{path}", timeout=5, retries=False)
+
+    def refused(self, *parts: str) -> None:
+        """The stream lives, and says in its log, its status and its metrics why it does not go on."""
+
+        def reason() -> str:
+            try:
+                return str(self.get("/readyz").json().get("reasons", ""))
+            except urllib3.exceptions.HTTPError:
+                return ""
+
+        eventually(lambda: parts[0] in reason(), f"a refusal since {parts[0]}", REFUSED_S)
+        assert [part for part in parts if part not in reason() or part not in self.child.tail(200)] == []
+        assert sample(self.get("/metrics").data.decode(), "streamstate_stream_refused") == 1
+        assert self.get("/livez").status == 200
+        time.sleep(1)
+        assert self.child.alive

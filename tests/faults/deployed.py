@@ -1,0 +1,81 @@
+"""A deployment of metrics over a topic of its own, as what is put under load."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from confluent_kafka.cimpl import NewTopic
+
+from devkit import records
+from devkit.local_cluster import LocalCluster
+from services.metrics.recount import RECOUNT
+from streamstate.app import dead_letter_topic
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.producer import producer, send_all
+from streamstate.settings import ServiceSettings
+from streamstate.verify.check import Check
+from tests.deployment import SETTLED_S, Deployment
+from tests.faults.load import known
+from tests.integration.driving import eventually, read
+
+USERS = range(101, 141)
+PLAYS = 5
+
+
+class Deployed(Deployment):
+    """Over `partitions` partitions. Those of `USERS` who `play` before it starts play no more."""
+
+    def __init__(self, cluster: LocalCluster, name: str, partitions: int, redis: str = "") -> None:
+        super().__init__(cluster, name, redis)
+        self.partitions = partitions
+        self.bootstrap = cluster.kafka.bootstrap
+        dead_letters = dead_letter_topic(name)
+        self.admin.create_topics([NewTopic(dead_letters, 1, 1)])[dead_letters].result()
+        self.create(partitions)
+
+    def start(self) -> None:
+        """Start stream and API, and wait until all is folded."""
+        self.running = self.stream()
+        self.url = f"http://{self.api()}"
+        self.catch_up()
+
+    def play(self, users: Iterable[int] = USERS) -> None:
+        """Send `PLAYS` events of each of `users`."""
+        events = (records.event(user, user % 7, n, n, 1_000 * n) for n in range(PLAYS) for user in users)
+        send_all(producer(self.bootstrap), ((self.topic, *event, []) for event in events))
+
+    def copy_from(self, other: "Deployed") -> None:
+        """Send what the topic of `other` holds, by the partitions of this one."""
+        messages = read(self.cluster, other.topic)
+        send_all(producer(self.bootstrap), ((self.topic, m.key(), m.value(), []) for m in messages))
+
+    @cached_property
+    def known(self) -> dict[int, Any]:
+        """The profiles of the users, as they are when they are asked for first."""
+        return known(self.url, USERS)
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        return Topics(self.bootstrap).ends((self.topic, p) for p in range(self.partitions))
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        snapshots = self.store.read({p: [] for p in range(self.partitions)})
+        return {(self.topic, p): snapshot.positions.get(self.topic, 0) for p, snapshot in snapshots.items()}
+
+    def catch_up(self) -> float:
+        started, ends = time.monotonic(), self.ends()
+        eventually(
+            lambda: all(at >= ends[p] for p, at in self.positions().items()), "the stream to catch up", SETTLED_S
+        )
+        return time.monotonic() - started
+
+    def differences(self) -> list[str]:
+        recounted = replace(RECOUNT, service=self.name, topics=(self.topic,))
+        settings = ServiceSettings.model_validate({"kafka": self.bootstrap, "redis": self.redis})
+        return [str(difference) for difference in Check(recounted, settings).run().differences]
+
+    def close(self) -> None:
+        """Kill what was started."""
+        for child in self.started:
+            child.kill()

@@ -1,0 +1,1 @@
+"""The gateway as in a cluster."""

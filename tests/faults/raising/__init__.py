@@ -1,0 +1,1 @@
+"""Metrics, but for a fold that fails at one artist."""

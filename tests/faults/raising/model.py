@@ -1,0 +1,20 @@
+"""The fold of metrics, which fails at `UNLUCKY`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from services.events import ListeningEvent
+from services.metrics import model
+from streamstate.app import Effect, FoldContext, Record
+
+UNLUCKY = 4_711
+
+
+def fold(records: Sequence[Record[int, ListeningEvent]], context: FoldContext) -> Iterable[Effect]:
+    if any(record.value.artist_id == UNLUCKY for record in records):
+        msg = "this artist cannot be folded"
+        raise ValueError(msg)
+    return model.fold(records, context)
+
+
+APP = replace(model.APP, name="raising", folds=tuple(replace(each, apply=fold) for each in model.APP.folds))

@@ -1,0 +1,101 @@
+"""One row of the report: a fault that is tried once for each seed under load, and what was seen."""
+
+import os
+import random
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol
+
+from tests.faults.fault_report import Row
+from tests.faults.load import READS_PER_S, Reading, Reads, Writing
+
+SEEDS = tuple(int(seed) for seed in os.environ.get("SEEDS", "1,2,3").split(","))
+PAUSE_S = 2.0
+
+
+class Subject(Protocol):
+    """What is put under load: the profiles `known` (by user), which do not change, are read, events go to `topic`."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def known(self) -> Mapping[int, Any]: ...
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    def catch_up(self) -> float:
+        """Wait until the states stand where the topics end now; the seconds it took."""
+        ...
+
+    def differences(self) -> list[str]:
+        """What differs between the states and a recount of the topics."""
+        ...
+
+
+class Trial:
+    """`draw` decides what happens, and when; it depends on the fault and the seed only.
+
+    figures: what else is to be told in the row.
+    """
+
+    def __init__(self, fault: str, what: str) -> None:
+        self.draw = random.Random(fault)
+        self.times = 0
+        self.recovered_s: list[float] = []
+        self.reads = Reads()
+        self.figures: list[str] = []
+        self.differences: list[str] = []
+        self._fault = fault
+        self._what = what
+
+    def seeds(self) -> Iterator[int]:
+        """Each seed in turn."""
+        for seed in SEEDS:
+            self.draw.seed(f"{self._fault} {seed}")
+            print(f"{self._fault}, seed {seed}")
+            yield seed
+
+    def moment(self, most_s: float = PAUSE_S) -> None:
+        """Wait for a random moment."""
+        time.sleep(self.draw.uniform(0.2, most_s))
+
+    def recover(self, subject: Subject) -> None:
+        """A fault is over: wait until the states have caught up."""
+        self.times += 1
+        self.recovered_s.append(subject.catch_up())
+
+    @contextmanager
+    def load(self, subject: Subject, reads_per_s: float = READS_PER_S, *, writes: bool = True) -> Iterator[None]:
+        """Read, and write, while the block runs."""
+        with ExitStack() as stack:
+            if writes:
+                # Not `draw`: what happens must not depend on how many events were sent.
+                events = random.Random(self._fault)
+                stack.enter_context(Writing(subject.bootstrap, subject.topic, events))
+            stack.enter_context(Reading(subject.url, subject.known, self.reads, reads_per_s))
+            yield
+
+    def recount(self, subject: Subject) -> None:
+        """Hold the states against the topics."""
+        self.differences += subject.differences()
+
+    def row(self) -> Row:
+        return Row(
+            self._fault,
+            self._what,
+            SEEDS,
+            self.times,
+            len(self.differences),
+            len(self.reads.all),
+            self.reads.failed,
+            len(self.reads.bad),
+            self.reads.longest_s,
+            max(self.recovered_s, default=0.0),
+            "; ".join(self.figures),
+        )

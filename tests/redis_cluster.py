@@ -1,0 +1,109 @@
+"""A real Redis Cluster of three nodes, and its slots on their way between them."""
+
+import gc
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import redis
+
+from devkit.child_process import LOCALHOST, Child, free_port
+from streamstate.state.redis import connect
+from tests.serving import until
+
+SLOTS = 16384
+
+
+def node(home: Path, port: int, *options: str) -> Child:
+    home.mkdir()
+    argv = ["redis-server", "--bind", LOCALHOST, "--dir", str(home), "--save", "", *options]
+    return Child(f"Redis at {port}", argv, home / "redis.log")
+
+
+@contextmanager
+def three_nodes(home: Path) -> Iterator[list[int]]:
+    """Three nodes that share the slots out, with their files in `home`; their ports."""
+    buses = {free_port(): free_port() for _ in range(3)}
+    nodes = [
+        node(home / str(port), port, "--port", str(port), "--cluster-enabled", "yes", "--cluster-port", str(bus))
+        for port, bus in buses.items()
+    ]
+    for one in nodes:
+        one.start()
+    ports = list(buses)
+    try:
+        for number, (port, bus) in enumerate(buses.items()):
+            nodes[number].wait_until(partial(answers, f"redis://{LOCALHOST}:{port}"), 10)
+            first, last = SLOTS * number // 3, SLOTS * (number + 1) // 3 - 1
+            say(port, f"CLUSTER ADDSLOTSRANGE {first} {last}")
+            say(ports[0], f"CLUSTER MEET {LOCALHOST} {port} {bus}")
+        until(lambda: all("cluster_state:ok" in say(port, "CLUSTER INFO") for port in ports), 20)
+        until(lambda: all("cluster_known_nodes:3" in say(port, "CLUSTER INFO") for port in ports), 20)
+        yield ports
+    finally:
+        for one in nodes:
+            one.kill()
+        # What is left of connections goes here, not in a later test.
+        gc.collect()
+
+
+def cluster_url(ports: list[int]) -> str:
+    """The cluster's address for `connect`."""
+    return f"redis+cluster://{LOCALHOST}:{ports[0]}"
+
+
+def reshard(ports: list[int], source: int, target: int, slots: int) -> None:
+    """Move `slots` slots between the nodes at these places in `ports`, as an operator does."""
+    nodes = [say(ports[place], "CLUSTER MYID") for place in (source, target)]
+    move = ["--cluster-from", nodes[0], "--cluster-to", nodes[1], "--cluster-slots", str(slots), "--cluster-yes"]
+    command = ["redis-cli", "--cluster", "reshard", f"{LOCALHOST}:{ports[0]}", *move]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def say(port: int, command: str) -> str:
+    """The answer of the node at `port`."""
+    argv = ["redis-cli", "-p", str(port), *command.split(" ")]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def answers(url: str) -> bool:
+    try:
+        return bool(connect(url, 1.0).ping())
+    except redis.ConnectionError:
+        return False
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A slot on its way from one node of a cluster to another, moved as `redis-cli --cluster reshard` does."""
+
+    slot: int
+    source: int
+    target: int
+
+    @classmethod
+    def start(cls, cluster: list[int], hash_tag: str) -> "Migration":
+        """Of the slot of the keys with this hash tag, to the next node."""
+        slot = int(say(cluster[0], f"CLUSTER KEYSLOT {hash_tag}"))
+        holders = [say(port, f"CLUSTER COUNTKEYSINSLOT {slot}") != "0" for port in cluster]
+        source = holders.index(True)
+        started = cls(slot, cluster[source], cluster[(source + 1) % len(cluster)])
+        say(started.target, f"CLUSTER SETSLOT {slot} IMPORTING {say(started.source, 'CLUSTER MYID')}")
+        say(started.source, f"CLUSTER SETSLOT {slot} MIGRATING {say(started.target, 'CLUSTER MYID')}")
+        return started
+
+    def move(self, *keys: str) -> None:
+        # The empty word is where a single key would be.
+        assert say(self.source, f"MIGRATE {LOCALHOST} {self.target}  0 5000 KEYS {' '.join(keys)}") == "OK"
+
+    def move_rest(self, pause_s: float = 0, at_once: int = 1) -> None:
+        """The keys that are left, so many `at_once`, then the slot itself."""
+        while keys := say(self.source, f"CLUSTER GETKEYSINSLOT {self.slot} {at_once}").split():
+            self.move(*keys)
+            time.sleep(pause_s)
+        for port in (self.target, self.source):
+            say(port, f"CLUSTER SETSLOT {self.slot} NODE {say(self.target, 'CLUSTER MYID')}")

@@ -39,7 +39,7 @@ def test_a_read_costs_what_all_but_the_streams_use() -> None:
 def test_reads_are_held_against_the_peer_of_the_same_run() -> None:
     figures = Figures(reads=[read(OWNER, {"owner": 0.3, "Redis": 0.1})])
     assert targets(figures) == []
-    figures.peers.reads.append(read("theirs", {"Kafka Streams": 0.1}))
+    figures.peers.reads[OWNER] = read("theirs", {"Kafka Streams": 0.1})
     (target,) = targets(figures)
     assert target.value == pytest.approx(4)
     assert target.met

@@ -28,10 +28,13 @@ class Paced:
 
 @dataclass
 class Peers:
-    """The figures of others in the same run."""
+    """The figures of others in the same run.
+
+    reads: their read, right after each of ours, by the name of ours: a machine may be faster a minute later.
+    """
 
     ingest: Ingest | None = None
-    reads: list[Measured] = field(default_factory=list)
+    reads: dict[str, Measured] = field(default_factory=dict)
     paced: Paced | None = None
     freshness: Freshness | None = None
     graphjet: GraphJet | None = None
@@ -61,12 +64,12 @@ class Figures:
         paced = [read for pair in pairs for read in (pair.idle, pair.loaded)]
         return [
             f"{read.read}, {read.situation}: {read.answers.failures:,} of {read.answers.requests:,} answers failed"
-            for read in [*self.reads, *self.peers.reads, *paced]
+            for read in [*self.reads, *self.peers.reads.values(), *paced]
             if read.answers.failures
         ]
 
 
-def peak(reads: Sequence[Measured], name: str = "") -> Measured | None:
-    """The read `name`, or the only one, without load and by few connections."""
+def peak(reads: Sequence[Measured], name: str) -> Measured | None:
+    """The read `name` without load and by few connections."""
     idle = Situation(FEW)
-    return next((read for read in reads if read.situation == idle and name in ("", read.read)), None)
+    return next((read for read in reads if read.situation == idle and name == read.read), None)

@@ -87,17 +87,26 @@ class Peer:
         line = next(line for line in lines if line["what"] == "freshness")
         return Freshness(line["p50_ms"], line["p99_ms"], {KAFKA_STREAMS: line["app_cpu_share"]}, None)
 
+    def end(self) -> None:
+        """Let it end, if it runs."""
+        pidfile = self.scripts.pidfile
+        with suppress(FileNotFoundError, psutil.NoSuchProcess):
+            process = psutil.Process(int(pidfile.read_text()))
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+
 
 @contextmanager
 def kafka_streams(scripts: Scripts, cluster: LocalCluster) -> Iterator[Peer]:
     """Build it, let it fold the topic, and end it after the block. Raises `DevkitError`."""
     scripts.build()
     port = free_port()
+    (drained,) = scripts.run("drain", cluster, port, "--keep")
+    peer = Peer(scripts, cluster, port, ingested(drained))
     try:
-        (drained,) = scripts.run("drain", cluster, port, "--keep")
-        yield Peer(scripts, cluster, port, ingested(drained))
+        yield peer
     finally:
-        _end(scripts.pidfile)
+        peer.end()
 
 
 def ingested(drained: Mapping[str, Any]) -> Ingest:
@@ -135,12 +144,3 @@ def _output(argv: Sequence[str], **env: str) -> str:
 def _kill_group(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
-
-
-def _end(pidfile: Path) -> None:
-    if not pidfile.exists():
-        return
-    with suppress(psutil.NoSuchProcess):
-        process = psutil.Process(int(pidfile.read_text()))
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)

@@ -17,7 +17,7 @@ STREAMS = "streams"
 """The tree of the streams: its CPU is shown, but is not part of what a read costs."""
 
 FEW, MANY, IDLE_CONNECTIONS = 16, 256, 1_000
-READ_S, PACED_S, WARM_S = 8, 15, 8
+READ_S, PACED_S, WARM_S = 8, 15, 20
 
 
 @dataclass(frozen=True)

@@ -86,10 +86,11 @@ class Run:
         self._data.send(self._lab.kafka.bootstrap)
         if self._settings.runs("ingest"):
             self._ingest()
-        if self._settings.runs("ingest", "reads", "freshness"):
-            self._peers()
-        if self._settings.runs("reads", "freshness", "overload"):
-            self._serve()
+        with self._peer() as peer:
+            if peer and self._settings.runs("reads"):
+                self._read_peer(peer)
+            if self._settings.runs("reads", "freshness", "overload"):
+                self._serve(peer)
         say("counting the events again")
         report = Check(RECOUNT, self._lab.settings).run()
         if report.differences:
@@ -117,34 +118,31 @@ class Run:
         finally:
             cluster.stop()
 
-    def _peers(self) -> None:
-        if self._settings.peers is None:
-            say("Kafka Streams is left out: PEERS is not set")
+    @contextmanager
+    def _peer(self) -> Iterator[Peer | None]:
+        """Kafka Streams with the same events folded; idle until it is asked."""
+        if self._settings.peers is None or not self._settings.runs("ingest", "reads", "freshness"):
+            say("Kafka Streams is left out: PEERS is not set, or no part needs it")
+            yield None
             return
         say("Kafka Streams: folding the same events")
         self._data.save(self._home)
         scripts = Scripts(self._settings.peers.absolute(), PEERS_CACHE, self._home)
-        theirs = self.figures.peers
         with kafka_streams(scripts, self._lab) as peer:
-            theirs.ingest = peer.ingest
-            if self._settings.runs("reads"):
-                self._read_peer(peer)
-            if self._settings.runs("freshness"):
-                say("Kafka Streams: freshness")
-                theirs.freshness = peer.freshness()
+            self.figures.peers.ingest = peer.ingest
+            yield peer
 
     def _read_peer(self, peer: Peer) -> None:
         say("Kafka Streams: reads")
         theirs = self.figures.peers
-        theirs.reads = self._peaks([peer.read], [AT_REST])
-        rates = half(theirs.reads)
+        rates = half(self._peaks([peer.read], [AT_REST]))
         (idle,) = self._paced([peer.read], PACED, rates)
         with steady(self._lab.kafka.bootstrap, self._data):
             time.sleep(event_latency.WARM_S)
             (loaded,) = self._paced([peer.read], PACED_UNDER_LOAD, rates)
         theirs.paced = Paced(idle, loaded)
 
-    def _serve(self) -> None:
+    def _serve(self, peer: Peer | None) -> None:
         """The parts that need all services, with everything folded."""
         cluster = self._lab
         cluster.start_services()
@@ -158,7 +156,8 @@ class Run:
         with self._metrics_alone() as streams:
             reads = of_lab(cluster, streams)
             if self._settings.runs("reads", "freshness"):
-                self._idle_and_loaded(reads)
+                self._idle(reads, peer)
+                self._loaded(reads)
             if self._settings.runs("overload"):
                 say(f"{overload.CLIENTS} clients without pause")
                 owner = reads[0]
@@ -177,13 +176,23 @@ class Run:
         finally:
             streams.stop()
 
-    def _idle_and_loaded(self, reads: Sequence[Read]) -> None:
-        wanted, idle = self._settings.runs("reads"), list[Measured]()
-        if wanted:
+    def _idle(self, reads: Sequence[Read], peer: Peer | None) -> None:
+        if self._settings.runs("reads"):
             self.figures.unasked = self._unasked(reads[-1])
             say("reads, nothing else to do")
-            self.figures.reads = self._peaks(reads, IDLE)
-            idle = self._paced(reads, PACED, half(self.figures.reads))
+            for read in reads:
+                self.figures.reads += self._peaks([read], IDLE)
+                if peer:
+                    (self.figures.peers.reads[read.name],) = self._peaks([peer.read], [AT_REST])
+        if peer and self._settings.runs("freshness"):
+            say("Kafka Streams: freshness")
+            self.figures.peers.freshness = peer.freshness()
+        if peer:
+            peer.end()
+
+    def _loaded(self, reads: Sequence[Read]) -> None:
+        wanted = self._settings.runs("reads")
+        idle = self._paced(reads, PACED, half(self.figures.reads)) if wanted else []
         with steady(self._lab.kafka.bootstrap, self._data) as sent:
             say(f"{RATE:,} events a second, warming up")
             time.sleep(event_latency.WARM_S)

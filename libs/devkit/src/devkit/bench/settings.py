@@ -1,18 +1,25 @@
 """Settings of the bench."""
 
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field
 from pydantic_settings import BaseSettings
 
-PARTS = ("ingest", "reads", "freshness", "overload", "rest", "recommendations", "backlog")
+from devkit.names import known, names
+
+USUAL = ("ingest", "reads", "freshness", "overload", "rest", "recommendations")
+ONLY_BY_NAME = ("backlog",)
+PARTS = USUAL + ONLY_BY_NAME
 
 
 class BenchSettings(BaseSettings):
     """The bench."""
 
-    only: str = Field(
-        "", description=f"parts to run, separated by commas: {', '.join(PARTS)}; empty: all, and the report is written"
+    only: Annotated[str, known("part", PARTS)] = Field(
+        "",
+        description=f"parts to run, separated by commas: {', '.join(PARTS)}; empty: all but {', '.join(ONLY_BY_NAME)}, "
+        "and the report is written",
     )
     events: int = Field(2_000_000, ge=100_000, description="listening events that the state is made of")
     backlog: int = Field(
@@ -30,14 +37,6 @@ class BenchSettings(BaseSettings):
         None, description="the source of GraphJet, with PEERS: its recommendations are measured in the same run"
     )
 
-    @field_validator("only")
-    @classmethod
-    def _known(cls, only: str) -> str:
-        if unknown := set(filter(None, only.split(","))) - set(PARTS):
-            msg = f"there is no part {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}"
-            raise ValueError(msg)
-        return only
-
     def runs(self, *parts: str) -> bool:
         """Whether one of `parts` is to be measured."""
-        return not self.only or not set(parts).isdisjoint(self.only.split(","))
+        return not set(parts).isdisjoint(names(self.only) if self.only else USUAL)

@@ -35,9 +35,8 @@ def targets(figures: Figures) -> list[Target]:
 
 
 def _reads(figures: Figures) -> Iterator[Target]:
-    theirs = peak(figures.peers.reads)
     for name, limit, goal in ((OWNER, 4, 2.7), (GATEWAY, 9, 6)):
-        ours = peak(figures.reads, name)
+        ours, theirs = peak(figures.reads, name), figures.peers.reads.get(name)
         if ours and theirs:
             what = f"{name}: CPU a read over Kafka Streams'"
             yield Target(what, ours.total_ms / theirs.total_ms, limit, goal, "x", parts=ours.parts)

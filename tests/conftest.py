@@ -1,5 +1,6 @@
 """The real servers that several folders of tests share."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -7,6 +8,9 @@ from hypothesis import settings
 
 from devkit.child_process import free_port
 from devkit.redis_server import Redis
+
+# Of processes too, which have this environment. A test of access gives this setting to what it builds.
+os.environ["STREAMSTATE_ACCESS"] = "off"
 
 # How many histories of an app the model of the commit protocol goes through in one process.
 settings.register_profile("test", max_examples=150)

@@ -8,6 +8,7 @@ import msgspec
 
 from streamstate.app import App, FoldContext, Source, Totals, View
 from streamstate.errors import BadRecord
+from streamstate.gateway import EXPLORE
 from streamstate.keys import TEXT
 from streamstate.operators.tables import Joined, changelog, left_join
 from streamstate.state.operations import Field, Fields, Merge, Operation, Read
@@ -97,6 +98,7 @@ APP = App(
             reads=reads_of_all,
             answer=regions,
             answers=Regions,
+            scope=EXPLORE,
         ),
         View(
             name="region",
@@ -107,6 +109,7 @@ APP = App(
             reads=reads_of_one,
             answer=region,
             answers=Region,
+            scope=EXPLORE,
         ),
     ),
     totals=(Totals(CLICKS_PER_REGION, REGIONS),),

@@ -4,44 +4,48 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import structlog
+
 from services.gateway import documents
+from services.gateway.access import Access
 from services.gateway.balance import Balance
 from services.gateway.names import NameCache
 from services.gateway.owners import Owners
 from services.gateway.route import Route, route
 from services.gateway.router import Router
+from services.gateway.settings import AccessSettings
 from services.gateway.users import PARTS, Users
 from streamstate import bootstrap
+from streamstate.gateway import READ
 from streamstate.keys import LONG
-from streamstate.settings import GatewaySettings
+from streamstate.settings import GatewaySettings, load
 from streamstate.web.client.instances import Instances
 from streamstate.web.http.problems import not_ready
 from streamstate.web.http.request import JSON, Request, Response, json
 from streamstate.web.server.asgi import Asgi
+from streamstate.web.server.guard import Guard, internal_tokens
 from streamstate.web.server.openapi import Routes
 from streamstate.web.server.probes import application
 from streamstate.web.views import asked_for_many
+
+log = structlog.get_logger()
 
 NAME = "gateway"
 
 
 def create() -> Asgi:
     """The application with the settings of the process. Raises `Misconfigured` when one does not fit."""
-    settings = bootstrap.configure(GatewaySettings)
+    settings, access = bootstrap.configure(GatewaySettings), load(AccessSettings)
     if not settings.services:
-        return build(settings, {service: given.split(",") for service, given in settings.instances.items()})
+        return build(settings, {service: given.split(",") for service, given in settings.instances.items()}, access)
     # Kubernetes' client takes a second to import, and 30 MB.
     from services.gateway.endpoints import watched  # noqa: PLC0415
 
-    return build(settings, watched(settings.services, settings.namespace))
+    return build(settings, watched(settings.services, settings.namespace), access)
 
 
-def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]]) -> Asgi:
-    """The application over the instances at these addresses."""
-    client = Instances()
-    balance = Balance(client)
-    owners = Owners(addresses, balance, settings.owners_ttl_s)
-    router = Router(owners, balance)
+def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], access: AccessSettings) -> Asgi:
+    """The application over the instances at these addresses. Raises `Misconfigured` when a file cannot be read."""
 
     async def ready() -> None:
         missing = owners.missing()
@@ -49,8 +53,17 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]]) -> 
             raise not_ready(f"no instance answers of: {', '.join(missing)}")
 
     routes, telemetry = application(NAME, NAME, ready)
+    client = Instances(internal_tokens(settings, telemetry))
+    balance = Balance(client)
+    owners = Owners(addresses, balance, settings.owners_ttl_s)
+    router = Router(owners, balance)
     _add_routes(routes, owners, Users(owners, router, NameCache(owners, router, settings.names_cached)))
-    return Asgi(routes, settings, telemetry, starting=[owners.start], ending=[owners.stop, client.close])
+    if settings.access == "off":
+        log.warning("access is off: everybody is answered")
+        return Asgi(routes, settings, telemetry, [owners.start], [owners.stop, client.close], Guard())
+    guarding = Access.of(access, routes.scopes, owners, telemetry.unreadable)
+    starting, ending = [owners.start, guarding.start], [owners.stop, client.close, guarding.stop]
+    return Asgi(routes, settings, telemetry, starting, ending, guarding)
 
 
 def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
@@ -71,7 +84,7 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
         return Response(200, body, {"Content-Type": JSON})
 
     summary = "All that is known of a user, with names"
-    routes.read("/v1/users/<key>", "user", users.user, summary, documents.UserProfile, LONG, [documents.PARTS])
+    routes.read("/v1/users/<key>", "user", users.user, summary, documents.UserProfile, LONG, [documents.PARTS], READ)
     routes.hidden("/v1/<path:rest>", "view", users.view)
     routes.many(many, {})
     summary = "Which instance answers for a key of a service, and why"

@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 from services.gateway.balance import Balance
-from streamstate.gateway import Part
+from streamstate.gateway import READ, Part
 from streamstate.keys import CODECS, partition_of
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import RETRY_AFTER_S, Problem, bad_query, not_ready
@@ -105,7 +105,7 @@ class Owners:
         self.views = [(known, view) for known in maps for view in known.processors.views]
         self.keyed = {view.name: known for known, view in self.views if not view.anywhere}
         self._by_path = {view.path: (known, view) for known, view in self.views}
-        parts = [(known, view, view.part) for known, view in self.views if view.part]
+        parts = [(known, view, view.part) for known, view in self.views if view.part and view.scope == READ]
         parts.sort(key=lambda part: not part[2].required)
         self.parts = {view.name: (known, view, part) for known, view, part in parts}
 

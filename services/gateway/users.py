@@ -46,7 +46,7 @@ class Users:
     async def user(self, request: Request, key: str) -> Response:
         """The parts that are asked for. The first one leads: the headers are its own, and any answer of it but 200."""
         LONG.parse(key)
-        names = _part_names(request.query)
+        names = part_names(request.query)
         parts = self._chosen(self._owners.parts, names)
         (known, view, _), *others = parts
         asking = [asyncio.create_task(self._part(part, key, request.deadline)) for part in others]
@@ -74,7 +74,7 @@ class Users:
         if not users:
             return await self._router.many(views, deadline)
         by_key = {name: located for name, located in self._owners.parts.items() if not located[1].anywhere}
-        parts = self._chosen(by_key, _part_names(asked))
+        parts = self._chosen(by_key, part_names(asked))
         of_parts = [(view.name, user) for _, view, _ in parts for user in users]
         answers, bodies = await asyncio.gather(
             self._router.many(views, deadline), self._router.many(of_parts, deadline)
@@ -132,7 +132,7 @@ class Users:
         return _empty(part, [f"{member}: {reason}" for member in part.members if reason])
 
 
-def _part_names(query: Iterable[tuple[str, str]]) -> set[str]:
+def part_names(query: Iterable[tuple[str, str]]) -> set[str]:
     return {name for parameter, text in query if parameter == PARTS for name in text.split(",")}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from streamstate.app import Effect, Emit, Source, View
+from streamstate.gateway import EXPLORE
 from streamstate.keys import TEXT
 from streamstate.operators.interval_join import Pair, paired
 from streamstate.state.operations import Field, Merge, Read
@@ -50,4 +51,5 @@ def _paid(order: str) -> str:
 FOLD = paired(
     Source(ORDERS, TEXT, decode), Source(PAYMENTS, TEXT, decode), within=5 * MINUTE_MS, grace=MINUTE_MS, apply=apply
 )
-VIEW = View("payments", "/v1/orders/<key>/payments", "How often an order was paid", ORDERS, TEXT, reads, paid, Paid)
+SUMMARY = "How often an order was paid"
+VIEW = View("payments", "/v1/orders/<key>/payments", SUMMARY, ORDERS, TEXT, reads, paid, Paid, scope=EXPLORE)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from streamstate.app import Fold, FoldContext, Record, Source, View, json_decoder
+from streamstate.gateway import EXPLORE
 from streamstate.keys import TEXT
 from streamstate.state.operations import Field, Fields, Merge, Operation, Read
 
@@ -86,4 +87,5 @@ VIEW = View(
     answer=stock,
     answers=Stock,
     query=Wanted,
+    scope=EXPLORE,
 )

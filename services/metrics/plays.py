@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from streamstate.app import Count, FoldContext, Record, View
+from streamstate.gateway import EXPLORE
 from streamstate.operators.pages import MOST_TIME, Time
 from streamstate.operators.windows import LATE
 from streamstate.state.operations import Delete, Fields, Merge, Operation, Read
@@ -118,4 +119,5 @@ VIEW: View[Any] = View(
     answer=plays,
     answers=Plays,
     query=Span,
+    scope=EXPLORE,
 )

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from services.events import KINDS
-from streamstate.gateway import NamedIds, Part
+from streamstate.gateway import READ, Cost, NamedIds, Part
 from streamstate.keys import LONG, LONG_MAX
 from streamstate.web.http.parameters import bad_parameter
 from streamstate.web.partition_map import ViewEntry
@@ -17,6 +17,9 @@ MOST_STEPS = 1_000_000
 """Of all walks of a request together: at most some 30 ms of one core."""
 
 VIAS = 10
+
+COST = 5
+"""Of walks with the parameters' defaults, in reads of a key."""
 
 ALL_KINDS = "/v1/users/<key>/recommendations"
 """Where all kinds are answered at once, each with the parameters' defaults."""
@@ -39,12 +42,14 @@ def path(kind: str) -> str:
 
 def entries(topic: str) -> list[ViewEntry]:
     """The views. Any instance answers; the keys are those of `topic`."""
-    entry = partial(ViewEntry, topic=topic, key=LONG.name, anywhere=True)
+    entry = partial(ViewEntry, topic=topic, key=LONG.name, anywhere=True, scope=READ)
     names = NamedIds({f"{member(kind)}.id": kind for kind in KINDS})
     part = Part(members=tuple(map(member, KINDS)), remarks=("fallbacks",))
+    cost = Cost(COST, {"walks": Parameters().walks, "walkLength": Parameters().walk_length})
+    of_kind = partial(entry, cost=cost)
     return [
-        *(entry(view(kind), path(kind), names=NamedIds({"items.id": kind, "items.via.id": kind})) for kind in KINDS),
-        entry("recommendations", ALL_KINDS, names=names, part=part),
+        *(of_kind(view(kind), path(kind), names=NamedIds({"items.id": kind, "items.via.id": kind})) for kind in KINDS),
+        entry("recommendations", ALL_KINDS, names=names, part=part, cost=Cost(len(KINDS) * COST)),
     ]
 
 

@@ -14,6 +14,7 @@ from services.topics.key_ranges import Keys, NumberRange, TextRange, keys, membe
 from services.topics.key_ranges import reads as key_reads
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.app import App, Effect, Fold, FoldContext, Record, Setting, Source, View
+from streamstate.gateway import EXPLORE
 from streamstate.keys import CODECS, Number, sortable
 from streamstate.operators.pages import Page
 from streamstate.operators.windows import Windowed, Windows, clock, timeline
@@ -113,7 +114,7 @@ def latest(key: Any, values: Sequence[Any]) -> Latest | None:
 def views(kept: KeptTopic) -> Iterator[View[Any]]:
     """A view for each index that is kept."""
     topic, name, path = _Topic(kept), f"topic-{kept.topic}", f"/v1/topics/{kept.topic}/<key>"
-    view = partial(View[Any], topic=kept.topic, key=CODECS[kept.key])
+    view = partial(View[Any], topic=kept.topic, key=CODECS[kept.key], scope=EXPLORE)
     if kept.latest:
         summary = f"The last value of a key of {kept.topic}"
         yield view(name, path, summary, reads=topic.latest_reads, answer=latest, answers=Latest)
@@ -121,7 +122,8 @@ def views(kept: KeptTopic) -> Iterator[View[Any]]:
         summary = f"The keys of {kept.topic} that have a value, in their order"
         kind = NumberRange if isinstance(CODECS[kept.key], Number) else TextRange
         reads = partial(key_reads, topic.family("keys"))
-        yield View(f"{name}-keys", f"/v1/topics/{kept.topic}", summary, kept.topic, None, reads, keys, Keys, kind)
+        path_ = f"/v1/topics/{kept.topic}"
+        yield View(f"{name}-keys", path_, summary, kept.topic, None, reads, keys, Keys, kind, scope=EXPLORE)
     if kept.range:
         summary = f"The history of a key of {kept.topic}, by time"
         reads = partial(topic.timeline_reads, index="range")

@@ -9,6 +9,7 @@ import msgspec
 
 from streamstate.app import App, Fold, FoldContext, Record, Source, Totals, View
 from streamstate.errors import BadRecord
+from streamstate.gateway import EXPLORE
 from streamstate.keys import TEXT, TEXT_MAX_BYTES
 from streamstate.state.operations import Field, Merge, Operation, Read
 
@@ -53,9 +54,10 @@ def answer(word: str, partitions: Sequence[Sequence[Any]]) -> Word | None:
     return Word(word, sum(counts)) if counts else None
 
 
+SUMMARY = "How often a word was said"
 APP = App(
     name="words",
     folds=(Fold((Source(LINES, TEXT, decode),), fold),),
-    views=(View("words", "/v1/words/<key>", "How often a word was said", None, TEXT, reads, answer, Word),),
+    views=(View("words", "/v1/words/<key>", SUMMARY, None, TEXT, reads, answer, Word, scope=EXPLORE),),
     totals=(Totals(WORD_COUNTS, WORDS),),
 )

@@ -18,6 +18,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "state": {"errors"},
     "gateway": set(),
     "app": {"errors", "keys", "marker", "state", "gateway"},
+    "access": {"errors", "gateway"},
     "settings": {"errors", "kafka"},
     "service": {"errors"},
     "bootstrap": {*CONTRACT, "service", "settings", "deployment", "kafka"},
@@ -35,15 +36,16 @@ ALLOWED: Mapping[str, set[str]] = {
         "processing",
         "deployment",
         "kafka",
+        "access",
         "web.http",
         "web.client",
         "web.server",
     },
     "web.http": {"errors"},
-    "web.client": {"web.http"},
-    "web.server": {*CONTRACT, "settings", "processing", "deployment", "web.http"},
+    "web.client": {"access", "web.http"},
+    "web.server": {*CONTRACT, "access", "settings", "processing", "deployment", "web.http"},
     "verify": {*CONTRACT, "bootstrap", "settings", "processing", "kafka"},
-    "cli": {*CONTRACT, "bootstrap", "settings", "service", "processing", "deployment", "kafka", "verify"},
+    "cli": {*CONTRACT, "access", "bootstrap", "settings", "service", "processing", "deployment", "kafka", "verify"},
 }
 """What each room, or module of the root, may import. Nothing imports what is not listed."""
 

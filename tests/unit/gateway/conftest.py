@@ -13,6 +13,7 @@ from services.gateway.api import build as build_gateway
 from services.gateway.balance import Balance
 from services.gateway.owners import Owners
 from services.gateway.router import Router
+from services.gateway.settings import AccessSettings
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from services.recommendations.api import build as build_recommendations
@@ -128,7 +129,7 @@ class Deployment:
         return Router(owners, Balance(self.loop.instances()))
 
     def app(self, **settings: Any) -> Asgi:
-        app = build_gateway(GatewaySettings(**{"owners_ttl_s": 60, **settings}), self.addresses())
+        app = build_gateway(GatewaySettings(**{"owners_ttl_s": 60, **settings}), self.addresses(), load(AccessSettings))
         self.loop.run(app.start())
         return app
 

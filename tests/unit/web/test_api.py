@@ -269,13 +269,19 @@ def test_processors_is_the_map_of_the_service(service: Service, api: Instance) -
     assert here["ready"] is True
     assert here["epoch"] > 0
     assert found["views"] == [
-        {"name": "tally-processors", "path": "/v1/tally/processors", "topic": "", "key": "", "anywhere": True},
-        {"name": "numbers", "path": "/v1/numbers/<key>", "topic": "numbers", "key": "long", "anywhere": False},
-        {"name": "words", "path": "/v1/words/<key>", "topic": "words", "key": "text", "anywhere": False},
-        {"name": "all", "path": "/v1/all", "topic": "", "key": "", "anywhere": True},
-        {"name": "sum", "path": "/v1/sum/<key>", "topic": "", "key": "text", "anywhere": True},
-        {"name": "above", "path": "/v1/above/<key>", "topic": "numbers", "key": "long", "anywhere": False},
+        _entry("tally-processors", "/v1/tally/processors", scope="admin"),
+        _entry("numbers", "/v1/numbers/<key>", "numbers", "long"),
+        _entry("words", "/v1/words/<key>", "words", "text"),
+        _entry("all", "/v1/all", cost={"base": 10}),
+        _entry("sum", "/v1/sum/<key>", "", "text", cost={"base": 10}),
+        _entry("above", "/v1/above/<key>", "numbers", "long"),
     ]
+
+
+def _entry(name: str, path: str, topic: str = "", key: str = "", **declared: Any) -> dict[str, Any]:
+    """A view in the map; one without a topic is answered anywhere."""
+    usual = {"anywhere": not topic, "scope": "read", "cost": {}}
+    return {"name": name, "path": path, "topic": topic, "key": key, **usual, **declared}
 
 
 def test_processors_names_nobody_for_a_partition_that_nobody_owns(service: Service) -> None:

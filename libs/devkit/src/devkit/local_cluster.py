@@ -167,8 +167,8 @@ class LocalCluster:
     def api(service: str, name: str, address: str, home: Path, environment: Mapping[str, str]) -> Child:
         """An API of the service with this package, at `address`."""
         argv = [sys.executable, "-m", "streamstate.web", service]
-        # The processes of all services share the cores.
-        own = {PREFIX + "LISTEN": address, PREFIX + "WORKERS": "1"}
+        # The processes of all services share the cores. Nothing but this machine reaches them: access is off.
+        own = {PREFIX + "LISTEN": address, PREFIX + "WORKERS": "1", PREFIX + "ACCESS": "off"}
         return Child(name, argv, home / f"{name}.log", {**own, **environment})
 
     def _gateway_settings(self) -> dict[str, str]:

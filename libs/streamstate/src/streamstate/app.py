@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from streamstate.errors import BadRecord, Misconfigured
-from streamstate.gateway import NamedIds, Part
+from streamstate.gateway import READ, NamedIds, Part, Scope
 from streamstate.keys import KeyCodec, partition_of
 from streamstate.marker import Marker
 from streamstate.state.operations import Operation, Read
@@ -165,6 +165,7 @@ class View(Generic[K]):
     query: the parameters of the request, all with defaults; `reads` and `answer` get them as a further argument.
     answers: the type that `answer` gives, or None for what is unknown.
     names, part: what the gateway adds to the answer, and adds the answer to.
+    scope: what a caller of the gateway must be allowed.
     """
 
     name: str
@@ -178,6 +179,7 @@ class View(Generic[K]):
     query: type[msgspec.Struct] | None = None
     names: NamedIds | UnsetType = UNSET
     part: Part | UnsetType = UNSET
+    scope: Scope = READ
 
     @property
     def over_all_partitions(self) -> bool:

@@ -1,6 +1,15 @@
 """What a service declares of its views for the gateway, which knows no service: it comes with the owner map."""
 
+from typing import Literal
+
 import msgspec
+
+Scope = Literal["read", "explore", "admin"]
+"""What a caller must be allowed: to read what is known of a key, to explore data of all, to operate."""
+
+READ: Scope = "read"
+EXPLORE: Scope = "explore"
+ADMIN: Scope = "admin"
 
 
 class NamedIds(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -16,10 +25,21 @@ class NamedIds(msgspec.Struct, frozen=True, omit_defaults=True):
     empty_warnings: bool = True
 
 
+class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a request costs its caller: `base`, times what each parameter is of what `base` covers.
+
+    base: in reads of a key.
+    covers: by parameter, the number up to which it costs nothing more.
+    """
+
+    base: int = 1
+    covers: dict[str, int] = msgspec.field(default_factory=dict)
+
+
 class Part(msgspec.Struct, frozen=True, omit_defaults=True):
     """Makes a view, called by its name, a part of `/v1/users/{id}`: its members become members of that answer.
 
-    A member `warnings` of the view, a list of strings, is added to the warnings of the whole.
+    The view has the scope `read`. A member `warnings` of it, a list of strings, is added to the warnings of the whole.
 
     members: the lists that the view adds. When it fails they are empty, and `warnings` names each of them; for a key
         that it does not know they are just empty.

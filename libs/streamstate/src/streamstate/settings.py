@@ -188,10 +188,27 @@ class HttpSettings(Settings):
     connections: int = Field(
         4_096, ge=16, description="most connections of a worker; a further one closes the one that is idle for longest"
     )
+    access: Literal["required", "off"] = Field(
+        "required",
+        description="required: the gateway asks callers for a key or a token, and instances ask the gateway for one of "
+        "INTERNAL_TOKENS; off: everybody is answered",
+    )
+    internal_tokens: FilePath | None = Field(
+        None,
+        description="file of the tokens between gateway and instances, one a line: the first is sent, each is "
+        "accepted; read again when it changes",
+    )
     deadline_ms: int = Field(2_000, ge=10, le=60_000, description="milliseconds after which a request fails")
     requests_in_flight: int = Field(
         1_024, ge=1, description="most requests that a worker processes at a time; further ones get a 503 at once"
     )
+
+    @model_validator(mode="after")
+    def _guarded(self) -> Self:
+        if self.access == "required" and self.internal_tokens is None:
+            msg = "ACCESS=required needs INTERNAL_TOKENS; ACCESS=off answers everybody"
+            raise ValueError(msg)
+        return self
 
 
 class DemandSettings(Settings):

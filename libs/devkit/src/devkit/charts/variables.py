@@ -22,9 +22,8 @@ def setting(kind: type[Settings], name: str, default: Any = None) -> Any:
 
 def processes(chart: str) -> list[type[Settings]]:
     """The settings that the processes of a chart read."""
-    if chart == "gateway":
-        return [GatewaySettings]
-    return [StreamSettings, ApiSettings, *(kind for kind in kinds() if kind.__module__ == f"services.{chart}.settings")]
+    own = [kind for kind in kinds() if kind.__module__ == f"services.{chart}.settings"]
+    return [GatewaySettings, *own] if chart == "gateway" else [StreamSettings, ApiSettings, *own]
 
 
 def properties(chart: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from streamstate.cli import dead_letters, output
+from streamstate.cli import dead_letters, keys, output
 from streamstate.cli.changes import allow, skip
 from streamstate.cli.config import config
 from streamstate.cli.reset import reset
@@ -35,6 +35,7 @@ app = typer.Typer(
 for command in (status, owners, verify, config, skip, allow, reset):
     app.command()(command)
 app.add_typer(dead_letters.app, name="dlq")
+app.add_typer(keys.app, name="keys")
 
 
 def main() -> None:

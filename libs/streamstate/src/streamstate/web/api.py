@@ -20,6 +20,7 @@ from streamstate.web.freshness import Freshness
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.partition_map import PATH, ViewEntry, entries, entry, processors
 from streamstate.web.server.asgi import Asgi, Hook
+from streamstate.web.server.guard import internal_tokens
 from streamstate.web.server.openapi import Routes, query_parameters
 from streamstate.web.server.probes import application
 from streamstate.web.server.telemetry import Telemetry
@@ -54,7 +55,7 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
 
     views = entries(app)
     routes, telemetry = skeleton(app, settings, state, freshness, views, ready)
-    instances = Instances()
+    instances = Instances(internal_tokens(settings, telemetry))
     demands = Demands(freshness, state.positions, settings)
     answers = Answers(app, settings.advertise, state, demands, instances, telemetry)
     for view in app.views:

@@ -6,12 +6,14 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from streamstate.app import App
-from streamstate.gateway import NamedIds, Part
+from streamstate.gateway import ADMIN, Cost, NamedIds, Part, Scope
 from streamstate.state.store import Snapshot
 from streamstate.web.freshness import Freshness
 from streamstate.web.state import State
 
 PATH = "/processors"
+OVER_ALL_COST = 10
+"""Of a view over all partitions, in reads of a key."""
 
 
 class Partition(msgspec.Struct):
@@ -40,8 +42,8 @@ class ViewEntry(msgspec.Struct):
     """One view: its path with `<key>` in it, the topic whose partitioning locates a key, and the key's type.
 
     `anywhere` says that any ready instance answers for any key, and that `/v1/many` does not. A view of all partitions
-    together has no topic, and one that is not about a key has no key: these are empty. `names` and `part` are what
-    the service declares for the gateway.
+    together has no topic, and one that is not about a key has no key: these are empty. `names`, `part`, `scope` and
+    `cost` are what the service declares for the gateway.
     """
 
     name: str
@@ -51,6 +53,8 @@ class ViewEntry(msgspec.Struct):
     anywhere: bool = False
     names: NamedIds | UnsetType = UNSET
     part: Part | UnsetType = UNSET
+    scope: Scope = ADMIN
+    cost: Cost = Cost()
 
 
 class Processors(msgspec.Struct):
@@ -74,6 +78,8 @@ def entries(app: App) -> list[ViewEntry]:
             view.over_all_partitions,
             view.names,
             view.part,
+            view.scope,
+            Cost(OVER_ALL_COST if view.over_all_partitions else 1),
         )
         for view in app.views
     ]

@@ -11,7 +11,7 @@ import msgspec
 from streamstate.app import App, Question, View
 from streamstate.state.operations import Read
 from streamstate.state.store import Snapshot
-from streamstate.web.client.instances import DIRECT, STAND_IN, Instances, Unreachable
+from streamstate.web.client.instances import DIRECT, STAND_IN, Instances, Unreachable, same_service
 from streamstate.web.consistency import Demands
 from streamstate.web.http import parameters
 from streamstate.web.http.deadline import Deadline
@@ -102,7 +102,7 @@ class Answers:
 
     async def _pass_on(self, owner: str, request: Request) -> Response | None:
         """The owner's answer to this request, None when it cannot be reached."""
-        if STAND_IN.lower() in request.headers:
+        if STAND_IN.lower() in request.headers or not same_service(self.address, owner):
             return None
         self.telemetry.forwarded.inc()
         try:

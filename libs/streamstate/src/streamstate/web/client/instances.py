@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import structlog
 
+from streamstate.access.internal import InternalTokens
 from streamstate.web.client.connections import Connections
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import CONTENT_TYPE
@@ -40,6 +41,20 @@ STANDBY: Marks = {STAND_IN: "1"}
 ANYONE: Marks = {}
 
 
+def same_service(address: str, other: str) -> bool:
+    """Whether `other` can be an instance of the service that has one at `address` (host:port).
+
+    It is on the same host, or has the same port and, behind its first label, the same domain name: the pods of a
+    StatefulSet have. A token must not be sent to an address that only the state names.
+    """
+    (host, _, port), (other_host, _, other_port) = address.rpartition(":"), other.rpartition(":")
+    if host == other_host:
+        return True
+    domain, other_domain = host.partition(".")[2], other_host.partition(".")[2]
+    is_name = not host.rpartition(".")[2].isdigit()
+    return is_name and bool(domain) and (domain, port) == (other_domain, other_port)
+
+
 class Unreachable(Exception):
     """An instance that gave no answer; another one may."""
 
@@ -50,7 +65,9 @@ class Instances:
     One that gave no answer is ill until it answers a probe: only probes wait for it then.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: InternalTokens | None = None) -> None:
+        """tokens: what instances ask for; None where access is off."""
+        self._tokens = tokens
         self._connections = Connections()
         self._ill: dict[str, asyncio.Task[None]] = {}
 
@@ -59,10 +76,11 @@ class Instances:
     ) -> Response:
         """GET within the deadline; only JSON counts as an answer. Raises `Unreachable` when none comes."""
         target = f"{path}?{urlencode(query)}" if query else path
+        headers = {**deadline.headers, **marks, **(self._tokens.headers if self._tokens else {})}
         started = time.monotonic()
         try:
             async with asyncio.timeout_at(deadline.at):
-                answer = await self._connections.get(address, target, {**deadline.headers, **marks})
+                answer = await self._connections.get(address, target, headers)
         except OSError as error:
             # A caller in a hurry does not make an instance ill.
             if not isinstance(error, TimeoutError) or time.monotonic() - started > PATIENCE_S:

@@ -23,7 +23,10 @@ MOST_KEYS_POSTED = 1_000
 
 
 class Problem(StreamStateError):
-    """An answer that is an error. `kind` is the stable last part of its type URI, `detail` says what to do next."""
+    """An answer that is an error. `kind` is the stable last part of its type URI, `detail` says what to do next.
+
+    headers: further ones of the answer.
+    """
 
     def __init__(self, status: int, kind: str, detail: str, **members: Any) -> None:
         super().__init__(detail)
@@ -31,6 +34,7 @@ class Problem(StreamStateError):
         self.kind = kind
         self.detail = detail
         self.members = members
+        self.headers: dict[str, str] = {}
 
 
 def not_ready(detail: str, **members: Any) -> Problem:

@@ -11,14 +11,14 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
-from apiflask import APIFlask
 from werkzeug.exceptions import MethodNotAllowed
 from werkzeug.routing import Rule
 
 from streamstate.settings import HttpSettings
 from streamstate.web.http.problems import CONTENT_TYPE, RETRY_AFTER_S, Problem, encoded, problem_of
 from streamstate.web.http.request import Request, Response, headers_of, read_body
-from streamstate.web.server import probes
+from streamstate.web.server import guard, probes
+from streamstate.web.server.openapi import Routes
 from streamstate.web.server.telemetry import REQUEST_ID, Telemetry
 
 Hook = Callable[[], Awaitable[None]]
@@ -35,21 +35,24 @@ class Asgi:
     """Answers for `flask`, whose routes are complete by then.
 
     starting, ending: awaited in this order when the server starts, on its loop, and when it ends.
+    guarding: says who may ask; that of an instance when it is None.
     """
 
     def __init__(
         self,
-        flask: APIFlask,
+        flask: Routes,
         settings: HttpSettings,
         telemetry: Telemetry,
         starting: Iterable[Hook] = (),
         ending: Iterable[Hook] = (),
+        guarding: guard.Guard | None = None,
     ) -> None:
         self.flask = flask
         self._settings = settings
         self.telemetry = telemetry
         self._starting = starting
         self._ending = ending
+        self._guard = guarding or guard.of_instance(settings, telemetry)
         self._routes = flask.url_map.bind("")
         views: Mapping[str, Any] = flask.view_functions
         self._handlers = {name: view for name, view in views.items() if inspect.iscoroutinefunction(view)}
@@ -57,6 +60,7 @@ class Asgi:
         # As Flask does: what is written in a rule goes before what is in brackets, segment by segment.
         rules.sort(key=lambda rule: [part.startswith("<") for part in rule.rule.split("/")])
         self._patterns = [(_pattern(rule.rule), rule) for rule in rules]
+        self._open_paths = flask.open_paths
         self._in_flight = 0
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
@@ -89,10 +93,11 @@ class Asgi:
         started = time.monotonic()
         scope["route"] = "unknown"
         try:
+            caller = None if self._is_open(scope) else await self._guard.identify(scope["headers"])
             # Before the request counts as one in flight: slow clients keep nobody out.
             within_s = BODY_SHARE * self._settings.deadline_ms / 1000
             body = await read_body(receive, within_s) if scope["method"] == "POST" else None
-            response = await self._answer(scope, started, body)
+            response = await self._answer(scope, started, body, caller)
         except Exception as error:  # noqa: BLE001, every error ends as a problem
             response = _failure(error, scope["route"], scope["path"])
         seconds = time.monotonic() - started
@@ -103,7 +108,9 @@ class Asgi:
         await send({"type": "http.response.start", "status": response.status, "headers": raw})
         await send({"type": "http.response.body", "body": response.body})
 
-    async def _answer(self, scope: MutableMapping[str, Any], started: float, body: bytes | None) -> Response:
+    async def _answer(
+        self, scope: MutableMapping[str, Any], started: float, body: bytes | None, caller: Any
+    ) -> Response:
         self._in_flight += 1
         try:
             if self._in_flight > self._settings.requests_in_flight and scope["path"] not in probes.PATHS:
@@ -111,15 +118,29 @@ class Asgi:
                 raise OVERLOADED
             rule, arguments = self._match(scope["path"], scope["method"])
             scope["route"] = rule.rule
-            handler = self._handlers.get(rule.endpoint)
-            if handler is None or scope["method"] == "OPTIONS":
-                return await asyncio.to_thread(self._by_flask, scope)
             request = Request(scope, started, self._settings.deadline_ms, body)
-            async with asyncio.timeout_at(request.deadline.at):
-                response: Response = await handler(request, **arguments)
-                return response
+            if caller is None:
+                return await self._handle(rule, arguments, request)
+            told = await self._guard.admit(caller, rule, arguments, request)
+            answer = self._guard.answered(caller, await self._handle(rule, arguments, request))
+            return answer._replace(headers={**answer.headers, **told})
         finally:
             self._in_flight -= 1
+
+    async def _handle(self, rule: Rule, arguments: Mapping[str, Any], request: Request) -> Response:
+        handler = self._handlers.get(rule.endpoint)
+        if handler is None or request.scope["method"] == "OPTIONS":
+            return await asyncio.to_thread(self._by_flask, request.scope)
+        async with asyncio.timeout_at(request.deadline.at):
+            response: Response = await handler(request, **arguments)
+            return response
+
+    def _is_open(self, scope: Mapping[str, Any]) -> bool:
+        """Whether anybody is answered: about the process itself, and at the port for it about its metrics."""
+        path: str = scope["path"]
+        if path == probes.METRICS_PATH:
+            return bool(self._settings.probe_port) and scope["server"][1] == self._settings.probe_port
+        return path in self._open_paths
 
     def _match(self, path: str, method: str) -> tuple[Rule, Mapping[str, Any]]:
         """The rule of a request. Reads are matched here: werkzeug takes a tenth of a read's CPU time for that."""
@@ -146,7 +167,7 @@ def _pattern(rule: str) -> re.Pattern[str]:
 def _failure(error: Exception, route: str, path: str) -> Response:
     """The answer to a request for `path` that ended with `error`."""
     problem = problem_of(error, route)
-    headers = {"Content-Type": CONTENT_TYPE}
+    headers = {"Content-Type": CONTENT_TYPE, **problem.headers}
     if problem.status == 503:
         headers["Retry-After"] = str(RETRY_AFTER_S)
     if isinstance(error, MethodNotAllowed) and error.valid_methods:

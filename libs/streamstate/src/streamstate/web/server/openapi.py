@@ -7,6 +7,7 @@ from typing import Any, cast
 import msgspec
 from apiflask import APIFlask
 
+from streamstate.gateway import ADMIN, READ, Scope
 from streamstate.keys import (
     INT,
     LONG,
@@ -83,13 +84,18 @@ class Routes(APIFlask):
         self.config["OPENAPI_VERSION"] = "3.1.0"
         # An empty key is an error, not a redirect.
         self.url_map.merge_slashes = False
+        self.scopes: dict[str, Scope] = {"openapi.spec": READ, "openapi.docs": READ}
+        """What a caller must be allowed, by endpoint; `ADMIN` for one that is not here."""
+        self.open_paths: set[str] = set()
+        """What is answered to anybody."""
         self.paths: dict[str, Any] = {}
         self.schemas: dict[str, Any] = {}
         own = {"paths": self.paths, "components": {"schemas": self.schemas}}
         self.spec_processor(lambda spec: {**cast("Any", spec), **own})
 
-    def hidden(self, path: str, name: str, handler: Handler) -> None:
+    def hidden(self, path: str, name: str, handler: Handler, scope: Scope = ADMIN) -> None:
         """Add a route that the document does not show."""
+        self.scopes[name] = scope
         self.add_url_rule(path, name, cast("Any", handler))
 
     def process(self, path: str, name: str, handler: Handler, summary: str) -> None:
@@ -106,6 +112,7 @@ class Routes(APIFlask):
         answers: Any,
         key: KeyCodec[Any] | None = None,
         query: Sequence[Parameter] = (),
+        scope: Scope = ADMIN,
     ) -> None:
         """Add a route that answers with `answers`, a type; `key` is the type of the key in its path."""
         schema = {"type": "string"} if key is None else _KEYS[key.name]
@@ -114,13 +121,13 @@ class Routes(APIFlask):
         parameters = [*places, *query, *DEMANDS]
         operation = {"operationId": name, "summary": summary, "parameters": parameters}
         self._documented(path, answers, problems, operation)
-        self.hidden(path, name, handler)
+        self.hidden(path, name, handler, scope)
 
     def many(self, handler: Handler, keys: Mapping[str, str]) -> None:
         """Add the routes for many keys, given the name of the key's type by view."""
         summary = "Many keys at once: answers by view and key, null for a key that is unknown"
         answers = dict[str, dict[str, Any]]
-        self.read(MANY, "many", handler, summary, answers)
+        self.read(MANY, "many", handler, summary, answers, scope=READ)
         posting = {"operationId": "post-many", "summary": summary, "parameters": DEMANDS}
         self._documented(MANY, answers, {400: _PROBLEMS[400], **_BODY_PROBLEMS, **_NOT_READY}, posting, "post")
         self.paths[MANY] = many_operations(self.paths[MANY], keys)

@@ -11,7 +11,11 @@ from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.openapi import Routes
 from streamstate.web.server.telemetry import Telemetry
 
-PATHS = ("/livez", "/readyz", "/metrics")
+METRICS_PATH = "/metrics"
+OPEN = ("/livez", "/readyz")
+"""What is answered to anybody."""
+
+PATHS = (*OPEN, METRICS_PATH)
 
 
 def application(name: str, served_by: str, ready: Callable[[], Awaitable[None]]) -> tuple[Routes, Telemetry]:
@@ -20,6 +24,7 @@ def application(name: str, served_by: str, ready: Callable[[], Awaitable[None]])
     `ready` raises a `Problem` when the process is not.
     """
     routes, telemetry = Routes(name), Telemetry(name)
+    routes.open_paths.update(OPEN)
 
     async def livez(_request: Request) -> Response:
         if stuck := background.stuck(time.monotonic()):
@@ -35,5 +40,5 @@ def application(name: str, served_by: str, ready: Callable[[], Awaitable[None]])
 
     routes.process("/livez", "livez", livez, "The process runs")
     routes.process("/readyz", "readyz", readyz, "The process has all that it answers from")
-    routes.hidden("/metrics", "prometheus", prometheus)
+    routes.hidden(METRICS_PATH, "prometheus", prometheus)
     return routes, telemetry

@@ -44,7 +44,13 @@ REFUSED = Definition(
     "requests that were refused unseen: overloaded ones are beyond REQUESTS_IN_FLIGHT, add instances; the others are "
     "malformed or too large",
 )
-METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED)
+UNREADABLE = Definition(
+    "streamstate_unreadable_files_total",
+    ("service", "file"),
+    "looks at a changed file of keys or tokens that cannot be used, one a second; the last good content is in use, "
+    "correct the file",
+)
+METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED, UNREADABLE)
 
 
 class Telemetry:
@@ -53,9 +59,9 @@ class Telemetry:
     def __init__(self, service: str) -> None:
         self._service = service
         self._registry = CollectorRegistry()
-        self._requests, forwarded, stood_in, self._refused = (
+        self._requests, forwarded, stood_in, self._refused, self._unreadable = (
             Counter(metric.name, metric.meaning, metric.labels, registry=self._registry)
-            for metric in (REQUESTS, FORWARDED, STOOD_IN, REFUSED)
+            for metric in (REQUESTS, FORWARDED, STOOD_IN, REFUSED, UNREADABLE)
         )
         self._seconds = Histogram(SECONDS.name, SECONDS.meaning, SECONDS.labels, registry=self._registry)
         self.forwarded, self.stood_in = forwarded.labels(service), stood_in.labels(service)
@@ -70,6 +76,10 @@ class Telemetry:
     def refused(self, problem: str) -> None:
         """Count a request that the application never saw, by the kind of its problem."""
         self._refused.labels(self._service, problem).inc()
+
+    def unreadable(self, file: str) -> None:
+        """Count a look at a changed `file` that cannot be used."""
+        self._unreadable.labels(self._service, file).inc()
 
     def answered(self, headers: Iterable[tuple[bytes, bytes]], route: str, status: int, seconds: float) -> str:
         """Count and time an answer; returns the id of its request, the one that `headers` give if it is one."""

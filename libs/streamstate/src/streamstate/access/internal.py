@@ -1,0 +1,41 @@
+"""The token that a gateway and instances send to instances, so that none is asked around the gateway."""
+
+import hmac
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from streamstate.access.watched_file import WatchedFile
+from streamstate.errors import Misconfigured
+
+HEADER = "X-Instance-Token"
+_TOKEN = re.compile(rb"[A-Za-z0-9_-]{32,200}")
+
+
+class InternalTokens:
+    """The tokens of a file, one a line: the first is sent, each is accepted.
+
+    A token is rotated without a failed request: append the new one everywhere, then put it first, then remove the old.
+    """
+
+    def __init__(self, path: Path, failed: Callable[[str], None] | None = None) -> None:
+        """Raises `Misconfigured` when the file cannot be read."""
+        self._file = WatchedFile(path, parse, failed)
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What a request to an instance carries."""
+        return {HEADER: self._file.content[0].decode()}
+
+    def accept(self, given: bytes) -> bool:
+        """Whether `given` is one of the tokens; takes as long for any that is not."""
+        return sum(hmac.compare_digest(token, given) for token in self._file.content) > 0
+
+
+def parse(content: bytes) -> tuple[bytes, ...]:
+    """The tokens of a file. Raises `Misconfigured`."""
+    tokens = tuple(content.split())
+    if not tokens or not all(map(_TOKEN.fullmatch, tokens)):
+        msg = "write one token a line, each of 32 to 200 letters, digits, - and _"
+        raise Misconfigured(msg)
+    return tokens

@@ -1,0 +1,46 @@
+"""`streamstate keys`: API keys of the gateway."""
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from streamstate.access import keys
+from streamstate.cli import output
+from streamstate.cli.output import AsJson
+from streamstate.gateway import READ
+
+app = typer.Typer(help="API keys of the gateway.", no_args_is_help=True, rich_markup_mode=None)
+
+
+class NewKey(msgspec.Struct):
+    """A key, which is shown once, and its line in the file of keys."""
+
+    key: str
+    line: str
+
+
+@app.callback()
+def _keys() -> None:
+    """Without it, typer would leave the name of a single command out."""
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="Who has it: lower case letters, digits, . _ and -.")],
+    scope: Annotated[list[str] | None, typer.Option(help="read, explore or admin; repeat it for several.")] = None,
+    requests_per_s: Annotated[int | None, typer.Option(min=1, help="Its limit, if not the gateway's own.")] = None,
+    cost_per_s: Annotated[int | None, typer.Option(min=1, help="The same of cost.")] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Print a new key, which is stored nowhere, and the line with its hash for the file that ACCESS_KEYS names."""
+    secret = keys.generate()
+    given = {"requests_per_s": requests_per_s, "cost_per_s": cost_per_s}
+    entry = {"name": name, "sha256": keys.digest(secret), "scopes": scope or [READ], **given}
+    try:
+        key = msgspec.convert(entry, keys.Key)
+    except msgspec.ValidationError as error:
+        raise typer.BadParameter(str(error)) from error
+    made = NewKey(secret, msgspec.json.encode(key).decode())
+    output.show(made, f"key:  {made.key}", f"line: {made.line}", as_json=as_json)

@@ -1,0 +1,65 @@
+"""Who may ask: what `Asgi` calls before each request that is not for a probe."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from werkzeug.routing import Rule
+
+from streamstate.access.internal import HEADER, InternalTokens
+from streamstate.settings import HttpSettings
+from streamstate.web.http.problems import Problem
+from streamstate.web.http.request import Request, Response
+from streamstate.web.server.telemetry import Telemetry
+
+Headers = Iterable[tuple[bytes, bytes]]
+"""The fields of a request, names in lower case."""
+
+_RAW_HEADER = HEADER.lower().encode()
+
+
+class Guard:
+    """Lets everybody ask everything: access is off."""
+
+    async def identify(self, headers: Headers) -> Any:  # noqa: ARG002
+        """The caller, None for one who may ask everything. Raises a 401 `Problem`; no body was read by then."""
+        return None
+
+    async def admit(self, caller: Any, rule: Rule, arguments: Mapping[str, Any], request: Request) -> Mapping[str, str]:  # noqa: ARG002
+        """Further headers of the answer to a request that `rule` matched. Raises a 403 or 429 `Problem`."""
+        return {}
+
+    def answered(self, caller: Any, response: Response) -> Response:  # noqa: ARG002
+        """What `caller` gets of `response`."""
+        return response
+
+
+class InternalGuard(Guard):
+    """Lets the gateway and other instances ask: those who have the token."""
+
+    def __init__(self, tokens: InternalTokens) -> None:
+        self._tokens = tokens
+
+    async def identify(self, headers: Headers) -> None:
+        given = next((text for name, text in headers if name == _RAW_HEADER), b"")
+        if not self._tokens.accept(given):
+            detail = "an instance answers the gateway only; ask the gateway"
+            raise unauthorized(detail, "Instance")
+
+
+def internal_tokens(settings: HttpSettings, telemetry: Telemetry) -> InternalTokens | None:
+    """What instances ask for, None where access is off. Raises `Misconfigured` when the file cannot be read."""
+    if settings.access == "off" or settings.internal_tokens is None:
+        return None
+    return InternalTokens(settings.internal_tokens, telemetry.unreadable)
+
+
+def of_instance(settings: HttpSettings, telemetry: Telemetry) -> Guard:
+    """The guard of an API. Raises `Misconfigured` when its file cannot be read."""
+    tokens = internal_tokens(settings, telemetry)
+    return Guard() if tokens is None else InternalGuard(tokens)
+
+
+def unauthorized(detail: str, scheme: str = "Bearer") -> Problem:
+    problem = Problem(401, "unauthorized", detail)
+    problem.headers["WWW-Authenticate"] = scheme
+    return problem

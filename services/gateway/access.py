@@ -1,0 +1,163 @@
+"""Access to the gateway, decided in one place before a request is routed: who asks, may they, and how much."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import structlog
+from werkzeug.routing import Rule
+
+from services.gateway.callers import Caller, of_key
+from services.gateway.limits import REDIS_S, Limiter, OwnBuckets, SharedBuckets, Spent
+from services.gateway.needs import ANSWER_BYTES, Needs, needs
+from services.gateway.owners import Owners
+from services.gateway.settings import AccessSettings
+from services.gateway.tokens import BadToken, Tokens
+from streamstate.access import keys
+from streamstate.access.watched_file import WatchedFile
+from streamstate.errors import Misconfigured
+from streamstate.gateway import ADMIN, Scope
+from streamstate.state.redis_reader import open_commands
+from streamstate.web.http.problems import Problem
+from streamstate.web.http.request import SERVED_BY, Request, Response
+from streamstate.web.server.guard import Guard, Headers, unauthorized
+
+log = structlog.get_logger()
+
+REQUESTS, COST = "requests", "cost"
+_OWN_NAMES = ("gateway", "standby")
+_BEARER = b"bearer "
+
+
+class Access(Guard):
+    """Callers by key or JWT, as `Authorization: Bearer …`.
+
+    scopes: those of the gateway's own routes, by endpoint; `ADMIN` for one that is not there.
+    """
+
+    def __init__(
+        self,
+        settings: AccessSettings,
+        key_file: WatchedFile[keys.Keys] | None,
+        tokens: Tokens | None,
+        buckets: SharedBuckets | OwnBuckets,
+        scopes: Mapping[str, Scope],
+        owners: Owners,
+    ) -> None:
+        self._settings = settings
+        self._key_file = key_file
+        self._tokens = tokens
+        self._buckets = buckets
+        self._limiter = Limiter(buckets)
+        self._scopes = scopes
+        self._owners = owners
+        self._callers: Mapping[str, Caller] = {}
+        self._callers_of: keys.Keys = {}
+
+    @classmethod
+    def of(
+        cls, settings: AccessSettings, scopes: Mapping[str, Scope], owners: Owners, failed: Callable[[str], None]
+    ) -> Self:
+        """As `settings` say; `failed` is told of a file that cannot be used any more.
+
+        Raises `Misconfigured` when they let nobody in, or a file cannot be read.
+        """
+        if not (settings.access_keys or settings.jwt_jwks):
+            msg = "set ACCESS_KEYS, JWT_JWKS or both, or nobody can ask; ACCESS=off answers everybody"
+            raise Misconfigured(msg)
+        key_file = WatchedFile(settings.access_keys, keys.parse, failed) if settings.access_keys else None
+        tokens = Tokens(settings) if settings.jwt_jwks else None
+        url = settings.limits_redis.get_secret_value()
+        shared = SharedBuckets(open_commands(url, REDIS_S), settings.limits_prefix) if url else None
+        return cls(settings, key_file, tokens, shared or OwnBuckets(), scopes, owners)
+
+    async def start(self) -> None:
+        """Begin what runs in the background."""
+        if self._tokens is not None:
+            await self._tokens.start()
+
+    async def stop(self) -> None:
+        """End it."""
+        if self._tokens is not None:
+            await self._tokens.stop()
+        await self._buckets.close()
+
+    async def identify(self, headers: Headers) -> Caller:
+        credential = _bearer(headers)
+        if self._key_file is not None and credential.startswith(keys.PREFIX):
+            key = keys.find(self._key_file.content, credential)
+            if key is not None:
+                return self._caller(key, self._key_file.content)
+        elif self._tokens is not None and credential.count(".") == 2:
+            try:
+                return await self._tokens.caller(credential)
+            except BadToken as error:
+                detail = f"the token is not accepted: {error}; get a new one"
+                raise unauthorized(detail, 'Bearer error="invalid_token"') from error
+        detail = "send a key or a token of yours as `Authorization: Bearer …`; ask who runs this for one"
+        raise unauthorized(detail)
+
+    async def admit(
+        self, caller: Caller, rule: Rule, arguments: Mapping[str, Any], request: Request
+    ) -> Mapping[str, str]:
+        requests = await self._limiter.spend(f"{caller.name}:{REQUESTS}", caller.requests_per_s, 1)
+        if not requests.fine:
+            raise _exceeded(caller, REQUESTS, requests)
+        scope = self._scopes.get(str(rule.endpoint), ADMIN)
+        needed = needs(request, rule.rule, arguments, scope, self._owners)
+        refusal = _refusal(caller, needed)
+        if ADMIN in needed.scopes:
+            method = request.scope["method"]
+            log.info("audit", caller=caller.name, route=needed.route, method=method, allowed=not refusal)
+        if refusal:
+            raise Problem(403, "forbidden", refusal)
+        cost = await self._limiter.spend(f"{caller.name}:{COST}", caller.cost_per_s, needed.cost)
+        if not cost.fine:
+            raise _exceeded(caller, COST, cost)
+        left = f'"{REQUESTS}";r={requests.left};t=1, "{COST}";r={cost.left};t=1'
+        return {"RateLimit-Policy": _policy(caller), "RateLimit": left}
+
+    def answered(self, caller: Caller, response: Response) -> Response:
+        if further := len(response.body) // ANSWER_BYTES:
+            self._limiter.charge(f"{caller.name}:{COST}", further)
+        if ADMIN in caller.scopes or response.served_by in _OWN_NAMES:
+            return response
+        return response._replace(headers={name: text for name, text in response.headers.items() if name != SERVED_BY})
+
+    def _caller(self, key: keys.Key, known: keys.Keys) -> Caller:
+        if known is not self._callers_of:
+            self._callers_of = known
+            self._callers = {hashed: of_key(each, self._settings) for hashed, each in known.items()}
+        return self._callers[key.sha256]
+
+
+def _bearer(headers: Headers) -> str:
+    given = [text for name, text in headers if name == b"authorization"]
+    # Of two it would not be clear who asks.
+    if len(given) != 1 or given[0][: len(_BEARER)].lower() != _BEARER:
+        return ""
+    return given[0][len(_BEARER) :].strip().decode("latin-1")
+
+
+def _refusal(caller: Caller, needed: Needs) -> str:
+    """Why `caller` may not ask what needs this; empty when it may."""
+    if missing := [scope for scope in needed.scopes if not caller.may(scope)]:
+        return f"this needs the scope {', '.join(sorted(missing))}; use a key or a token that has it"
+    if caller.user is not None and needed.user != caller.user:
+        return "this token is for the data of one user only; ask for /v1/users/ with its id"
+    return ""
+
+
+def _policy(caller: Caller) -> str:
+    return f'"{REQUESTS}";q={caller.requests_per_s};w=1, "{COST}";q={caller.cost_per_s};w=1'
+
+
+def _exceeded(caller: Caller, limit: str, spent: Spent) -> Problem:
+    seconds = max(1, math.ceil(spent.wait_s))
+    problem = Problem(429, "limit-exceeded", f"the limit of {limit} a second is used up; ask again in {seconds} s")
+    problem.headers |= {
+        "Retry-After": str(seconds),
+        "RateLimit-Policy": _policy(caller),
+        "RateLimit": f'"{limit}";r=0;t={seconds}',
+    }
+    return problem

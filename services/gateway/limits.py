@@ -1,0 +1,156 @@
+"""Limits of callers: tokens a second, shared by the gateway's workers through Redis, and spent in memory."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha1
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+from redis.exceptions import NoScriptError, RedisError
+
+from streamstate.state.redis_reader import Commands
+
+log = structlog.get_logger()
+
+LEASE_S = 0.1
+"""A worker takes the tokens of so many seconds at a time: Redis is asked ten times a second, not for each request."""
+
+HELD_S = 1.0
+"""Seconds after which tokens that a worker took and did not spend are gone."""
+
+REDIS_S = 0.1
+"""Seconds to wait for an answer of Redis."""
+
+RETRY_S = 1.0
+"""Seconds for which Redis is left alone after it did not answer."""
+
+MOST_HELD = 20_000
+"""The most limits of callers that a worker has in memory."""
+
+_SCRIPT = Path(__file__).with_name("lease.lua").read_text()
+_SHA = sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
+
+
+class Lease(NamedTuple):
+    """Tokens given (0: too few), those left for others, and the seconds until there are enough."""
+
+    given: int
+    left: int
+    wait_s: float
+
+
+class OwnBuckets:
+    """Buckets of tokens of one worker. Each holds those of a second, fills evenly, and is full at first.
+
+    clock: seconds that never go back.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    async def lease(self, name: str, rate: int, needed: int, wanted: int) -> Lease:
+        """Take `wanted` tokens or as many as there are, `needed` at least, from a bucket of `rate` tokens a second.
+
+        More than a full bucket has is given by a full one, which then lacks them.
+        """
+        now = self._clock()
+        left, at = self._buckets.pop(name, (float(rate), now))
+        left = min(rate, left + (now - at) * rate)
+        enough, given = min(needed, rate), 0
+        if left >= enough:
+            given = max(needed, min(wanted, int(left)))
+            left -= given
+        self._buckets[name] = left, now
+        if len(self._buckets) > MOST_HELD:
+            del self._buckets[next(iter(self._buckets))]
+        return Lease(given, math.floor(left), max(0.0, enough - left) / rate)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class SharedBuckets:
+    """The same in Redis, under keys that begin with `prefix`. While Redis does not answer, each worker has its own."""
+
+    def __init__(self, commands: Commands, prefix: str) -> None:
+        self._commands = commands
+        self._prefix = prefix
+        self._own = OwnBuckets()
+        self._alone_until = 0.0
+
+    async def lease(self, name: str, rate: int, needed: int, wanted: int) -> Lease:
+        if time.monotonic() >= self._alone_until:
+            try:
+                given, left, wait_ms = await self._ask(f"{self._prefix}:limit:{{{name}}}", rate, needed, wanted)
+                return Lease(given, left, wait_ms / 1000)
+            except (RedisError, OSError) as error:
+                advice = "the Redis of limits does not answer; each worker limits alone"
+                log.warning(advice, reason=type(error).__name__)
+                self._alone_until = time.monotonic() + RETRY_S
+        return await self._own.lease(name, rate, needed, wanted)
+
+    async def close(self) -> None:
+        await self._commands.aclose()
+
+    async def _ask(self, key: str, *arguments: int) -> tuple[int, int, int]:
+        try:
+            answer = await self._commands.execute_command("EVALSHA", _SHA, 1, key, *arguments)
+        except NoScriptError:
+            answer = await self._commands.execute_command("EVAL", _SCRIPT, 1, key, *arguments)
+        given, left, wait_ms = answer
+        return given, left, wait_ms
+
+
+@dataclass(slots=True)
+class _Held:
+    tokens: int = 0
+    until: float = 0.0
+    left: int = 0
+
+
+class Spent(NamedTuple):
+    """Whether tokens were spent; those left about now, and the seconds to wait when they were not."""
+
+    fine: bool
+    left: int
+    wait_s: float
+
+
+class Limiter:
+    """Spends tokens of `buckets`, which it takes in advance. For one event loop."""
+
+    def __init__(self, buckets: OwnBuckets | SharedBuckets) -> None:
+        self._buckets = buckets
+        self._held: dict[str, _Held] = {}
+
+    async def spend(self, name: str, rate: int, tokens: int) -> Spent:
+        """Spend `tokens` of the limit `name` of `rate` tokens a second, when there are so many."""
+        held = self._of(name)
+        now = time.monotonic()
+        if held.tokens > 0 and now > held.until:
+            held.tokens = 0
+        if held.tokens < tokens:
+            needed = tokens - held.tokens
+            lease = await self._buckets.lease(name, rate, needed, max(needed, round(rate * LEASE_S)))
+            held.tokens += lease.given
+            held.left, held.until = lease.left, now + HELD_S
+            if not lease.given:
+                return Spent(fine=False, left=0, wait_s=lease.wait_s)
+        held.tokens -= tokens
+        return Spent(fine=True, left=max(0, held.left + held.tokens), wait_s=0.0)
+
+    def charge(self, name: str, tokens: int) -> None:
+        """Spend `tokens` that were not known before; later requests wait until they are there."""
+        self._of(name).tokens -= tokens
+
+    def _of(self, name: str) -> _Held:
+        held = self._held.get(name)
+        if held is None:
+            if len(self._held) >= MOST_HELD:
+                del self._held[next(iter(self._held))]
+            held = self._held[name] = _Held()
+        return held

@@ -14,6 +14,7 @@ from werkzeug.datastructures import EnvironHeaders
 from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.test import Client
 
+from streamstate.access.internal import InternalTokens
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.state.store import Origin
@@ -54,6 +55,8 @@ class Loop:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._closing: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self.tokens: InternalTokens | None = None
+        """What the client of `instances` sends."""
 
     def run(self, awaitable: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(awaitable, self._loop).result(30)
@@ -71,7 +74,7 @@ class Loop:
 
     def instances(self) -> Instances:
         """A client of instances."""
-        client = Instances()
+        client = Instances(self.tokens)
         self._closing.append(client.close)
         return client
 

@@ -1,6 +1,6 @@
 """Two instances of metrics and one of names, really served, over stores in memory; the gateway before them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,9 @@ class Deployment:
     graphs: list[Live] = field(default_factory=list)
     freshness: list[Freshness] = field(default_factory=list)
     topics: FixedTopics = field(default_factory=lambda: FixedTopics({}))
+    http: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of instances and gateway."""
+    access: AccessSettings = field(default_factory=lambda: load(AccessSettings))
 
     def start(self, app: App, instances: int) -> None:
         """Serve `app`; its instances own the partitions in turn."""
@@ -63,7 +66,7 @@ class Deployment:
             address = f"127.0.0.1:{free_port()}"
             freshness = Freshness(self.topics, app.topics)
             self.freshness.append(freshness)
-            api = build(app, _settings(advertise=address), Reader(store), freshness)
+            api = build(app, _settings(advertise=address, **self.http), Reader(store), freshness)
             self.at[app.name].append(self.serve(address, api))
         self.share_out(app.name)
 
@@ -78,7 +81,7 @@ class Deployment:
         """One more instance of the recommender; its graph is loaded by the next `play`."""
         store = self.stores["recommendations"]
         live = Live(store, 1_000)
-        settings = _settings(advertise=f"127.0.0.1:{free_port()}")
+        settings = _settings(advertise=f"127.0.0.1:{free_port()}", **self.http)
         self.graphs.append(live)
         freshness = Freshness(self.topics, RECOMMENDATIONS.topics)
         pool = Pool(load(PoolSettings))
@@ -129,7 +132,8 @@ class Deployment:
         return Router(owners, Balance(self.loop.instances()))
 
     def app(self, **settings: Any) -> Asgi:
-        app = build_gateway(GatewaySettings(**{"owners_ttl_s": 60, **settings}), self.addresses(), load(AccessSettings))
+        given = {"owners_ttl_s": 60, **self.http, **settings}
+        app = build_gateway(GatewaySettings(**given), self.addresses(), self.access)
         self.loop.run(app.start())
         return app
 
@@ -146,7 +150,11 @@ def compiled() -> None:
 @pytest.fixture
 def deployment(serve: Callable[[str, Asgi], Served], loop: Loop, compiled: None) -> Deployment:  # noqa: ARG001
     """Metrics and recommendations twice and names once; `USER` has three plays, some of the things have names."""
-    found = Deployment(serve, loop)
+    return started(Deployment(serve, loop))
+
+
+def started(found: Deployment) -> Deployment:
+    """`found` with its services and their data."""
     found.start(METRICS, 2)
     found.start(NAMES, 1)
     found.start_recommendations(2)

@@ -1,0 +1,126 @@
+"""Files of keys and tokens: what they hold, and how they change under a running process."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from streamstate.access import internal, keys, watched_file
+from streamstate.access.watched_file import WatchedFile
+from streamstate.cli.main import app
+from streamstate.errors import Misconfigured
+from streamstate.web.client.instances import same_service
+
+KEY = keys.generate()
+LINE = f'{{"name":"web","sha256":"{keys.digest(KEY)}","scopes":["read"]}}\n'
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is looked at whenever it is asked for."""
+    monkeypatch.setattr(watched_file, "LOOK_S", 0.0)
+
+
+def test_a_key_that_is_printed_is_found_by_its_line() -> None:
+    printed = CliRunner().invoke(app, ["keys", "new", "web", "--scope", "read", "--scope", "explore"]).output
+    key, line = (text.partition(":")[2].strip() for text in printed.splitlines())
+    found = keys.find(keys.parse(line.encode()), key)
+    assert found is not None
+    assert (found.name, found.scopes) == ("web", ("read", "explore"))
+    assert key not in line
+    assert len(key) >= len(keys.PREFIX) + 43
+
+
+@pytest.mark.parametrize("wrong", [["Web"], ["web", "--scope", "write"], ["web", "--requests-per-s", "0"]], ids=str)
+def test_a_key_that_no_file_could_have_is_refused(wrong: list[str]) -> None:
+    assert CliRunner().invoke(app, ["keys", "new", *wrong]).exit_code == 2
+
+
+def test_no_other_key_is_found() -> None:
+    known = keys.parse(f"# the website\n\n{LINE}".encode())
+    for other in ("", keys.PREFIX, KEY[:-1], KEY + "a", keys.digest(KEY), KEY.upper()):
+        assert keys.find(known, other) is None
+    assert keys.find(known, KEY) is not None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "# nobody\n",
+        "web",
+        "{}",
+        LINE + LINE,
+        LINE.replace("read", "write"),
+        LINE.replace("[", "[3,"),
+        "\xff",
+        LINE[:-3],
+    ],
+    ids=str,
+)
+def test_a_file_of_keys_that_is_none_is_refused_without_its_content(content: str) -> None:
+    with pytest.raises(Misconfigured) as refusal:
+        keys.parse(content.encode("latin-1"))
+    assert keys.digest(KEY) not in str(refusal.value)
+
+
+@pytest.mark.parametrize("content", ["", "short", "a" * 201, "a" * 40 + "\n" + "ä" * 40, "a" * 40 + "\nshort"], ids=len)
+def test_tokens_that_are_none_are_refused(content: str) -> None:
+    with pytest.raises(Misconfigured):
+        internal.parse(content.encode())
+
+
+def test_a_file_is_read_again_and_a_broken_one_keeps_the_last_good_content(tmp_path: Path) -> None:
+    failures: list[str] = []
+    path = tmp_path / "keys"
+    path.write_text(LINE)
+    file = WatchedFile(path, keys.parse, failures.append)
+    first = file.content
+    assert file.content is first
+    for broken in ("{", ""):
+        path.write_text(broken)
+        assert file.content is first
+    path.unlink()
+    assert file.content is first
+    assert failures == ["keys"] * 3
+    path.write_text(LINE + LINE.replace(keys.digest(KEY), keys.digest("another")))
+    assert len(file.content) == 2
+    assert len(failures) == 3
+
+
+def test_a_mounted_secret_is_read_again_when_its_link_leads_elsewhere(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "old" / "keys").write_text(LINE)
+    (tmp_path / "new" / "keys").write_text(LINE.replace("web", "app"))
+    data = tmp_path / "data"
+    data.symlink_to(tmp_path / "old")
+    file = WatchedFile(data / "keys", keys.parse)
+    [key] = file.content.values()
+    assert key.name == "web"
+    data.unlink()
+    data.symlink_to(tmp_path / "new")
+    [key] = file.content.values()
+    assert key.name == "app"
+
+
+def test_a_file_that_is_not_there_ends_the_process(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="keys cannot be used"):
+        WatchedFile(tmp_path / "keys", keys.parse)
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "same"),
+    [
+        ("127.0.0.1:8101", "127.0.0.1:8102", True),
+        ("metrics-0.metrics-pods.eu.svc:8080", "metrics-1.metrics-pods.eu.svc:8080", True),
+        ("metrics-0.metrics-pods.eu.svc:8080", "metrics-1.metrics-pods.us.svc:8080", False),
+        ("metrics-0.metrics-pods.eu.svc:8080", "metrics-1.metrics-pods.eu.svc:9092", False),
+        ("metrics-0.metrics-pods.eu.svc:8080", "evil.example:8080", False),
+        ("metrics-0.metrics-pods.eu.svc:8080", "a.evil.metrics-pods.eu.svc:8080", False),
+        ("10.0.0.1:8080", "11.0.0.1:8080", False),
+        ("localhost:8080", "otherhost:8080", False),
+    ],
+)
+def test_only_instances_of_the_same_service_are_dialled(own: str, other: str, *, same: bool) -> None:
+    assert same_service(own, other) is same

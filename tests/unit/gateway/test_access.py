@@ -1,0 +1,271 @@
+"""Who may ask the gateway for what: every route, with every credential."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+from werkzeug.test import Client, TestResponse
+
+from services.gateway.settings import AccessSettings
+from streamstate.access import internal, keys, watched_file
+from streamstate.settings import load
+from streamstate.web.server.asgi import Asgi
+from tests.serving import Loop, Served, sample
+from tests.unit.gateway.conftest import USER, Deployment, started
+
+OPEN, READ, EXPLORE, ADMIN = "open", "read", "explore", "admin"
+NEEDED = {
+    "/livez": OPEN,
+    "/readyz": OPEN,
+    "/metrics": ADMIN,
+    "/openapi.json": READ,
+    "/docs": READ,
+    "/docs/oauth2-redirect": ADMIN,
+    "/static/<path:filename>": ADMIN,
+    "/v1/many": READ,
+    "/v1/route/<service>/<key>": ADMIN,
+    "/v1/users/<key>": READ,
+    "/v1/users/<key>/metrics": READ,
+    "/v1/users/<key>/recent": READ,
+    "/v1/users/<key>/recommendations": READ,
+    "/v1/users/<key>/recommendations/artists": READ,
+    "/v1/users/<key>/recommendations/albums": READ,
+    "/v1/users/<key>/recommendations/tracks": READ,
+    "/v1/artists/<key>": READ,
+    "/v1/albums/<key>": READ,
+    "/v1/tracks/<key>": READ,
+    "/v1/plays": EXPLORE,
+    "/v1/metrics/processors": ADMIN,
+    "/v1/names/processors": ADMIN,
+    "/v1/recommendations/processors": ADMIN,
+}
+"""What each route of the gateway, and each view of a service, is for."""
+
+QUERIES = {"/v1/many": f"?metrics={USER}"}
+MAY = {READ: {READ}, EXPLORE: {EXPLORE}, ADMIN: {READ, EXPLORE, ADMIN}}
+TOKEN = "internal-token-of-32-characters-x"
+
+
+class Guarded:
+    """The deployment with access on, and a key for each scope. `app` is the gateway, `client` asks it."""
+
+    def __init__(self, home: Path, serve: Callable[[str, Asgi], Served], loop: Loop, **access: Any) -> None:
+        self.home = home
+        self.keys = {scope: keys.generate() for scope in MAY}
+        self.tokens, self.file = home / "tokens", home / "keys"
+        self.tokens.write_text(TOKEN)
+        self.write(*self.keys)
+        http = {"access": "required", "internal_tokens": self.tokens}
+        settings = AccessSettings(access_keys=self.file, requests_per_s=10_000, cost_per_s=100_000, **access)
+        self.deployment = started(Deployment(serve, loop, http=http, access=settings))
+        self.app = self.deployment.app()
+        self.client = Client(loop.wsgi(self.app))
+
+    def write(self, *scopes: str) -> None:
+        """Let the file hold the keys of `scopes` alone."""
+        line = '{{"name": "{0}", "sha256": "{1}", "scopes": ["{0}"]}}'
+        self.file.write_text("\n".join(line.format(scope, keys.digest(self.keys[scope])) for scope in scopes))
+
+    def get(self, path: str, credential: str = "", **headers: str) -> TestResponse:
+        given = {"Authorization": f"Bearer {credential}"} if credential else {}
+        return self.client.get(path, headers={**given, **headers})
+
+    def paths(self) -> dict[str, str]:
+        """Each route and view, and a request for it."""
+        rules = {rule.rule for rule in self.app.flask.url_map.iter_rules()} - {"/v1/<path:rest>"}
+        views = {view.path for _, view in self.deployment.owners().views}
+        return {rule: _request(rule) for rule in rules | views}
+
+
+def _request(rule: str) -> str:
+    for place, text in (("<key>", str(USER)), ("<service>", "metrics"), ("<path:filename>", "a.css")):
+        rule = rule.replace(place, text)
+    return rule + QUERIES.get(rule, "")
+
+
+@pytest.fixture
+def guarded(
+    tmp_path: Path,
+    serve: Callable[[str, Asgi], Served],
+    loop: Loop,
+    compiled: None,  # noqa: ARG001
+    monkeypatch: pytest.MonkeyPatch,
+) -> Guarded:
+    monkeypatch.setattr(watched_file, "LOOK_S", 0.0)
+    # The maps are asked for with the token, as everything else of instances.
+    tokens = tmp_path / "tokens"
+    tokens.write_text(TOKEN)
+    loop.tokens = internal.InternalTokens(tokens)
+    return Guarded(tmp_path, serve, loop)
+
+
+def problem(response: TestResponse, status: int) -> dict[str, Any]:
+    assert response.status_code == status
+    assert response.content_type == "application/problem+json"
+    body: dict[str, Any] = response.get_json(force=True)
+    assert body["detail"]
+    return body
+
+
+def test_no_route_is_forgotten(guarded: Guarded) -> None:
+    """A route or view that is new needs a line in `NEEDED`."""
+    assert set(guarded.paths()) == set(NEEDED)
+
+
+def test_every_route_is_for_those_who_have_its_scope(guarded: Guarded) -> None:
+    for rule, path in guarded.paths().items():
+        if NEEDED[rule] == OPEN:
+            assert guarded.get(path).status_code == 200
+            continue
+        for method in ("GET", "HEAD", "OPTIONS", "POST", "DELETE", "BREW"):
+            response = guarded.client.open(path, method=method)
+            assert response.status_code == 401
+            assert response.headers["WWW-Authenticate"] == "Bearer"
+        for scope, may in MAY.items():
+            status = guarded.get(path, guarded.keys[scope]).status_code
+            assert (status in (401, 403)) is (NEEDED[rule] not in may), (rule, scope, status)
+
+
+@pytest.mark.parametrize(
+    "path", ["/nowhere", "/v1/nowhere", "/v1/users/", "//livez", "/livez/", "/v1/users/42/../..", "*"]
+)
+def test_a_path_that_there_is_not_is_told_to_nobody(guarded: Guarded, path: str) -> None:
+    problem(guarded.get(path), 401)
+    assert guarded.get(path, guarded.keys[ADMIN]).status_code in (400, 404)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer ssk_",
+        "Basic {read}",
+        "{read}",
+        "Bearer  {read}x",
+        "Bearer {read},Bearer {admin}",
+        "Bearer {read}\x00",
+        "Bearer eyJhbGciOiJub25lIn0.e30.",
+        "Bearer " + "a" * 8_000,
+        "Bearer ssk_\xff",
+        "Bearer {hashed}",
+    ],
+    ids=lambda text: text[:30],
+)
+def test_a_credential_that_is_none(guarded: Guarded, header: str) -> None:
+    hashed = keys.digest(guarded.keys[READ])
+    text = header.format(read=guarded.keys[READ], admin=guarded.keys[ADMIN], hashed=hashed)
+    scope = {"type": "http", "method": "GET", "path": "/v1/users/42", "query_string": b""}
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    fields = [(b"authorization", part.encode("latin-1")) for part in text.split(",")]
+    guarded.deployment.loop.run(guarded.app({**scope, "headers": fields}, receive, send))
+    assert sent[0]["status"] == 401
+    assert guarded.keys[READ].encode() not in sent[1]["body"]
+
+
+def test_a_read_key_sees_no_pod(guarded: Guarded) -> None:
+    addresses = {served.address for service in guarded.deployment.at.values() for served in service}
+    for rule, path in guarded.paths().items():
+        if NEEDED[rule] != ADMIN:
+            for scope in (READ, EXPLORE):
+                response = guarded.get(path, guarded.keys[scope])
+                said = f"{response.headers}{response.get_data(as_text=True)}"
+                assert not [address for address in addresses if address in said], path
+    admin = guarded.get(f"/v1/users/{USER}/metrics", guarded.keys[ADMIN])
+    assert admin.headers["Served-By"] in addresses
+
+
+def test_an_instance_answers_nobody_but_the_gateway(guarded: Guarded) -> None:
+    for service, instances in guarded.deployment.at.items():
+        client = Client(instances[0].app)
+        rules = {
+            "/processors",
+            "/metrics",
+            "/openapi.json",
+            "/docs",
+            "/v1/many?metrics=42",
+            f"/v1/{service}/processors",
+        }
+        rules |= {path for path in map(_request, NEEDED) if path.startswith("/v1/")}
+        for path in rules:
+            for headers in ({}, {"Authorization": f"Bearer {guarded.keys[ADMIN]}"}, {internal.HEADER: TOKEN[:-1]}):
+                assert client.get(path, headers=headers).status_code == 401
+            assert client.get(path, headers={internal.HEADER: TOKEN}).status_code != 401
+        assert client.get("/livez").status_code == client.get("/readyz").status_code == 200
+
+
+def test_the_internal_token_is_changed_while_reads_go_on(guarded: Guarded) -> None:
+    other = "another-token-of-32-characters-xx"
+    for tokens in (f"{TOKEN}\n{other}", f"{other}\n{TOKEN}", other):
+        guarded.tokens.write_text(tokens)
+        assert guarded.get(f"/v1/users/{USER}", guarded.keys[READ]).get_json()["warnings"] == []
+    client = Client(guarded.deployment.at["metrics"][0].app)
+    assert client.get("/processors", headers={internal.HEADER: TOKEN}).status_code == 401
+
+
+def test_a_key_is_changed_under_load_without_a_failure(guarded: Guarded) -> None:
+    stop, failed, count = threading.Event(), list[int](), [0]
+    use = [guarded.keys[READ]]
+
+    def ask() -> None:
+        while not stop.is_set():
+            status = guarded.get(f"/v1/users/{USER}/metrics", use[0]).status_code
+            failed.extend([] if status == 200 else [status])
+            count[0] += 1
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(5):
+        old, guarded.keys["old"], guarded.keys[READ] = use[0], use[0], keys.generate()
+        both = [(READ, guarded.keys[READ]), ("old", old)]
+        lines = [f'{{"name": "read", "sha256": "{keys.digest(key)}", "scopes": ["read"]}}' for _, key in both]
+        guarded.file.write_text("\n".join(lines))
+        use[0] = guarded.keys[READ]
+        seen = count[0]
+        while count[0] < seen + 20:
+            stop.wait(0.01)
+        guarded.file.write_text(lines[0])
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert guarded.get(f"/v1/users/{USER}/metrics", guarded.keys["old"]).status_code == 401
+
+
+def test_a_broken_file_of_keys_lets_the_same_callers_in_and_is_counted(guarded: Guarded) -> None:
+    guarded.file.write_text("{")
+    assert guarded.get(f"/v1/users/{USER}/metrics", guarded.keys[READ]).status_code == 200
+    text = guarded.get("/metrics", guarded.keys[ADMIN]).get_data(as_text=True)
+    assert (sample(text, "streamstate_unreadable_files_total", service="gateway", file="keys") or 0) >= 1
+
+
+def test_who_did_what_an_admin_may_is_in_the_log_and_no_user_is(guarded: Guarded) -> None:
+    with capture_logs() as logs:
+        guarded.get(f"/v1/route/metrics/{USER}", guarded.keys[ADMIN])
+        guarded.get(f"/v1/route/metrics/{USER}", guarded.keys[READ])
+        guarded.get(f"/v1/users/{USER}", guarded.keys[ADMIN])
+    lines = [line for line in logs if line["event"] == "audit"]
+    assert [(line["caller"], line["route"], line["allowed"]) for line in lines] == [
+        ("admin", "/v1/route/<service>/<key>", True),
+        ("read", "/v1/route/<service>/<key>", False),
+    ]
+    assert str(USER) not in str(logs)
+
+
+def test_the_gateway_needs_a_file_of_somebody(guarded: Guarded) -> None:
+    """Without one it would let nobody in, which is most likely not what is meant."""
+    guarded.deployment.access = load(AccessSettings)
+    with pytest.raises(Exception, match="ACCESS=off answers everybody"):
+        guarded.deployment.app()

@@ -1,0 +1,214 @@
+"""Limits: never more than is allowed, whoever asks where."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import urllib3
+from hypothesis import given
+from hypothesis import strategies as st
+
+from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.local_cluster import LocalCluster, answers
+from devkit.redis_server import Redis
+from services.gateway.limits import Lease, Limiter, OwnBuckets, SharedBuckets
+from services.gateway.settings import AccessSettings
+from streamstate.access import keys
+from streamstate.settings import PREFIX
+from streamstate.state.redis_reader import open_commands
+from tests.unit.gateway.conftest import USER, Deployment
+from tests.unit.gateway.test_access import TOKEN
+
+RATE = 40
+STEPS = st.lists(
+    st.tuples(st.floats(0, 3), st.integers(1, 2 * RATE), st.integers(1, 2 * RATE)), min_size=1, max_size=40
+)
+
+
+@given(STEPS)
+def test_a_bucket_never_gives_more_than_its_rate(steps: list[tuple[float, int, int]]) -> None:
+    """Beyond what it has, a full bucket gives what one request needs."""
+
+    async def given_in_all() -> None:
+        now, total, overdrawn = 0.0, 0, 0
+        buckets = OwnBuckets(lambda: now)
+        for pause, needed, more in steps:
+            now += pause
+            lease = await buckets.lease("a", RATE, needed, needed + more)
+            total += lease.given
+            assert lease.given == 0 or needed <= lease.given <= needed + more
+            overdrawn = max(overdrawn, needed - RATE)
+            assert total <= RATE * (1 + now) + overdrawn + 1e-6
+            if not lease.given:
+                now += lease.wait_s + 1e-9
+                after = await buckets.lease("a", RATE, needed, needed)
+                total += after.given
+                assert after.given == needed
+
+    asyncio.run(given_in_all())
+
+
+def shared(url: str, prefix: str) -> SharedBuckets:
+    return SharedBuckets(open_commands(url, 0.5), prefix)
+
+
+CALLS = [(0, 10, 20), (0, 30, 30), (0, 20, 20), (0.3, 5, 8), (0, 20, 20), (1.1, 95, 95), (0.5, 1, 1)]
+"""Seconds before the call, tokens that are needed, and wanted."""
+
+
+def test_redis_gives_as_a_bucket_in_memory_does(redis_server: Redis) -> None:
+    """With pauses that are much longer than a call takes."""
+
+    async def compare() -> None:
+        ours, theirs = OwnBuckets(), shared(redis_server.url, "compare")
+        for pause, needed, wanted in [
+            (0, 10, 20),
+            (0, 30, 30),
+            (0, 20, 20),
+            (0.3, 5, 8),
+            (0, 20, 20),
+            (1.1, 95, 95),
+            (0.5, 1, 1),
+        ]:
+            await asyncio.sleep(pause)
+            a, b = await ours.lease("a", RATE, needed, wanted), await theirs.lease("a", RATE, needed, wanted)
+            assert a.given == b.given
+            assert abs(a.left - b.left) <= 1
+            assert abs(a.wait_s - b.wait_s) < 0.05
+        await ended(theirs)
+
+    asyncio.run(compare())
+
+
+async def ended(*buckets: SharedBuckets) -> None:
+    """Transports close in the loop's next turn."""
+    for each in buckets:
+        await each.close()
+    await asyncio.sleep(0.01)
+
+
+def test_callers_do_not_share_and_workers_do(redis_server: Redis) -> None:
+    async def spend() -> list[int]:
+        buckets = [shared(redis_server.url, "workers") for _ in range(4)]
+        workers = [Limiter(each) for each in buckets]
+        spent = []
+        for name in ("one", "two"):
+            all_of_it = [await worker.spend(name, RATE, 1) for worker in workers for _ in range(RATE)]
+            spent.append(sum(each.fine for each in all_of_it))
+        await ended(*buckets)
+        return spent
+
+    start = time.monotonic()
+    spent = asyncio.run(spend())
+    most = RATE * (1 + time.monotonic() - start)
+    assert all(RATE * 0.7 <= each <= most for each in spent)
+
+
+def test_what_was_not_known_before_is_paid_later() -> None:
+    async def run() -> None:
+        limiter = Limiter(OwnBuckets())
+        assert (await limiter.spend("a", 10, 1)).fine
+        limiter.charge("a", 25)
+        first = await limiter.spend("a", 10, 1)
+        await asyncio.sleep(first.wait_s + 0.01)
+        assert (await limiter.spend("a", 10, 1)).fine
+        after = await limiter.spend("a", 10, 1)
+        assert not after.fine
+        assert 1 < after.wait_s < 3
+
+    asyncio.run(run())
+
+
+def test_a_request_that_costs_more_than_a_second_has_waits_for_a_full_bucket_and_is_paid_by_the_next() -> None:
+    async def run() -> tuple[Lease, Lease, Lease]:
+        now = 0.0
+        buckets = OwnBuckets(lambda: now)
+        first, second = await buckets.lease("a", 10, 25, 25), await buckets.lease("a", 10, 25, 25)
+        now += second.wait_s
+        return first, second, await buckets.lease("a", 10, 25, 25)
+
+    first, second, third = asyncio.run(run())
+    assert (first.given, second.given, second.wait_s, third.given) == (25, 0, 2.5, 25)
+
+
+def test_without_redis_each_worker_limits_alone() -> None:
+    async def run() -> int:
+        limiter = Limiter(shared(f"redis://{LOCALHOST}:{free_port()}/0", "nobody"))
+        return sum([(await limiter.spend("a", RATE, 1)).fine for _ in range(3 * RATE)])
+
+    start = time.monotonic()
+    assert RATE <= asyncio.run(run()) <= RATE * (1 + time.monotonic() - start)
+
+
+def test_the_password_of_redis_is_in_no_text() -> None:
+    settings = AccessSettings.model_validate({"limits_redis": "redis://user:secret@redis:6379/0"})
+    assert "secret" not in f"{settings!r}{settings}{settings.model_dump_json()}"
+
+
+KEY = keys.generate()
+LIMITS = {"requests": (RATE, 1_000_000), "cost": (1_000_000, RATE)}
+
+
+@pytest.fixture(params=LIMITS)
+def gateways(
+    request: pytest.FixtureRequest, deployment: Deployment, redis_server: Redis, tmp_path: Path
+) -> Iterator[list[str]]:
+    """The addresses of two gateways that are processes and share limits."""
+    requests, cost = LIMITS[request.param]
+    (tmp_path / "keys").write_text(
+        f'{{"name": "{request.param}", "sha256": "{keys.digest(KEY)}", "scopes": ["read"], '
+        f'"requests_per_s": {requests}, "cost_per_s": {cost}}}'
+    )
+    (tmp_path / "tokens").write_text(TOKEN)
+    settings = {
+        "ACCESS": "required",
+        "ACCESS_KEYS": str(tmp_path / "keys"),
+        "INTERNAL_TOKENS": str(tmp_path / "tokens"),
+        "LIMITS_REDIS": redis_server.url,
+        "INSTANCES": f'{{"metrics": "{",".join(deployment.addresses()["metrics"])}"}}',
+    }
+    with ExitStack() as stack:
+        children: list[Child] = []
+        for number in range(2):
+            address = f"{LOCALHOST}:{free_port()}"
+            environment = {PREFIX + name: text for name, text in settings.items()}
+            child = LocalCluster.api("services.gateway", f"gateway-{number}", address, tmp_path, environment)
+            child.start()
+            stack.callback(child.stop)
+            children.append(child)
+            child.wait_until(lambda at=address: answers(f"http://{at}/readyz"), 30)  # type: ignore[misc]
+        yield [child._env[f"{PREFIX}LISTEN"] for child in children]
+
+
+def test_two_gateways_let_no_more_through_than_one(gateways: list[str]) -> None:
+    statuses: list[int] = []
+    end = time.monotonic() + 3
+    start = time.monotonic()
+
+    def ask(address: str) -> None:
+        pool = urllib3.PoolManager(maxsize=1, retries=False)
+        while time.monotonic() < end:
+            response = pool.request(
+                "GET", f"http://{address}/v1/users/{USER}/metrics", headers={"Authorization": f"Bearer {KEY}"}
+            )
+            statuses.append(response.status)
+            if response.status == 429:
+                assert int(response.headers["Retry-After"]) >= 1
+                assert "r=0" in response.headers["RateLimit"]
+            else:
+                assert ";q=" in response.headers["RateLimit-Policy"]
+
+    threads = [threading.Thread(target=ask, args=(address,)) for address in gateways for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    took = time.monotonic() - start
+    assert set(statuses) == {200, 429}
+    fine = statuses.count(200)
+    assert fine <= RATE * (1 + took)
+    assert fine >= 0.85 * RATE * (1 + took)

@@ -1,0 +1,205 @@
+"""JWTs of an issuer, whose keys are served by a real server."""
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.algorithms import RSAAlgorithm
+from werkzeug.test import Client, TestResponse
+
+from devkit.child_process import free_port
+from services.gateway import tokens
+from services.gateway.settings import AccessSettings
+from tests.serving import Served
+from tests.unit.gateway.conftest import FAN, USER, Deployment
+
+ISSUER, AUDIENCE = "https://issuer.company", "profiles"
+MINE = f"/v1/users/{USER}"
+
+
+class Issuer:
+    """Signs, and serves the public keys that it has now."""
+
+    def __init__(self) -> None:
+        self.private = {"first": rsa.generate_private_key(65_537, 2_048)}
+        self.asked = 0
+        self.served = Served(f"127.0.0.1:{free_port()}", self._answer)
+
+    @property
+    def jwks(self) -> str:
+        return f"http://{self.served.address}/jwks"
+
+    def _answer(self, _environ: Any, start_response: Any) -> Iterable[bytes]:
+        self.asked += 1
+        start_response("200 OK", [("Content-Type", "application/json")])
+        found = [
+            {**RSAAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": name, "alg": "RS256", "use": "sig"}
+            for name, key in self.private.items()
+        ]
+        return [json.dumps({"keys": found}).encode()]
+
+    def token(self, kid: str = "first", **claims: Any) -> str:
+        key = self.private[kid]
+        return jwt.encode(self.claims(**claims), key, algorithm="RS256", headers={"kid": kid})
+
+    @staticmethod
+    def claims(**claims: Any) -> dict[str, Any]:
+        usual = {"iss": ISSUER, "aud": AUDIENCE, "sub": "someone", "exp": time.time() + 600, "scope": "openid read"}
+        return {name: value for name, value in {**usual, **claims}.items() if value is not None}
+
+
+@pytest.fixture
+def issuer() -> Iterator[Issuer]:
+    made = Issuer()
+    yield made
+    made.served.stop()
+
+
+Ask = Callable[..., TestResponse]
+
+
+@pytest.fixture
+def ask(issuer: Issuer, deployment: Deployment, request: pytest.FixtureRequest) -> Ask:
+    """Asks a gateway that accepts the issuer's tokens; instances have no access of their own here."""
+    given = getattr(request, "param", {})
+    deployment.access = AccessSettings(
+        jwt_jwks=issuer.jwks, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, requests_per_s=1_000, cost_per_s=10_000, **given
+    )
+    deployment.http = {}
+    client: Client = deployment.gateway(access="required", internal_tokens=_token_file(request))
+
+    def get(path: str, token: str) -> TestResponse:
+        return client.get(path, headers={"Authorization": f"Bearer {token}"})
+
+    return get
+
+
+def _token_file(request: pytest.FixtureRequest) -> Any:
+    path = request.getfixturevalue("tmp_path") / "tokens"
+    path.write_text("a" * 32)
+    return path
+
+
+def test_a_token_lets_its_subject_do_what_its_scopes_say(ask: Ask, issuer: Issuer) -> None:
+    assert ask(MINE, issuer.token()).status_code == 200
+    assert ask("/v1/plays", issuer.token()).status_code == 403
+    assert ask("/v1/plays", issuer.token(scope=["explore"])).status_code == 200
+    assert ask(MINE, issuer.token(scope="explore")).status_code == 403
+    assert ask(MINE, issuer.token(scope="readers ADMIN")).status_code == 403
+    assert ask(MINE, issuer.token(scope={"read": 1})).status_code == 403
+    assert ask("/v1/metrics/processors", issuer.token(scope="admin")).status_code == 200
+
+
+def _part(value: dict[str, Any]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def _unsigned(issuer: Issuer) -> str:
+    return f"{_part({'alg': 'none', 'kid': 'first'})}.{_part(issuer.claims())}."
+
+
+def _signed_with_the_public_key(issuer: Issuer) -> str:
+    public = issuer.private["first"].public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    signed = f"{_part({'alg': 'HS256', 'kid': 'first'})}.{_part(issuer.claims())}"
+    signature = hmac.new(public, signed.encode(), hashlib.sha256).digest()
+    return f"{signed}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+
+
+def _by_another(issuer: Issuer) -> str:
+    other = rsa.generate_private_key(65_537, 2_048)
+    return jwt.encode(issuer.claims(), other, algorithm="RS256", headers={"kid": "first"})
+
+
+def _changed(issuer: Issuer) -> str:
+    head, _, signature = issuer.token().split(".")
+    return f"{head}.{_part(issuer.claims(scope='admin'))}.{signature}"
+
+
+FORGED: dict[str, Callable[[Issuer], str]] = {
+    "unsigned": _unsigned,
+    "the public key as a secret": _signed_with_the_public_key,
+    "another key": _by_another,
+    "changed claims": _changed,
+    "another algorithm": lambda issuer: jwt.encode(
+        issuer.claims(), issuer.private["first"], algorithm="RS512", headers={"kid": "first"}
+    ),
+    "expired": lambda issuer: issuer.token(exp=time.time() - 60),
+    "never expires": lambda issuer: issuer.token(exp=None),
+    "not yet": lambda issuer: issuer.token(nbf=time.time() + 60),
+    "another audience": lambda issuer: issuer.token(aud="another"),
+    "no audience": lambda issuer: issuer.token(aud=None),
+    "another issuer": lambda issuer: issuer.token(iss="https://evil.example"),
+    "no subject": lambda issuer: issuer.token(sub=None),
+    "no key id": lambda issuer: jwt.encode(issuer.claims(), issuer.private["first"], algorithm="RS256"),
+    "a key id that is no text": lambda issuer: f"{_part({'alg': 'RS256', 'kid': 1})}.{_part(issuer.claims())}.AA",
+    "an unknown key": lambda issuer: jwt.encode(
+        issuer.claims(), issuer.private["first"], algorithm="RS256", headers={"kid": "unknown"}
+    ),
+    "no token": lambda _: "a.b.c",
+    "dots": lambda _: "..",
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_token_that_is_not_of_the_issuer_is_refused(ask: Ask, issuer: Issuer, forged: str) -> None:
+    response = ask(MINE, FORGED[forged](issuer))
+    assert response.status_code == 401
+    assert response.headers["WWW-Authenticate"].startswith("Bearer")
+    assert str(USER) not in response.get_data(as_text=True).replace(MINE, "")
+
+
+def test_new_keys_are_fetched_when_a_token_names_one_and_old_ones_end(
+    ask: Ask, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = issuer.token()
+    assert ask(MINE, first).status_code == 200
+    asked = issuer.asked
+    for _ in range(5):
+        assert ask(MINE, FORGED["an unknown key"](issuer)).status_code == 401
+    assert issuer.asked == asked, "unknown keys let the issuer be asked again and again"
+    monkeypatch.setattr(tokens, "LEAST_S", 0.0)
+    issuer.private = {"second": rsa.generate_private_key(65_537, 2_048)}
+    assert ask(MINE, first).status_code == 200
+    assert ask(MINE, issuer.token("second")).status_code == 200
+    assert ask(MINE, first).status_code == 401
+
+
+def test_known_keys_serve_while_the_issuer_is_away(ask: Ask, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "LEAST_S", 0.0)
+    issuer.served.stop()
+    assert ask(MINE, FORGED["an unknown key"](issuer)).status_code == 401
+    assert ask(MINE, issuer.token()).status_code == 200
+
+
+OTHERS = [
+    f"/v1/users/{FAN}", f"/v1/users/{FAN}/metrics", f"/v1/users/{FAN}/recommendations/artists", "/v1/artists/1",
+    "/v1/plays", f"/v1/many?users={USER}&users={FAN}", f"/v1/many?metrics={FAN}",
+    f"/v1/many?metrics={USER}&artists={USER}",
+    f"/v1/users/{USER}%2f..%2f{FAN}", f"/v1/users/{USER}/../{FAN}", f"/v1/users//{FAN}", f"/v1/users/0{USER}",
+    "/v1/metrics/processors", f"/v1/route/metrics/{USER}", "/openapi.json",
+]  # fmt: skip
+OWN = [MINE, f"{MINE}/metrics", f"{MINE}/recent", f"{MINE}/recommendations/artists", f"/v1/many?metrics={USER}"]
+
+
+@pytest.mark.parametrize("ask", [{"jwt_user": "userId"}], indirect=True, ids=["by userId"])
+def test_a_token_of_a_user_is_for_its_own_data_alone(ask: Ask, issuer: Issuer) -> None:
+    for claim in (USER, str(USER)):
+        for scope in ("read", "read explore admin"):
+            token = issuer.token(userId=claim, scope=scope)
+            for path in OWN:
+                assert ask(path, token).status_code == 200
+            for path in OTHERS:
+                response = ask(path, token)
+                assert response.status_code in (403, 404)
+                assert "eventCount" not in response.get_data(as_text=True)
+    for nobody in (None, True, "", [USER], {"a": USER}, f"{USER} "):
+        assert ask(MINE, issuer.token(userId=nobody)).status_code == 403
+    assert ask(MINE, issuer.token(scope="admin")).status_code == 200

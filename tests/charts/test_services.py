@@ -1,5 +1,6 @@
 """What a chart's values change, and what they may not be."""
 
+import base64
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from jsonschema import Draft202012Validator
 from devkit.charts.charts import charts
 from devkit.charts.files import FOLDER, files, links, schema
 from devkit.registry import STANDARD
+from streamstate.access import internal, keys
 from tests.charts.rendering import Object, environment, helm, of_kind, pods, render
 
 SECURED = Path("charts/metrics/ci/01-secured-values.yaml")
@@ -54,6 +56,8 @@ def test_every_value_is_described_and_no_other_is_taken(chart: str) -> None:
         ({"settings.DEADLNE_MS": 500}, "DEADLNE_MS"),
         ({"settings.WINDOW": 1_000}, "WINDOW"),
         ({"settings.KAFKA_PASSWORD": "secret"}, "KAFKA_PASSWORD"),
+        ({"settings.ACCESS": "off"}, "ACCESS"),
+        ({"access.enabeld": False}, "enabeld"),
         ({"stream.slots": 65}, "slots"),
         ({"api.workers": 65}, "workers"),
     ],
@@ -95,8 +99,10 @@ def test_the_stream_and_the_api_of_a_pod_advertise_the_pods_own_name() -> None:
 
 
 def test_two_releases_share_nothing() -> None:
+    """Unless they are told to: the token by which one gateway asks both has the name that values give it."""
     first = render("metrics", release="a")
-    other = render("metrics", given={"topics": {"listening-events": "b"}}, release="b")
+    given = {"topics": {"listening-events": "b"}, "access.internalSecret.name": "b-internal"}
+    other = render("metrics", given=given, release="b")
     names = [{(each["kind"], each["metadata"]["name"]) for each in objects} for objects in (first, other)]
     assert names[0].isdisjoint(names[1])
     selectors = [[each["spec"]["selector"] for each in of_kind(objects, "Service")] for objects in (first, other)]
@@ -113,6 +119,63 @@ def test_secrets_are_only_referred_to() -> None:
         assert variables["STREAMSTATE_REDIS"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
         assert variables["STREAMSTATE_KAFKA_CA"] == "/etc/streamstate/kafka-ca/ca.crt"
     assert of_kind(objects, "Secret") == []
+
+
+def secrets_mounted(objects: list[Object], container: str) -> dict[str, list[dict[str, str]]]:
+    """The items of each Secret that the container of this name has as files, by the Secret's name."""
+    [(spec, mounts)] = [
+        (spec, {mount["name"] for mount in item["volumeMounts"]})
+        for _, spec in pods(objects)
+        for item in spec["containers"]
+        if item["name"] == container
+    ]
+    secrets = [volume["secret"] for volume in spec["volumes"] if "secret" in volume and volume["name"] in mounts]
+    return {secret["secretName"]: secret.get("items", []) for secret in secrets}
+
+
+def test_access_is_on_unless_it_is_switched_off() -> None:
+    for chart in ("gateway", "metrics", "recommendations"):
+        variables = environment(render(chart), "api")
+        assert variables["STREAMSTATE_ACCESS"] == "required"
+        assert variables["STREAMSTATE_INTERNAL_TOKENS"] == "/etc/streamstate/internal/tokens"
+        opened = render(chart, given={"access.enabled": False})
+        assert environment(opened, "api")["STREAMSTATE_ACCESS"] == "off"
+        assert of_kind(opened, "Secret") == []
+
+
+def test_a_generated_key_opens_the_gateway_and_only_its_hash_is_mounted() -> None:
+    objects = render("gateway", release="eu")
+    [secret] = [item for item in of_kind(objects, "Secret") if item["metadata"]["name"] == "eu-keys"]
+    data = {name: base64.b64decode(value) for name, value in secret["data"].items()}
+    found = keys.find(keys.parse(data["keys"]), data["admin-key"].decode())
+    assert found is not None
+    assert (found.name, found.scopes) == ("admin", ("admin",))
+    assert secrets_mounted(objects, "api")["eu-keys"] == [{"key": "keys", "path": "keys"}]
+    assert environment(objects, "api")["STREAMSTATE_ACCESS_KEYS"] == "/etc/streamstate/keys/keys"
+
+
+def test_the_token_between_gateway_and_instances_is_for_those_who_ask() -> None:
+    for chart in ("gateway", "metrics", "recommendations"):
+        objects = render(chart)
+        [secret] = [item for item in of_kind(objects, "Secret") if item["metadata"]["name"] == "streamstate-internal"]
+        assert secret["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+        [token] = internal.parse(base64.b64decode(secret["data"]["tokens"]))
+        assert token.decode() not in str([item for item in objects if item["kind"] != "Secret"])
+        for container in ("api", "ask"):
+            mounted = secrets_mounted(objects, container)
+            assert mounted["streamstate-internal"] == [{"key": "tokens", "path": "tokens"}]
+    assert "streamstate-internal" not in secrets_mounted(render("metrics"), "stream")
+
+
+def test_given_secrets_are_used_and_none_is_made() -> None:
+    objects = render("gateway", Path("charts/gateway/ci/01-everything-values.yaml"))
+    assert of_kind(objects, "Secret") == []
+    assert secrets_mounted(objects, "api") == {
+        "company-internal": [{"key": "tokens", "path": "tokens"}],
+        "callers": [{"key": "profiles", "path": "keys"}],
+    }
+    redis = environment(objects, "api")["STREAMSTATE_LIMITS_REDIS"]
+    assert redis == {"secretKeyRef": {"name": "redis", "key": "url"}}
 
 
 def test_an_autoscaler_and_replicas_do_not_fight() -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import secrets
 import subprocess
 import tempfile
 import threading
@@ -17,10 +18,14 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from devkit.child_process import LOCALHOST, Child, free_port
+from streamstate.access import internal, keys
 from tests.e2e import feed
 
 NAMESPACE = "streamstate-test"
 FEED = Path(feed.__file__)
+KEY, TOKEN = keys.generate(), secrets.token_urlsafe(32)
+HEADERS = {"Authorization": f"Bearer {KEY}", internal.HEADER: TOKEN}
+"""What the gateway asks for, and what an instance does."""
 
 
 def run(*command: str, stdin: str | None = None) -> str:
@@ -36,6 +41,15 @@ def kubectl(*arguments: str, stdin: str | None = None) -> str:
 
 def helm(*arguments: str) -> str:
     return run(os.environ.get("HELM", "helm"), "--namespace", NAMESPACE, *arguments)
+
+
+def create_secrets() -> None:
+    """The key of these tests, and the token of all releases, which are installed at the same time."""
+    entry = {"name": "test", "sha256": keys.digest(KEY), "scopes": ["admin"]}
+    limits = {"requests_per_s": 10_000, "cost_per_s": 100_000}
+    for name, data in (("callers", {"keys": json.dumps(entry | limits)}), ("streamstate-internal", {"tokens": TOKEN})):
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
+        kubectl("apply", "--filename", "-", stdin=json.dumps(secret))
 
 
 def upgrade(release: str, chart: str, values: dict[str, Any], *more: str) -> None:
@@ -103,7 +117,7 @@ def get(url: str) -> tuple[int, Any]:
 
     On a connection of its own: a server may close one that is idle for minutes, and a port-forward tells of it late.
     """
-    answer = urllib3.request("GET", url, timeout=10, retries=False, headers={"Connection": "close"})
+    answer = urllib3.request("GET", url, timeout=10, retries=False, headers={"Connection": "close", **HEADERS})
     return answer.status, answer.json()
 
 
@@ -143,7 +157,7 @@ class Reads:
             start = time.monotonic()
             user = draw.randint(1, feed.USERS)
             try:
-                answer = pool.request("GET", f"{self.url}/v1/users/{user}", timeout=10)
+                answer = pool.request("GET", f"{self.url}/v1/users/{user}", timeout=10, headers=HEADERS)
                 profile = answer.json()
                 if answer.status != 200 or profile["warnings"] or profile["eventCount"] < self.least // feed.USERS:
                     self.failed.append(f"{answer.status} {profile}")

@@ -12,7 +12,19 @@ import pytest
 from devkit.registry import STANDARD
 from services.events import KINDS
 from tests.e2e import feed
-from tests.e2e.cluster import FEED, NAMESPACE, eventually, forwarded, get, helm, kubectl, run, send, upgrade
+from tests.e2e.cluster import (
+    FEED,
+    NAMESPACE,
+    create_secrets,
+    eventually,
+    forwarded,
+    get,
+    helm,
+    kubectl,
+    run,
+    send,
+    upgrade,
+)
 from tests.e2e.images import AT_ONCE, GATEWAY, INFRA, build_infra, build_services, image
 
 # So that much fits on a small machine.
@@ -66,6 +78,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     subprocess.run(["kubectl", "delete", "namespace", NAMESPACE, "--ignore-not-found"], check=True)
     run("kubectl", "create", "namespace", NAMESPACE)
     run("kubectl", "label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
+    create_secrets()
     clock = Clock()
     infra = build_infra(tmp_path_factory.mktemp("standins"))
     build_services()
@@ -76,7 +89,11 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     with ThreadPoolExecutor(AT_ONCE) as executor:
         list(executor.map(install, STANDARD))
     clock.say("the services")
-    gateway = {"api": {"image": image("gateway-api"), **SMALL}, "services": {name: name for name in STANDARD}}
+    gateway = {
+        "api": {"image": image("gateway-api"), **SMALL},
+        "services": {name: name for name in STANDARD},
+        "access": {"keysSecret": {"name": "callers"}},
+    }
     upgrade(GATEWAY, GATEWAY, gateway)
     clock.say("the gateway")
     with forwarded(f"service/{GATEWAY}") as url:

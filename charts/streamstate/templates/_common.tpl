@@ -7,6 +7,8 @@ automountServiceAccountToken: false
 ---
 {{ include "streamstate.configmap" . }}
 ---
+{{ include "streamstate.accessSecrets" . }}
+---
 apiVersion: v1
 kind: Service
 metadata: {{- include "streamstate.metadata" . | nindent 2 }}

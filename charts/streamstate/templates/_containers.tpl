@@ -64,6 +64,7 @@ capabilities:
 {{- define "streamstate.apiEnv" -}}
 {{- if hasKey .Values "stream" }}{{ include "streamstate.identity" . }}{{ end }}
 {{- include "streamstate.secrets" . }}
+{{- include "streamstate.limitsRedis" . }}
 {{- end }}
 
 {{/* Ready: the state can be read. preStop delays SIGTERM until the endpoints have been updated. */}}
@@ -99,7 +100,9 @@ capabilities:
         command: [sleep, "{{ .Values.api.preStopSeconds }}"]
   resources: {{- toYaml .Values.api.resources | nindent 4 }}
   securityContext: {{- include "streamstate.containerSecurity" . | nindent 4 }}
-  volumeMounts: {{- include "streamstate.mounts" . | nindent 4 }}
+  volumeMounts:
+    {{- include "streamstate.mounts" . | nindent 4 }}
+    {{- include "streamstate.accessMounts" . | nindent 4 }}
 {{- end }}
 
 {{/*

@@ -11,6 +11,20 @@ ends. To ask it from here:
   curl http://127.0.0.1:8080{{ .Values.test.path }}
   curl http://127.0.0.1:8080/readyz          what it still waits for, if anything
 
+{{- if hasKey .Values.access "keysSecret" }}
+{{- if .Values.access.enabled }}
+Callers send a key: -H "Authorization: Bearer $KEY".
+{{- if not .Values.access.keysSecret.name }} That of an admin is
+
+  kubectl -n {{ .Release.Namespace }} get secret {{ include "streamstate.keysSecret" . }} -o jsonpath='{.data.admin-key}' | base64 -d
+{{- end }}
+{{- else }}
+ACCESS IS OFF: everybody who reaches it is answered (access.enabled).
+{{- end }}
+{{- else if .Values.access.enabled }}
+Instances answer the gateway only: send -H "X-Instance-Token: $TOKEN", from the Secret {{ .Values.access.internalSecret.name }}.
+{{- end }}
+
   helm -n {{ .Release.Namespace }} test {{ .Release.Name }}       asks the same, in the cluster
 {{- if hasKey .Values "stream" }}
 {{- with .Values.kafka }}

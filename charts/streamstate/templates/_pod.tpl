@@ -50,5 +50,6 @@ spec:
         matchLabels: {{- .labels | nindent 10 }}
   containers: {{- .containers | nindent 4 }}
   volumes: {{- include "streamstate.volumes" .root | nindent 4 }}
+    {{- include "streamstate.accessVolumes" .root | nindent 4 }}
     {{- with .volumes }}{{ . | nindent 4 }}{{ end }}
 {{- end }}

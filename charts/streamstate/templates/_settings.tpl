@@ -3,6 +3,16 @@
 STREAMSTATE_LISTEN: 0.0.0.0:{{ include "streamstate.apiPort" . }}
 STREAMSTATE_PROBE_PORT: {{ include "streamstate.probePort" . | quote }}
 STREAMSTATE_WORKERS: {{ .Values.api.workers | quote }}
+STREAMSTATE_ACCESS: {{ .Values.access.enabled | ternary "required" "off" | quote }}
+{{- if .Values.access.enabled }}
+STREAMSTATE_INTERNAL_TOKENS: /etc/streamstate/internal/tokens
+{{- end }}
+{{- if hasKey .Values.access "keysSecret" }}
+STREAMSTATE_LIMITS_PREFIX: {{ .Release.Name }}
+{{- if .Values.access.enabled }}
+STREAMSTATE_ACCESS_KEYS: /etc/streamstate/keys/keys
+{{- end }}
+{{- end }}
 {{- with .Values.kafka }}
 STREAMSTATE_KAFKA: {{ .bootstrap | quote }}
 STREAMSTATE_KAFKA_SECURITY: {{ .security }}
@@ -73,6 +83,18 @@ data: {{- include "streamstate.settings" . | nindent 2 }}
     secretKeyRef:
       name: {{ .urlSecret.name }}
       key: {{ .urlSecret.key }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "streamstate.limitsRedis" -}}
+{{- with .Values.access.limitsRedisSecret }}
+{{- if .name }}
+- name: STREAMSTATE_LIMITS_REDIS
+  valueFrom:
+    secretKeyRef:
+      name: {{ .name }}
+      key: {{ .key }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -32,10 +32,13 @@ spec:
       command: [python, -c]
       args:
         - |
-          import sys, urllib.error, urllib.request
+          import pathlib, sys, urllib.error, urllib.request
+          from streamstate.access.internal import HEADER
           url, wanted = sys.argv[1:]
+          tokens = pathlib.Path("/etc/streamstate/internal/tokens")
+          headers = {HEADER: tokens.read_text().split()[0]} if tokens.exists() else {}
           try:
-              answer = urllib.request.urlopen(url, timeout=10)
+              answer = urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10)
           except urllib.error.HTTPError as refusal:
               answer = refusal
           found = answer.read().decode()
@@ -46,4 +49,11 @@ spec:
         requests: {cpu: 10m, memory: 64Mi}
         limits: {memory: 128Mi}
       securityContext: {{- include "streamstate.containerSecurity" . | nindent 8 }}
+      {{- if .Values.access.enabled }}
+      volumeMounts:
+        - name: internal
+          mountPath: /etc/streamstate/internal
+          readOnly: true
+  volumes: {{- include "streamstate.internalVolume" . | nindent 4 }}
+      {{- end }}
 {{- end }}

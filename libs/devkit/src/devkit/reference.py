@@ -31,7 +31,9 @@ def text() -> str:
         "## Services and their topics\n",
         _table(("service", "reads", "writes"), map(_service, SERVICES)),
         "## Views\n",
-        _table(("service", "path", "scope", "answer"), (_view(name, view) for name in SERVICES for view in app(name).views)),
+        _table(
+            ("service", "path", "scope", "answer"), (_view(name, view) for name in SERVICES for view in app(name).views)
+        ),
         "## Settings\n\nLists and maps are JSON. A `STREAMSTATE_` variable that is not here ends the process.\n",
         *(f"### {_doc(kind).rstrip('.')}\n\n{_settings(kind)}" for kind in _SETTINGS),
         "## What a fold may write, and a view may read\n",

@@ -9,10 +9,12 @@ from pydantic import Field
 from devkit import topics
 from devkit.charts.parts import (
     VERSION,
+    Access,
     Api,
     Budget,
     Count,
     CpuScaling,
+    GatewayAccess,
     Job,
     Kafka,
     LagScaling,
@@ -41,6 +43,7 @@ class Pods(Values):
         default="IfNotPresent", description="IfNotPresent, Always or Never"
     )
     image_pull_secrets: list[str] = Field(default=[], description="names of Secrets for the registry")
+    access: Access = Field(default=Access(), description="who may ask")
     settings: dict[str, Any] = Field(
         default={},
         description="other settings, named as in docs/reference.md without STREAMSTATE_, e.g. DEADLINE_MS: 500",
@@ -112,6 +115,7 @@ class Gateway(Pods):
 
     replicas: Count = Field(default=2, description="instances")
     api: Api = Field(description="the API")
+    access: GatewayAccess = Field(default=GatewayAccess(), description="who may ask")
     services: dict[str, str] = Field(description="the release name of each service")
     autoscaling: CpuScaling = Field(default=CpuScaling(), description="instances by CPU usage")
     network_policy: Network = Field(default=Network(egress_ports=[443, 6443]), description="the NetworkPolicy")

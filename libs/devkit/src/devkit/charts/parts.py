@@ -61,6 +61,42 @@ class Redis(Values):
     )
 
 
+class InternalSecret(Values):
+    """The tokens between gateway and instances, the same for all releases that ask each other."""
+
+    name: str = Field(default="streamstate-internal", min_length=1, description="the Secret's name")
+    key: str = Field(default="tokens", description="the key in it")
+    generate: bool = Field(
+        default=True,
+        description="whether a release makes it when it is not there; false where Helm only renders, as in Argo CD",
+    )
+
+
+class Access(Values):
+    """Who may ask a service."""
+
+    enabled: bool = Field(
+        default=True, description="whether the gateway asks callers for a key or a JWT, and instances ask the gateway"
+    )
+    internal_secret: InternalSecret = Field(
+        default=InternalSecret(), description="the Secret of the tokens between gateway and instances"
+    )
+
+
+class GatewayAccess(Access):
+    """Who may ask the gateway. JWTs are accepted by `settings`: JWT_JWKS, JWT_ISSUER, JWT_AUDIENCE."""
+
+    keys_secret: SecretKey = Field(
+        default=SecretKey(key="keys"),
+        description="the Secret of the API keys, a line of `streamstate keys new` each; without a name, a Secret with "
+        "an admin's key is made: RELEASE-keys, admin-key",
+    )
+    limits_redis_secret: SecretKey = Field(
+        default=SecretKey(key="url"),
+        description="the Secret of the URL of the Redis by which replicas share limits; without one each limits alone",
+    )
+
+
 class Resources(Values):
     """Resources of a container, as in Kubernetes."""
 

@@ -9,6 +9,9 @@ from devkit.registry import STANDARD
 
 PATH = Path("skaffold.yaml")
 SCHEMA_VERSION = "v4beta13"
+_OPEN = {"access.enabled": False}
+"""Of the values of each release: nobody but the developer reaches the cluster."""
+
 _HEAD = """# Made by `make docs` from the folders of services.
 # skaffold dev: builds and deploys all of it whenever a file changes, and forwards the gateway to http://127.0.0.1:8080
 """
@@ -28,7 +31,8 @@ def document() -> dict[str, Any]:
                 "releases": [
                     {"name": "infra", "chartPath": "charts/infra"},
                     *(_release(name, "stream", "api") for name in STANDARD),
-                    _release("gateway", "api") | {"setValues": {"services": {name: name for name in STANDARD}}},
+                    _release("gateway", "api")
+                    | {"setValues": {**_OPEN, "services": {name: name for name in STANDARD}}},
                 ],
             }
         },
@@ -49,7 +53,7 @@ def _artifact(service: str, target: str) -> dict[str, Any]:
 
 def _release(service: str, *targets: str) -> dict[str, Any]:
     values = {f"{target}.image": f"{{{{.IMAGE_FULLY_QUALIFIED_{service}_{target}}}}}" for target in targets}
-    return {"name": service, "chartPath": f"charts/{service}", "setValueTemplates": values}
+    return {"name": service, "chartPath": f"charts/{service}", "setValues": dict(_OPEN), "setValueTemplates": values}
 
 
 def _verify() -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Access(Guard):
         Raises `Misconfigured` when they let nobody in, or a file cannot be read.
         """
         if not (settings.access_keys or settings.jwt_jwks):
-            msg = "set ACCESS_KEYS, JWT_JWKS or both, or nobody can ask; ACCESS=off answers everybody"
+            msg = "set STREAMSTATE_ACCESS_KEYS, STREAMSTATE_JWT_JWKS or both; STREAMSTATE_ACCESS=off answers everybody"
             raise Misconfigured(msg)
         key_file = WatchedFile(settings.access_keys, keys.parse, failed) if settings.access_keys else None
         tokens = Tokens(settings) if settings.jwt_jwks else None
@@ -94,7 +94,7 @@ class Access(Guard):
             except BadToken as error:
                 detail = f"the token is not accepted: {error}; get a new one"
                 raise unauthorized(detail, 'Bearer error="invalid_token"') from error
-        detail = "send a key or a token of yours as `Authorization: Bearer …`; ask who runs this for one"
+        detail = "send a key or a token of yours as `Authorization: Bearer KEY`; ask who runs this for one"
         raise unauthorized(detail)
 
     async def admit(

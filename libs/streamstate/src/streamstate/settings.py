@@ -203,13 +203,6 @@ class HttpSettings(Settings):
         1_024, ge=1, description="most requests that a worker processes at a time; further ones get a 503 at once"
     )
 
-    @model_validator(mode="after")
-    def _guarded(self) -> Self:
-        if self.access == "required" and self.internal_tokens is None:
-            msg = "ACCESS=required needs INTERNAL_TOKENS; ACCESS=off answers everybody"
-            raise ValueError(msg)
-        return self
-
 
 class DemandSettings(Settings):
     """Requests with consistency headers: every API."""

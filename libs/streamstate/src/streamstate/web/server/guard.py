@@ -6,6 +6,7 @@ from typing import Any
 from werkzeug.routing import Rule
 
 from streamstate.access.internal import HEADER, InternalTokens
+from streamstate.errors import Misconfigured
 from streamstate.settings import HttpSettings
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Request, Response
@@ -47,9 +48,12 @@ class InternalGuard(Guard):
 
 
 def internal_tokens(settings: HttpSettings, telemetry: Telemetry) -> InternalTokens | None:
-    """What instances ask for, None where access is off. Raises `Misconfigured` when the file cannot be read."""
-    if settings.access == "off" or settings.internal_tokens is None:
+    """What instances ask for, None where access is off. Raises `Misconfigured` without a file that can be read."""
+    if settings.access == "off":
         return None
+    if settings.internal_tokens is None:
+        msg = "set STREAMSTATE_INTERNAL_TOKENS, or STREAMSTATE_ACCESS=off to answer everybody"
+        raise Misconfigured(msg)
     return InternalTokens(settings.internal_tokens, telemetry.unreadable)
 
 

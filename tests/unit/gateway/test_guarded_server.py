@@ -1,0 +1,124 @@
+"""Gateway and instance as processes with access on: whatever comes, nobody gets what is not for him."""
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+
+from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.local_cluster import LocalCluster, answers
+from streamstate.access import internal, keys
+from streamstate.settings import PREFIX
+from tests.unit.gateway.test_access import TOKEN
+from tests.unit.web.test_server import HOSTILE, IDS, KNOWN, METHODS, PARAMETERS, answer, connect, post, request
+
+KEY = keys.generate()
+ME = f"Authorization: Bearer {KEY}"
+FORGED = [
+    "Authorization: Basic !", "Authorization: Bearer", "Authorization: Bearer ssk_", f"Authorization: Token {KEY}",
+    f"Authorization: Bearer {KEY[:-1]}", f"Authorization: Bearer {KEY}\r\n{ME}", f"Authorisation: Bearer {KEY}",
+    f"X-Forwarded-Authorization: Bearer {KEY}", f"Proxy-Authorization: Bearer {KEY}", f"Cookie: Authorization={KEY}",
+    f"Authorization: Bearer {KEY},{KEY}", "Authorization: Bearer " + "a." * 4_000, "Authorization: Bearer a.b.c",
+    "X-Direct: 1", "X-Stand-In: 1", f"{internal.HEADER}: {'a' * 32}", f"{internal.HEADER}:",
+    f"{internal.HEADER.replace('-', '_')}: {TOKEN}", f"{internal.HEADER}: {TOKEN}a", "X-Original-Url: /livez",
+    "X-Http-Method-Override: GET", "Host: /livez", "Upgrade: h2c", "Connection: x-instance-token",
+]  # fmt: skip
+PATHS = [
+    KNOWN, "/processors", "/metrics", "/openapi.json", "/docs", "/", "/v1/tally/processors", "/v1/route/tally/7",
+    "/livez/../v1/numbers/7", "/livez%2f..%2fv1/numbers/7", "/livez;/v1/numbers/7", "/livez?/v1", "/LIVEZ", "//livez",
+    "http://here/v1/numbers/7", "/v1/numbers/7/livez", "/readyz/", "/%6civez/../metrics", "/v1/../livez/../metrics",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """The addresses of the gateway and of the only instance behind it."""
+    home = tmp_path_factory.mktemp("guarded")
+    (home / "tokens").write_text(TOKEN)
+    (home / "keys").write_text(
+        json.dumps({"name": "me", "sha256": keys.digest(KEY), "scopes": ["read"], "requests_per_s": 10_000})
+    )
+    gateway, instance = f"{LOCALHOST}:{free_port()}", f"{LOCALHOST}:{free_port()}"
+    common = {"ACCESS": "required", "INTERNAL_TOKENS": str(home / "tokens"), "ADVERTISE": instance}
+    own = {"ACCESS_KEYS": str(home / "keys"), "INSTANCES": json.dumps({"tally": instance})}
+    with ExitStack() as stack:
+        for service, address, settings in (
+            ("tests.unit.web", instance, common),
+            ("services.gateway", gateway, common | own),
+        ):
+            child = started(service, address, home, settings)
+            stack.callback(child.stop)
+        yield gateway, instance
+    logs = "".join(path.read_text() for path in home.glob("*.log"))
+    assert "Traceback" not in logs
+    assert not re.search(f"{KEY}|{TOKEN}|{keys.digest(KEY)}", logs)
+
+
+def started(service: str, address: str, home: Path, settings: dict[str, str]) -> Child:
+    environment = {PREFIX + name: text for name, text in settings.items()}
+    child = LocalCluster.api(service, service, address, home, environment)
+    child.start()
+    child.wait_until(lambda: answers(f"http://{address}/readyz"), timeout=30)
+    return child
+
+
+def statuses(address: str, sent: bytes) -> list[int]:
+    """The statuses of all answers to these bytes, after which the sender is silent."""
+    received = b""
+    with connect(address) as client, suppress(OSError):
+        client.sendall(sent)
+        client.settimeout(6)
+        while chunk := client.recv(65_536):
+            received += chunk
+            client.settimeout(0.05)
+    assert b'"count":' not in received
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 ([0-9]{3}) ", received)]
+
+
+ASKED = [
+    *(request(KNOWN, line) for line in FORGED),
+    *(request(path) for path in PATHS),
+    *(request(f"/v1/numbers/{text}") for text in IDS),
+    *(request(f"/v1/above/7?{text}") for text in PARAMETERS),
+    *(request(KNOWN, method=method) for method in METHODS),
+    post(b'{"numbers": [7]}', "Content-Length: 16"),
+    post(b" " * 200_000, "Content-Length: 200000"),
+    request(KNOWN) + request("/v1/numbers/8") + request(KNOWN, "Connection: close"),
+]
+
+
+@pytest.mark.parametrize("server", [0, 1], ids=["gateway", "instance"])
+def test_who_has_no_credential_gets_nothing(servers: tuple[str, str], server: int) -> None:
+    for sent in ASKED:
+        found = statuses(servers[server], sent)
+        opened = sent.startswith((b"GET /livez?", b"GET /%6civez "))
+        assert opened or (found and set(found) <= {400, 401, 414, 431}), (sent[:200], found)
+    for sent, status in HOSTILE:
+        if status != 408:
+            assert statuses(servers[server], sent)[0] in {400, 401, 413, 414, 431}, sent[:200]
+    assert answer(servers[0], request(KNOWN, ME))[1] == {"key": "7", "count": 1}
+
+
+def test_what_is_malformed_is_refused_with_a_credential_too(servers: tuple[str, str]) -> None:
+    for text in IDS:
+        response, _ = answer(servers[0], request(f"/v1/numbers/{text}", ME))
+        assert response.status in (400, 404)
+    for sent, _ in HOSTILE:
+        head, separator, body = sent.partition(b"\r\n")
+        with connect(servers[0]) as client, suppress(OSError, socket.timeout):
+            client.sendall(head + separator + ME.encode() + b"\r\n" + body)
+            client.settimeout(3)
+            said = client.recv(65_536)
+            assert not said or int(said.split()[1]) in {100, *range(400, 500)}, sent[:200]
+    assert answer(servers[0], request(KNOWN, ME))[1] == {"key": "7", "count": 1}
+
+
+def test_the_key_of_a_caller_opens_no_instance_and_the_token_of_instances_no_gateway(servers: tuple[str, str]) -> None:
+    gateway, instance = servers
+    assert answer(instance, request(KNOWN, ME))[0].status == 401
+    assert answer(gateway, request(KNOWN, f"{internal.HEADER}: {TOKEN}"))[0].status == 401
+    assert answer(instance, request(KNOWN, f"{internal.HEADER}: {TOKEN}"))[1] == {"key": "7", "count": 1}

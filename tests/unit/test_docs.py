@@ -10,6 +10,7 @@ from streamstate.cli.main import app
 
 PAGES = [
     Path("README.md"),
+    Path("SECURITY.md"),
     Path("charts/README.md"),
     *sorted(Path("docs").rglob("*.md")),
     *sorted(Path("services").glob("*/README.md")),
@@ -42,6 +43,13 @@ def test_every_target_of_make_exists(page: Path) -> None:
 def test_every_command_of_operators_exists(page: Path) -> None:
     asked = re.findall(r"(?:^|[\s`/])streamstate ([a-z]+)", " ".join(CODE.findall(page.read_text())))
     assert set(asked) - COMMANDS == set()
+
+
+def test_every_setting_of_access_exists() -> None:
+    settings = set(re.findall(r"^\| `(STREAMSTATE_[A-Z_]+)`", Path("docs/reference.md").read_text(), re.MULTILINE))
+    named = set(re.findall(r"STREAMSTATE_[A-Z_]+", Path("docs/security.md").read_text()))
+    assert named <= settings
+    assert len(named) > 10
 
 
 def test_every_command_that_a_message_names_exists() -> None:

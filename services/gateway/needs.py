@@ -21,6 +21,9 @@ DEMAND_COST = 5
 DOCUMENT_COST = 20
 """Of the document of all services, which are asked for theirs."""
 
+MOST_TIMES = 100
+"""What parameters can multiply a cost by: more than their limits allow, which the service knows, is refused there."""
+
 ANSWER_BYTES = 64 * 1024
 """So many bytes of an answer cost as much as a read of a key."""
 
@@ -61,7 +64,7 @@ def cost_of(cost: Cost, query: Iterable[tuple[str, str]]) -> int:
     """What a request with these parameters costs; those that are no numbers are refused later."""
     given = {name: text for name, text in query if name in cost.covers}
     factors = (max(1.0, _number(text) / cost.covers[name]) for name, text in given.items())
-    return math.ceil(cost.base * math.prod(factors))
+    return math.ceil(cost.base * min(MOST_TIMES, math.prod(factors)))
 
 
 def _number(text: str) -> float:

@@ -35,6 +35,7 @@ def needed(deployment: Deployment, path: str, body: Any = None, **headers: str) 
         (f"{RECOMMENDED}/artists?walks=10&walkLength=10", 5),
         (f"{RECOMMENDED}/artists?walks=100000&walkLength=10", 500),
         (f"{RECOMMENDED}/artists?walks=10000&walkLength=200", 100),
+        (f"{RECOMMENDED}/artists?walks={'9' * 30}", 500),
         (f"{RECOMMENDED}/artists?walks=-5&walkLength=many", 5),
         (RECOMMENDED, 15),
         ("/v1/users/42", 1 + 15),

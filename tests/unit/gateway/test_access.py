@@ -11,8 +11,10 @@ from werkzeug.test import Client, TestResponse
 
 from services.gateway.settings import AccessSettings
 from streamstate.access import internal, keys, watched_file
-from streamstate.settings import load
+from streamstate.settings import HttpSettings, load
 from streamstate.web.server.asgi import Asgi
+from streamstate.web.server.guard import InternalGuard
+from streamstate.web.server.probes import application
 from tests.serving import Loop, Served, sample
 from tests.unit.gateway.conftest import USER, Deployment, started
 
@@ -212,6 +214,25 @@ def test_the_internal_token_is_changed_while_reads_go_on(guarded: Guarded) -> No
         assert guarded.get(f"/v1/users/{USER}", guarded.keys[READ]).get_json()["warnings"] == []
     client = Client(guarded.deployment.at["metrics"][0].app)
     assert client.get("/processors", headers={internal.HEADER: TOKEN}).status_code == 401
+
+
+def test_instances_that_refuse_the_token_are_away_and_no_caller_is_told_to_identify_again(guarded: Guarded) -> None:
+    read = guarded.keys[READ]
+    assert guarded.get(f"/v1/users/{USER}/metrics", read).status_code == 200
+    for served in guarded.deployment.at["metrics"]:
+        served.app = guarded.deployment.loop.wsgi(_with_another_token(guarded))
+    assert problem(guarded.get(f"/v1/users/{USER}/metrics", read), 503)["type"].endswith("no-instance")
+
+
+def _with_another_token(guarded: Guarded) -> Asgi:
+    tokens = guarded.home / "others"
+    tokens.write_text("b" * 32)
+    routes, telemetry = application("other", "other", ready)
+    return Asgi(routes, load(HttpSettings), telemetry, guarding=InternalGuard(internal.InternalTokens(tokens)))
+
+
+async def ready() -> None:
+    """It always is."""
 
 
 def test_a_key_is_changed_under_load_without_a_failure(guarded: Guarded) -> None:

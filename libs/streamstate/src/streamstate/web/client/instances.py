@@ -86,6 +86,10 @@ class Instances:
             if not isinstance(error, TimeoutError) or time.monotonic() - started > PATIENCE_S:
                 self._falls_ill(address, str(error) or "no answer in time")
             raise Unreachable(address) from error
+        if answer.status == 401:
+            # The caller's own credential was fine; whoever reads this log can mend it.
+            self._falls_ill(address, "it refuses the internal token; compare the files of INTERNAL_TOKENS")
+            raise Unreachable(address)
         content_type = answer.headers.get("Content-Type")
         if content_type not in (JSON, CONTENT_TYPE):
             msg = f"{address} answered {content_type or 'without a type'}, not JSON"

@@ -8,7 +8,7 @@ import { user } from "./user.js";
 
 /** A view gets the element to fill and what its address names; it returns what ends it. */
 const VIEWS = [
-  [/^#\/users\/([^/?]+)$/, user, "#/"],
+  [/^#\/users\/(\d+)$/, user, "#/"],
   [/^#\/system$/, system, "#/system"],
   [/^#\/explore(?:\?(.*))?$/, explore, "#/explore"],
   [/^/, home, "#/"],

@@ -2,7 +2,7 @@
 
 import { chart } from "./chart.js";
 import { h, keyed, setText } from "./dom.js";
-import { compact, count, duration } from "./format.js";
+import { compact, duration, plural } from "./format.js";
 import { follow, liveMark } from "./live.js";
 import { partitionMap } from "./map.js";
 
@@ -57,11 +57,11 @@ function card(name) {
   const state = h("span", { class: "state" });
   const built = h("progress", { max: "1", "aria-label": `${name}: the state being built` });
   const building = h("p", { class: "building", hidden: "" }, "the state is being built ", built, h("span"));
-  const dead = h("p", { class: "dead" });
+  const dead = h("p", { class: "dead" }, h("span"), h("span", { class: "quiet" }, " – why: ", h("code", {}, `streamstate dlq list ${name}`)));
   const charts = [
-    [chart("records behind", compact), (now) => now.lag],
+    [chart("lag, records", compact), (now) => now.lag],
     [chart("freshness", duration), (now) => now.freshnessMs],
-    [chart("reads a second", (value) => (value < 10 ? value.toFixed(1) : compact(value))), (now) => now.readsPerSecond],
+    [chart("reads/s", (value) => (value < 10 ? value.toFixed(1) : compact(value))), (now) => now.readsPerSecond],
   ];
   let now;
 
@@ -69,13 +69,11 @@ function card(name) {
     now = service;
     setText(state, service.ready ? "ready" : "not ready");
     state.dataset.ready = service.ready;
-    const partial = service.progress < 1;
-    building.hidden = !partial;
+    building.hidden = service.owners.every((owner) => owner.state !== "building");
     built.value = service.progress;
-    setText(building.lastChild, partial ? ` ${Math.floor(100 * service.progress)} %` : "");
+    setText(building.lastChild, ` ${Math.floor(100 * service.progress)} %`);
     dead.hidden = !service.deadLetters;
-    const reasons = Object.entries(service.deadLetterReasons ?? {}).map(([reason, number]) => `${reason} ${count(number)}`);
-    setText(dead, `${count(service.deadLetters ?? 0)} dead letters${reasons.length ? `: ${reasons.join(", ")}` : ""}`);
+    setText(dead.firstChild, plural(service.deadLetters, "dead letter"));
     return map.set(service.owners);
   }
 

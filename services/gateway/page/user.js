@@ -15,8 +15,8 @@ const SPOKEN_MS = 15_000;
 const UNKNOWN = "Nothing is known of this user yet. The profile appears with the first play.";
 
 /** The view of `#/users/{id}`. */
-export function user(main, part) {
-  const id = decodeURIComponent(part), path = `v1/users/${encodeURIComponent(id)}`;
+export function user(main, id) {
+  const path = `v1/users/${id}`;
   const mark = liveMark();
   const note = h("p", { class: "note", role: "alert", hidden: "" });
   const view = profile();
@@ -42,7 +42,7 @@ export function user(main, part) {
     else if (problem) say(problem.message);
     view.element.classList.toggle("stale", state === "away" && !unknown);
     // A part whose service is missing makes the whole a problem; the default parts are what there is.
-    if (parts && [400, 503].includes(problem?.status)) start("");
+    if (parts && view.element.hidden && [400, 503].includes(problem?.status)) start("");
   }
 
   let end = () => {};

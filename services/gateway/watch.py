@@ -3,19 +3,20 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from services.gateway.owners import LocatedPart, Owners, ServiceMap
+from services.gateway.owners import LocatedPart, Owners
 from services.gateway.router import Router
 from services.gateway.users import PARTS, Users, part_names
 from streamstate.errors import StreamStateError
+from streamstate.state.store import TopicPartition
 from streamstate.web.client.instances import Query
-from streamstate.web.freshness import offsets_text
+from streamstate.web.freshness import Positions, offsets_text
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.events import Event, Latest
 
@@ -36,7 +37,7 @@ class Watched:
     """A user, and the names of the parts (none: the default ones) that some clients watch; `latest` is the profile.
 
     answers: by the name of each part that is answered by key, None where it knows nothing of the user.
-    places: where the user's partition was before each of these was read.
+    places: where the user's partition was when each of these was read.
     """
 
     user: str
@@ -44,12 +45,12 @@ class Watched:
     latest: Latest = field(default_factory=Latest)
     clients: int = 0
     answers: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-    places: dict[str, str] = field(default_factory=dict)
+    places: dict[str, Positions] = field(default_factory=dict)
     incomplete: bool = False
     completing: asyncio.Task[None] | None = None
 
-    def replace(self, part: str, place: str, answer: dict[str, Any] | None) -> bool:
-        """Keep the answer of a part, read when the partition had been at `place`; returns whether it has changed."""
+    def replace(self, part: str, place: Positions, answer: dict[str, Any] | None) -> bool:
+        """Keep the answer of a part, read when the partition was at `place`; returns whether it has changed."""
         changed = part not in self.answers or self.answers[part] != answer
         self.places[part], self.answers[part] = place, answer
         return changed
@@ -61,8 +62,8 @@ class Watched:
 
     @property
     def position(self) -> str:
-        """The state at least is there."""
-        return "; ".join(self.places.values())
+        """Where the partition was, part by part: the answers at the same position are the same."""
+        return "; ".join(map(offsets_text, self.places.values()))
 
 
 class Watch:
@@ -101,7 +102,7 @@ class Watch:
         """The profile of what was found, which is kept up in the body."""
         watched = self._watched.setdefault((found.user, found.names), found)
         watched.clients += 1
-        if watched.latest.event is None:
+        if watched.clients == 1:
             self._complete_soon(watched)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._keep_looking())
@@ -133,8 +134,8 @@ class Watch:
     async def _renew(self, part: LocatedPart, group: Sequence[Watched]) -> None:
         """Read again those whose partition has moved; who cannot be read now is read at the next look."""
         known, view, _ = part
-        places = _places(known)
-        moved = [one for one in group if one.places.get(view.name) != places.get(known.partition(view, one.user))]
+        places = by_partition(known.positions)
+        moved = [one for one in group if one.places.get(view.name) != places.get(known.partition(view, one.user), {})]
         with suppress(StreamStateError):
             for first in range(0, len(moved), AT_A_TIME):
                 deadline = Deadline(time.monotonic() + self._longest_s)
@@ -144,13 +145,13 @@ class Watch:
     async def _read(self, part: LocatedPart, group: Sequence[Watched], deadline: Deadline) -> list[Watched]:
         """Read a part of the profiles; returns those that have changed. Raises a `Problem` when it cannot be read."""
         known, view, _ = part
-        places = _places(known)
         users = dict.fromkeys(one.user for one in group)
-        answers = (await self._router.many([(view.name, user) for user in users], deadline))[view.name]
+        answers, positions = await self._router.many_at([(view.name, user) for user in users], deadline)
+        places = by_partition(positions)
         return [
             one
             for one in group
-            if one.replace(view.name, places.get(known.partition(view, one.user), ""), answers[one.user])
+            if one.replace(view.name, places.get(known.partition(view, one.user), {}), answers[view.name][one.user])
         ]
 
     def _complete_soon(self, watched: Watched) -> None:
@@ -182,9 +183,10 @@ class Watch:
         return self._users.chosen([(PARTS, name) for name in names])
 
 
-def _places(known: ServiceMap) -> dict[int, str]:
-    """Where each partition of a service is."""
-    return {
-        held.partition: offsets_text({(topic, held.partition): at for topic, at in held.positions.items()})
-        for held in known.processors.partitions
-    }
+def by_partition(positions: Positions) -> Mapping[int, Positions]:
+    """The same, partition by partition, without those where nothing is stored."""
+    places: defaultdict[int, dict[TopicPartition, int]] = defaultdict(dict)
+    for place, offset in positions.items():
+        if offset:
+            places[place[1]][place] = offset
+    return places

@@ -95,13 +95,14 @@ async def chunks(latest: Latest, last_id: str, heartbeat_s: float) -> AsyncItera
     """
     yield _BEGIN
     seen: Event | None = None
-    if last_id and latest.event is not None and latest.event.id == last_id:
-        seen = latest.event
     while True:
         try:
             async with asyncio.timeout(heartbeat_s):
-                seen = await latest.after(seen)
+                event = await latest.after(seen)
         except TimeoutError:
             yield HEARTBEAT
         else:
-            yield seen.encoded
+            known = seen is None and event.id and event.id == last_id
+            seen = event
+            if not known:
+                yield event.encoded

@@ -9,7 +9,7 @@ import inspect
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from typing import Any
+from typing import Any, cast
 
 from apiflask import APIFlask
 from werkzeug.exceptions import MethodNotAllowed
@@ -126,6 +126,9 @@ class Asgi:
         try:
             if scope["method"] != "HEAD":
                 await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done() and not sending.cancelled():
+                # It has no end of its own. The status is sent already; the client connects again.
+                _failure(cast("Exception", sending.exception()), scope["route"], scope["path"])
         finally:
             self._streams.discard(sending)
             sending.cancel()

@@ -65,14 +65,21 @@ async function answer(result, call, wanted) {
   const url = new URL(path, document.baseURI).href;
   const { status, headers, text } = await ask(path);
   const copied = h("span", { class: "quiet", role: "status" });
+  const shown = h("code", {}, url);
   const copy = async () => {
-    await navigator.clipboard.writeText(url);
-    setText(copied, "copied");
+    try {
+      await navigator.clipboard.writeText(url);
+      setText(copied, "copied");
+    } catch {
+      // Browsers refuse it on pages that came without TLS from another machine.
+      getSelection().selectAllChildren(shown);
+      setText(copied, "selected: copy it with Ctrl+C");
+    }
   };
   const told = TOLD.filter((name) => headers.has(name)).map((name) => h("div", {}, h("dt", {}, name), h("dd", {}, headers.get(name))));
   result.replaceChildren(
     h("h2", {}, status === 200 ? "Answer" : `Answer ${status}`),
-    h("p", { class: "address" }, h("code", {}, url), h("button", { type: "button", onclick: copy }, "Copy address"), copied),
+    h("p", { class: "address" }, shown, h("button", { type: "button", onclick: copy }, "Copy address"), copied),
     h("dl", { class: "told" }, told),
     h("pre", { tabindex: "0", "aria-label": "the answer" }, pretty(text)));
 }

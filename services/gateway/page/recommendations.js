@@ -33,9 +33,9 @@ function update(row, item, kind) {
   const [name, why] = row.children;
   const called = `${kind[0].toUpperCase()}${kind.slice(1)}`;
   nameInto(name, item.name, called, item.id);
-  const known = (item.via ?? []).slice(0, 3).map((via) => {
+  const known = (item.why ?? []).map((each) => {
     const element = h("b");
-    nameInto(element, via.name, called, via.id);
+    nameInto(element, each.name, called, each.id);
     return element;
   });
   const listed = known.flatMap((element, place) => [place ? (place === known.length - 1 ? " and " : ", ") : "", element]);

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
+from http import HTTPStatus
 from importlib.resources.abc import Traversable
 from pathlib import PurePath
 
@@ -38,10 +39,8 @@ def static(files: Iterable[Traversable]) -> Handler:
         if name not in answers:
             raise NotFound
         answer = answers[name]
-        if answer.headers["ETag"] in request.headers.get("if-none-match", ""):
-            # The server leaves the body out and keeps its length.
-            return answer._replace(status=304)
-        return answer
+        unchanged = answer.headers["ETag"] in request.headers.get("if-none-match", "")
+        return answer._replace(status=HTTPStatus.NOT_MODIFIED, body=b"") if unchanged else answer
 
     return file
 

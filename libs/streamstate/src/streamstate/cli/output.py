@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamstate import bootstrap
+from streamstate.cli.users.gateway import Unavailable
 from streamstate.errors import Misconfigured, StreamStateError
 
 
@@ -27,7 +28,7 @@ class Exit(IntEnum):
     """Something differs, is refused or unhealthy."""
     MISCONFIGURED = bootstrap.MISCONFIGURED
     UNREACHABLE = 4
-    """Kafka or Redis does not answer."""
+    """Kafka, Redis or the gateway does not answer."""
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -92,6 +93,8 @@ def failing() -> Iterator[None]:
         yield
     except Misconfigured as error:
         raise _failed(str(error), Exit.MISCONFIGURED) from error
+    except Unavailable as error:
+        raise _failed(str(error), Exit.UNREACHABLE) from error
     except StreamStateError as error:
         raise _failed(str(error), Exit.REFUSED) from error
     except RedisError as error:

@@ -11,7 +11,7 @@ SKAFFOLD_SCHEMA := .cache/skaffold/v4beta13.json
 HELM := $(or $(shell command -v helm),.cache/go/bin/helm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test verify faults nightly charts cluster-test check docs fix bench
+.PHONY: help demo demo-clean test verify faults nightly charts cluster-test check docs site fix bench
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -54,6 +54,10 @@ docs: $(INSTALLED) ## make docs/reference.md, and the values of the charts, from
 	@$(BIN)/python -m devkit.reference
 	@$(BIN)/python -m devkit.charts
 
+site: $(INSTALLED) .cache/mkdocs/installed ## make a site of all documents in .site/
+	@$(BIN)/python -m devkit.site .cache/pages
+	@NO_MKDOCS_2_WARNING=1 .cache/mkdocs/bin/mkdocs build --strict
+
 fix: $(INSTALLED) ## let ruff mend what it can
 	@$(BIN)/ruff check --fix $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
@@ -68,6 +72,11 @@ $(INSTALLED): requirements.txt libs/streamstate/pyproject.toml libs/devkit/pypro
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --require-hashes -r requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/streamstate -e libs/devkit
+	@touch $@
+
+.cache/mkdocs/installed: requirements-docs.txt
+	@[ -n "$(PYTHON)" ] && $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt
 	@touch $@
 
 # Skaffold's own, from its Go module.
@@ -89,6 +98,7 @@ requirements: .cache/uv ## pin all requirements anew, with hashes
 	@$(PIN) requirements.in -o requirements.txt
 	@$(PIN) --extra web --extra cli -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
 	@$(PIN) --extra spark --extra cli -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
+	@$(PIN) requirements-docs.in -o requirements-docs.txt
 	@for in in services/*/requirements.in; do $(PIN) -c requirements.txt $$in -o $${in%.in}.txt; done
 
 .cache/uv:

@@ -28,7 +28,7 @@ _PARTITION_KEYS = (
     "hash of the partition: `owner`, `epoch`, `format`; `offset` (the next one), `time`, `begin`, `target`, `origin`, "
     "`fold` and `allow` by topic; `skip:<topic>:<offset>`, `count:<what>`; `incomplete` after half a commit"
 )
-_SETTINGS: tuple[type[BaseSettings], ...] = (*dict.fromkeys(kinds()), DemoSettings, BenchSettings)
+SETTINGS: tuple[type[BaseSettings], ...] = (*dict.fromkeys(kinds()), DemoSettings, BenchSettings)
 
 
 def text() -> str:
@@ -41,7 +41,7 @@ def text() -> str:
         "## Views\n",
         table(("service", "path", "answer"), (_view(name, view) for name in SERVICES for view in app(name).views)),
         "## Settings\n\nLists and maps are JSON. A `STREAMSTATE_` variable that is not here ends the process.\n",
-        *(f"### {_doc(kind).rstrip('.')}\n\n{_settings(kind)}" for kind in _SETTINGS),
+        *(f"### {_doc(kind).rstrip('.')}\n\n{_settings(kind)}" for kind in SETTINGS),
         "## What a fold may write, and a view may read\n",
         table(("operation", "effect"), ((kind.__name__, _doc(kind)) for kind in Operation.__args__)),
         table(("read", "answer"), ((kind.__name__, _doc(kind)) for kind in Read.__args__)),

@@ -1,6 +1,8 @@
 """`streamstate` beside a running cluster: what users and operators see of it."""
 
 import json
+import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -143,6 +145,21 @@ def test_a_redis_that_lets_go_of_keys_is_refused_before_it_has(run: Run, client:
 def test_a_topic_that_is_missing_is_named(run: Run) -> None:
     [report] = answer(run("status", "metrics", "--json", TOPICS='{"listening-events": "none"}'), 1)
     assert "the topic none cannot be read" in report["faults"][0]
+
+
+PAGES = ("operations", "rebuild", "back-up", "runbooks")
+HARMLESS = "status|owners|verify|lag|route|config|dlq list|reset .*--dry-run"
+READS = re.compile(rf"(?:^    |-- |`)streamstate ((?:{HARMLESS})[^`\n#]*)", re.MULTILINE)
+TYPED = {typed.strip() for page in PAGES for typed in READS.findall(Path(f"docs/{page}.md").read_text())}
+
+
+# What has a name in capitals or brackets stands for something else, and --watch does not end.
+@pytest.mark.parametrize(
+    "typed", sorted(each for each in TYPED if re.fullmatch('[a-z0-9 ="-]+', each) and "watch" not in each)
+)
+def test_what_the_documents_type_works(run: Run, typed: str) -> None:
+    result = run(*shlex.split(typed))
+    assert result.exit_code == 0, result.output
 
 
 def test_what_is_fed_is_folded(driving: Driving, run: Run, tmp_path: Path) -> None:

@@ -81,6 +81,11 @@ class TestGet:
         assert result.exit_code == 4
         assert "ask again" in result.stderr
 
+    def test_a_key_is_sent_and_shown_nowhere(self, run: Run, gateway: Served) -> None:
+        result = run("get", str(STRANGER), STREAMSTATE_GATEWAY_KEY="a-secret")
+        assert gateway.headers[-1]["Authorization"] == "Bearer a-secret"
+        assert "a-secret" not in result.output
+
     def test_an_address_that_is_none_is_status_3(self, run: Run) -> None:
         assert "STREAMSTATE_GATEWAY" in failed(run("get", "1", STREAMSTATE_GATEWAY="localhost"), 3)
 

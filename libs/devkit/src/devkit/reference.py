@@ -19,15 +19,12 @@ from streamstate.deployment import state_metrics
 from streamstate.deployment.metrics import Definition
 from streamstate.settings import kinds
 from streamstate.spark import status
+from streamstate.state import redis
 from streamstate.state.operations import Operation, Read
 from streamstate.web.server import telemetry
 
 PATH = Path("docs/reference.md")
 _KEYS = re.compile(r"^\| state key \| holds \|\n\|[-| ]+\|\n((?:\|.*\n)+)", re.MULTILINE)
-_PARTITION_KEYS = (
-    "hash of the partition: `owner`, `epoch`, `format`; `offset` (the next one), `time`, `begin`, `target`, `origin`, "
-    "`fold` and `allow` by topic; `skip:<topic>:<offset>`, `count:<what>`; `incomplete` after half a commit"
-)
 SETTINGS: tuple[type[BaseSettings], ...] = (*dict.fromkeys(kinds()), DemoSettings, BenchSettings)
 
 
@@ -45,11 +42,8 @@ def text() -> str:
         "## What a fold may write, and a view may read\n",
         table(("operation", "effect"), ((kind.__name__, _doc(kind)) for kind in Operation.__args__)),
         table(("read", "answer"), ((kind.__name__, _doc(kind)) for kind in Read.__args__)),
-        "## State keys\n\n`p` is the number of the partition. A key begins with the name of the deployment.\n",
-        table(
-            ("key", "holds"),
-            [("`{<service>:p}`", _PARTITION_KEYS), *(row for name in SERVICES for row in _state_keys(name))],
-        ),
+        f"## State keys\n\n{redis.__doc__}",
+        table(("key of a service, in partition `p`", "holds"), (row for name in SERVICES for row in _state_keys(name))),
         "## Metrics\n",
         table(("metric", "labels", "what"), map(_metric, defined)),
     ]

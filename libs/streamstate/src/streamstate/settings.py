@@ -122,6 +122,7 @@ class UserSettings(Settings):
     gateway: str = Field(
         "http://127.0.0.1:8080", pattern=r"^https?://[^/\s]+/?$", description="address of the gateway, without a path"
     )
+    gateway_key: SecretStr = Field(SecretStr(""), description="API key or token that is sent to it; none when empty")
 
 
 class StreamSettings(ServiceSettings):

@@ -27,11 +27,12 @@ class Unavailable(StreamStateError):
 
 
 class Gateway:
-    """Requests to one gateway. `url` has no path."""
+    """Requests to one gateway, with the API key or token `key` unless that is empty. `url` has no path."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: str) -> None:
         self.url = url.rstrip("/")
-        self._http = urllib3.PoolManager(timeout=_TIMEOUT, retries=False)
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._http = urllib3.PoolManager(headers=headers, timeout=_TIMEOUT, retries=False)
 
     def get(self, path: str) -> Any:
         """The JSON at `path`. Raises `Refused` with the detail of a problem, or `Unavailable`."""
@@ -50,4 +51,5 @@ class Gateway:
 
 def gateway() -> Gateway:
     """The one that the environment names. Raises `Misconfigured`."""
-    return Gateway(load(UserSettings).gateway)
+    settings = load(UserSettings)
+    return Gateway(settings.gateway, settings.gateway_key.get_secret_value())

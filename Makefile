@@ -65,13 +65,13 @@ fix: $(INSTALLED) ## let ruff mend what it can
 bench: $(INSTALLED) redis wrk ## measure everything and write docs/bench.md (ONLY=reads,freshness PEERS=folder GRAPHJET=source)
 	@$(BIN)/python -m devkit.bench
 
-$(INSTALLED): requirements.txt libs/streamstate/pyproject.toml libs/devkit/pyproject.toml
+$(INSTALLED): requirements.txt $(wildcard libs/*/pyproject.toml)
 	@[ -n "$(PYTHON)" ] || { echo "install Python 3.11 or newer with venv (Debian: python3-venv), or name it: make PYTHON=python3.11"; exit 1; }
 	@command -v java >/dev/null || { echo "install Java 17 (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
 	@echo "installing the Python packages into $(VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --require-hashes -r requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/streamstate -e libs/devkit
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/client -e libs/streamstate -e libs/devkit
 	@touch $@
 
 .cache/mkdocs/installed: requirements-docs.txt

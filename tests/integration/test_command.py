@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +13,10 @@ import pytest
 import redis
 from typer.testing import CliRunner, Result
 
+from devkit.records import event
 from streamstate.cli.main import app
 from streamstate.kafka.admin import Topics
+from streamstate_client import Client
 from tests.integration.conftest import INSTANCES
 from tests.integration.driving import Driving
 
@@ -175,14 +178,25 @@ def test_what_is_fed_is_folded(driving: Driving, run: Run, tmp_path: Path) -> No
     assert "Burial" in run("get", str(user)).stdout
 
 
+def test_a_profile_that_is_watched_moves_with_the_events(driving: Driving) -> None:
+    user = 8_000_003
+    with closing(Client(driving.cluster.url).watch(user, ["metrics"])) as profiles:
+        assert next(profiles) is None
+        for count in (1, 2):
+            driving.feed([event(user, 1, 2, 3, 1_400_000_000_000)])
+            profile = next(profiles)
+            assert profile
+            assert profile.event_count == count
+
+
 def test_invented_events_come_at_a_rate_until_there_are_enough(driving: Driving, run: Run) -> None:
     fed = answer(run("feed", "--events", "200", "--rate", "100", "--users", "5", "--json"))
     assert fed["events"] == 200
     assert 50 < fed["events_per_s"] <= 101
     driving.settle()
-    lags = answer(run("lag", "metrics", "--json"))
-    assert [each["partition"] for each in lags] == list(range(8))
-    assert {each["owner"] for each in lags} == set(driving.cluster.addresses["metrics"])
+    lags = answer(run("lag", "--json"))
+    assert {each["service"] for each in lags} == set(driving.cluster.addresses)
+    assert {each["owner"] for each in lags if each["service"] == "metrics"} == set(driving.cluster.addresses["metrics"])
 
 
 def test_the_owner_of_a_route_is_that_of_its_partition(run: Run) -> None:

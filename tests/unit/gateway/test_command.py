@@ -5,8 +5,7 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,7 +55,7 @@ def failed(result: Result, status: int) -> str:
 class TestGet:
     def test_it_shows_the_answer_of_the_gateway_as_it_is(self, run: Run, deployment: Deployment) -> None:
         # Walks are random.
-        shown = answer(run("get", str(USER), "--parts", "metrics,recent", "--json"))
+        shown = answer(run("get", str(USER), "--part", "metrics", "--part", "recent", "--json"))
         assert shown == deployment.gateway().get(f"/v1/users/{USER}?parts=metrics,recent").get_json()
 
     def test_people_get_names_and_tables(self, run: Run) -> None:
@@ -90,50 +89,50 @@ class TestGet:
         assert "STREAMSTATE_GATEWAY" in failed(run("get", "1", STREAMSTATE_GATEWAY="localhost"), 3)
 
 
-@contextmanager
-def pauses(monkeypatch: pytest.MonkeyPatch, module: str, *between: Callable[[], object]) -> Iterator[None]:
-    """In the pauses of a command, each of a second, these things happen; in the next one, Ctrl-C is pressed."""
-    steps = iter(between)
-    seconds = 0
+@pytest.fixture
+def between(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """What happens while a stream is asked for again, which ends with each event here; then Ctrl-C is pressed."""
 
-    def pause(_seconds: float) -> None:
-        nonlocal seconds
-        seconds += 1
-        step = next(steps, None)
-        if step is None:
-            raise KeyboardInterrupt
-        step()
+    def happen(module: str, *events: Callable[[], object]) -> None:
+        steps = iter(events)
 
-    # Not `time` itself: threads of other tests are in it.
-    clock = SimpleNamespace(sleep=pause, monotonic=lambda: seconds)
-    with monkeypatch.context() as patch:
-        patch.setattr(f"streamstate.cli.users.{module}.time", clock)
-        yield
+        def pause(_seconds: float) -> None:
+            step = next(steps, None)
+            if step is None:
+                raise KeyboardInterrupt
+            step()
+
+        # Not `time` itself: threads of other tests are in it.
+        monkeypatch.setattr(f"{module}.time", SimpleNamespace(sleep=pause))
+
+    return happen
+
+
+CLIENT = "streamstate_client.client"
 
 
 class TestWatch:
-    def test_it_shows_events_as_they_come(
-        self, run: Run, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        with pauses(monkeypatch, "profile", lambda: deployment.play([(STRANGER, 1, 2, 3, 1_000)])):
-            result = run("watch", str(STRANGER))
+    def test_it_shows_events_as_they_come(self, run: Run, deployment: Deployment, between: Callable[..., None]) -> None:
+        between(CLIENT, lambda: deployment.play([(STRANGER, 1, 2, 3, 1_000)]))
+        result = run("watch", str(STRANGER), "--part", "metrics")
         assert result.exit_code == 0, result.output
         assert NAME in result.stdout
 
-    def test_it_outlives_the_gateway(self, run: Run, gateway: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-        with pauses(monkeypatch, "profile", gateway.stop):
-            result = run("watch", str(USER))
+    def test_it_outlives_the_gateway(self, run: Run, gateway: Served, between: Callable[..., None]) -> None:
+        between(CLIENT, gateway.stop, lambda: None)
+        result = run("watch", str(USER))
         assert result.exit_code == 0, result.output
         assert "trying again" in result.stdout
+
+    def test_what_is_no_user_is_status_1(self, run: Run) -> None:
+        assert "an id is a whole number" in run("watch", "x").stderr
 
 
 class TestPartitions:
     def test_a_route_names_partition_and_owner(self, run: Run, deployment: Deployment) -> None:
         [view] = answer(run("route", "metrics", str(USER), "--json"))["views"]
         assert view["owner"] == deployment.owner(USER).address
-        shown = run("route", "metrics", str(USER)).stdout
-        assert f"{view['partition']}" in shown
-        assert view["owner"] in shown
+        assert view["owner"] in run("route", "metrics", str(USER)).stdout
 
     def test_the_lag_of_each_partition(self, run: Run, deployment: Deployment) -> None:
         states = deployment.stores["metrics"].read(dict.fromkeys(range(PARTITIONS), ()))
@@ -154,25 +153,18 @@ class TestPartitions:
         partitions = answer(run("lag", "metrics", "--json"), 1)
         assert [p["partition"] for p in partitions if not p["ready"]] == [empty]
 
-    def test_top_counts_what_is_folded_the_busiest_service_first(
-        self, run: Run, deployment: Deployment, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def names() -> None:
-            for key in range(5):
-                deployment.name("artists", key, NAME)
+    def test_all_services_when_none_is_named(self, run: Run, deployment: Deployment) -> None:
+        assert {p["service"] for p in answer(run("lag", "--json"))} == set(deployment.at)
 
-        with pauses(monkeypatch, "partitions", names):
-            services = answer(run("top", "metrics", "names", "--json"))
-        assert services == [
-            {"service": "names", "records_per_s": 5.0, "lag": 0, "instances": 1},
-            {"service": "metrics", "records_per_s": 0.0, "lag": 0, "instances": 2},
-        ]
-
-    def test_top_goes_on_until_it_is_interrupted(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        with pauses(monkeypatch, "partitions", lambda: None):
-            result = run("top", "metrics")
+    def test_top_goes_on_until_it_is_interrupted(self, run: Run, between: Callable[..., None]) -> None:
+        between(CLIENT, lambda: None)
+        result = run("top")
         assert result.exit_code == 0, result.output
-        assert "records/s" in result.stdout
+        assert "reads/s" in result.stdout
+        assert "metrics" in result.stdout
+
+    def test_top_is_the_state_of_the_system_as_json(self, run: Run, deployment: Deployment) -> None:
+        assert {of["name"] for of in answer(run("top", "--json"))["services"]} == set(deployment.at)
 
 
 class TestForward:
@@ -188,9 +180,9 @@ class TestForward:
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
         return program
 
-    def test_it_comes_back(self, kubectl: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        with pauses(monkeypatch, "forward", lambda: None):
-            result = CliRunner().invoke(app, ["forward", "metrics", "1", "--port", "9000", "-n", "music"])
+    def test_it_comes_back(self, kubectl: Path, between: Callable[..., None]) -> None:
+        between("streamstate.cli.users.forward", lambda: None)
+        result = CliRunner().invoke(app, ["forward", "metrics", "1", "--port", "9000", "-n", "music"])
         assert result.exit_code == 0, result.output
         calls = Path(f"{kubectl}.calls").read_text().splitlines()
         assert calls == ["port-forward --namespace music pod/metrics-1 9000:8080"] * 2

@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from streamstate import bootstrap
-from streamstate.cli.users.gateway import Unavailable
 from streamstate.errors import Misconfigured, StreamStateError
+from streamstate_client import GatewayError, Unavailable, Unreachable
 
 
 class Exit(IntEnum):
@@ -93,9 +93,11 @@ def failing() -> Iterator[None]:
         yield
     except Misconfigured as error:
         raise _failed(str(error), Exit.MISCONFIGURED) from error
+    except Unreachable as error:
+        raise _failed(f"{error}; STREAMSTATE_GATEWAY names it", Exit.UNREACHABLE) from error
     except Unavailable as error:
         raise _failed(str(error), Exit.UNREACHABLE) from error
-    except StreamStateError as error:
+    except (StreamStateError, GatewayError) as error:
         raise _failed(str(error), Exit.REFUSED) from error
     except RedisError as error:
         message = f"Redis does not answer ({error}); check that it runs and that STREAMSTATE_REDIS names it"

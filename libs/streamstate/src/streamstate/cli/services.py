@@ -22,17 +22,17 @@ from streamstate.state.redis import RedisStore
 from streamstate.verify.recount import Recounted
 
 
-def beginning(incomplete: str) -> list[str]:
+def _beginning(incomplete: str) -> list[str]:
     """The services here whose names begin so, for a shell that completes them."""
     with suppress(ModuleNotFoundError, Misconfigured):
         return [name for name in paths(load(CommandSettings).package, "model") if name.startswith(incomplete)]
     return []
 
 
-Service = Annotated[str, typer.Argument(help="The service: its folder's name.", autocompletion=beginning)]
+Service = Annotated[str, typer.Argument(help="The service: its folder's name.", autocompletion=_beginning)]
 Services = Annotated[
     list[str] | None,
-    typer.Argument(metavar="SERVICE", help="Services; all when none is named.", autocompletion=beginning),
+    typer.Argument(metavar="SERVICE", help="Services; all when none is named.", autocompletion=_beginning),
 ]
 
 

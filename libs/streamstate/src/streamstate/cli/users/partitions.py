@@ -1,9 +1,8 @@
-"""`streamstate route`, `lag` and `top`: where keys are answered, and how far the services are, by the gateway's map."""
+"""`streamstate route`, `lag` and `top`: where keys are answered, and how far services are, as the gateway knows it."""
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
@@ -13,13 +12,12 @@ from rich.live import Live
 
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, Exit
-from streamstate.cli.services import Service, beginning
-from streamstate.cli.users.gateway import Gateway, gateway
+from streamstate.cli.services import Service, Services
+from streamstate.cli.users.gateway import gateway
 
-PAUSE_S = 2.0
-_MAP = "/processors"
-Named = Annotated[list[str], typer.Argument(metavar="SERVICE", help="Services.", autocompletion=beginning)]
-Positions = Mapping[str, int]
+SYSTEM = "/v1/system"
+
+Key = Annotated[str, typer.Argument(help="Key, as it stands in a path.")]
 
 
 class PartitionLag(msgspec.Struct):
@@ -32,40 +30,7 @@ class PartitionLag(msgspec.Struct):
     lag: int
 
 
-class Activity(msgspec.Struct):
-    """A service: records folded a second, records that its states lack, and its instances that own partitions."""
-
-    service: str
-    records_per_s: float
-    lag: int
-    instances: int
-
-
-class _Partition(msgspec.Struct):
-    partition: int
-    owner: str | None
-    ready: bool
-    positions: Positions
-    ends: Positions
-
-    @property
-    def lag(self) -> int:
-        return sum(max(0, end - self.positions.get(topic, 0)) for topic, end in self.ends.items())
-
-
-class _Processors(msgspec.Struct):
-    """What is used here of the map that an instance gives."""
-
-    service: str
-    partitions: list[_Partition]
-
-
-def route(
-    service: Service,
-    key: Annotated[str, typer.Argument(help="Key, as it stands in a path.")],
-    *,
-    as_json: AsJson = False,
-) -> None:
+def route(service: Service, key: Key, *, as_json: AsJson = False) -> None:
     """Show which partition a key is in, and which instance answers for it."""
     answer = gateway().get(f"/v1/route/{quote(service, safe='')}/{quote(key, safe='')}")
     columns = ("view", "topic", "partition", "owner", "epoch", "ready", "lag")
@@ -73,16 +38,17 @@ def route(
     output.show(answer, output.table(columns, rows), as_json=as_json)
 
 
-def lag(services: Named, *, as_json: AsJson = False) -> None:
+def lag(services: Services = None, *, as_json: AsJson = False) -> None:
     """Show how many records each partition lacks, and who owns it.
 
     The exit status is 1 when a partition is not ready.
     """
     asked = gateway()
+    names = services or [of["name"] for of in asked.get(SYSTEM)["services"]]
     answer = [
-        PartitionLag(of.service, p.partition, p.owner, p.ready, p.lag)
-        for of in _maps(asked, services)
-        for p in of.partitions
+        PartitionLag(name, held["partition"], held["owner"], held["ready"], _lag(held))
+        for name in names
+        for held in asked.get(f"/v1/{quote(name, safe='')}/processors")["partitions"]
     ]
     rows = [(p.service, p.partition, p.owner or "-", "ready" if p.ready else "not ready", f"{p.lag:,}") for p in answer]
     output.show(answer, output.table(("service", "partition", "owner", "state", "lag"), rows), as_json=as_json)
@@ -90,52 +56,31 @@ def lag(services: Named, *, as_json: AsJson = False) -> None:
         raise typer.Exit(Exit.REFUSED)
 
 
-def top(services: Named, *, as_json: AsJson = False) -> None:
-    """Show which services fold the most records a second, until Ctrl-C; with --json, once."""
+def top(*, as_json: AsJson = False) -> None:
+    """Go on showing all services, the one with the most reads a second first, until Ctrl-C; with --json, once."""
     asked = gateway()
-    before, since = list(_maps(asked, services)), time.monotonic()
-
-    def seen() -> list[Activity]:
-        nonlocal before, since
-        time.sleep(PAUSE_S)
-        now, at = list(_maps(asked, services)), time.monotonic()
-        made = activity(before, now, at - since)
-        before, since = now, at
-        return made
-
     if as_json:
-        output.document(seen())
+        output.document(asked.get(SYSTEM))
         return
-    with suppress(KeyboardInterrupt), Live(_table(activity(before, before, 1.0)), auto_refresh=False) as live:
-        while True:
-            live.update(_table(seen()), refresh=True)
+    with suppress(KeyboardInterrupt), Live(auto_refresh=False) as live:
+        for event in asked.follow(f"{SYSTEM}/stream", lambda error: live.update(str(error), refresh=True)):
+            live.update(_busiest(msgspec.json.decode(event.data)["services"]), refresh=True)
 
 
-def activity(before: Sequence[_Processors], now: Sequence[_Processors], seconds: float) -> list[Activity]:
-    """What the services did in the `seconds` between two looks, the busiest first."""
-    read = {of.service: _read(of) for of in before}
-    made = [
-        Activity(
-            of.service,
-            max(0, _read(of) - read[of.service]) / seconds,
-            sum(p.lag for p in of.partitions),
-            len({p.owner for p in of.partitions if p.owner}),
-        )
-        for of in now
-    ]
-    return sorted(made, key=lambda each: (-each.records_per_s, each.service))
+def _lag(held: Mapping[str, Any]) -> int:
+    return sum(max(0, end - held["positions"].get(topic, 0)) for topic, end in held["ends"].items())
 
 
-def _read(of: _Processors) -> int:
-    """Records that the states have read; after a reset, fewer than before."""
-    return sum(sum(p.positions.values()) for p in of.partitions)
+def _busiest(services: Sequence[Mapping[str, Any]]) -> RenderableType:
+    columns = ("service", "state", "reads/s", "lag", "behind", "dead letters", "instances")
+    ranked = sorted(services, key=lambda of: (-of["readsPerSecond"], of["name"]))
+    return output.table(columns, map(_row, ranked))
 
 
-def _table(activities: Sequence[Activity]) -> RenderableType:
-    rows = [(each.service, f"{each.records_per_s:,.0f}", f"{each.lag:,}", each.instances) for each in activities]
-    return output.table(("service", "records/s", "lag", "instances"), rows)
-
-
-def _maps(asked: Gateway, services: Iterable[str]) -> Iterable[_Processors]:
-    for service in services:
-        yield msgspec.convert(asked.get(f"/v1/{quote(service, safe='')}{_MAP}"), _Processors)
+def _row(of: Mapping[str, Any]) -> tuple[object, ...]:
+    """`behind` is the time since the state had all that its topics held."""
+    state = "ready" if of["ready"] else f"{of['progress']:.0%} built"
+    behind = "-" if of["freshnessMs"] is None else f"{of['freshnessMs']:,} ms"
+    instances = {owner["address"] for owner in of["owners"] if owner["state"] != "none"}
+    counts = (f"{of['readsPerSecond']:,.1f}", f"{of['lag']:,}", behind, f"{of['deadLetters']:,}")
+    return of["name"], state, *counts, len(instances)

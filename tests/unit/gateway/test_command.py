@@ -224,6 +224,12 @@ class TestAnswers:
     def test_what_is_no_ranking_has_none(self, items: list[dict[str, Any]]) -> None:
         assert "█" not in printed({"top": items})
 
+    def test_names_are_neither_markup_nor_commands_to_the_terminal(self) -> None:
+        shown = printed({"name": "[bold]a[/b]", "top": [{"name": "[/]b"}, {"name": "\x1b[2Jc\nd"}]})
+        assert "[bold]a[/b]" in shown
+        assert "[/]b" in shown
+        assert "\N{REPLACEMENT CHARACTER}[2Jc\N{REPLACEMENT CHARACTER}d" in shown
+
     @pytest.mark.parametrize(
         ("name", "value", "expected"),
         [

@@ -16,12 +16,12 @@ Item = Mapping[str, Any]
 
 
 def rendered(answer: Item) -> RenderableType:
-    """The members of `answer`: values first, then lists of objects side by side where there is room, warnings last."""
+    """The members of `answer`: values first, then lists of objects side by side where there is room."""
     tables = {name: value for name, value in answer.items() if _is_table(value)}
     values = {name: value for name, value in answer.items() if value != [] and name not in tables}
     rows = Table.grid(padding=(0, 2))
     for name, value in values.items():
-        rows.add_row(Text(words(name), style="bold"), text(name, value))
+        rows.add_row(Text(words(name), style="bold"), Text(text(name, value)))
     return Group(rows, "", Columns([_table(name, items) for name, items in tables.items()], padding=(1, 3)))
 
 
@@ -31,11 +31,13 @@ def words(name: str) -> str:
 
 
 def text(name: str, value: Any) -> str:
-    """A value as it is read: numbers grouped, apart from ids; of objects their names."""
+    """A value as it is read: numbers grouped, apart from ids; of objects their names. Control codes are replaced."""
     match value:
         case None:
             return "-"
-        case bool() | str():
+        case str():
+            return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in value)
+        case bool():
             return str(value)
         case int() if not _is_id(name):
             return f"{value:,}"
@@ -74,7 +76,7 @@ def _table(name: str, items: Sequence[Item]) -> Table:
 
 def _cells(column: str, item: Item, first: Item | None) -> Iterator[RenderableType]:
     """What `item` has in a column; in a ranking, of which `first` is the first item, its bar besides."""
-    yield text(column, item.get(column))
+    yield Text(text(column, item.get(column)))
     if first:
         yield Bar(first[column], 0, item[column], width=_BAR_WIDTH)
 

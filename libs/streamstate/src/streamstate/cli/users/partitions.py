@@ -9,6 +9,7 @@ import msgspec
 import typer
 from rich.console import RenderableType
 from rich.live import Live
+from rich.text import Text
 
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, Exit
@@ -63,7 +64,7 @@ def top(*, as_json: AsJson = False) -> None:
         output.document(asked.get(SYSTEM))
         return
     with suppress(KeyboardInterrupt), Live(auto_refresh=False) as live:
-        for event in asked.follow(f"{SYSTEM}/stream", lambda error: live.update(str(error), refresh=True)):
+        for event in asked.follow(f"{SYSTEM}/stream", lambda error: live.update(Text(str(error)), refresh=True)):
             live.update(_busiest(msgspec.json.decode(event.data)["services"]), refresh=True)
 
 

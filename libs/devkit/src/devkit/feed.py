@@ -75,7 +75,7 @@ class Feed:
 def invented(seed: int, users: int) -> tuple[Iterator[Name], Iterator[Event]]:
     """Names, and events without end that happen now, of `users` users; none is broken."""
     catalogue = sample_events.Catalogue.make(seed)
-    return sample_events.names(catalogue), sample_events.events(catalogue, seed, users, _now_ms, broken=0)
+    return sample_events.names(catalogue), sample_events.events(catalogue, seed, users, now_ms, broken=0)
 
 
 def send_events(out: Producer, events: Iterable[Event]) -> int:

@@ -18,8 +18,8 @@ USER_PATH = "/v1/users/<key>"
 DEMAND_COST = 5
 """Of a request that may wait for a fresher state, in reads of a key."""
 
-DOCUMENT_COST = 20
-"""Of the document of all services, which are asked for theirs."""
+COSTS = {"/openapi.json": 20, "/v1/users": 200}
+"""Of the document of all services, and of a search, which reads many keys."""
 
 MOST_TIMES = 100
 """What parameters can multiply a cost by: more than their limits allow, which the service knows, is refused there."""
@@ -53,11 +53,10 @@ def needs(request: Request, rule: str, arguments: Mapping[str, str], scope: Scop
             return Needs({view.scope}, cost, text if view.path.startswith(USER_PATH) else None, view.path)
         case "/v1/many":
             return _many(request, owners, demands)
-        case "/openapi.json":
-            return Needs({scope}, DOCUMENT_COST, None, rule)
-    user = arguments.get("key") if rule.startswith(USER_PATH) else None
-    cost = _user_cost(owners, part_names(request.query)) if rule == USER_PATH else 1
-    return Needs({scope}, cost + demands, user, rule)
+        case _ if rule.startswith(USER_PATH):
+            cost = _user_cost(owners, part_names(request.query)) + demands
+            return Needs({scope}, cost, arguments.get("key"), rule)
+    return Needs({scope}, COSTS.get(rule, 1), None, rule)
 
 
 def cost_of(cost: Cost, query: Iterable[tuple[str, str]]) -> int:

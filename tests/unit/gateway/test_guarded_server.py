@@ -28,7 +28,7 @@ FORGED = [
     "X-Http-Method-Override: GET", "Host: /livez", "Upgrade: h2c", "Connection: x-instance-token",
 ]  # fmt: skip
 PATHS = [
-    KNOWN, "/processors", "/metrics", "/openapi.json", "/docs", "/", "/v1/tally/processors", "/v1/route/tally/7",
+    KNOWN, "/processors", "/metrics", "/openapi.json", "/docs", "/v1/tally/processors", "/v1/route/tally/7",
     "/livez/../v1/numbers/7", "/livez%2f..%2fv1/numbers/7", "/livez;/v1/numbers/7", "/livez?/v1", "/LIVEZ", "//livez",
     "http://here/v1/numbers/7", "/v1/numbers/7/livez", "/readyz/", "/%6civez/../metrics", "/v1/../livez/../metrics",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
@@ -16,6 +16,7 @@ from devkit.names import known, names
 from devkit.registry import EXAMPLES, STANDARD
 from streamstate import bootstrap
 from streamstate.errors import StreamStateError
+from streamstate.settings import PREFIX
 
 HOME, CACHE = Path(".demo"), Path(".cache")
 FOLDED_S = 300
@@ -37,6 +38,10 @@ class DemoSettings(BaseSettings):
     gateway_port: int = Field(8080, description="port of the gateway")
     kafka_port: int = Field(9092, description="port of Kafka")
     redis_port: int = Field(6379, description="port of Redis")
+    registry_port: int = Field(8081, description="port of the schema registry")
+    format: Literal["", "avro", "protobuf", "jsonschema"] = Field(
+        "", description="format of the values of all topics, by a schema registry: avro, protobuf or jsonschema"
+    )
     metrics_instances: int = Field(1, ge=1, le=8, description="instances of the metrics service")
     topics_instances: int = Field(1, ge=1, le=9, description="instances of the topics service")
     examples: Annotated[str, known("example", EXAMPLES)] = Field(
@@ -48,7 +53,8 @@ class DemoSettings(BaseSettings):
         """What runs, and where."""
         instances = {"metrics": self.metrics_instances, "topics": self.topics_instances}
         ports = (self.gateway_port, self.kafka_port, self.redis_port)
-        return Plan(HOME, CACHE, *ports, instances, (*STANDARD, *names(self.examples)))
+        services = (*STANDARD, *names(self.examples))
+        return Plan(HOME, CACHE, *ports, instances, services, self.format, self.registry_port)
 
 
 def main() -> int:
@@ -73,7 +79,7 @@ def main() -> int:
 
 def show(cluster: LocalCluster, settings: DemoSettings) -> None:
     """Feed, wait until all is folded, print an answer of each service, and go on feeding unless `once` is set."""
-    feed = Feed(cluster.kafka.bootstrap, HOME / "fed", settings.lfm)
+    feed = Feed(cluster.kafka.bootstrap, HOME / "fed", settings.lfm, settings.format, cluster.recode)
     feed.load(say)
     say("folding")
     wait_folded(cluster)
@@ -110,9 +116,17 @@ def look_next(cluster: LocalCluster, user: int, artist: int) -> str:
   {cluster.url}/v1/artists/{artist}   a name
   {cluster.url}/docs                     all paths
   http://{first}/processors          who owns which partition
-  STREAMSTATE_KAFKA={cluster.kafka.bootstrap} STREAMSTATE_REDIS={cluster.redis.url} .venv/bin/streamstate status
+  {servers(cluster)} .venv/bin/streamstate status
   redis-cli -p {cluster.redis.port} --scan --pattern '{{metrics:*}}:user:{user}*'   the state itself
   {HOME}/*.log                       what the processes log"""
+
+
+def servers(cluster: LocalCluster) -> str:
+    """What the operators' command needs to know."""
+    variables = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url}
+    if cluster.formats:
+        variables |= {"FORMATS": f"'{json.dumps(cluster.formats)}'", "REGISTRY": cluster.registry.url}
+    return " ".join(f"{PREFIX}{name}={value}" for name, value in variables.items())
 
 
 def first_user(folder: Path) -> int:

@@ -33,7 +33,7 @@ class Writer:
 
     def __call__(self, key: bytes, value: bytes | None) -> tuple[bytes, bytes | None]:
         own, other = self.key
-        return other.encode(own.decode(key)), None if value is None else self._write(value)
+        return other.encode(own.decode(key)), None if value is None else self.write(value)
 
     def registered(self, topic: str) -> "Writer":
         """The same, with its schema as that of `topic`. Raises `Misconfigured` when the registry refuses it.
@@ -49,7 +49,8 @@ class Writer:
         return schema(self.value, self.kind, self.names)
 
     @cached_property
-    def _write(self) -> Callable[[bytes], bytes]:
+    def write(self) -> Callable[[bytes], bytes]:
+        """Makes of a value as the service writes it what the topic has; raises for one that does not fit."""
         kind, names = self.kind, self.names
         if self.value not in framing.KINDS:
             write = plain.SERDES[self.value][1] if self.value else _own(kind)

@@ -250,24 +250,28 @@ def test_a_java_producer_is_read_right(driving: Driving, registry: SchemaRegistr
     assert counted(driving, "clicks-java-release") == {"dead_letters": 0, MISPLACED: 0}
 
 
-def test_outputs_register_their_schemas_or_are_refused(driving: Driving, registry: SchemaRegistry) -> None:
-    client = SchemaRegistryClient({"url": registry.url})
-    formats = json.dumps({ENRICHED: {"value": "avro", "fields": {"userId": "user_id"}}})
-    settings = {"FORMATS": formats, "REGISTRY": registry.url}
-    port = free_port()
-    create_topics(driving.cluster.kafka.bootstrap, {"avro-enriched": {}}, PARTITIONS)
+@pytest.fixture
+def client(registry: SchemaRegistry) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        yield client
+
+
+def test_outputs_register_their_schemas_or_are_refused(
+    driving: Driving, registry: SchemaRegistry, client: SchemaRegistryClient
+) -> None:
+    formats = json.dumps({ENRICHED: {"value": "avro", "fields": FIELDS}})
+    port, topic, subject = free_port(), "avro-enriched", "avro-enriched-value"
+    settings = {"FORMATS": formats, "REGISTRY": registry.url, "STATUS_PORT": str(port)}
     other = json.dumps({"type": "record", "name": "Other", "fields": [{"name": "needed", "type": "string"}]})
-    client.register_schema("avro-enriched-value", Registered(other, "AVRO"))
-    client.set_config("avro-enriched-value", ServerConfig(compatibility=ConfigCompatibilityLevel.BACKWARD))
-    with released(
-        driving, NAMES, "names-avro", {ENRICHED: "avro-enriched"}, STATUS_PORT=str(port), **settings
-    ) as stream:
+    client.register_schema(subject, Registered(other, "AVRO"))
+    client.set_config(subject, ServerConfig(compatibility=ConfigCompatibilityLevel.BACKWARD))
+    with released(driving, NAMES, "names-avro", {ENRICHED: topic}, **settings) as stream:
         eventually(lambda: refused(stream, port), "the refusal", 120)
-        assert "the schema registry refuses what would be written to avro-enriched-value" in stream.tail(200)
-        client.set_config("avro-enriched-value", ServerConfig(compatibility=ConfigCompatibilityLevel.NONE))
-    records = driving.read("avro-enriched")
+        assert f"the schema registry refuses what would be written to {subject}" in stream.tail(200)
+        client.set_config(subject, ServerConfig(compatibility=ConfigCompatibilityLevel.NONE))
     read: Any = AvroDeserializer(client)
-    values = [read(record.value(), SerializationContext("avro-enriched", MessageField.VALUE)) for record in records]
+    context = SerializationContext(topic, MessageField.VALUE)
+    values = [read(record.value(), context) for record in driving.read(topic)]
     assert len(values) >= len(driving.usable_plays())
     assert {"user_id", "artistName"} <= values[0].keys()
 

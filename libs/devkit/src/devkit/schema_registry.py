@@ -1,6 +1,6 @@
 """A real schema registry: Apicurio, which has Confluent's API too, started from its archive."""
 
-import tarfile
+import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -41,8 +41,7 @@ def fetch(directory: Path) -> None:
         (scratch / "ivy.xml").write_text(_IVY_XML)
         (scratch / "settings.xml").write_text(_SETTINGS_XML)
         (archive,) = resolve(scratch, "-settings", "settings.xml").iterdir()
-        with tarfile.open(archive) as content:
-            content.extractall(scratch / "content", filter="data")
+        shutil.unpack_archive(archive, scratch / "content")
         # The main jar last: when it is there, all is.
         for path in sorted((scratch / "content").iterdir(), key=lambda path: path.name == _MAIN):
             path.replace(directory / path.name)
@@ -60,7 +59,8 @@ class SchemaRegistry(Child):
             "QUARKUS_HTTP_PORT": str(port),
             "APICURIO_STORAGE_KIND": "sql",
             "APICURIO_STORAGE_SQL_KIND": "h2",
-            "APICURIO_DATASOURCE_URL": f"jdbc:h2:file:{directory.absolute() / 'registry'}",
+            # Without a delay: a registry that is killed must not forget an id that it gave.
+            "APICURIO_DATASOURCE_URL": f"jdbc:h2:file:{directory.absolute() / 'registry'};WRITE_DELAY=0",
         }
         options = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
         argv = (java(), *options, "-jar", str(self._jars / _MAIN))

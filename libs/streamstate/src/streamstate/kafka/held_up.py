@@ -58,4 +58,4 @@ class HeldUp:
             place: next(read_to_end(self._kafka, {place: offset}, self._security), None)
             for place, offset in starts.items()
         }
-        return {place: record for place, record in records.items() if record}
+        return {place: record for place, record in records.items() if record is not None}

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from services.clicks.model import APP as CLICKS
 from services.clicks.model import USER_CLICKS, USER_REGIONS, Region, Regions
@@ -18,10 +19,11 @@ from services.events import LISTENING_EVENTS, YEAR_9999_MS, ListeningEvent
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES_APP
 from streamstate.errors import Misconfigured, RegistryUnavailable
-from streamstate.formats.applied import codec, formatted
+from streamstate.formats.applied import codec, formatted, registered
 from streamstate.formats.format import Format
 from streamstate.formats.reading import Reader
 from streamstate.formats.registered import protobuf
+from streamstate.formats.registered.client import Client
 from streamstate.formats.registered.registry import Registry, Schema
 from streamstate.keys import CODECS, LONG, LONG_MAX, TEXT
 from streamstate.processing.decode import Admission, decode_records
@@ -278,6 +280,25 @@ def test_a_message_of_a_module_needs_no_registry() -> None:
     )
     folded.feed(0, {USER_CLICKS: [(0, 0, b"amy", b"\0\0\0\0\1\0\x08\5")]})
     assert folded.view("regions") == Regions([Region("UNKNOWN", 5)])
+
+
+def test_a_class_that_is_not_there_is_refused_before_anything_is_read() -> None:
+    given = Format(value="protobuf", message="google.protobuf.wrappers_pb2:Int63Value")
+    with pytest.raises(Misconfigured, match=r"Int63Value cannot be imported .*: correct FORMATS, or install it"):
+        registered(formatted(CLICKS, {USER_CLICKS: given}, Registry("")))
+
+
+@pytest.mark.parametrize("given", [{"field": "clicks"}, {"value": "avro", "message": "events_pb2:Event"}])
+def test_members_that_do_not_go_together_are_refused(given: Any) -> None:
+    with pytest.raises(ValidationError, match=r"field needs value|message is for values of the format protobuf"):
+        Format(**given)
+
+
+def test_a_registry_that_did_not_answer_is_not_asked_again_at_once() -> None:
+    client = Client(AWAY)
+    for reason in ("refused", "a moment ago"):
+        with pytest.raises(RegistryUnavailable, match=reason):
+            client.fetch(1)
 
 
 def test_another_kind_of_schema_than_the_topics_is_a_dead_letter(tmp_path: Path) -> None:

@@ -58,8 +58,12 @@ def formatted(app: App, formats: Mapping[str, Format], registry: Registry) -> Ap
 def registered(app: App) -> App:
     """`app` with the schemas of all that its folds emit in the registry.
 
-    Raises `Misconfigured` when the registry refuses one, and `RegistryUnavailable` when it does not answer.
+    Raises `Misconfigured` when the registry refuses one, or a class of messages is not there, and
+    `RegistryUnavailable` when the registry does not answer.
     """
+    for source in app.sources:
+        if isinstance(source.decode, Reader):
+            source.decode.require()
     return replace(app, emits={topic: registering(each, app.output(topic)) for topic, each in app.emits.items()})
 
 

@@ -27,7 +27,9 @@ class Format(BaseModel):
         default={}, description='other names of members, by the name that the service reads: {"userId": "user_id"}'
     )
     field: str = Field(
-        default="value", description="the member that is the value, where the service reads text and the topic records"
+        default="",
+        description="the member that is the value, where the service reads text and the topic has records; "
+        "`value` when empty",
     )
     message: str = Field(
         default="",
@@ -38,6 +40,9 @@ class Format(BaseModel):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        if self.field and not self.value:
+            msg = "field needs value, such as json"
+            raise ValueError(msg)
         if self.message and self.value != "protobuf":
             msg = "message is for values of the format protobuf"
             raise ValueError(msg)

@@ -6,11 +6,14 @@ from functools import cached_property
 from typing import Any
 
 from streamstate.app import Form
-from streamstate.errors import BadRecord, RegistryUnavailable, UnknownSchema
+from streamstate.errors import BadRecord, Misconfigured, RegistryUnavailable, UnknownSchema
 from streamstate.formats import plain
 from streamstate.formats.format import Format
 from streamstate.formats.registered import framing
 from streamstate.formats.registered.registry import Registry
+
+VALUE = "value"
+"""The member that is the value where none is named."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Reader:
     def of(cls, decode: Callable[[Any, bytes | None], Any], form: Form, given: Format, registry: Registry) -> "Reader":
         """As `given` declares it."""
         names = {theirs: own for own, theirs in given.fields.items()}
-        return cls(decode, form, given.value or _FORMATS[form], names, given.field, given.message, registry)
+        return cls(decode, form, given.value or _FORMATS[form], names, given.field or VALUE, given.message, registry)
 
     def __reduce__(self) -> Any:
         own = self.decode, self.form, self.value, self.names, self.field, self.message, self.registry
@@ -60,6 +63,14 @@ class Reader:
         if self.form == "text":
             content = plain.picked(content, self.field)
         return plain.as_read(self.form, content)
+
+    def require(self) -> None:
+        """Raises `Misconfigured` when there is no class of the name that was given."""
+        try:
+            self._content  # noqa: B018, it is made when it is looked at
+        except (ImportError, AttributeError) as error:
+            msg = f"{self.message or self.value} cannot be imported ({error}): correct FORMATS, or install it"
+            raise Misconfigured(msg) from error
 
     def waits(self, value: bytes | None) -> bool:
         """Whether the schema of `value` is not known yet, and cannot be fetched now."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from streamstate.app import Derived
 from streamstate.formats import plain
+from streamstate.formats.reading import VALUE
 from streamstate.formats.registered import framing
 from streamstate.formats.registered.declared import schema
 from streamstate.formats.registered.registry import Registry
@@ -61,7 +62,7 @@ class Writer:
         def write_framed(value: bytes) -> bytes:
             assert self.number is not None, "the schema was not registered"
             found = plain.renamed(plain.as_object(kind, value), names)
-            return framing.framed(self.number, content({"value": found} if wraps else found))
+            return framing.framed(self.number, content({VALUE: found} if wraps else found))
 
         return write_framed
 

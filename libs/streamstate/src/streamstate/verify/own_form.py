@@ -17,7 +17,7 @@ from streamstate.app import App
 from streamstate.errors import RegistryUnavailable
 from streamstate.formats.applied import ALL
 from streamstate.formats.format import Format
-from streamstate.formats.reading import Reader
+from streamstate.formats.reading import VALUE, Reader
 from streamstate.formats.registered.registry import Registry
 from streamstate.keys import Number
 
@@ -69,7 +69,7 @@ class OwnForm:
         if isinstance(content, dict):
             own = {theirs: name for name, theirs in given.fields.items()}
             content = {own.get(name, name): each for name, each in content.items()}
-            content = content[given.field] if is_text else content
+            content = content[given.field or VALUE] if is_text else content
         if is_text and isinstance(content, str | bytes):
             return content if isinstance(content, bytes) else content.encode()
         return json.dumps(content, default=_as_json, ensure_ascii=False, separators=(",", ":")).encode()

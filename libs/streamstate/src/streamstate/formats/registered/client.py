@@ -1,5 +1,6 @@
-"""What is asked of the schema registry, by Confluent's client. Only streams and commands have its package."""
+"""What is asked of the schema registry, by Confluent's client."""
 
+import time
 from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -11,7 +12,11 @@ from streamstate.errors import Misconfigured, RegistryUnavailable, UnknownSchema
 from streamstate.formats.registered.registry import Schema
 
 TIMEOUT_S = 3
+AWAY_S = 1.0
+"""Seconds for which a registry that did not answer is not asked again: every record could need it."""
+
 UNKNOWN_ID, INCOMPATIBLE, INVALID = 40403, 409, 422
+JUST_NOW = "a moment ago"
 
 T = TypeVar("T")
 
@@ -21,6 +26,7 @@ class Client:
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self._away_until = 0.0
         self._client = SchemaRegistryClient({"url": url, "timeout": TIMEOUT_S, "max.retries": 0})
 
     def fetch(self, number: int) -> Schema:
@@ -33,6 +39,8 @@ class Client:
         return self._ask(lambda: self._client.register_schema(subject, registered), subject)
 
     def _ask(self, request: Callable[[], T], subject: str = "") -> T:
+        if time.monotonic() < self._away_until:
+            raise self._unavailable(JUST_NOW)
         try:
             return request()
         except SchemaRegistryError as error:
@@ -44,13 +52,14 @@ class Client:
                     "another topic in TOPICS, or change the compatibility of this subject"
                 )
                 raise Misconfigured(msg) from error
-            raise self._unavailable(error) from error
+            raise self._unavailable(str(error)) from error
         except Exception as error:
-            raise self._unavailable(error) from error
+            self._away_until = time.monotonic() + AWAY_S
+            raise self._unavailable(str(error)) from error
 
-    def _unavailable(self, error: Exception) -> RegistryUnavailable:
+    def _unavailable(self, reason: str) -> RegistryUnavailable:
         hosts = ", ".join(f"{at.hostname}:{at.port or at.scheme}" for at in map(urlsplit, self._url.split(",")))
-        return RegistryUnavailable(f"the schema registry at {hosts} does not answer ({error}); check it and REGISTRY")
+        return RegistryUnavailable(f"the schema registry at {hosts} does not answer ({reason}); check it and REGISTRY")
 
     def _with_references(self, registered: Registered) -> Schema:
         references: dict[str, str] = {}

@@ -19,7 +19,7 @@ KINDS: Mapping[str, str] = {"avro": "AVRO", "protobuf": "PROTOBUF", "jsonschema"
 
 
 def module(value: str) -> ModuleType:
-    """The module with `reader` and `writer` of a format. Imported when it is needed: APIs do not have its packages."""
+    """The module with `reader` and `writer` of a format. Imported when it is needed: its packages take memory."""
     name = "json_schema" if value == "jsonschema" else value
     return import_module(f"streamstate.formats.registered.{name}")
 

@@ -1,5 +1,6 @@
 """The schema registry, and what was fetched from it before."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -41,7 +42,8 @@ class Registry:
             return msgspec.json.decode(file.read_bytes(), type=Schema)
         schema: Schema = _client(self.url).fetch(number)
         if file:
-            write(file, schema)
+            with suppress(OSError):
+                write(file, schema)
         return schema
 
     def register(self, subject: str, schema: Schema) -> int:
@@ -58,7 +60,7 @@ class Registry:
 
 @lru_cache
 def _client(url: str) -> Any:
-    # APIs, which only need the formats of keys, do not have its packages.
+    # Its packages take memory, and APIs need the formats of keys only.
     return import_module("streamstate.formats.registered.client").Client(url)
 
 

@@ -170,8 +170,7 @@ def as_written(key: bytes, value: bytes | None) -> tuple[bytes, bytes | None]:
 class Derived:
     """What the records of a derived topic are: a key of `key`; a value of the type `value`.
 
-    A value is written as JSON, strings and numbers as plain text; `encode` makes another format of it, which `decode`
-    reads.
+    It is written as JSON, strings and numbers as plain text; `encode` makes another format of it, `decode` reads that.
     """
 
     key: KeyCodec[Any]

@@ -103,9 +103,8 @@ class ServiceSettings(KafkaSettings):
     )
     formats: dict[str, Format] = Field(
         {},
-        description="formats of topics that are read or written, where they are not the service's own, by its name of "
-        'each, or by * for all others: {"listening-events": {"value": "avro", "fields": {"userId": "user_id"}}}; the '
-        "same for stream and API",
+        description="formats of topics that are read or written, by the service's name of each, or by * for all others: "
+        '{"listening-events": {"value": "avro", "fields": {"userId": "user_id"}}}; the same for stream and API',
     )
     registry: str = Field(
         "",

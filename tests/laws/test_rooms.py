@@ -10,24 +10,26 @@ import pytest
 LIBRARY = Path("libs/streamstate/src/streamstate")
 MOST_FILES = 12
 
-CONTRACT = {"errors", "keys", "marker", "state", "gateway", "app"}
+CONTRACT = {"errors", "keys", "marker", "state", "gateway", "view", "app"}
 ALLOWED: Mapping[str, set[str]] = {
     "errors": set(),
     "keys": {"errors"},
     "marker": set(),
     "state": {"errors"},
     "gateway": set(),
-    "app": {"errors", "keys", "marker", "state", "gateway"},
+    "view": {"errors", "keys", "state", "gateway"},
+    "app": {"errors", "keys", "marker", "state", "view"},
+    "formats": CONTRACT,
     "access": {"errors", "gateway"},
-    "settings": {"errors", "kafka"},
+    "settings": {"errors", "formats", "kafka"},
     "service": {"errors"},
-    "bootstrap": {*CONTRACT, "service", "settings", "deployment", "kafka"},
+    "bootstrap": {*CONTRACT, "formats", "service", "settings", "deployment", "kafka"},
     "testing": {*CONTRACT, "processing"},
     "operators": CONTRACT,
     "processing": {*CONTRACT, "operators"},
     "deployment": {*CONTRACT, "processing"},
-    "kafka": {*CONTRACT, "processing"},
-    "spark": {*CONTRACT, "bootstrap", "settings", "processing", "deployment", "kafka"},
+    "kafka": {*CONTRACT, "formats", "processing"},
+    "spark": {*CONTRACT, "bootstrap", "formats", "settings", "processing", "deployment", "kafka"},
     "web": {
         *CONTRACT,
         "bootstrap",
@@ -44,8 +46,19 @@ ALLOWED: Mapping[str, set[str]] = {
     "web.http": {"errors"},
     "web.client": {"access", "web.http"},
     "web.server": {*CONTRACT, "access", "settings", "processing", "deployment", "web.http"},
-    "verify": {*CONTRACT, "bootstrap", "settings", "processing", "kafka"},
-    "cli": {*CONTRACT, "access", "bootstrap", "settings", "service", "processing", "deployment", "kafka", "verify"},
+    "verify": {*CONTRACT, "bootstrap", "formats", "settings", "processing", "kafka"},
+    "cli": {
+        *CONTRACT,
+        "access",
+        "bootstrap",
+        "formats",
+        "settings",
+        "service",
+        "processing",
+        "deployment",
+        "kafka",
+        "verify",
+    },
 }
 """What each room, or module of the root, may import. Nothing imports what is not listed."""
 

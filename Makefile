@@ -11,7 +11,7 @@ SKAFFOLD_SCHEMA := .cache/skaffold/v4beta13.json
 HELM := $(or $(shell command -v helm),.cache/go/bin/helm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test verify faults nightly charts cluster-test check docs site fix bench
+.PHONY: help demo demo-clean test test-browser screenshots verify faults nightly charts cluster-test check docs site fix bench
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -24,6 +24,12 @@ demo-clean: ## remove the demo's state (not what was downloaded)
 
 test: $(INSTALLED) redis ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest
+
+test-browser: $(INSTALLED) redis chromium ## the page, in a real browser (3 minutes)
+	@$(BIN)/python -m pytest tests/browser $(PYTEST)
+
+screenshots: ## the same, and the pictures of the docs
+	@$(MAKE) test-browser PYTEST="-k legible --screenshots=docs/images"
 
 verify: $(INSTALLED) ## hold every key of the running demo (or what STREAMSTATE_KAFKA and _REDIS name) against a recount
 	@$(BIN)/streamstate verify $(SERVICES)
@@ -108,10 +114,14 @@ requirements: .cache/uv ## pin all requirements anew, with hashes
 # RUNLEVEL keeps Debian from starting a server of its own.
 INSTALL = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing $(1)" \
   && apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq $(1) >/dev/null
-.PHONY: redis wrk
+.PHONY: redis wrk chromium
 redis:
 	@command -v redis-server >/dev/null || { $(call INSTALL,redis-server); } \
 	  || { echo "install redis-server (Debian: apt-get install redis-server)"; exit 1; }
 
 wrk:
 	@command -v wrk >/dev/null || { $(call INSTALL,wrk); } || { echo "install wrk (Debian: apt-get install wrk)"; exit 1; }
+
+chromium:
+	@command -v chromium >/dev/null || { $(call INSTALL,chromium); } \
+	  || { echo "install chromium (Debian: apt-get install chromium)"; exit 1; }

@@ -106,7 +106,7 @@ class System:
     async def _service(self, name: str) -> Service:
         addresses = self._owners.addresses[name]
         answers = dict(zip(addresses, await asyncio.gather(*map(self._ask, addresses)), strict=True))
-        maps = {at: _decode(answer.body) for at, answer in answers.items() if answer and answer.status == 200}
+        maps = {at: told for at, answer in answers.items() if answer and (told := _map(answer))}
         rate = self._rate({at: told.answered for at, told in maps.items()})
         known = next(iter(maps.values()), None)
         if known is None and name not in self._owners.missing():
@@ -127,6 +127,13 @@ class System:
             rate += max(0, count - was) / max(now - before, LEAST_S)
             self._counts[address] = now, count
         return round(rate, 1)
+
+
+def _map(answer: Response) -> Processors | None:
+    """The map that an instance tells, None when it tells a problem, or has another version."""
+    with suppress(msgspec.MsgspecError):
+        return _decode(answer.body) if answer.status == 200 else None
+    return None
 
 
 def service(name: str, known: Processors | None, answering: Set[str], rate: float, *, current: bool) -> Service:

@@ -119,7 +119,7 @@ def test_a_state_that_no_stream_makes_is_status_1_with_what_to_do(run: Run) -> N
 
 
 def test_a_commit_that_stopped_half_way_is_told_and_the_other_partitions_too(run: Run, client: redis.Redis) -> None:
-    client.hset("{halved:3}", mapping={"owner": "a:1", "incomplete": 1})
+    client.hset("{halved:3}", mapping={"owner": "a:1", "begun": 1})
     client.hset("{halved:4}", mapping={"owner": "a:1", "epoch": 7})
     try:
         [report] = answer(run("status", "metrics", "--json", NAME="halved"), 1)

@@ -44,7 +44,6 @@ def test_the_first_event_is_what_a_read_answers(deployment: Deployment, gateway:
     first = client.next()
     assert (first.name, without_scores(first.data)) == ("profile", without_scores(read(deployment, USER)))
     assert first.data["artistRecommendations"][0]["why"]
-    assert first.id == f"listening-events:{partition_of(LONG.encode(USER), PARTITIONS)}=3"
     assert client.headers["Content-Type"] == "text/event-stream"
     assert client.headers["Cache-Control"] == "no-store"
     assert client.blocks[0] == "retry: 1000\n\n"
@@ -56,6 +55,14 @@ def test_a_play_is_told_to_all_who_watch_the_user_and_to_nobody_else(deployment:
     deployment.play([(USER, 1, 2, 3, 9_000)])
     assert [client.next().data["eventCount"] for client in clients[:2]] == [4, 4]
     assert clients[2].quiet(QUIET_S)
+
+
+def test_the_id_of_an_event_is_where_the_state_was(deployment: Deployment, gateway: Asgi) -> None:
+    client = listen(deployment, gateway, USER)
+    home = partition_of(LONG.encode(USER), PARTITIONS)
+    assert client.next().id == f"listening-events:{home}=3"
+    deployment.play([(USER, 1, 2, 3, 9_000), (USER, 1, 2, 3, 9_000)])
+    assert client.next().id == f"listening-events:{home}=5"
 
 
 def test_plays_of_others_in_the_partition_are_not_told(deployment: Deployment, gateway: Asgi) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from importlib import resources
 from typing import Any, cast
 
 from services.gateway import documents
@@ -26,6 +27,7 @@ from streamstate.web.http.request import JSON, Request, Response, json
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.openapi import LAST, Routes, query_parameters
 from streamstate.web.server.probes import application
+from streamstate.web.server.static import static
 from streamstate.web.views import asked_for_many
 
 NAME = "gateway"
@@ -87,6 +89,9 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
     routes.many(many, {})
     summary = "Which instance answers for a key of a service, and why"
     routes.read("/v1/route/<service>/<key>", "route", explain, summary, Route)
+    page = static((resources.files(__package__) / "page").iterdir())
+    routes.hidden("/", "page", page)
+    routes.hidden("/page/<name>", "page-file", page)
     routes.view_functions["openapi.spec"] = cast("Any", document)
 
 

@@ -9,6 +9,7 @@ import inspect
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from http import HTTPStatus
 from typing import Any
 
 from apiflask import APIFlask
@@ -103,7 +104,8 @@ class Asgi:
         seconds = time.monotonic() - started
         request_id = self.telemetry.answered(scope["headers"], scope["route"], response.status, seconds)
         headers = {"Cache-Control": "no-store", **response.headers, REQUEST_ID: request_id}
-        if isinstance(response, Response):
+        # That of a 304 would be the length of the body that it spares (RFC 9110, section 8.6).
+        if isinstance(response, Response) and response.status != HTTPStatus.NOT_MODIFIED:
             headers["Content-Length"] = str(len(response.body))
         raw = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers.items()]
         await send({"type": "http.response.start", "status": response.status, "headers": raw})

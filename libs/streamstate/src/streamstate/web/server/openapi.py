@@ -80,10 +80,10 @@ LAST = parameter("header", events.LAST_EVENT_ID, "the id of the last event that 
 
 
 class Routes(APIFlask):
-    """The routes of a process, with their document at /openapi.json and a page of it at /docs."""
+    """The routes of a process, with their document at /openapi.json."""
 
     def __init__(self, service: str) -> None:
-        super().__init__(f"streamstate.{service}", title=service, version="1", json_errors=False)
+        super().__init__(f"streamstate.{service}", title=service, version="1", json_errors=False, docs_path=None)
         self.config["OPENAPI_VERSION"] = "3.1.0"
         # An empty key is an error, not a redirect.
         self.url_map.merge_slashes = False

@@ -12,20 +12,25 @@ from devkit.demo import DemoSettings
 from devkit.registry import SERVICES, app
 from services.recommendations import graph_metrics
 from streamstate.app import View
-from streamstate.deployment import state_metrics
+from streamstate.deployment import background, state_metrics
 from streamstate.deployment.metrics import Definition
 from streamstate.settings import kinds
 from streamstate.spark import status
 from streamstate.state.operations import Operation, Read
+from streamstate.web import freshness
 from streamstate.web.server import telemetry
 
 PATH = Path("docs/reference.md")
+METRICS = tuple(
+    metric
+    for module in (telemetry, state_metrics, freshness, background, status, graph_metrics)
+    for metric in module.METRICS
+)
 _SETTINGS: tuple[type[BaseSettings], ...] = (*dict.fromkeys(kinds()), DemoSettings, BenchSettings)
 
 
 def text() -> str:
     """The whole page."""
-    defined = (*telemetry.METRICS, *state_metrics.METRICS, *status.METRICS, *graph_metrics.METRICS)
     parts = [
         "# Reference\n\nMade from the source by `make docs`.\n",
         "## Services and their topics\n",
@@ -38,7 +43,7 @@ def text() -> str:
         _table(("operation", "effect"), ((kind.__name__, _doc(kind)) for kind in Operation.__args__)),
         _table(("read", "answer"), ((kind.__name__, _doc(kind)) for kind in Read.__args__)),
         "## Metrics\n",
-        _table(("metric", "labels", "what"), map(_metric, defined)),
+        _table(("metric", "labels", "what"), map(_metric, METRICS)),
     ]
     return "\n".join(parts)
 

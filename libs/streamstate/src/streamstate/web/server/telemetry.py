@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from streamstate.deployment import background
 from streamstate.deployment.metrics import Definition
 
 log = structlog.get_logger()
@@ -53,6 +54,7 @@ class Telemetry:
     def __init__(self, service: str) -> None:
         self._service = service
         self._registry = CollectorRegistry()
+        self._registry.register(background.FAILED)
         self._requests, forwarded, stood_in, self._refused = (
             Counter(metric.name, metric.meaning, metric.labels, registry=self._registry)
             for metric in (REQUESTS, FORWARDED, STOOD_IN, REFUSED)

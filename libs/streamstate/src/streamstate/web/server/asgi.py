@@ -15,11 +15,12 @@ from apiflask import APIFlask
 from werkzeug.exceptions import MethodNotAllowed
 from werkzeug.routing import Rule
 
+from streamstate.deployment import logs
 from streamstate.settings import HttpSettings
 from streamstate.web.http.problems import CONTENT_TYPE, RETRY_AFTER_S, Problem, encoded, problem_of
 from streamstate.web.http.request import Request, Response, headers_of, read_body
 from streamstate.web.server import probes
-from streamstate.web.server.telemetry import REQUEST_ID, Telemetry
+from streamstate.web.server.telemetry import Telemetry
 
 Hook = Callable[[], Awaitable[None]]
 
@@ -88,6 +89,8 @@ class Asgi:
     async def _http(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         started = time.monotonic()
         scope["route"] = "unknown"
+        scope["ids"] = ids = self.telemetry.ids(scope["headers"])
+        logs.REQUEST.set(ids)
         try:
             # Before the request counts as one in flight: slow clients keep nobody out.
             within_s = BODY_SHARE * self._settings.deadline_ms / 1000
@@ -96,8 +99,8 @@ class Asgi:
         except Exception as error:  # noqa: BLE001, every error ends as a problem
             response = _failure(error, scope["route"], scope["path"])
         seconds = time.monotonic() - started
-        request_id = self.telemetry.answered(scope["headers"], scope["route"], response.status, seconds)
-        own = {REQUEST_ID: request_id, "Content-Length": str(len(response.body))}
+        self.telemetry.answered(scope["route"], response.status, seconds, logged=self._settings.access_log)
+        own = {logs.REQUEST_ID: ids[logs.REQUEST_ID], "Content-Length": str(len(response.body))}
         headers = {"Cache-Control": "no-store", **response.headers, **own}
         raw = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers.items()]
         await send({"type": "http.response.start", "status": response.status, "headers": raw})

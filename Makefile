@@ -11,7 +11,7 @@ SKAFFOLD_SCHEMA := .cache/skaffold/v4beta13.json
 HELM := $(or $(shell command -v helm),.cache/go/bin/helm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test verify faults nightly charts cluster-test check docs fix bench
+.PHONY: help demo demo-clean test test-browser screenshots verify faults nightly charts cluster-test check docs site fix bench
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -24,6 +24,12 @@ demo-clean: ## remove the demo's state (not what was downloaded)
 
 test: $(INSTALLED) redis prometheus ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest
+
+test-browser: $(INSTALLED) redis chromium ## the page, in a real browser (3 minutes)
+	@$(BIN)/python -m pytest tests/browser $(PYTEST)
+
+screenshots: ## the same, and the pictures of the docs
+	@$(MAKE) test-browser PYTEST="-k legible --screenshots=docs/images"
 
 verify: $(INSTALLED) ## hold every key of the running demo (or what STREAMSTATE_KAFKA and _REDIS name) against a recount
 	@$(BIN)/streamstate verify $(SERVICES)
@@ -54,6 +60,10 @@ docs: $(INSTALLED) ## make docs/reference.md, and the values of the charts, from
 	@$(BIN)/python -m devkit.reference
 	@$(BIN)/python -m devkit.charts
 
+site: $(INSTALLED) .cache/mkdocs/installed ## make a site of all documents in .site/
+	@$(BIN)/python -m devkit.site .cache/pages
+	@NO_MKDOCS_2_WARNING=1 .cache/mkdocs/bin/mkdocs build --strict
+
 fix: $(INSTALLED) ## let ruff mend what it can
 	@$(BIN)/ruff check --fix $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
@@ -61,13 +71,18 @@ fix: $(INSTALLED) ## let ruff mend what it can
 bench: $(INSTALLED) redis wrk ## measure everything and write docs/bench.md (ONLY=reads,freshness PEERS=folder GRAPHJET=source)
 	@$(BIN)/python -m devkit.bench
 
-$(INSTALLED): requirements.txt libs/streamstate/pyproject.toml libs/devkit/pyproject.toml
+$(INSTALLED): requirements.txt $(wildcard libs/*/pyproject.toml)
 	@[ -n "$(PYTHON)" ] || { echo "install Python 3.11 or newer with venv (Debian: python3-venv), or name it: make PYTHON=python3.11"; exit 1; }
 	@command -v java >/dev/null || { echo "install Java 17 (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
 	@echo "installing the Python packages into $(VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --require-hashes -r requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/streamstate -e libs/devkit
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/client -e libs/streamstate -e libs/devkit
+	@touch $@
+
+.cache/mkdocs/installed: requirements-docs.txt
+	@[ -n "$(PYTHON)" ] && $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt
 	@touch $@
 
 # Skaffold's own, from its Go module.
@@ -89,6 +104,7 @@ requirements: .cache/uv ## pin all requirements anew, with hashes
 	@$(PIN) requirements.in -o requirements.txt
 	@$(PIN) --extra web --extra cli -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
 	@$(PIN) --extra spark --extra cli -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
+	@$(PIN) requirements-docs.in -o requirements-docs.txt
 	@for in in services/*/requirements.in; do $(PIN) -c requirements.txt $$in -o $${in%.in}.txt; done
 
 .cache/uv:
@@ -98,13 +114,17 @@ requirements: .cache/uv ## pin all requirements anew, with hashes
 # RUNLEVEL keeps Debian from starting a server of its own.
 INSTALL = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing $(1)" \
   && apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq $(1) >/dev/null
-.PHONY: redis wrk prometheus
+.PHONY: redis wrk chromium prometheus
 redis:
 	@command -v redis-server >/dev/null || { $(call INSTALL,redis-server); } \
 	  || { echo "install redis-server (Debian: apt-get install redis-server)"; exit 1; }
 
 wrk:
 	@command -v wrk >/dev/null || { $(call INSTALL,wrk); } || { echo "install wrk (Debian: apt-get install wrk)"; exit 1; }
+
+chromium:
+	@command -v chromium >/dev/null || { $(call INSTALL,chromium); } \
+	  || { echo "install chromium (Debian: apt-get install chromium)"; exit 1; }
 
 prometheus:
 	@command -v promtool >/dev/null || { $(call INSTALL,prometheus); } \

@@ -96,9 +96,13 @@ async def _cancel_all() -> None:
 
 async def _asked(app: Asgi, environ: Any) -> tuple[int, list[tuple[str, str]], bytes]:
     sent: list[Any] = []
+    stays = asyncio.Event()
 
     async def send(message: Any) -> None:
         sent.append(message)
+        if b"data: " in message.get("body", b""):
+            # A client that leaves a stream after its first event.
+            stays.set()
 
     fields = EnvironHeaders(environ)
     scope = {
@@ -110,12 +114,17 @@ async def _asked(app: Asgi, environ: Any) -> tuple[int, list[tuple[str, str]], b
     }
     body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
 
+    bodies = iter([body])
+
     async def receive() -> Any:
+        if (body := next(bodies, None)) is None:
+            await stays.wait()
+            return {"type": "http.disconnect"}
         return {"type": "http.request", "body": body, "more_body": False}
 
     await app(scope, receive, send)
     headers = [(name.decode(), text.decode("latin-1")) for name, text in sent[0]["headers"]]
-    return sent[0]["status"], headers, sent[1]["body"]
+    return sent[0]["status"], headers, b"".join(message["body"] for message in sent[1:])
 
 
 class _Handler(WSGIRequestHandler):

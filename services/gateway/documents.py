@@ -16,6 +16,8 @@ SPEC = "/openapi.json"
 USERS = "users"
 """What the keys of users are called among those of views."""
 
+USER = f"/v1/{USERS}/{{key}}"
+
 _CHOICE = "the parts of the answer, separated by commas"
 _NAME = {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "null when none is known"}
 _WARNINGS = {"type": "array", "items": {"type": "string"}, "description": "what could not be had, or not in full"}
@@ -47,15 +49,32 @@ def merged(own: Mapping[str, Any], documents: Iterable[bytes], views: Sequence[V
     keyed = [view for view in views if not view.anywhere]
     keys = {**{view.name: view.key for view in keyed}, USERS: LONG.name}
     many = many_operations(own["paths"][MANY], keys, [view.name for view in keyed if view.part])
-    paths |= {**own["paths"], MANY: many}
+    user = own["paths"][USER]["get"]
+    of_parts = {"get": {**user, "parameters": [*user["parameters"], *_parameters(paths, views)]}}
+    paths |= {**own["paths"], MANY: many, USER: of_parts}
     return msgspec.json.encode({**own, "paths": paths, "components": {"schemas": schemas}})
+
+
+def _parameters(paths: Mapping[str, Any], views: Sequence[ViewEntry]) -> list[Schema]:
+    """The parameters that a request for a profile may have, since parts of it do."""
+    return [
+        described
+        for view in views
+        if view.part and (item := paths.get(_path(view)))
+        for described in item["get"]["parameters"]
+        if described["name"] in view.part.parameters
+    ]
+
+
+def _path(view: ViewEntry) -> str:
+    return view.path.replace("<key>", "{key}")
 
 
 def _add_joins(paths: Mapping[str, Any], schemas: dict[str, Schema], views: Sequence[ViewEntry]) -> None:
     """Describe the names in the answers of `views`, and the parts of a profile."""
     parts: dict[str, Schema] = {}
     for view in views:
-        if (item := paths.get(view.path.replace("<key>", "{key}"))) is None:
+        if (item := paths.get(_path(view))) is None:
             continue
         content = item["get"]["responses"]["200"]["content"][JSON]
         if view.names:

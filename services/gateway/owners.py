@@ -92,9 +92,10 @@ class Owners:
 
     async def look(self) -> None:
         """Read the maps of all services."""
-        await asyncio.gather(*map(self._read, self.addresses))
+        await asyncio.gather(*map(self.read, self.addresses))
 
-    async def _read(self, service: str) -> None:
+    async def read(self, service: str) -> None:
+        """Read the map of `service`; the one before stays when no instance tells it."""
         body = await self.document(service, PATH)
         try:
             self._maps |= {service: ServiceMap(service, _decode(body))} if body else {}

@@ -11,10 +11,12 @@ import msgspec
 from services.gateway.balance import Balance
 from services.gateway.owners import Owners, ServiceMap
 from streamstate.keys import CODECS
+from streamstate.state.store import TopicPartition
 from streamstate.web.client.instances import Query
+from streamstate.web.freshness import Positions, offsets_of
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import MOST_KEYS, not_ready
-from streamstate.web.http.request import Response
+from streamstate.web.http.request import POSITION, Response
 from streamstate.web.partition_map import ViewEntry
 from streamstate.web.server.openapi import MANY
 
@@ -49,6 +51,12 @@ class Router:
 
         Raises a `Problem` when a view is unknown, or an owner does not answer in time.
         """
+        return (await self.many_at(wanted, deadline))[0]
+
+    async def many_at(
+        self, wanted: Iterable[tuple[str, str]], deadline: Deadline
+    ) -> tuple[Mapping[str, Mapping[str, Any]], Positions]:
+        """The same, and where the partitions of the keys were; `wanted` are of one service."""
         places: defaultdict[tuple[str, str | None], list[tuple[str, str]]] = defaultdict(list)
         for name, text in wanted:
             known = self._owners.with_keys(name)
@@ -61,12 +69,14 @@ class Router:
         ]
         answers = await asyncio.gather(*(self._ask(*call) for call in calls))
         merged: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+        positions: dict[TopicPartition, int] = {}
         for (service, *_), answer in zip(calls, answers, strict=True):
             if answer.status != 200:
                 raise not_ready(f"{service} answered {answer.status}")
             for name, by_key in msgspec.json.decode(answer.body).items():
                 merged[name] |= by_key
-        return merged
+            positions |= offsets_of(answer.headers.get(POSITION, ""))
+        return merged, positions
 
     async def _ask(self, service: str, owner: str | None, path: str, query: Query, deadline: Deadline) -> Response:
         answer = await self._balance.get(self._owners.addresses[service], path, query, deadline, owner)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from services.gateway.router import Router
 from streamstate.errors import StreamStateError
 from streamstate.gateway import Part
 from streamstate.keys import LONG
+from streamstate.web.client.instances import Query
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.parameters import bad_parameter
 from streamstate.web.http.request import Request, Response, json
@@ -46,22 +48,29 @@ class Users:
     async def user(self, request: Request, key: str) -> Response:
         """The parts that are asked for. The first one leads: the headers are its own, and any answer of it but 200."""
         LONG.parse(key)
-        names = _part_names(request.query)
-        parts = self._chosen(self._owners.parts, names)
-        (known, view, _), *others = parts
-        asking = [asyncio.create_task(self._part(part, key, request.deadline)) for part in others]
+        query, deadline = request.query, request.deadline
+        lead, *others = parts = self.chosen(query)
+        asking = [asyncio.create_task(self._part(part, key, query, deadline)) for part in others]
         try:
-            answer = await self._router.one(known, view, key, (), request.deadline)
+            answer = await self._ask(lead, key, query, deadline)
             if answer.status != 200:
                 return answer
             bodies = [_decode(answer.body), *await asyncio.gather(*asking)]
         finally:
             for task in asking:
                 task.cancel()
-        # The parts of a service that never answered are not known.
-        warnings = [f"{service}: {unknown(service)}" for service in self._owners.missing() if not names]
-        members = await self._joined(bodies, warnings, [view for _, view, _ in parts], request.deadline)
-        return json(members, answer.served_by, answer.headers)
+        return json(await self._profile(bodies, parts, query, deadline), answer.served_by, answer.headers)
+
+    async def profile(
+        self, key: str, known: Mapping[str, dict[str, Any] | None], query: Query, deadline: Deadline
+    ) -> dict[str, Any]:
+        """The same, given the answers of some parts by their names, None where a part does not know the key."""
+        parts = self.chosen(query)
+        missing = [located for located in parts if located[1].name not in known]
+        answers = await asyncio.gather(*(self._part(part, key, query, deadline) for part in missing))
+        bodies = {**known, **{view.name: body for (_, view, _), body in zip(missing, answers, strict=True)}}
+        whole = [deepcopy(bodies[view.name] or _empty(part, [])) for _, view, part in parts]
+        return await self._profile(whole, parts, query, deadline)
 
     async def many(self, asked: Sequence[tuple[str, str]], deadline: Deadline) -> Mapping[str, Mapping[str, Any]]:
         """The answers for (view, key text) by view and key, None for an unknown key.
@@ -74,7 +83,7 @@ class Users:
         if not users:
             return await self._router.many(views, deadline)
         by_key = {name: located for name, located in self._owners.parts.items() if not located[1].anywhere}
-        parts = self._chosen(by_key, _part_names(asked))
+        parts = self._chosen(by_key, part_names(asked))
         of_parts = [(view.name, user) for _, view, _ in parts for user in users]
         answers, bodies = await asyncio.gather(
             self._router.many(views, deadline), self._router.many(of_parts, deadline)
@@ -87,11 +96,24 @@ class Users:
         await self._add_names(profiles.values(), [view for _, view, _ in parts], deadline)
         return {**answers, USERS: {**dict.fromkeys(users), **profiles}}
 
+    def chosen(self, query: Query) -> Sequence[LocatedPart]:
+        """The parts that `query` asks for; raises a 400 `Problem` when there are no such ones."""
+        return self._chosen(self._owners.parts, part_names(query))
+
     def _chosen(self, parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart]:
         """As `chosen`; raises a 400 `Problem` where that is None."""
         if (located := chosen(parts, names)) is None:
             raise self._owners.absent(bad_parameter(f"{PARTS}: name some of {', '.join(parts)}, separated by commas"))
         return located
+
+    async def _profile(
+        self, bodies: Iterable[dict[str, Any]], parts: Sequence[LocatedPart], query: Query, deadline: Deadline
+    ) -> dict[str, Any]:
+        """The members of `bodies`, the answers of `parts`, with names."""
+        # The parts of a service that never answered are not known.
+        missing = [] if part_names(query) else self._owners.missing()
+        warnings = [f"{service}: {unknown(service)}" for service in missing]
+        return await self._joined(bodies, warnings, [view for _, view, _ in parts], deadline)
 
     async def _joined(
         self, bodies: Iterable[dict[str, Any]], warnings: list[str], views: Sequence[ViewEntry], deadline: Deadline
@@ -117,12 +139,17 @@ class Users:
         for holder, member, thing in places:
             holder[member] = names.get(thing)
 
-    async def _part(self, located: LocatedPart, key: str, deadline: Deadline) -> dict[str, Any]:
-        """The members of a part, which are empty when it fails, with warnings, or knows nothing of the key."""
+    async def _ask(self, located: LocatedPart, key: str, query: Query, deadline: Deadline) -> Response:
         known, view, part = located
+        own = [(name, text) for name, text in query if name in part.parameters]
+        return await self._router.one(known, view, key, own, deadline)
+
+    async def _part(self, located: LocatedPart, key: str, query: Query, deadline: Deadline) -> dict[str, Any]:
+        """The members of a part, which are empty when it fails, with warnings, or knows nothing of the key."""
+        _, _, part = located
         reason = ""
         try:
-            answer = await self._router.one(known, view, key, (), deadline)
+            answer = await self._ask(located, key, query, deadline)
             if answer.status == 200:
                 return _decode(answer.body)
             if answer.status != 404:
@@ -132,7 +159,7 @@ class Users:
         return _empty(part, [f"{member}: {reason}" for member in part.members if reason])
 
 
-def _part_names(query: Iterable[tuple[str, str]]) -> set[str]:
+def part_names(query: Iterable[tuple[str, str]]) -> set[str]:
     return {name for parameter, text in query if parameter == PARTS for name in text.split(",")}
 
 

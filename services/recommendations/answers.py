@@ -17,6 +17,7 @@ MOST_STEPS = 1_000_000
 """Of all walks of a request together: at most some 30 ms of one core."""
 
 VIAS = 10
+WHYS = 3
 
 ALL_KINDS = "/v1/users/<key>/recommendations"
 """Where all kinds are answered at once, each with the parameters' defaults."""
@@ -40,8 +41,8 @@ def path(kind: str) -> str:
 def entries(topic: str) -> list[ViewEntry]:
     """The views. Any instance answers; the keys are those of `topic`."""
     entry = partial(ViewEntry, topic=topic, key=LONG.name, anywhere=True)
-    names = NamedIds({f"{member(kind)}.id": kind for kind in KINDS})
-    part = Part(members=tuple(map(member, KINDS)), remarks=("fallbacks",))
+    names = NamedIds({f"{member(kind)}.{place}": kind for kind in KINDS for place in ("id", "why.id")})
+    part = Part(members=tuple(map(member, KINDS)), remarks=("fallbacks",), parameters=("explain",))
     return [
         *(entry(view(kind), path(kind), names=NamedIds({"items.id": kind, "items.via.id": kind})) for kind in KINDS),
         entry("recommendations", ALL_KINDS, names=names, part=part),
@@ -80,6 +81,14 @@ class Parameters(msgspec.Struct, rename="camel", frozen=True):
             raise bad_parameter(f"walks x walkLength must be at most {MOST_STEPS}; lower one of them")
 
 
+class AllParameters(msgspec.Struct, frozen=True):
+    """The parameters of the recommendations of all kinds at once."""
+
+    explain: Annotated[bool, Meta(description=f"tell the (at most {WHYS}) known items that led to each item most")] = (
+        False
+    )
+
+
 class Via(msgspec.Struct):
     """A known item, and how many of the walks came through it."""
 
@@ -88,11 +97,15 @@ class Via(msgspec.Struct):
 
 
 class Recommended(msgspec.Struct):
-    """An item that the user does not know. `score` is the number of visits by the walks; of plays in a fallback."""
+    """An item that the user does not know. `score` is the number of visits by the walks; of plays in a fallback.
+
+    `via` are the known items that led to it, the one with most visits first; `why` are the first of them.
+    """
 
     id: int
     score: int
     via: list[Via] | UnsetType = UNSET
+    why: list[Via] | UnsetType = UNSET
 
 
 class Recommendations(msgspec.Struct, rename="camel"):
@@ -126,7 +139,12 @@ class AllRecommendations(msgspec.Struct, rename="camel"):
     @classmethod
     def of(cls, user: int, by_kind: Mapping[str, Recommendations]) -> "AllRecommendations":
         """From the recommendations of each kind."""
-        artists, albums, tracks = (by_kind[kind].items for kind in KINDS)
+        artists, albums, tracks = ([_short(item) for item in by_kind[kind].items] for kind in KINDS)
         fallbacks = [member(kind) for kind in KINDS if by_kind[kind].fallback]
         warnings = [f"{member(kind)}: partial, time ran out" for kind in KINDS if by_kind[kind].partial]
         return cls(user, artists, albums, tracks, fallbacks, warnings)
+
+
+def _short(item: Recommended) -> Recommended:
+    """As it is among those of all kinds."""
+    return item if item.via is UNSET else Recommended(item.id, item.score, why=item.via[:WHYS])

@@ -9,6 +9,7 @@ from services.events import KINDS
 from services.recommendations.answers import (
     ALL_KINDS,
     VIAS,
+    AllParameters,
     AllRecommendations,
     Parameters,
     Recommendations,
@@ -42,8 +43,6 @@ from streamstate.web.state import State
 WALKING = 0.8
 """The share of the time left that may be walked; the rest is for ranking and for the way back."""
 
-DEFAULTS = Parameters()
-
 
 def create() -> Asgi:
     """The application with the settings of the process. Raises `Misconfigured` when one does not fit."""
@@ -71,7 +70,8 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
         summary = f"{kind.capitalize()} that a user may like and does not know"
         routes.read(path(kind), view(kind), partial(answers.one, kind), summary, Recommendations, LONG, query)
     summary = "Artists, albums and tracks that a user may like and does not know"
-    routes.read(ALL_KINDS, "recommendations", answers.all, summary, AllRecommendations, LONG)
+    query = query_parameters(AllParameters)
+    routes.read(ALL_KINDS, "recommendations", answers.all, summary, AllRecommendations, LONG, query)
     return Asgi(routes, settings, telemetry, starting=[freshness.start, live.start], ending=[pool.close, reads.close])
 
 
@@ -94,11 +94,12 @@ class _Answers:
         return self._answer(await self._pool.run(lambda: _recommended(graph, kind, user, asked, request.deadline)))
 
     async def all(self, request: Request, key: str) -> Response:
-        """The same of all kinds, with the defaults of all parameters."""
+        """The same of all kinds, with the defaults of all other parameters."""
+        asked = Parameters(explain=parameters.parse(AllParameters, request.query).explain)
         user = LONG.parse(key)
         graph = await self._graph(request.deadline)
         by_kind = await self._pool.run(
-            lambda: {kind: _recommended(graph, kind, user, DEFAULTS, request.deadline) for kind in KINDS}
+            lambda: {kind: _recommended(graph, kind, user, asked, request.deadline) for kind in KINDS}
         )
         return self._answer(AllRecommendations.of(user, by_kind))
 

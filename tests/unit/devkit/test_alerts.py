@@ -17,7 +17,7 @@ ALERTS: dict[str, Any] = {
     rule["alert"]: rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]
 }
 RUNBOOKS = Path("docs/runbooks.md")
-SECTIONS = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", RUNBOOKS.read_text(), re.MULTILINE | re.DOTALL))
+SECTIONS = dict(re.findall(r"^## (Streamstate\w+)\n(.*?)(?=^## |\Z)", RUNBOOKS.read_text(), re.MULTILINE | re.DOTALL))
 
 READS = 'streamstate_requests_total{{route="/v1/users/<key>", status="{}"}}'
 STREAM = {"streamstate_stream_batches_total": "1x60", "streamstate_stream_lag{partition='0'}": "0x60"}

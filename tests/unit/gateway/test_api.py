@@ -191,7 +191,7 @@ def test_text_that_is_no_id_is_400(deployment: Deployment, template: str) -> Non
 @pytest.mark.parametrize(
     "path",
     [
-        "/", "/v1", "/v1/", "/v1/users", "/v1/users/", "/v1/users//", "/v1/users//metrics", "/v1//users/1",
+        "/v1", "/v1/", "/v1/users/", "/v1/users//", "/v1/users//metrics", "/v1//users/1",
         "/v1/none/1", "/v1/users/..%2f", "/v1/users/..%2f..%2fprocessors", "/v1/users/1/2", "/v1/users/1/metrics/",
         "/processors", "/v1/users/%2f/recent", "/v1/users/1%0a", "/v1/artists/1%0a", "/v1/artists/1%00",
         "/v1/many?none=1", "/v1/many?none", "/v2/users/1", "/v1/%0a/1",
@@ -347,7 +347,8 @@ def test_the_merged_document_is_valid_and_has_the_paths_of_all(deployment: Deplo
     assert recommendations | maps | {
         "/v1/users/{key}", "/v1/users/{key}/metrics", "/v1/users/{key}/recent", "/v1/users/{key}/recommendations",
         "/v1/artists/{key}", "/v1/albums/{key}", "/v1/tracks/{key}", "/v1/many", "/v1/plays",
-        "/v1/route/{service}/{key}", "/livez", "/readyz",
+        "/v1/users", "/v1/users/{key}/stream", "/v1/system", "/v1/system/stream", "/v1/route/{service}/{key}", "/livez",
+        "/readyz",
     } == set(document["paths"])  # fmt: skip
     answer = document["paths"]["/v1/users/{key}/metrics"]["get"]["responses"]["200"]
     described, added = answer["content"]["application/json"]["schema"]["allOf"]

@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
+import urllib3
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
@@ -346,3 +347,12 @@ def test_who_ends_takes_no_new_connection_and_answers_on_the_old_ones(tmp_path: 
             assert (response.status, response.headers["Connection"]) == (200, "close")
     finally:
         assert child.stop() == 0
+
+
+def test_a_page_that_is_unchanged_is_not_sent_again_and_the_connection_is_kept(server: str) -> None:
+    with urllib3.connection_from_url(f"http://{server}", maxsize=1) as pool:
+        page = pool.request("GET", "/docs")
+        again = pool.request("GET", "/docs", headers={"If-None-Match": page.headers["ETag"]})
+        assert (page.status, again.status, again.data) == (200, 304, b"")
+        assert pool.request("GET", KNOWN).status == 200
+        assert pool.num_connections == 1

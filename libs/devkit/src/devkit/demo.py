@@ -4,8 +4,9 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
@@ -14,11 +15,13 @@ from devkit.feed import Feed
 from devkit.local_cluster import LocalCluster, Plan, get
 from devkit.names import known, names
 from devkit.registry import EXAMPLES, STANDARD
+from services.events import KINDS
 from streamstate import bootstrap
 from streamstate.errors import StreamStateError
 
 HOME, CACHE = Path(".demo"), Path(".cache")
 FOLDED_S = 300
+WIDTH = 118
 CASES = (
     "/v1/regions",
     "/v1/notifications/user-1?limit=2",
@@ -72,25 +75,43 @@ def main() -> int:
 
 
 def show(cluster: LocalCluster, settings: DemoSettings) -> None:
-    """Feed, wait until all is folded, print an answer of each service, and go on feeding unless `once` is set."""
+    """Feed, wait until all is folded, show an answer of each service, and go on feeding unless `once` is set."""
     feed = Feed(cluster.kafka.bootstrap, HOME / "fed", settings.lfm)
     feed.load(say)
     say("folding")
     wait_folded(cluster)
-    user = 1
-    if settings.lfm is not None:
-        user = first_user(settings.lfm)
-    say(f"the profile of user {user}, from {cluster.url}/v1/users/{user}")
+    user = 1 if settings.lfm is None else first_user(settings.lfm)
     profile = get(f"{cluster.url}/v1/users/{user}")
-    sys.stdout.write(json.dumps(profile, indent=2, ensure_ascii=False) + "\n")
-    for path in CASES:
-        say(f"{cluster.url}{path}")
-        sys.stdout.write(json.dumps(get(f"{cluster.url}{path}"), ensure_ascii=False) + "\n")
+    say(f"folded; {cluster.url}/v1/users/{user} answers, in short:")
+    others = (f"{path}  {json.dumps(get(cluster.url + path), ensure_ascii=False)}" for path in CASES)
+    for line in (*in_short(profile), *others):
+        sys.stdout.write(f"  {cut(line)}\n")
     if settings.once:
         return
-    say(look_next(cluster, user, profile["topTenArtists"][0]["id"]))
+    sys.stdout.write(look_next(cluster, user))
+    say(f"feeding until Ctrl-C; open {cluster.url}/")
     for _ in feed.live():
         cluster.revive()
+
+
+def in_short(profile: Mapping[str, Any]) -> Iterator[str]:
+    """A profile in a few lines, of any length."""
+    first, last = (profile[f"{which}ListeningEvent"][:10] for which in ("first", "last"))
+    yield f"{profile['eventCount']} plays from {first} to {last}"
+    for kind in KINDS:
+        top = (f"{_called(item)} ({item['countPlays']})" for item in profile[f"topTen{kind.capitalize()}"])
+        yield f"most played {kind}: {', '.join(top)}"
+        liked = map(_called, profile[f"{kind.removesuffix('s')}Recommendations"])
+        yield f"may like {kind}: {', '.join(liked)}"
+
+
+def cut(line: str) -> str:
+    """A line that fits a terminal."""
+    return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
+
+
+def _called(item: Mapping[str, Any]) -> str:
+    return item["name"] or f"number {item['id']}"
 
 
 def wait_folded(cluster: LocalCluster) -> None:
@@ -101,18 +122,15 @@ def wait_folded(cluster: LocalCluster) -> None:
     cluster.streams.wait_until(lambda: cluster.behind() == 0 and cluster.ready(), timeout=FOLDED_S)
 
 
-def look_next(cluster: LocalCluster, user: int, artist: int) -> str:
+def look_next(cluster: LocalCluster, user: int) -> str:
     """What else there is to see."""
-    first = cluster.addresses["metrics"][0]
-    return f"""it goes on feeding until Ctrl-C. Look at
-  {cluster.url}/v1/users/{user}/recent   the most recent plays, with names
-  {cluster.url}/v1/users/{user}/recommendations/tracks?explain=true   why these tracks
-  {cluster.url}/v1/artists/{artist}   a name
-  {cluster.url}/docs                     all paths
-  http://{first}/processors          who owns which partition
+    return f"""Look at
+  {cluster.url}/v1/users/{user}   the profile
+  {cluster.url}/docs   all paths
   STREAMSTATE_KAFKA={cluster.kafka.bootstrap} STREAMSTATE_REDIS={cluster.redis.url} .venv/bin/streamstate status
   redis-cli -p {cluster.redis.port} --scan --pattern '{{metrics:*}}:user:{user}*'   the state itself
-  {HOME}/*.log                       what the processes log"""
+  {HOME}/*.log   what the processes log
+"""
 
 
 def first_user(folder: Path) -> int:

@@ -59,7 +59,6 @@ class Feed:
 
         Files have no live events.
         """
-        now_ms = _now_ms
         events = sample_events.events(self._catalogue, now_ms(), USERS, now_ms)
         for second in itertools.count():
             if second % TICK_S == 0:
@@ -69,8 +68,14 @@ class Feed:
             time.sleep(1)
 
     def _past(self) -> Iterator[Event]:
-        clock = sample_events.backlog(BACKLOG, BACKLOG_MS, _now_ms)
+        clock = sample_events.backlog(BACKLOG, BACKLOG_MS, now_ms)
         return itertools.islice(sample_events.events(self._catalogue, SEED, USERS, clock), BACKLOG)
+
+
+def invented(seed: int, users: int) -> tuple[Iterator[Name], Iterator[Event]]:
+    """Names, and events without end that happen now, of `users` users; none is broken."""
+    catalogue = sample_events.Catalogue.make(seed)
+    return sample_events.names(catalogue), sample_events.events(catalogue, seed, users, now_ms, broken=0)
 
 
 def send_events(out: Producer, events: Iterable[Event]) -> int:
@@ -89,5 +94,5 @@ def send_names(out: Producer, names: Iterable[Name]) -> int:
     return send_all(out, ((topic, key, value, []) for topic, rows in by_topic.items() for key, value in rows))
 
 
-def _now_ms() -> int:
+def now_ms() -> int:
     return time.time_ns() // 1_000_000

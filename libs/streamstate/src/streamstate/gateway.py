@@ -26,9 +26,11 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
     remarks: further lists, which are empty then and not named.
     required: whether there is no answer without it, but its own problem. Of one part at most.
     by_default: whether it is there when the request does not choose parts.
+    parameters: those of its parameters that a request for the whole may have too.
     """
 
     members: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     required: bool = False
     by_default: bool = True
+    parameters: tuple[str, ...] = ()

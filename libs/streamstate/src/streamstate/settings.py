@@ -116,6 +116,15 @@ class CommandSettings(ServiceSettings):
     redis_timeout_s: float = Field(10.0, gt=0, description="seconds to wait for a reply of Redis")
 
 
+class UserSettings(Settings):
+    """The commands of `streamstate` that ask the gateway."""
+
+    gateway: str = Field(
+        "http://127.0.0.1:8080", pattern=r"^https?://[^/\s]+/?$", description="address of the gateway, without a path"
+    )
+    gateway_key: SecretStr = Field(SecretStr(""), description="API key or token that is sent to it; none when empty")
+
+
 class StreamSettings(ServiceSettings):
     """A stream: one Spark driver that runs the queries of one or several services."""
 
@@ -229,6 +238,15 @@ class GatewaySettings(HttpSettings):
     namespace: str = Field("default", description="Kubernetes namespace of SERVICES")
     owners_ttl_s: float = Field(2.0, gt=0, description="seconds between two requests for the owners of the partitions")
     names_cached: int = Field(200_000, ge=1, description="most names in the cache; 100,000 take about 30 MB")
+    streams: int = Field(
+        1_000, ge=0, description="most event streams of a worker process that are open; further ones get a 503 at once"
+    )
+    heartbeat_s: float = Field(
+        15.0, gt=0, description="seconds without an event after which a stream sends a comment instead"
+    )
+    watch_ms: int = Field(
+        200, ge=10, description="least milliseconds between two looks at what the users who are watched have new"
+    )
 
 
 S = TypeVar("S", bound=BaseSettings)

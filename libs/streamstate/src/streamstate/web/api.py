@@ -86,7 +86,7 @@ def skeleton(
     telemetry.further(metrics)
 
     async def owners(_request: Request) -> Response:
-        return json(await processors(app, state, freshness, views), settings.advertise)
+        return json(await processors(app, state, freshness, views, telemetry.views_answered()), settings.advertise)
 
     own = entry(app)
     for path, name in ((PATH, "processors"), (own.path, own.name)):

@@ -12,15 +12,14 @@ from redis.exceptions import RedisError
 
 from streamstate.errors import IncompleteCommit, Misconfigured
 from streamstate.settings import DemandSettings
-from streamstate.web.freshness import Freshness, Positions
-from streamstate.web.http.deadline import ENTRIES_PATTERN, ENTRY_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline
+from streamstate.web.freshness import Freshness, Positions, offsets_of
+from streamstate.web.http.deadline import ENTRIES_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline
 from streamstate.web.http.problems import Problem, not_ready
 
 PAUSE_S = 0.05
 MARGIN_S = 0.1
 """What is left of the deadline when waiting ends, for the answer's way back."""
 
-_ENTRY = re.compile(ENTRY_PATTERN, re.ASCII)
 _ENTRIES = re.compile(ENTRIES_PATTERN, re.ASCII)
 
 T = TypeVar("T")
@@ -39,9 +38,7 @@ class Demand:
         wanted = headers.get(MIN_POSITION, "")
         if not _ENTRIES.fullmatch(wanted):
             raise Problem(400, "bad-demand", f"{MIN_POSITION} is topic:partition=offset, separated by commas")
-        entries = (((topic, int(partition)), int(offset)) for topic, partition, offset in _ENTRY.findall(wanted))
-        # In this order the greatest offset of a place is the last, which stays.
-        positions = dict(sorted(entries))
+        positions = offsets_of(wanted)
         staleness = headers.get(MAX_STALENESS)
         if staleness is None:
             return cls(positions, None)

@@ -4,6 +4,7 @@ The state at offset o of a topic's partition has all that was in Kafka when o wa
 no help of the stream: an API reads the end offsets by itself, every now and then.
 """
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 
@@ -16,12 +17,15 @@ from streamstate.deployment.metrics import Definition
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.state.store import TopicPartition
+from streamstate.web.http.deadline import ENTRY_PATTERN
 from streamstate.web.http.request import AGE, POSITION
 
 log = structlog.get_logger()
 
 LOOK_S = 0.5
 _MOST_LOOKS = 600
+
+_ENTRY = re.compile(ENTRY_PATTERN, re.ASCII)
 
 STATE_AGE = Definition(
     "streamstate_state_age_seconds",
@@ -40,6 +44,13 @@ Looks = Sequence[tuple[float, Positions]]
 def offsets_text(offsets: Positions) -> str:
     """Offsets as headers have them: `topic:partition=offset`, separated by commas."""
     return ", ".join(f"{topic}:{partition}={offset}" for (topic, partition), offset in offsets.items())
+
+
+def offsets_of(text: str) -> Positions:
+    """The inverse of `offsets_text`; of several offsets of one place the greatest."""
+    entries = (((topic, int(partition)), int(offset)) for topic, partition, offset in _ENTRY.findall(text))
+    # In this order the greatest offset of a place is the last, which stays.
+    return dict(sorted(entries))
 
 
 def age(looks: Looks, now: float, positions: Positions) -> float | None:

@@ -6,9 +6,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from streamstate.app import App
+from streamstate.errors import Misconfigured
 from streamstate.gateway import NamedIds, Part
+from streamstate.processing.decode import DEAD
 from streamstate.state.store import Snapshot
 from streamstate.web.freshness import Freshness
+from streamstate.web.http.problems import Problem
 from streamstate.web.state import State
 
 PATH = "/processors"
@@ -18,6 +21,8 @@ class Partition(msgspec.Struct):
     """One partition: its owner's address (None: nobody yet), the owner's epoch, next offsets by topic.
 
     `ends` are the end offsets by topic as the instance saw them last; while it cannot ask Kafka, some are missing.
+    `progress` is how much of the first build is done, 0 to 1; `dead_letters` are the records that could not be used;
+    `refused` says why reads are refused, until someone changes something (empty: they are not).
     """
 
     partition: int
@@ -26,6 +31,9 @@ class Partition(msgspec.Struct):
     ready: bool
     positions: dict[str, int]
     ends: dict[str, int]
+    progress: float = 1.0
+    dead_letters: int = 0
+    refused: str = ""
 
 
 class Processor(msgspec.Struct):
@@ -54,13 +62,19 @@ class ViewEntry(msgspec.Struct):
 
 
 class Processors(msgspec.Struct):
-    """The whole map; `topics` are the partition counts by topic, as Kafka had them when the state was claimed."""
+    """The whole map; `topics` are the partition counts by topic, as Kafka had them when the state was claimed.
+
+    `age_ms` are the milliseconds since the state last had all that its topics held, None when that is long ago.
+    `answered` are the requests for views that the instance which tells the map has answered since its start.
+    """
 
     service: str
     topics: dict[str, int]
     instances: list[Processor]
     partitions: list[Partition]
     views: list[ViewEntry]
+    age_ms: int | None = None
+    answered: int = 0
 
 
 def entries(app: App) -> list[ViewEntry]:
@@ -84,7 +98,9 @@ def entry(app: App) -> ViewEntry:
     return ViewEntry(f"{app.name}-processors", f"/v1/{app.name}{PATH}", "", "", anywhere=True)
 
 
-async def processors(app: App, state: State, freshness: Freshness, views: list[ViewEntry]) -> Processors:
+async def processors(
+    app: App, state: State, freshness: Freshness, views: list[ViewEntry], answered: int = 0
+) -> Processors:
     """The map as the state has it now, and Kafka's ends as they were seen last."""
     snapshots = await state.everywhere()
     owned: dict[str, list[int]] = defaultdict(list)
@@ -92,16 +108,39 @@ async def processors(app: App, state: State, freshness: Freshness, views: list[V
         if snapshot.owner is not None:
             owned[snapshot.owner].append(partition)
     hosts = ((address.rpartition(":"), partitions) for address, partitions in sorted(owned.items()))
+    age = freshness.age(state.positions_of(snapshots))
     return Processors(
         app.name,
         dict(await state.counts()),
         [Processor(host, int(port), partitions) for (host, _, port), partitions in hosts],
-        [_partition(app, number, snapshot, freshness) for number, snapshot in snapshots.items()],
+        [_partition(app, state, number, snapshot, freshness) for number, snapshot in snapshots.items()],
         [entry(app), *views],
+        None if age is None else round(age * 1000),
+        answered,
     )
 
 
-def _partition(app: App, number: int, snapshot: Snapshot, freshness: Freshness) -> Partition:
+def _partition(app: App, state: State, number: int, snapshot: Snapshot, freshness: Freshness) -> Partition:
     positions = dict(snapshot.positions)
-    ends = {topic: end for topic in positions if (end := freshness.end((topic, number))) is not None}
-    return Partition(number, snapshot.owner, snapshot.epoch, snapshot.ready(app.topics), positions, ends)
+    return Partition(
+        number,
+        snapshot.owner,
+        snapshot.epoch,
+        snapshot.ready(app.topics),
+        positions,
+        {topic: end for topic in positions if (end := freshness.end((topic, number))) is not None},
+        snapshot.progress(app.topics),
+        snapshot.counters.get(DEAD, 0),
+        _refused(app, state, number, snapshot),
+    )
+
+
+def _refused(app: App, state: State, number: int, snapshot: Snapshot) -> str:
+    try:
+        state.require_ready(number, snapshot, app.topics)
+    except Misconfigured as error:
+        return str(error)
+    except Problem:
+        # It is claimed, or built, by and by.
+        pass
+    return ""

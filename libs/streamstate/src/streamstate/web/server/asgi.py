@@ -9,7 +9,8 @@ import inspect
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
-from typing import Any
+from http import HTTPStatus
+from typing import Any, cast
 
 from apiflask import APIFlask
 from werkzeug.exceptions import MethodNotAllowed
@@ -17,6 +18,7 @@ from werkzeug.routing import Rule
 
 from streamstate.deployment import logs
 from streamstate.settings import HttpSettings
+from streamstate.web.http.events import Stream
 from streamstate.web.http.problems import CONTENT_TYPE, RETRY_AFTER_S, Problem, encoded, problem_of
 from streamstate.web.http.request import Request, Response, headers_of, read_body
 from streamstate.web.server import probes
@@ -26,6 +28,9 @@ Hook = Callable[[], Awaitable[None]]
 
 BODY_SHARE = 0.5
 """The share of the longest deadline in which the body of a request must come; the rest is for the answer."""
+
+UNQUEUED = "streamstate.send_unqueued"
+"""In the scope, what makes `send` wait until the client has taken what was sent; where the server can."""
 
 OVERLOADED = Problem(
     503, "overloaded", f"this instance has all the requests that it can answer in time; ask again in {RETRY_AFTER_S} s"
@@ -59,6 +64,7 @@ class Asgi:
         rules.sort(key=lambda rule: [part.startswith("<") for part in rule.rule.split("/")])
         self._patterns = [(_pattern(rule.rule), rule) for rule in rules]
         self._in_flight = 0
+        self._streams: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -95,18 +101,52 @@ class Asgi:
             # Before the request counts as one in flight: slow clients keep nobody out.
             within_s = BODY_SHARE * self._settings.deadline_ms / 1000
             body = await read_body(receive, within_s) if scope["method"] == "POST" else None
-            response = await self._answer(scope, started, body)
+            response: Response | Stream = await self._answer(scope, started, body)
         except Exception as error:  # noqa: BLE001, every error ends as a problem
             response = _failure(error, scope["route"], scope["path"])
         seconds = time.monotonic() - started
         self.telemetry.answered(scope["route"], response.status, seconds, logged=self._settings.access_log)
-        own = {logs.REQUEST_ID: ids[logs.REQUEST_ID], "Content-Length": str(len(response.body))}
-        headers = {"Cache-Control": "no-store", **response.headers, **own}
+        headers = {"Cache-Control": "no-store", **response.headers, logs.REQUEST_ID: ids[logs.REQUEST_ID]}
+        # That of a 304 would be the length of the body that it spares (RFC 9110, section 8.6).
+        if isinstance(response, Response) and response.status != HTTPStatus.NOT_MODIFIED:
+            headers["Content-Length"] = str(len(response.body))
         raw = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers.items()]
         await send({"type": "http.response.start", "status": response.status, "headers": raw})
-        await send({"type": "http.response.body", "body": response.body})
+        if isinstance(response, Response):
+            await send({"type": "http.response.body", "body": response.body})
+        else:
+            await self._stream(response, scope, receive, send)
 
-    async def _answer(self, scope: MutableMapping[str, Any], started: float, body: bytes | None) -> Response:
+    async def _stream(self, stream: Stream, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+        """Send chunks until the client leaves, or `end_streams`. No chunk is made before the one before it is sent."""
+
+        async def send_chunks() -> None:
+            async for chunk in stream.chunks:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+        if UNQUEUED in scope:
+            scope[UNQUEUED]()
+        sending, leaving = asyncio.create_task(send_chunks()), asyncio.create_task(_left(receive))
+        self._streams.add(sending)
+        try:
+            if scope["method"] != "HEAD":
+                await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done() and not sending.cancelled():
+                # It has no end of its own. The status is sent already; the client connects again.
+                _failure(cast("Exception", sending.exception()), scope["route"], scope["path"])
+        finally:
+            self._streams.discard(sending)
+            sending.cancel()
+            leaving.cancel()
+            stream.close()
+        await send({"type": "http.response.body", "body": b""})
+
+    def end_streams(self) -> None:
+        """End the answers that go on: their clients connect again, to another process."""
+        for sending in self._streams:
+            sending.cancel()
+
+    async def _answer(self, scope: MutableMapping[str, Any], started: float, body: bytes | None) -> Response | Stream:
         self._in_flight += 1
         try:
             if self._in_flight > self._settings.requests_in_flight and scope["path"] not in probes.PATHS:
@@ -119,7 +159,7 @@ class Asgi:
                 return await asyncio.to_thread(self._by_flask, scope)
             request = Request(scope, started, self._settings.deadline_ms, body)
             async with asyncio.timeout_at(request.deadline.at):
-                response: Response = await handler(request, **arguments)
+                response: Response | Stream = await handler(request, **arguments)
                 return response
         finally:
             self._in_flight -= 1
@@ -138,6 +178,12 @@ class Asgi:
             response = self.flask.full_dispatch_request()
             headers = {name: text for name, text in response.headers.items() if name != "Content-Length"}
             return Response(response.status_code, response.get_data(), headers)
+
+
+async def _left(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
+    """Returns when the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 def _pattern(rule: str) -> re.Pattern[str]:

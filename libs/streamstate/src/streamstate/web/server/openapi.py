@@ -20,7 +20,9 @@ from streamstate.keys import (
     KeyCodec,
 )
 from streamstate.settings import LEAST_STALENESS_MS
+from streamstate.web.http import events
 from streamstate.web.http.deadline import ENTRIES_PATTERN, HEADER, MAX_STALENESS, MIN_POSITION, MOST_MS
+from streamstate.web.http.events import Stream
 from streamstate.web.http.problems import CONTENT_TYPE, MOST_KEYS, MOST_KEYS_POSTED
 from streamstate.web.http.request import JSON, Response
 
@@ -45,7 +47,7 @@ _PROBLEMS = {
     **_NOT_READY,
 }
 
-Handler = Callable[..., Awaitable[Response]]
+Handler = Callable[..., Awaitable[Response | Stream]]
 """A coroutine function that gets the request and, by name, what the path has in brackets; `Asgi` awaits it."""
 
 Parameter = dict[str, Any]
@@ -74,12 +76,14 @@ DEMANDS = [
     parameter("header", MAX_STALENESS, _BEHIND, type="integer", minimum=LEAST_STALENESS_MS, maximum=MOST_MS),
 ]
 
+LAST = parameter("header", events.LAST_EVENT_ID, "the id of the last event that the client has", type="string")
+
 
 class Routes(APIFlask):
-    """The routes of a process, with their document at /openapi.json and a page of it at /docs."""
+    """The routes of a process, with their document at /openapi.json."""
 
     def __init__(self, service: str) -> None:
-        super().__init__(f"streamstate.{service}", title=service, version="1", json_errors=False)
+        super().__init__(f"streamstate.{service}", title=service, version="1", json_errors=False, docs_path=None)
         self.config["OPENAPI_VERSION"] = "3.1.0"
         # An empty key is an error, not a redirect.
         self.url_map.merge_slashes = False
@@ -92,9 +96,9 @@ class Routes(APIFlask):
         """Add a route that the document does not show."""
         self.add_url_rule(path, name, cast("Any", handler))
 
-    def process(self, path: str, name: str, handler: Handler, summary: str) -> None:
-        """Add a route that tells of the process itself, which may not be ready for it."""
-        self._documented(path, dict[str, Any], _NOT_READY, {"operationId": name, "summary": summary})
+    def process(self, path: str, name: str, handler: Handler, summary: str, answers: Any = dict[str, Any]) -> None:
+        """Add a route that tells of the process itself, or of others, and demands nothing of a state."""
+        self._documented(path, answers, _NOT_READY, {"operationId": name, "summary": summary})
         self.hidden(path, name, handler)
 
     def read(
@@ -114,6 +118,27 @@ class Routes(APIFlask):
         parameters = [*places, *query, *DEMANDS]
         operation = {"operationId": name, "summary": summary, "parameters": parameters}
         self._documented(path, answers, problems, operation)
+        self.hidden(path, name, handler)
+
+    def stream(
+        self,
+        path: str,
+        name: str,
+        handler: Handler,
+        summary: str,
+        answers: Any,
+        key: KeyCodec[Any] | None = None,
+        query: Sequence[Parameter] = (),
+    ) -> None:
+        """Add a route that answers with events, each with `answers`, a type, as its data; the rest is as in `read`."""
+        schema = {"type": "string"} if key is None else _KEYS[key.name]
+        places = [parameter("path", place, required=True, **schema) for place in _PLACE.findall(path)]
+        operation = {"operationId": name, "summary": summary, "parameters": [*places, *query]}
+        self._documented(path, answers, {400: _PROBLEMS[400], **_NOT_READY}, operation)
+        found = self.paths[_PLACE.sub(r"{\1}", path)]["get"]["responses"]["200"]
+        data = {"type": "string", "contentMediaType": JSON, "contentSchema": found["content"][JSON]["schema"]}
+        event = {"properties": {"event": {"type": "string"}, "id": {"type": "string"}, "data": data}}
+        found["content"] = {events.CONTENT_TYPE: {"schema": {"type": "object", **event}}}
         self.hidden(path, name, handler)
 
     def many(self, handler: Handler, keys: Mapping[str, str]) -> None:

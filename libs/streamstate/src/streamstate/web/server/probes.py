@@ -1,7 +1,8 @@
-"""What every process that answers over HTTP tells of itself, whatever it answers: `/livez`, `/readyz`, `/metrics`."""
+"""What every process that answers over HTTP tells of itself: `/livez`, `/readyz`, `/metrics`, `/docs`."""
 
 import time
 from collections.abc import Awaitable, Callable
+from importlib import resources
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
@@ -9,6 +10,7 @@ from streamstate.deployment import background
 from streamstate.web.http.problems import not_ready
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.openapi import Routes
+from streamstate.web.server.static import static
 from streamstate.web.server.telemetry import Telemetry
 
 PATHS = ("/livez", "/readyz", "/metrics")
@@ -36,4 +38,9 @@ def application(name: str, served_by: str, ready: Callable[[], Awaitable[None]])
     routes.process("/livez", "livez", livez, "The process runs")
     routes.process("/readyz", "readyz", readyz, "The process has all that it answers from")
     routes.hidden("/metrics", "prometheus", prometheus)
+    swagger = resources.files("flask_swagger_ui") / "dist"
+    own = (resources.files(__package__) / "docs").iterdir()
+    docs = static([*own, swagger / "swagger-ui.css", swagger / "swagger-ui-bundle.js"])
+    routes.hidden("/docs", "docs", docs)
+    routes.hidden("/docs/<name>", "docs-file", docs)
     return routes, telemetry

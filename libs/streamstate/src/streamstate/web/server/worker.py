@@ -4,6 +4,7 @@ Gunicorn limits how long a connection may be idle after an answer, but not how l
 nor how many connections there are; and it tells of refused requests in plain text.
 """
 
+import socket
 from collections import OrderedDict
 from http import HTTPStatus
 from typing import Any
@@ -12,12 +13,16 @@ from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.workers import gasgi
 
 from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded
+from streamstate.web.server.asgi import UNQUEUED
 
 PATIENCE_S = 5.0
 """How long the head of a request may take, from the connection or its first byte on."""
 
 MOST_BYTES = 32 * 1024
 """The longest head."""
+
+MOST_UNSENT = 16 * 1024
+"""Bytes of an answer that goes on which the kernel keeps until the client has room for them."""
 
 LINGER_S = 1.0
 """How long connections stay open on which nothing was asked when the process was told to end."""
@@ -65,6 +70,18 @@ class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no annotat
     def connection_lost(self, exc: Exception | None) -> None:
         self._be_busy()
         super().connection_lost(exc)
+
+    def send_unqueued(self) -> None:
+        """From here on, let who sends wait until the client takes what was sent, and not just until it is queued."""
+        self.transport.set_write_buffer_limits(high=0)
+        if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+            connection = self.transport.get_extra_info("socket")
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MOST_UNSENT)
+
+    def _build_http_scope(self, *arguments: Any) -> dict[str, Any]:
+        scope: dict[str, Any] = super()._build_http_scope(*arguments)
+        scope[UNQUEUED] = self.send_unqueued
+        return scope
 
     async def _serve_http_request(self, *arguments: Any) -> bool:
         """The head is whole."""
@@ -135,6 +152,7 @@ class Worker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no annotat
         super().handle_exit_signal()
         for server in self.servers:
             server.close()
+        self.asgi.end_streams()
         # What is on its way on a connection that was kept is answered still, and told that it closes.
         self.loop.call_later(LINGER_S, self._end_waiting)
 

@@ -1,0 +1,108 @@
+"""Server-sent events (WHATWG HTML, section 9.2): answers that go on. Each event replaces those before it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from streamstate.web.http.problems import RETRY_AFTER_S, Problem
+
+CONTENT_TYPE = "text/event-stream"
+LAST_EVENT_ID = "Last-Event-ID"
+"""The id of the last event that a client got before it connected again."""
+
+RETRY_MS = 1_000
+"""Clients connect again after so long."""
+
+HEARTBEAT = b": heartbeat\n\n"
+_BEGIN = f"retry: {RETRY_MS}\n\n".encode()
+
+
+class Event(NamedTuple):
+    """One event: its type, its id (empty: none), and its data, a line of JSON."""
+
+    name: str
+    id: str
+    data: bytes
+
+    @property
+    def encoded(self) -> bytes:
+        place = f"id: {self.id}\n" if self.id else ""
+        return f"event: {self.name}\n{place}data: ".encode() + self.data + b"\n\n"
+
+
+class Latest:
+    """The newest event of a series. Those who are slow miss the ones between. For one event loop."""
+
+    def __init__(self) -> None:
+        self.event: Event | None = None
+        self._changed = asyncio.Event()
+
+    def publish(self, event: Event) -> None:
+        """Replace the event, unless it says the same as the one before."""
+        if self.event is None or event.data != self.event.data:
+            self.event = event
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()
+
+    async def after(self, seen: Event | None) -> Event:
+        """The newest event as soon as it is another one than `seen`."""
+        while self.event is None or self.event is seen:
+            await self._changed.wait()
+        return self.event
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An answer that goes on until the client leaves or the process ends; then `close` is called, once."""
+
+    chunks: AsyncIterator[bytes]
+    close: Callable[[], None]
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": CONTENT_TYPE})
+
+
+class Streams:
+    """The streams of this process: at most `most` are open, and each sends something every `heartbeat_s` seconds."""
+
+    def __init__(self, most: int, heartbeat_s: float) -> None:
+        self._most = most
+        self._heartbeat_s = heartbeat_s
+        self._open = 0
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """The body has a place for one. Raises a 503 `Problem` when all are taken."""
+        if self._open >= self._most:
+            detail = f"{self._most} streams are open, as many as may be; ask again in {RETRY_AFTER_S} s"
+            raise Problem(503, "too-many-streams", detail)
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+
+    def of(self, latest: Latest, headers: Mapping[str, str], close: Callable[[], None]) -> Stream:
+        """The stream of `latest` for a request with these headers (names in lower case)."""
+        return Stream(chunks(latest, headers.get(LAST_EVENT_ID.lower(), ""), self._heartbeat_s), close)
+
+
+async def chunks(latest: Latest, last_id: str, heartbeat_s: float) -> AsyncIterator[bytes]:
+    """What is sent to one client: the newest event, and again when there is a newer one; comments while there is none.
+
+    last_id: of the event that the client has; it is not sent again.
+    """
+    yield _BEGIN
+    seen: Event | None = None
+    while True:
+        try:
+            async with asyncio.timeout(heartbeat_s):
+                event = await latest.after(seen)
+        except TimeoutError:
+            yield HEARTBEAT
+        else:
+            known = seen is None and event.id and event.id == last_id
+            seen = event
+            if not known:
+                yield event.encoded

@@ -1,0 +1,49 @@
+/** Rankings as bars that grow. */
+
+import { animate, h, keyed, setText } from "./dom.js";
+import { count } from "./format.js";
+
+const STEPS = [1, 1.5, 2, 3, 4, 5, 6, 8, 10];
+
+/** The end of a scale for numbers up to `most`: so round that it stays for a while, and even the longest bar grows. */
+export function scaleEnd(most) {
+  const magnitude = 10 ** Math.floor(Math.log10(Math.max(1, most)));
+  return STEPS.map((step) => step * magnitude).find((end) => end > most);
+}
+
+/** A list of `{id, name, countPlays}`; `set(items)` changes it. `kind` is what an item without a name is called. */
+export function bars(kind) {
+  const element = h("ol", { class: "bars" });
+  return {
+    element,
+    set(items) {
+      const end = scaleEnd(items[0]?.countPlays ?? 1);
+      keyed(element, items, (item) => item.id, row, (row, item) => update(row, item, kind, end));
+    },
+  };
+}
+
+function row() {
+  return h("li", {},
+    h("span", { class: "name" }),
+    h("span", { class: "count" }),
+    h("span", { class: "unseen" }, " plays"),
+    h("span", { class: "bar" }, h("span", { class: "fill" })));
+}
+
+function update(row, item, kind, end) {
+  const [name, plays, , bar] = row.children;
+  nameInto(name, item.name, kind, item.id);
+  const known = plays.textContent !== "";
+  if (setText(plays, count(item.countPlays)) && known) {
+    animate(row, { backgroundColor: ["var(--glow)", "transparent"] }, 1_200);
+  }
+  bar.firstChild.style.width = `${(100 * item.countPlays) / end}%`;
+}
+
+/** Show the name of a thing, or its kind and id when it has none. */
+export function nameInto(element, name, kind, id) {
+  setText(element, name ?? `${kind} ${id}`);
+  element.classList.toggle("nameless", name == null);
+  element.title = `${kind} ${id}`;
+}

@@ -1,0 +1,95 @@
+/** Any answer of any service by its key, with the address of the call. */
+
+import { ask, get } from "./api.js";
+import { h, setText } from "./dom.js";
+
+const TOLD = ["Served-By", "Position", "State-Age-Ms"];
+
+/** The view of `#/explore?path=…&key=…`. */
+export function explore(main, part) {
+  const form = h("form", { class: "explore", onsubmit: (event) => submit(event, form) });
+  const result = h("section", { class: "result", "aria-live": "polite" });
+  const note = h("p", { class: "note", role: "alert", hidden: "" });
+  main.append(h("h1", {}, "Explore"),
+    h("p", { class: "lead" }, "Any topic, region, window or name by its key, as the API answers it."), note, form, result);
+  start(form, result, new URLSearchParams(part)).catch((problem) => {
+    note.hidden = false;
+    setText(note, problem.message);
+  });
+}
+
+async function start(form, result, wanted) {
+  const { paths } = await get("openapi.json");
+  const calls = listed(paths);
+  const chosen = calls.find((call) => call.path === wanted.get("path")) ?? calls[0];
+  fill(form, calls, chosen, wanted);
+  if (wanted.has("path")) await answer(result, chosen, wanted);
+}
+
+/** The calls that are about a key, or about everything, and answer once. */
+export function listed(paths) {
+  return Object.entries(paths)
+    .filter(([path, item]) => path.startsWith("/v1/") && item.get && !/\/stream$|^\/v1\/many$/.test(path))
+    .map(([path, { get }]) => ({ path, summary: get.summary, parameters: (get.parameters ?? []).filter(({ in: place }) => place !== "header") }))
+    .sort((one, other) => (one.path < other.path ? -1 : 1));
+}
+
+/** The address of a call, relative to the gateway's. */
+export function address({ path, parameters }, wanted) {
+  const filled = path.replace(/{(\w+)}/g, (_place, name) => encodeURIComponent(wanted.get(name) ?? ""));
+  const query = new URLSearchParams();
+  for (const { name, in: place } of parameters) if (place === "query" && wanted.get(name)) query.set(name, wanted.get(name));
+  return `${filled.slice(1)}${query.size ? `?${query}` : ""}`;
+}
+
+function submit(event, form) {
+  event.preventDefault();
+  const given = [...new FormData(form)].filter(([, text]) => text);
+  location.hash = `#/explore?${new URLSearchParams(given)}`;
+}
+
+function fill(form, calls, chosen, wanted) {
+  const options = calls.map(({ path, summary }) => h("option", { value: path, selected: path === chosen.path ? "" : null }, `${path} – ${summary}`));
+  const choose = h("select", { id: "path", name: "path", onchange: () => fill(form, calls, calls[choose.selectedIndex], wanted) }, options);
+  const inputs = chosen.parameters.map(({ name, in: place, description, required }) =>
+    h("div", {},
+      h("label", { for: `given-${name}`, title: description || null }, name, required ? "" : h("span", { class: "quiet" }, " (optional)")),
+      h("input", { id: `given-${name}`, name, required: place === "path" ? "" : null, value: wanted.get(name) ?? "", autocomplete: "off" })));
+  const focused = document.activeElement?.id;
+  form.replaceChildren(h("div", { class: "wide" }, h("label", { for: "path" }, "Call"), choose), ...inputs, h("button", { type: "submit" }, "Ask"));
+  if (focused) document.getElementById(focused)?.focus();
+}
+
+async function answer(result, call, wanted) {
+  const path = address(call, wanted);
+  const url = new URL(path, document.baseURI).href;
+  const { status, headers, text } = await ask(path);
+  const copied = h("span", { class: "quiet", role: "status" });
+  const shown = h("code", {}, url);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(url);
+      setText(copied, "copied");
+    } catch {
+      // Browsers refuse it on pages that came without TLS from another machine.
+      getSelection().selectAllChildren(shown);
+      setText(copied, "selected: copy it with Ctrl+C");
+    }
+  };
+  const told = TOLD.filter((name) => headers.has(name)).map((name) => h("div", {}, h("dt", {}, name), h("dd", {}, headers.get(name))));
+  result.replaceChildren(
+    h("h2", {}, status === 200 ? "Answer" : `Answer ${status}`),
+    h("p", { class: "address" }, shown, h("button", { type: "button", onclick: copy }, "Copy address"), copied),
+    h("dl", { class: "told" }, told),
+    h("pre", { tabindex: "0", "aria-label": "the answer" }, pretty(text)));
+}
+
+/** JSON with line breaks, numbers as they are written; any other text as it is. */
+export function pretty(text) {
+  try {
+    const kept = (_name, value, context) => (typeof value === "number" && JSON.rawJSON && context ? JSON.rawJSON(context.source) : value);
+    return JSON.stringify(JSON.parse(text, kept), null, 2);
+  } catch {
+    return text;
+  }
+}

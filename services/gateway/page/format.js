@@ -1,0 +1,26 @@
+/** Numbers and times as text. */
+
+const whole = new Intl.NumberFormat();
+const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumSignificantDigits: 3 });
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+const moment = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+export const count = (number) => whole.format(number);
+export const compact = (number) => short.format(number);
+export const dateTime = (time) => moment.format(new Date(time));
+export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+
+/** How long a number of milliseconds is. */
+export function duration(milliseconds) {
+  if (milliseconds < 1_000) return `${Math.round(milliseconds)} ms`;
+  return milliseconds < 60_000 ? `${(milliseconds / 1_000).toFixed(1)} s` : `${compact(milliseconds / 60_000)} min`;
+}
+
+/** When something happened, as seen from now: the date when it is longer ago than a day. */
+export function ago(time) {
+  const seconds = Math.max(0, Math.round((Date.now() - new Date(time)) / 1_000));
+  if (seconds < 3) return "just now";
+  if (seconds < 60) return `${seconds} s ago`;
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ago`;
+  return seconds < 86_400 ? `${Math.floor(seconds / 3_600)} h ago` : day.format(new Date(time));
+}

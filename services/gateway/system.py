@@ -1,0 +1,161 @@
+"""The state of all services as their instances tell it now."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager, suppress
+from typing import Literal
+
+import msgspec
+
+from services.gateway.owners import Owners
+from streamstate.web.client.instances import ANYONE, Instances, Unreachable
+from streamstate.web.http.deadline import Deadline
+from streamstate.web.http.events import Event, Latest
+from streamstate.web.http.request import Response
+from streamstate.web.partition_map import PATH, Partition, Processors
+
+SYSTEM = "system"
+"""The type of the events."""
+
+LOOK_S = 0.8
+"""Seconds in which an instance must answer, or it is away."""
+
+PERIOD_S = 1.0
+"""Seconds between two looks."""
+
+LEAST_S = 0.2
+"""Rates are over so many seconds at least."""
+
+State = Literal["ready", "building", "refused", "none"]
+
+_decode = msgspec.json.Decoder(Processors).decode
+
+
+class Owner(msgspec.Struct):
+    """A partition and who owns it: the address (null: nobody yet) and the first part of its host name.
+
+    `state`: `ready`; `building` from nothing; `refused` until someone changes something; `none` while its owner does
+    not answer.
+    """
+
+    partition: int
+    instance: str | None
+    address: str | None
+    state: State
+
+
+class Service(msgspec.Struct, rename="camel"):
+    """A service. It is ready when all of its partitions are.
+
+    `lag` are the records that its state is behind its topics, `freshness_ms` the milliseconds since it was not (null:
+    that is long ago, or not known), `reads_per_second` what its instances answered lately, `progress` how much of the
+    first build is done, 0 to 1.
+    """
+
+    name: str
+    partitions: int
+    ready: bool
+    lag: int
+    reads_per_second: float
+    freshness_ms: int | None
+    dead_letters: int
+    progress: float
+    owners: list[Owner]
+
+
+class SystemState(msgspec.Struct):
+    """All services, in the order in which the gateway knows them."""
+
+    services: list[Service]
+
+
+class System:
+    """Asks every instance, for all who want to know together. For one event loop."""
+
+    def __init__(self, owners: Owners, client: Instances) -> None:
+        self._owners = owners
+        self._client = client
+        self._latest = Latest()
+        self._clients = 0
+        self._looking: asyncio.Task[None] | None = None
+        self._counts: dict[str, tuple[float, int]] = {}
+        """When each instance (by address) told how many requests it has answered, and how many."""
+
+    @contextmanager
+    def watching(self) -> Iterator[Latest]:
+        """The newest state, kept up in the body."""
+        self._clients += 1
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._keep_looking())
+        try:
+            yield self._latest
+        finally:
+            self._clients -= 1
+
+    async def _keep_looking(self) -> None:
+        while self._clients:
+            started = time.monotonic()
+            self._latest.publish(Event(SYSTEM, "", msgspec.json.encode(await self.look())))
+            await asyncio.sleep(max(0.0, PERIOD_S - (time.monotonic() - started)))
+
+    async def look(self) -> SystemState:
+        """The state now."""
+        return SystemState(list(await asyncio.gather(*map(self._service, self._owners.addresses))))
+
+    async def _service(self, name: str) -> Service:
+        addresses = self._owners.addresses[name]
+        answers = dict(zip(addresses, await asyncio.gather(*map(self._ask, addresses)), strict=True))
+        maps = {at: _decode(answer.body) for at, answer in answers.items() if answer and answer.status == 200}
+        rate = self._rate({at: told.answered for at, told in maps.items()})
+        known = next(iter(maps.values()), None)
+        if known is None and name not in self._owners.missing():
+            known = self._owners.service(name).processors
+        return service(name, known, {at for at, answer in answers.items() if answer}, rate, current=bool(maps))
+
+    async def _ask(self, address: str) -> Response | None:
+        with suppress(Unreachable):
+            return await self._client.get(address, PATH, Deadline(time.monotonic() + LOOK_S), (), ANYONE)
+        return None
+
+    def _rate(self, counts: Mapping[str, int]) -> float:
+        """How many requests a second these instances have answered since they were asked before."""
+        now, rate = time.monotonic(), 0.0
+        for address, count in counts.items():
+            before, was = self._counts.get(address, (now, count))
+            # An instance that was started again counts from 0.
+            rate += max(0, count - was) / max(now - before, LEAST_S)
+            self._counts[address] = now, count
+        return round(rate, 1)
+
+
+def service(name: str, known: Processors | None, answering: Set[str], rate: float, *, current: bool) -> Service:
+    """What is told of a service, given its map (whether it is `current`) and the instances that answer."""
+    partitions = known.partitions if known else []
+    anywhere = known is not None and all(view.anywhere for view in known.views if view.key)
+    owners = [_owner(held, answering, anywhere=anywhere, current=current) for held in partitions]
+    lags = [max(0, end - held.positions.get(topic, 0)) for held in partitions for topic, end in held.ends.items()]
+    return Service(
+        name=name,
+        partitions=len(partitions),
+        ready=bool(owners) and all(owner.state == "ready" for owner in owners),
+        lag=sum(lags),
+        reads_per_second=rate,
+        freshness_ms=known.age_ms if known and current else None,
+        dead_letters=sum(held.dead_letters for held in partitions),
+        progress=round(sum(held.progress for held in partitions) / len(partitions), 3) if partitions else 0.0,
+        owners=owners,
+    )
+
+
+def _owner(held: Partition, answering: Set[str], *, anywhere: bool, current: bool) -> Owner:
+    host = (held.owner or "").rpartition(":")[0]
+    name = host.partition(".")[0] if host and not host[0].isdigit() else held.owner
+    state: State
+    if held.owner is None or not (answering if anywhere else held.owner in answering):
+        state = "none"
+    elif held.refused or not current:
+        state = "refused"
+    else:
+        state = "ready" if held.ready else "building"
+    return Owner(held.partition, name, held.owner, state)

@@ -1,0 +1,225 @@
+"""The page as people use it: a real browser, real services, events that come while it is open."""
+
+import re
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Locator, Page, expect
+
+from devkit import feed, records
+from tests.browser.conftest import DESKTOP, PHONE, Open
+from tests.integration.driving import Driving, eventually
+
+SOON_MS = 2_000
+PATIENT_MS = 30_000
+USER = 1
+SCRIPT = """<img src=x onerror="document.title='broken out'">"""
+PICTURES = ("home-desktop-light.png", "user-desktop-light.png", "user-phone-dark.png", "system-desktop-dark.png")
+CHARTED_MS = 8_000
+SERIOUS = ("serious", "critical")
+VIEWS = {
+    "home": ("#/", ".example .bars li"),
+    "user": (f"#/users/{USER}", ".advice li"),
+    "system": ("#/system", ".map li"),
+    "explore": ("#/explore?path=%2Fv1%2Fusers%2F%7Bkey%7D%2Fmetrics&key=1", "pre"),
+}
+
+
+def play(driving: Driving, user: int, track: tuple[int, int, int]) -> None:
+    driving.feed([records.event(user, *track, feed.now_ms())])
+
+
+def favourite(driving: Driving, user: int) -> dict[str, Any]:
+    """The artist whom a user played most."""
+    profile = driving.get(f"/v1/users/{user}/metrics").json()
+    artist: dict[str, Any] = profile["topTenArtists"][0]
+    return artist
+
+
+def row(page: Page, name: str) -> Locator:
+    """The artist with this name among the most played ones."""
+    return page.locator(".bars").first.locator("li").filter(has=page.get_by_text(name, exact=True))
+
+
+def bar_width(row: Locator) -> float:
+    box = row.locator(".fill").bounding_box()
+    assert box is not None
+    return box["width"]
+
+
+def plays(page: Page) -> int:
+    """The number of plays that the page shows, as soon as it does."""
+    shown = page.locator(".facts .big")
+    expect(shown).to_have_text(re.compile(r"\d"), timeout=PATIENT_MS)
+    return int(shown.inner_text().replace(",", ""))
+
+
+def live(page: Page) -> None:
+    expect(page.locator(".mark").first).to_have_text("live", timeout=PATIENT_MS)
+
+
+def test_a_play_is_seen_without_a_reload(show: Open, driving: Driving) -> None:
+    artist = favourite(driving, USER)
+    page = show()
+    page.get_by_label("User id").fill(str(USER))
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"User {USER}")
+    live(page)
+    page.evaluate("document.body.dataset.kept = 'yes'")
+    favoured = row(page, artist["name"])
+    expect(favoured.locator(".count")).to_have_text(str(artist["countPlays"]), timeout=PATIENT_MS)
+    before = bar_width(favoured)
+    play(driving, USER, (artist["id"], 1, 1))
+    expect(favoured.locator(".count")).to_have_text(str(artist["countPlays"] + 1), timeout=SOON_MS)
+    eventually(lambda: bar_width(favoured) > before, "the bar to grow", SOON_MS / 1000)
+    assert page.evaluate("document.body.dataset.kept") == "yes"
+
+
+def test_a_profile_says_why_and_what_was_played_last(show: Open, driving: Driving) -> None:
+    page = show(f"#/users/{USER}")
+    expect(page.locator(".advice .why").first).to_contain_text("because of", timeout=PATIENT_MS)
+    profile = driving.get(f"/v1/users/{USER}?parts=metrics,recent").json()
+    expect(page.locator(".recent li").first).to_contain_text(profile["recent"][0]["artistName"])
+    assert plays(page) == profile["eventCount"]
+
+
+def test_users_are_suggested_as_one_types(show: Open, driving: Driving) -> None:
+    page = show()
+    page.get_by_label("User id").press_sequentially("12")
+    suggested = page.get_by_role("search").get_by_role("link")
+    expect(page.get_by_text("Some users that begin with 12:")).to_be_visible(timeout=PATIENT_MS)
+    texts = suggested.all_text_contents()
+    assert texts
+    assert all(text.startswith("12") for text in texts)
+    suggested.last.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"User {texts[-1]}")
+    assert driving.get(f"/v1/users/{texts[-1]}").status == 200
+
+
+def test_an_unknown_user_appears_with_the_first_play(show: Open, driving: Driving) -> None:
+    page = show("#/users/987654321")
+    expect(page.get_by_role("alert")).to_contain_text("Nothing is known of this user", timeout=PATIENT_MS)
+    play(driving, 987654321, (1, 1, 1))
+    assert plays(page) == 1
+    expect(page.get_by_role("alert")).to_be_hidden()
+
+
+def test_a_name_is_text(show: Open, driving: Driving) -> None:
+    artist = 4_711
+    feed.send_names(driving.out, [records.name("artists", artist, SCRIPT)])
+    play(driving, 77_777, (artist, 1, 1))
+    driving.settle()
+    page = show("#/users/77777")
+    expect(row(page, SCRIPT)).to_be_visible(timeout=PATIENT_MS)
+    expect(page.locator("main img")).to_have_count(0)
+    assert page.title() == "User 77777 · User profiles"
+
+
+def test_an_instance_that_goes_is_seen_and_the_page_goes_on(show: Open, driving: Driving) -> None:
+    cluster = driving.cluster
+    address = cluster.addresses["metrics"][1]
+    metrics = next(service for service in driving.get("/v1/system").json()["services"] if service["name"] == "metrics")
+    lost = [owner["partition"] for owner in metrics["owners"] if owner["address"] == address]
+    routes = ((user, driving.get(f"/v1/route/metrics/{user}").json()["views"][0]) for user in range(1, 100))
+    user = next(user for user, route in routes if route["partition"] in lost)
+    system, profile = show("#/system"), show(f"#/users/{user}")
+    service = system.get_by_role("article", name="metrics")
+    ready = service.locator(".map li[data-state=ready]")
+    expect(ready).to_have_count(metrics["partitions"], timeout=PATIENT_MS)
+    counted = plays(profile)
+    gone = next(api for api in cluster.apis if api.name == "metrics-1")
+    gone.kill()
+    try:
+        expect(ready).to_have_count(metrics["partitions"] - len(lost), timeout=SOON_MS)
+        expect(service.locator(".legend .gone")).to_contain_text(address)
+        expect(system.locator(".log li").first).to_contain_text("→ nobody")
+        play(driving, user, (1, 1, 1))
+        eventually(lambda: plays(profile) == counted + 1, "the play to be shown")
+    finally:
+        gone.start()
+    expect(ready).to_have_count(metrics["partitions"], timeout=PATIENT_MS)
+
+
+def test_the_page_reconnects_when_the_gateway_was_away(show: Open, driving: Driving) -> None:
+    page = show(f"#/users/{USER}")
+    counted = plays(page)
+    gateway = driving.cluster.gateway
+    gateway.kill()
+    try:
+        expect(page.locator(".mark")).to_have_text("reconnecting …", timeout=PATIENT_MS)
+        play(driving, USER, (1, 1, 1))
+    finally:
+        gateway.start()
+    live(page)
+    eventually(lambda: plays(page) == counted + 1, "the play to be shown")
+
+
+def test_a_key_is_explored_and_the_address_copied(show: Open, driving: Driving) -> None:
+    page = show("#/explore", permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_label("Call").select_option("/v1/artists/{key}")
+    page.get_by_label("key", exact=True).fill("1")
+    page.get_by_role("button", name="Ask").click()
+    url = f"{driving.cluster.url}/v1/artists/1"
+    expect(page.locator(".address code")).to_have_text(url, timeout=PATIENT_MS)
+    expect(page.locator("pre")).to_contain_text(driving.get("/v1/artists/1").json()["name"])
+    page.get_by_role("button", name="Copy address").click()
+    expect(page.get_by_text("copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == url
+    page.reload()
+    expect(page.locator(".address code")).to_have_text(url, timeout=PATIENT_MS)
+
+
+def test_the_document_of_the_api_needs_no_other_server(show: Open) -> None:
+    page = show("/docs")
+    expect(page.locator(".opblock").first).to_be_visible(timeout=PATIENT_MS)
+
+
+def test_the_keyboard_is_enough(show: Open) -> None:
+    page = show()
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_label("User id")).to_be_focused()
+    page.keyboard.type(str(USER))
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"User {USER}")
+    expect(page.locator("main")).to_be_focused()
+    for _ in range(3):
+        page.keyboard.press("Shift+Tab")
+    expect(page.get_by_role("link", name="System")).to_be_focused()
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("System")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_is_legible_and_fits(
+    show: Open, request: pytest.FixtureRequest, view: str, size: tuple[int, int], scheme: str
+) -> None:
+    address, content = VIEWS[view]
+    page = show(address, size, color_scheme=scheme, reduced_motion="reduce")
+    expect(page.locator(content).first).to_be_visible(timeout=PATIENT_MS)
+    found = Axe().run(page).response
+    assert found["passes"]
+    serious = [violation["id"] for violation in found["violations"] if violation["impact"] in SERIOUS]
+    assert serious == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    picture = f"{view}-{'phone' if size == PHONE else 'desktop'}-{scheme}.png"
+    if (folder := request.config.getoption("--screenshots")) and picture in PICTURES:
+        page.wait_for_timeout(CHARTED_MS)
+        page.screenshot(path=folder / picture)
+
+
+def test_bars_jump_for_whoever_wants_no_motion(show: Open, driving: Driving) -> None:
+    artist = favourite(driving, USER)
+    page = show(f"#/users/{USER}", reduced_motion="reduce")
+    expect(row(page, artist["name"])).to_be_visible(timeout=PATIENT_MS)
+    assert page.evaluate("getComputedStyle(document.querySelector('.fill')).transitionDuration") == "0s"
+    play(driving, USER, (artist["id"], 1, 1))
+    expect(row(page, artist["name"]).locator(".count")).to_have_text(str(artist["countPlays"] + 1), timeout=PATIENT_MS)
+    assert page.evaluate("document.getAnimations().length") == 0

@@ -1,0 +1,115 @@
+"""Streams over the real ring: plays come in, an owner is killed, too many watch."""
+
+import json
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+
+from devkit.child_process import Child
+from devkit.records import event
+from tests.integration.driving import Driving, eventually
+
+(SNIPPET,) = re.findall(r"^```python\n(.*?)^for ", Path("docs/using.md").read_text(), re.DOTALL | re.MULTILINE)
+STREAMS = 1_000
+_TIMES = count(1_760_000_000_000)
+
+Watch = Callable[[int], Iterator[Any]]
+
+
+@pytest.fixture
+def watch(driving: Driving) -> Watch:
+    """The client that the documentation shows, here at the address of the cluster."""
+    found: dict[str, Any] = {}
+    exec(SNIPPET.replace("http://127.0.0.1:8080", driving.cluster.url), found)
+    profiles: Watch = found["profiles"]
+    return profiles
+
+
+def play(driving: Driving, user: int) -> None:
+    driving.feed([event(user, 1, 2, 3, next(_TIMES))])
+
+
+def owner(driving: Driving, user: int) -> tuple[str, Child]:
+    address = driving.get(f"/v1/users/{user}/metrics").headers["Served-By"]
+    number = driving.cluster.addresses["metrics"].index(address)
+    return address, next(api for api in driving.cluster.apis if api.name == f"metrics-{number}")
+
+
+def test_a_play_shows_in_the_stream(driving: Driving, watch: Watch) -> None:
+    profiles = watch(7_001)
+    assert next(profiles) is None
+    for plays in (1, 2):
+        play(driving, 7_001)
+        profile = next(profiles)
+        assert profile["eventCount"] == plays
+        assert profile["topTenArtists"][0]["countPlays"] == plays
+    read = driving.get("/v1/users/7001?explain=true").json()
+    assert {name: profile[name] for name in ("eventCount", "lastListeningEvent", "topTenTracks")} == {
+        name: read[name] for name in ("eventCount", "lastListeningEvent", "topTenTracks")
+    }
+    assert profile.keys() == read.keys()
+
+
+def test_the_death_of_an_owner_is_told_and_loses_nothing(driving: Driving, watch: Watch) -> None:
+    play(driving, 7_002)
+    driving.settle()
+    profiles = watch(7_002)
+    assert next(profiles)["eventCount"] == 1
+    address, api = owner(driving, 7_002)
+    system = urllib3.request("GET", f"{driving.cluster.url}/v1/system/stream", preload_content=False, timeout=10)
+    states = (
+        {owner["state"] for owner in each["owners"] if owner["address"] == address}
+        for line in system
+        if line.startswith(b"data: ")
+        for each in json.loads(line[6:])["services"]
+        if each["name"] == "metrics"
+    )
+    assert next(states) == {"ready"}
+    try:
+        api.kill()
+        killed = time.monotonic()
+        assert next(state for state in states if state != {"ready"}) == {"none"}
+        assert time.monotonic() - killed < 2
+        play(driving, 7_002)
+        assert next(profiles)["eventCount"] == 2
+    finally:
+        api.start()
+        system.close()
+    assert next(state for state in states if state == {"ready"})
+    play(driving, 7_002)
+    assert next(profiles)["eventCount"] == 3
+
+
+def test_one_client_too_many_is_refused_and_the_others_hear_all(driving: Driving, watch: Watch) -> None:
+    play(driving, 7_003)
+    driving.settle()
+    host, port = driving.cluster.url.removeprefix("http://").split(":")
+
+    def status(connection: socket.socket) -> bytes:
+        return connection.recv(12)
+
+    with ExitStack() as stack:
+        connections = [
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=10)) for _ in range(STREAMS)
+        ]
+        for connection in connections:
+            connection.sendall(b"GET /v1/users/7003/stream HTTP/1.1\r\nHost: here\r\n\r\n")
+        assert {status(connection) for connection in connections} == {b"HTTP/1.1 200"}
+        refused = driving.get("/v1/users/7003/stream")
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+        assert refused.json()["type"] == "urn:streamstate:problem:too-many-streams"
+        assert driving.get("/v1/users/7003").status == 200
+        play(driving, 7_003)
+        for connection in connections:
+            told = b""
+            while b'"eventCount":2' not in told:
+                told += connection.recv(65_536)
+    eventually(lambda: next(watch(7_003)) is not None, "a place to be free")

@@ -1,0 +1,102 @@
+"""The state of all services, once and as a stream."""
+
+import time
+from typing import Any
+
+from services.gateway.system import service
+from streamstate.keys import LONG, partition_of
+from streamstate.web.partition_map import Partition, Processors, ViewEntry
+from tests.listening import Listener
+from tests.serving import until
+from tests.unit.gateway.conftest import PARTITIONS, USER, Deployment
+
+HERE, THERE = "10.0.0.1:8101", "words-1.words.shop.svc:8101"
+KEYED, ANYWHERE = (ViewEntry("words", "/v1/words/<key>", "lines", "text", anywhere) for anywhere in (False, True))
+
+
+def partition(number: int, owner: str | None = HERE, **values: Any) -> Partition:
+    return Partition(number, owner, 1, True, {"lines": 40}, {"lines": 42}, **values)
+
+
+def told(*partitions: Partition, view: ViewEntry = KEYED) -> Processors:
+    return Processors("words", {"lines": len(partitions)}, [], list(partitions), [view], age_ms=120)
+
+
+def states(known: Processors | None, *answering: str, current: bool = True) -> list[str]:
+    return [owner.state for owner in service("words", known, set(answering), 0.0, current=current).owners]
+
+
+class TestService:
+    def test_the_numbers_of_all_partitions_are_added_up(self) -> None:
+        known = told(partition(0, dead_letters=2), partition(1, THERE, dead_letters=1, progress=0.5))
+        found = service("words", known, {HERE, THERE}, 7.5, current=True)
+        assert (found.partitions, found.lag, found.dead_letters, found.progress) == (2, 4, 3, 0.75)
+        assert (found.ready, found.reads_per_second, found.freshness_ms) == (True, 7.5, 120)
+
+    def test_an_instance_is_called_by_the_first_part_of_its_host_name(self) -> None:
+        owners = service("words", told(partition(0), partition(1, THERE)), {HERE, THERE}, 0.0, current=True).owners
+        assert [(owner.instance, owner.address) for owner in owners] == [(HERE, HERE), ("words-1", THERE)]
+
+    def test_a_partition_whose_owner_does_not_answer_has_none(self) -> None:
+        assert states(told(partition(0), partition(1, THERE), partition(2, None)), HERE) == ["ready", "none", "none"]
+
+    def test_where_any_instance_answers_one_is_enough(self) -> None:
+        assert states(told(partition(0, THERE), view=ANYWHERE), HERE) == ["ready"]
+        assert states(told(partition(0, THERE), view=ANYWHERE)) == ["none"]
+
+    def test_a_state_that_is_built_or_refused(self) -> None:
+        building, refused = partition(0), partition(1, refused="the folds have changed; reset it")
+        building.ready = False
+        assert states(told(building, refused), HERE) == ["building", "refused"]
+
+    def test_a_map_that_instances_tell_no_more_is_refused(self) -> None:
+        assert states(told(partition(0), partition(1, THERE)), HERE, current=False) == ["refused", "none"]
+
+    def test_a_service_of_which_nothing_is_known(self) -> None:
+        found = service("words", None, set(), 0.0, current=False)
+        assert (found.ready, found.partitions, found.owners, found.freshness_ms) == (False, 0, [], None)
+
+
+def of(system: Any, name: str) -> Any:
+    return next(each for each in system["services"] if each["name"] == name)
+
+
+def test_what_is_told_once(deployment: Deployment) -> None:
+    system = deployment.gateway().get("/v1/system").get_json()
+    assert [each["name"] for each in system["services"]] == list(deployment.at)
+    metrics = of(system, "metrics")
+    assert (metrics["ready"], metrics["partitions"], metrics["lag"], metrics["progress"]) == (True, PARTITIONS, 0, 1.0)
+    addresses = [one.address for one in deployment.at["metrics"]]
+    assert [owner["address"] for owner in metrics["owners"]] == [addresses[p % 2] for p in range(PARTITIONS)]
+    assert {owner["state"] for owner in metrics["owners"]} == {"ready"}
+
+
+def test_an_instance_that_goes_and_partitions_that_move_are_told_within_two_seconds(deployment: Deployment) -> None:
+    client = Listener(deployment.loop, deployment.app(), "/v1/system/stream")
+    first = client.next()
+    assert (first.name, of(first.data, "metrics")["ready"]) == ("system", True)
+    home = partition_of(LONG.encode(USER), PARTITIONS)
+    gone, other = home % 2, 1 - home % 2
+
+    def state() -> tuple[str, str]:
+        owner = of(client.next().data, "metrics")["owners"][home]
+        return owner["state"], owner["address"]
+
+    addresses = [one.address for one in deployment.at["metrics"]]
+    deployment.at["metrics"][gone].stop()
+    stopped = time.monotonic()
+    until(lambda: state() == ("none", addresses[gone]))
+    deployment.own("metrics", home, other)
+    until(lambda: state() == ("ready", addresses[other]))
+    assert time.monotonic() - stopped < 4
+
+
+def test_reads_a_second(deployment: Deployment) -> None:
+    app = deployment.app()
+    client = Listener(deployment.loop, app, "/v1/system/stream")
+    client.next()
+    reading = deployment.gateway()
+    for _ in range(20):
+        reading.get(f"/v1/users/{USER}/metrics")
+    until(lambda: of(client.next().data, "metrics")["readsPerSecond"] > 5)
+    until(lambda: of(client.next().data, "metrics")["readsPerSecond"] == 0)

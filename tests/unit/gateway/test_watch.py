@@ -1,0 +1,169 @@
+"""Profiles as streams: what the clients of a gateway see while plays come in."""
+
+from typing import Any
+
+import pytest
+
+from streamstate.keys import LONG, partition_of
+from streamstate.web.server.asgi import Asgi
+from tests.listening import Listener
+from tests.serving import until
+from tests.unit.gateway.conftest import FAN, PARTITIONS, STRANGER, USER, Deployment
+from tests.unit.gateway.test_api import without_scores
+
+QUIET_S = 0.5
+"""Several looks."""
+
+
+@pytest.fixture
+def gateway(deployment: Deployment) -> Asgi:
+    return deployment.app(watch_ms=20, streams=3)
+
+
+def listen(deployment: Deployment, gateway: Asgi, user: int, query: str = "", last_id: str = "") -> Listener:
+    return Listener(deployment.loop, gateway, f"/v1/users/{user}/stream{query}", last_id)
+
+
+def neighbour(user: int) -> int:
+    """Another user of the same partition."""
+    same = partition_of(LONG.encode(user), PARTITIONS)
+    return next(other for other in range(1_000, 2_000) if partition_of(LONG.encode(other), PARTITIONS) == same)
+
+
+def read(deployment: Deployment, user: int, query: str = "?explain=true") -> Any:
+    return deployment.gateway().get(f"/v1/users/{user}{query}").get_json()
+
+
+def bulk_reads(deployment: Deployment) -> int:
+    return sum(path.startswith("/v1/many?metrics") for one in deployment.at["metrics"] for path in one.seen)
+
+
+def test_the_first_event_is_what_a_read_answers(deployment: Deployment, gateway: Asgi) -> None:
+    client = listen(deployment, gateway, USER)
+    first = client.next()
+    assert (first.name, without_scores(first.data)) == ("profile", without_scores(read(deployment, USER)))
+    assert first.data["artistRecommendations"][0]["why"]
+    assert first.id == f"listening-events:{partition_of(LONG.encode(USER), PARTITIONS)}=3"
+    assert client.headers["Content-Type"] == "text/event-stream"
+    assert client.headers["Cache-Control"] == "no-store"
+    assert client.blocks[0] == "retry: 1000\n\n"
+
+
+def test_a_play_is_told_to_all_who_watch_the_user_and_to_nobody_else(deployment: Deployment, gateway: Asgi) -> None:
+    clients = [listen(deployment, gateway, user) for user in (USER, USER, FAN)]
+    assert [client.next().data["eventCount"] for client in clients] == [3, 3, 2]
+    deployment.play([(USER, 1, 2, 3, 9_000)])
+    assert [client.next().data["eventCount"] for client in clients[:2]] == [4, 4]
+    assert clients[2].quiet(QUIET_S)
+
+
+def test_plays_of_others_in_the_partition_are_not_told(deployment: Deployment, gateway: Asgi) -> None:
+    client = listen(deployment, gateway, USER)
+    client.next()
+    reads = bulk_reads(deployment)
+    deployment.play([(neighbour(USER), 1, 2, 3, 9_000)])
+    until(lambda: bulk_reads(deployment) > reads)
+    assert client.quiet(QUIET_S)
+
+
+def test_a_user_is_not_read_while_the_partition_stands(deployment: Deployment, gateway: Asgi) -> None:
+    client = listen(deployment, gateway, USER)
+    client.next()
+    reads = bulk_reads(deployment)
+    assert client.quiet(QUIET_S)
+    assert bulk_reads(deployment) == reads
+
+
+def test_a_user_who_is_unknown_is_null_until_there_is_a_play(deployment: Deployment, gateway: Asgi) -> None:
+    client = listen(deployment, gateway, STRANGER)
+    assert client.next().data is None
+    deployment.play([(STRANGER, 1, 2, 3, 9_000)])
+    assert client.next().data["eventCount"] == 1
+
+
+def test_the_parts_that_are_asked_for(deployment: Deployment, gateway: Asgi) -> None:
+    query = "?parts=recent,metrics"
+    client = listen(deployment, gateway, USER, query)
+    assert client.next().data == read(deployment, USER, query)
+    deployment.play([(USER, 1, 2, 3, 9_000)])
+    until(lambda: client.next().data == read(deployment, USER, query))
+
+
+def test_what_any_instance_answers_is_told_when_the_user_plays(deployment: Deployment, gateway: Asgi) -> None:
+    client = listen(deployment, gateway, USER, "?parts=recommendations")
+    assert client.next().data["artistRecommendations"][0]["id"] == 5
+    deployment.play([(USER, 5, 2, 3, 9_000)])
+    assert client.next().data["fallbacks"] == ["artistRecommendations"]
+
+
+def test_a_client_that_was_away_gets_only_what_it_has_not(deployment: Deployment, gateway: Asgi) -> None:
+    client = listen(deployment, gateway, USER)
+    last = client.next().id
+    client.leave()
+    again = listen(deployment, gateway, USER, last_id=last)
+    assert again.quiet(QUIET_S)
+    again.leave()
+    deployment.play([(USER, 1, 2, 3, 9_000)])
+    assert listen(deployment, gateway, USER, last_id=last).next().data["eventCount"] == 4
+
+
+def test_a_client_that_takes_nothing_gets_the_newest_profile_next(deployment: Deployment, gateway: Asgi) -> None:
+    fast, slow = (listen(deployment, gateway, USER) for _ in range(2))
+    slow.next()
+    slow.busy()
+    for number in range(4, 9):
+        deployment.play([(USER, 1, 2, 3, 9_000)])
+        until(lambda count=number: fast.next().data["eventCount"] == count)  # type: ignore[misc]
+    slow.free()
+    # One was on its way already.
+    assert slow.next().data["eventCount"] == 4
+    assert slow.next().data["eventCount"] == 8
+
+
+def test_an_owner_that_goes_loses_nothing(deployment: Deployment, gateway: Asgi) -> None:
+    client = listen(deployment, gateway, USER)
+    client.next()
+    deployment.owner(USER).stop()
+    deployment.play([(USER, 1, 2, 3, 9_000)])
+    assert client.next().data["eventCount"] == 4
+
+
+def test_a_part_that_is_away_costs_only_itself(deployment: Deployment, gateway: Asgi) -> None:
+    deployment.at["names"][0].stop()
+    client = listen(deployment, gateway, USER, "?parts=recent,metrics")
+    first = client.next().data
+    assert (first["eventCount"], first["recent"]) == (3, [])
+    assert any(warning.startswith("recent: ") for warning in first["warnings"])
+    deployment.play([(USER, 1, 2, 3, 9_000)])
+    assert client.next().data["eventCount"] == 4
+
+
+def test_one_stream_too_many_is_refused_and_a_place_is_free_when_a_client_leaves(
+    deployment: Deployment, gateway: Asgi
+) -> None:
+    clients = [listen(deployment, gateway, USER) for _ in range(3)]
+    for client in clients:
+        client.next()
+    refused = listen(deployment, gateway, USER)
+    until(lambda: bool(refused.blocks))
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
+    clients[0].leave()
+    assert listen(deployment, gateway, USER).next().data["eventCount"] == 3
+
+
+@pytest.mark.parametrize(("path", "status"), [("/v1/users/x/stream", 400), ("/v1/users/1/stream?parts=none", 400)])
+def test_a_stream_that_there_is_not_is_refused(deployment: Deployment, gateway: Asgi, path: str, status: int) -> None:
+    refused = Listener(deployment.loop, gateway, path)
+    until(lambda: bool(refused.blocks))
+    assert refused.status == status
+
+
+def test_all_streams_end_with_the_process(deployment: Deployment, gateway: Asgi) -> None:
+    client = listen(deployment, gateway, USER)
+    client.next()
+
+    async def end() -> None:
+        gateway.end_streams()
+
+    deployment.loop.run(end())
+    until(lambda: client.blocks[-1] == "")

@@ -1,0 +1,50 @@
+"""Streams of a process of its own: `python -m streamstate.web tests.unit.streaming`."""
+
+import asyncio
+from contextlib import ExitStack
+from functools import partial
+
+from streamstate.settings import HttpSettings, load
+from streamstate.web.http.events import Event, Latest, Stream, Streams
+from streamstate.web.http.request import Request
+from streamstate.web.server.asgi import Asgi
+from streamstate.web.server.probes import application
+
+PLACES = 3
+HEARTBEAT_S = 0.2
+PERIOD_S = 0.005
+EVENT_BYTES = 20_000
+
+
+def create() -> Asgi:
+    """`/v1/counted` tells a number that rises all the time, `/v1/still` one that does not."""
+    counted, still, streams = Latest(), Latest(), Streams(PLACES, HEARTBEAT_S)
+    still.publish(_event(0))
+
+    async def ready() -> None:
+        pass
+
+    async def count() -> None:
+        number = 0
+        while True:
+            counted.publish(_event(number := number + 1))
+            await asyncio.sleep(PERIOD_S)
+
+    tasks: list[asyncio.Task[None]] = []
+
+    async def start() -> None:
+        tasks.append(asyncio.create_task(count()))
+
+    async def answer(latest: Latest, request: Request) -> Stream:
+        with ExitStack() as held:
+            held.enter_context(streams.place())
+            return streams.of(latest, request.headers, held.pop_all().close)
+
+    routes, telemetry = application("streaming", "here", ready)
+    for path, latest in (("/v1/counted", counted), ("/v1/still", still)):
+        routes.stream(path, path.rpartition("/")[2], partial(answer, latest), "Numbers", int)
+    return Asgi(routes, load(HttpSettings), telemetry, starting=[start])
+
+
+def _event(number: int) -> Event:
+    return Event("number", str(number), f"{number}{' ' * EVENT_BYTES}".encode())

@@ -1,0 +1,159 @@
+"""Streams behind a real gunicorn with our settings."""
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from http.client import HTTPResponse
+from pathlib import Path
+
+import pytest
+
+from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.local_cluster import LocalCluster, answers
+from streamstate.settings import PREFIX
+from tests.serving import sample, scraped, until
+from tests.unit.streaming.api import EVENT_BYTES, HEARTBEAT_S, PLACES
+
+DEADLINE_MS = 100
+RECEIVED = 16 * 1024
+"""Bytes that a client's kernel takes before the client does."""
+
+
+@contextmanager
+def served(home: Path) -> Iterator[tuple[Child, str]]:
+    """The process, and its address."""
+    address = f"{LOCALHOST}:{free_port()}"
+    child = LocalCluster.api(
+        "tests.unit.streaming", "streaming", address, home, {f"{PREFIX}DEADLINE_MS": str(DEADLINE_MS)}
+    )
+    child.start()
+    child.wait_until(lambda: answers(f"http://{address}/livez"), timeout=30)
+    try:
+        yield child, address
+    finally:
+        child.stop()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(tmp_path_factory.mktemp("streaming")) as (child, address):
+        yield address
+    assert child.log.read_text() == ""
+
+
+class Client:
+    """A client of a stream, which reads when it is told to."""
+
+    def __init__(self, address: str, path: str, last_id: str = "") -> None:
+        host, _, port = address.partition(":")
+        self.socket = socket.socket()
+        # Before it connects: the window is announced by then.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED)
+        self.socket.settimeout(5)
+        self.socket.connect((host, int(port)))
+        self.socket.sendall(f"GET {path} HTTP/1.1\r\nHost: here\r\nLast-Event-ID: {last_id}\r\n\r\n".encode())
+        self.response = HTTPResponse(self.socket)
+        self.response.begin()
+
+    def line(self, prefix: bytes) -> bytes:
+        """The rest of the next line that begins so."""
+        while line := self.response.readline():
+            if line.startswith(prefix):
+                return line.removeprefix(prefix).strip()
+        msg = "the stream has ended"
+        raise EOFError(msg)
+
+    def number(self) -> int:
+        """What the next event tells."""
+        return int(self.line(b"data: "))
+
+    def close(self) -> None:
+        self.response.close()
+        self.socket.close()
+
+
+@pytest.fixture
+def connect(address: str) -> Iterator[Callable[..., Client]]:
+    """Clients of the process, which leave when the test ends; each waits for a place."""
+    clients: list[Client] = []
+
+    def placed(path: str, last_id: str) -> bool:
+        clients.append(Client(address, path, last_id))
+        return clients[-1].response.status == 200
+
+    def connect(path: str, last_id: str = "") -> Client:
+        until(lambda: placed(path, last_id))
+        return clients[-1]
+
+    yield connect
+    for client in clients:
+        client.close()
+
+
+def test_a_stream_goes_on_beyond_the_deadline_of_requests(connect: Callable[..., Client]) -> None:
+    client, started = connect("/v1/counted"), time.monotonic()
+    numbers = [client.number()]
+    while time.monotonic() < started + 5 * DEADLINE_MS / 1000:
+        numbers.append(client.number())
+    assert sorted(set(numbers)) == numbers
+    assert len(numbers) > 10
+
+
+def test_who_waits_hears_that_the_server_lives(connect: Callable[..., Client]) -> None:
+    client, started = connect("/v1/still"), time.monotonic()
+    assert client.number() == 0
+    assert [client.line(b": ") for _ in range(3)] == [b"heartbeat"] * 3
+    assert 3 * HEARTBEAT_S <= time.monotonic() - started < 5
+
+
+def test_what_a_client_has_is_not_sent_again(connect: Callable[..., Client]) -> None:
+    assert connect("/v1/still", last_id="0").line(b"") == b"retry: 1000"
+    client = connect("/v1/still", last_id="0")
+    assert client.line(b":") == b"heartbeat"
+
+
+def test_a_client_that_does_not_read_gets_the_latest_next_and_not_a_queue(connect: Callable[..., Client]) -> None:
+    fast, slow = connect("/v1/counted"), connect("/v1/counted")
+    before = slow.number()
+    pause = time.monotonic() + 1.5
+    while time.monotonic() < pause:
+        now = fast.number()
+    assert now > before + 100
+    # What the kernels and the server's connection had already, and then what is new.
+    late = [number for number in (slow.number() for _ in range(60)) if number < now]
+    assert len(late) * EVENT_BYTES < 500_000
+
+
+def test_a_place_is_free_again_when_a_client_has_left(address: str, connect: Callable[..., Client]) -> None:
+    clients = [connect("/v1/still") for _ in range(PLACES)]
+    refused = Client(address, "/v1/still")
+    assert (refused.response.status, refused.response.headers["Retry-After"]) == (503, "1")
+    refused.close()
+    clients[0].close()
+    assert connect("/v1/still").number() == 0
+
+
+def test_a_stream_counts_as_one_answer_that_was_not_slow(address: str, connect: Callable[..., Client]) -> None:
+    def seconds() -> float:
+        return sample(scraped(address), "streamstate_request_seconds_sum", route="/v1/still") or 0.0
+
+    before, client = seconds(), connect("/v1/still")
+    client.number()
+    client.line(b": ")
+    client.close()
+    assert seconds() - before < HEARTBEAT_S / 2
+
+
+def test_a_process_that_ends_ends_its_streams(tmp_path: Path) -> None:
+    with served(tmp_path) as (child, address), closing(Client(address, "/v1/still")) as client:
+        assert client.number() == 0
+        asked = time.monotonic()
+        os.kill(child.pid, signal.SIGTERM)
+        # A whole answer: a chunk of length zero ends it.
+        with pytest.raises(EOFError):
+            client.line(b"never")
+        until(lambda: not child.alive)
+        assert time.monotonic() - asked < 4

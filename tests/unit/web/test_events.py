@@ -1,0 +1,98 @@
+"""Server-sent events: what a client gets of a series, however slow it is, and wherever it begins."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from streamstate.web.http.events import HEARTBEAT, Event, Latest, Streams, chunks
+from streamstate.web.http.problems import Problem
+
+LONG_S = 60.0
+
+
+def event(number: int) -> Event:
+    return Event("count", f"at={number}", str(number).encode())
+
+
+async def begun(latest: Latest, last_id: str = "", heartbeat_s: float = LONG_S) -> AsyncIterator[bytes]:
+    """The chunks for a client, after the first one, which is no event."""
+    stream = chunks(latest, last_id, heartbeat_s)
+    assert await anext(stream) == b"retry: 1000\n\n"
+    return stream
+
+
+def published(*numbers: int) -> Latest:
+    latest = Latest()
+    for number in numbers:
+        latest.publish(event(number))
+    return latest
+
+
+def test_an_event_in_bytes() -> None:
+    assert event(3).encoded == b"event: count\nid: at=3\ndata: 3\n\n"
+    assert Event("count", "", b"3").encoded == b"event: count\ndata: 3\n\n"
+
+
+async def _first_and_next() -> None:
+    latest = published(1)
+    stream = await begun(latest)
+    assert await anext(stream) == event(1).encoded
+    waiting = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    latest.publish(event(2))
+    assert await waiting == event(2).encoded
+
+
+def test_the_newest_event_comes_at_once_and_each_newer_one_when_it_is_there() -> None:
+    asyncio.run(_first_and_next())
+
+
+async def _slow() -> None:
+    latest = published(1)
+    stream = await begun(latest)
+    await anext(stream)
+    for number in range(2, 100):
+        latest.publish(event(number))
+    assert await anext(stream) == event(99).encoded
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(anext(stream), 0.05)
+
+
+def test_who_is_slow_gets_the_newest_event_and_none_between() -> None:
+    asyncio.run(_slow())
+
+
+async def _resumed(last_id: str) -> bytes:
+    latest = published(1, 2)
+    stream = await begun(latest, last_id, 0.02)
+    return await anext(stream)
+
+
+@pytest.mark.parametrize(
+    ("last_id", "chunk"), [("at=2", HEARTBEAT), ("at=1", event(2).encoded), ("", event(2).encoded)]
+)
+def test_the_event_that_a_client_has_is_not_sent_again(last_id: str, chunk: bytes) -> None:
+    assert asyncio.run(_resumed(last_id)) == chunk
+
+
+async def _quiet() -> None:
+    latest = published(1)
+    stream = await begun(latest, heartbeat_s=0.02)
+    assert await anext(stream) == event(1).encoded
+    assert [await anext(stream) for _ in range(3)] == [HEARTBEAT] * 3
+    latest.publish(Event("count", "at=2", b"1"))
+    assert await anext(stream) == HEARTBEAT
+
+
+def test_while_nothing_changes_there_are_comments() -> None:
+    asyncio.run(_quiet())
+
+
+def test_there_are_no_more_streams_than_may_be() -> None:
+    streams = Streams(1, LONG_S)
+    with streams.place(), pytest.raises(Problem, match="ask again") as refused, streams.place():
+        pass
+    assert refused.value.status == 503
+    with streams.place():
+        pass

@@ -18,6 +18,7 @@ COPY requirements-stream.txt .
 RUN pip install --no-cache-dir --require-hashes -r requirements-stream.txt
 # Jars that this machine has are taken from it: behind a proxy with a certificate of its own, Java could fetch none here.
 COPY libs/streamstate/src/streamstate/spark/jars.txt .cache/spar[k] /opt/streamstate/jars/
+COPY libs/client/src/streamstate_client streamstate_client
 COPY libs/streamstate/src/streamstate streamstate
 RUN python -m streamstate.spark.jars /opt/streamstate/jars
 
@@ -35,6 +36,7 @@ FROM base AS web
 # Compiled files would make a third of the image, and save a second of a start.
 COPY requirements-api.txt .
 RUN pip install --no-cache-dir --no-compile --require-hashes -r requirements-api.txt
+COPY libs/client/src/streamstate_client streamstate_client
 COPY libs/streamstate/src/streamstate streamstate
 COPY services services
 

@@ -11,7 +11,7 @@ SKAFFOLD_SCHEMA := .cache/skaffold/v4beta13.json
 HELM := $(or $(shell command -v helm),.cache/go/bin/helm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test test-browser screenshots verify faults nightly charts cluster-test check docs fix bench
+.PHONY: help demo demo-clean test test-browser screenshots verify faults nightly charts cluster-test check docs site fix bench
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -60,6 +60,10 @@ docs: $(INSTALLED) ## make docs/reference.md, and the values of the charts, from
 	@$(BIN)/python -m devkit.reference
 	@$(BIN)/python -m devkit.charts
 
+site: $(INSTALLED) .cache/mkdocs/installed ## make a site of all documents in .site/
+	@$(BIN)/python -m devkit.site .cache/pages
+	@NO_MKDOCS_2_WARNING=1 .cache/mkdocs/bin/mkdocs build --strict
+
 fix: $(INSTALLED) ## let ruff mend what it can
 	@$(BIN)/ruff check --fix $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
@@ -67,13 +71,18 @@ fix: $(INSTALLED) ## let ruff mend what it can
 bench: $(INSTALLED) redis wrk ## measure everything and write docs/bench.md (ONLY=reads,freshness PEERS=folder GRAPHJET=source)
 	@$(BIN)/python -m devkit.bench
 
-$(INSTALLED): requirements.txt libs/streamstate/pyproject.toml libs/devkit/pyproject.toml
+$(INSTALLED): requirements.txt $(wildcard libs/*/pyproject.toml)
 	@[ -n "$(PYTHON)" ] || { echo "install Python 3.11 or newer with venv (Debian: python3-venv), or name it: make PYTHON=python3.11"; exit 1; }
 	@command -v java >/dev/null || { echo "install Java 17 (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
 	@echo "installing the Python packages into $(VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --require-hashes -r requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/streamstate -e libs/devkit
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/client -e libs/streamstate -e libs/devkit
+	@touch $@
+
+.cache/mkdocs/installed: requirements-docs.txt
+	@[ -n "$(PYTHON)" ] && $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt
 	@touch $@
 
 # Skaffold's own, from its Go module.
@@ -95,6 +104,7 @@ requirements: .cache/uv ## pin all requirements anew, with hashes
 	@$(PIN) requirements.in -o requirements.txt
 	@$(PIN) --extra web --extra cli -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
 	@$(PIN) --extra spark --extra cli -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
+	@$(PIN) requirements-docs.in -o requirements-docs.txt
 	@for in in services/*/requirements.in; do $(PIN) -c requirements.txt $$in -o $${in%.in}.txt; done
 
 .cache/uv:

@@ -1,7 +1,11 @@
-"""`streamstate` beside a running cluster: what an operator sees of it."""
+"""`streamstate` beside a running cluster: what users and operators see of it."""
 
 import json
+import re
+import shlex
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +13,10 @@ import pytest
 import redis
 from typer.testing import CliRunner, Result
 
+from devkit.records import event
 from streamstate.cli.main import app
 from streamstate.kafka.admin import Topics
+from streamstate_client import Client
 from tests.integration.conftest import INSTANCES
 from tests.integration.driving import Driving
 
@@ -21,7 +27,8 @@ Run = Callable[..., Result]
 def run(driving: Driving) -> Run:
     """Calls the command with the servers of the cluster, which is at rest."""
     driving.settle()
-    servers = {"KAFKA": driving.cluster.kafka.bootstrap, "REDIS": driving.cluster.redis.url}
+    cluster = driving.cluster
+    servers = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url, "GATEWAY": cluster.url}
 
     def command(*arguments: str, **settings: str) -> Result:
         given = {f"STREAMSTATE_{name}": value for name, value in (servers | settings).items()}
@@ -119,7 +126,7 @@ def test_a_state_that_no_stream_makes_is_status_1_with_what_to_do(run: Run) -> N
 
 
 def test_a_commit_that_stopped_half_way_is_told_and_the_other_partitions_too(run: Run, client: redis.Redis) -> None:
-    client.hset("{halved:3}", mapping={"owner": "a:1", "incomplete": 1})
+    client.hset("{halved:3}", mapping={"owner": "a:1", "begun": 1})
     client.hset("{halved:4}", mapping={"owner": "a:1", "epoch": 7})
     try:
         [report] = answer(run("status", "metrics", "--json", NAME="halved"), 1)
@@ -141,3 +148,58 @@ def test_a_redis_that_lets_go_of_keys_is_refused_before_it_has(run: Run, client:
 def test_a_topic_that_is_missing_is_named(run: Run) -> None:
     [report] = answer(run("status", "metrics", "--json", TOPICS='{"listening-events": "none"}'), 1)
     assert "the topic none cannot be read" in report["faults"][0]
+
+
+PAGES = ("operations", "rebuild", "back-up", "runbooks")
+HARMLESS = "status|owners|verify|lag|route|config|dlq list|reset .*--dry-run"
+READS = re.compile(rf"(?:^    |-- |`)streamstate ((?:{HARMLESS})[^`\n#]*)", re.MULTILINE)
+TYPED = {typed.strip() for page in PAGES for typed in READS.findall(Path(f"docs/{page}.md").read_text())}
+
+
+# What has a name in capitals or brackets stands for something else, and --watch does not end.
+@pytest.mark.parametrize(
+    "typed", sorted(each for each in TYPED if re.fullmatch('[a-z0-9 ="-]+', each) and "watch" not in each)
+)
+def test_what_the_documents_type_works(run: Run, typed: str) -> None:
+    result = run(*shlex.split(typed))
+    assert result.exit_code == 0, result.output
+
+
+def test_what_is_fed_is_folded(driving: Driving, run: Run, tmp_path: Path) -> None:
+    user, artist, seconds = 8_000_001, 8_000_002, 1_400_000_000
+    files = {"artists": [artist, "Burial"], "albums": [1, "Untrue", artist], "tracks": [1, "Archangel", artist]}
+    for kind, columns in (files | {"LEs": [user, artist, 1, 1, seconds]}).items():
+        (tmp_path / f"LFM-1b_{kind}.txt").write_text("\t".join(map(str, columns)) + "\n")
+    fed = answer(run("feed", "--lfm", str(tmp_path), "--json"))
+    assert (fed["names"], fed["events"]) == (3, 1)
+    driving.settle()
+    profile = answer(run("get", str(user), "--json"))
+    assert (profile["eventCount"], profile["topTenArtists"][0]["name"]) == (1, "Burial")
+    assert "Burial" in run("get", str(user)).stdout
+
+
+def test_a_profile_that_is_watched_moves_with_the_events(driving: Driving) -> None:
+    user = 8_000_003
+    with closing(Client(driving.cluster.url).watch(user, ["metrics"])) as profiles:
+        assert next(profiles) is None
+        for count in (1, 2):
+            driving.feed([event(user, 1, 2, 3, 1_400_000_000_000)])
+            profile = next(profiles)
+            assert profile
+            assert profile.event_count == count
+
+
+def test_invented_events_come_at_a_rate_until_there_are_enough(driving: Driving, run: Run) -> None:
+    fed = answer(run("feed", "--events", "200", "--rate", "100", "--users", "5", "--json"))
+    assert fed["events"] == 200
+    assert 50 < fed["events_per_s"] <= 101
+    driving.settle()
+    lags = answer(run("lag", "--json"))
+    assert {each["service"] for each in lags} == set(driving.cluster.addresses)
+    assert {each["owner"] for each in lags if each["service"] == "metrics"} == set(driving.cluster.addresses["metrics"])
+
+
+def test_the_owner_of_a_route_is_that_of_its_partition(run: Run) -> None:
+    [view] = answer(run("route", "metrics", "1", "--json"))["views"]
+    owners = {each["partition"]: each["owner"] for each in answer(run("owners", "metrics", "--json"))["metrics"]}
+    assert view["owner"] == owners[view["partition"]]

@@ -19,6 +19,7 @@ from streamstate.settings import PREFIX
 from streamstate.state.deletion import Deletion
 from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis_reads import tag
 from streamstate.state.store import Snapshot
 from tests.integration.driving import SETTLED_S, Driving, eventually
 from tests.integration.fragile.model import APP, COUNTS, FIXED, LATER, POISON, TOPIC
@@ -180,6 +181,21 @@ def test_a_reset_that_was_killed_is_refused_until_it_is_run_again(fragile: Fragi
     fragile.send(2, b"c")
     fragile.command("reset", "--partition", "2", "--yes")
     fragile.reached(2, 4, a=2, b=1, c=1)
+
+
+def test_a_partition_that_holds_half_a_commit_holds_up_no_other_and_is_folded_as_soon_as_it_is_reset(
+    fragile: Fragile,
+) -> None:
+    half, other = fragile.state(2), fragile.state(0)
+    fragile.client.hincrby(tag(APP.name, 2), "begun", 1)
+    fragile.send(2, b"late")
+    fragile.send(0, b"new")
+    at = other.positions[TOPIC] + 1
+    eventually(lambda: fragile.state(0).positions[TOPIC] == at, "the other partition to be folded", SETTLED_S)
+    [report] = fragile.command("status", status=1)
+    assert "`streamstate reset fragile --partition 2`" in report["faults"][0]
+    fragile.command("reset", "--partition", "2", "--yes")
+    fragile.reached(2, half.positions[TOPIC] + 1, **half.values[0], late=1)
 
 
 def test_totals_that_are_too_high_are_corrected(driving: Driving) -> None:

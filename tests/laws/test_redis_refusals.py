@@ -49,7 +49,6 @@ WRITES = {
     "zrem": ("index", "remove", "expire"),
     "zremrangebyscore": ("insert",),
     "hincrby": ("put",),
-    "hdel": ("put",),
 }
 CASES = [(command, kind) for command, kinds in WRITES.items() for kind in kinds]
 

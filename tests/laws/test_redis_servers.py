@@ -195,7 +195,7 @@ def test_tls_and_a_user_who_may_only_what_the_store_does(tmp_path: Path) -> None
     certificate, key = authority.issue("redis", LOCALHOST)
     tls = ["--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-ca-cert-file", str(authority.path)]
     rights = (
-        "~{app:* +evalsha +script|load +info +hset +hget +hmget +hgetall +hincrby +hsetnx +hexists +hdel +set +get "
+        "~{app:* +evalsha +script|load +info +hset +hget +hmget +hgetall +hincrby +hsetnx +hexists +set +get "
         "+time +client +ping"
     )
     user = ("--user", "app", "on", ">secret", *rights.split(), "--user", "default", "off")

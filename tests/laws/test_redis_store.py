@@ -1,5 +1,6 @@
 """What only the store in Redis has: keys to be read by a person, scripts, and a server that really restarts."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,8 +8,18 @@ import pytest
 
 from devkit.child_process import free_port
 from devkit.redis_server import Redis
-from streamstate.errors import Fenced
-from streamstate.state.operations import Append, ExpireBefore, IncrementScores, Insert, Merge, Operation, Put, Value
+from streamstate.errors import Fenced, IncompleteCommit
+from streamstate.state.operations import (
+    Append,
+    ExpireBefore,
+    Fields,
+    IncrementScores,
+    Insert,
+    Merge,
+    Operation,
+    Put,
+    Value,
+)
 from streamstate.state.redis import Client, RedisStore, connect
 from streamstate.state.store import Commit, OffsetAdvance, Origin
 
@@ -31,6 +42,8 @@ def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:
         b"owner": b"a:1",
         b"epoch": str(claim.epoch).encode(),
         b"format": b"1",
+        b"begun": b"1",
+        b"ended": b"1",
         b"origin:topic": b"id/8",
         b"begin:topic": b"2",
         b"fold:topic": b"fold",
@@ -128,6 +141,55 @@ def test_a_server_that_restarted_refuses_earlier_claims_and_goes_on_where_it_sta
         if clean:
             assert again.positions == {"topic": 3}
             assert store.read({0: [Value("k")]})[0].values == ["v"]
+    finally:
+        client.close()
+        server.stop()
+
+
+class Unrepaired(Redis):
+    """A server that takes its file as it is, as most deployments' do: they have no step before its start."""
+
+    def repair(self) -> None:
+        pass
+
+
+def fold(store: RedisStore, records: range) -> None:
+    """A commit of `records`, the offsets that are next; each adds 1 to a key of its own."""
+    changes: list[Operation] = [Merge(f"k{number}", {"n": 1}) for number in records]
+    step = OffsetAdvance("topic", records.start or None, records.stop)
+    store.commit(Commit(store.claim(0, "a:1", {}), [step], changes, {"counted": len(records)}))
+
+
+@pytest.mark.parametrize("kind", [Redis, Unrepaired])
+@pytest.mark.parametrize("lost", [b"MULTI", b"k3", b"k5", b"counted", b"offset", b"EXEC"])
+def test_a_server_that_loses_the_end_of_a_commit_and_restarts_twice_is_exact_or_refused(
+    tmp_path: Path, kind: type[Redis], lost: bytes
+) -> None:
+    """Redis keeps the beginning of a transaction in its file, and applies it with the next one at its next start."""
+    server = kind(tmp_path, free_port())
+    server.start()
+    client = connect(server.url, 5.0)
+    store = RedisStore(client, "app")
+    [file] = (tmp_path / "appendonlydir").glob("*.incr.aof")
+    try:
+        fold(store, range(3))
+        kept = file.stat().st_size
+        fold(store, range(3, 6))
+        server.kill()
+        os.truncate(file, file.read_bytes().rindex(lost, kept) + 1)
+        server.start()
+        fold(store, range(3, 4))
+        server.kill()
+        server.start()
+        try:
+            fold(store, range(4, 6))
+        except IncompleteCommit:
+            assert kind is Unrepaired
+            return
+        snapshot = store.read({0: [Fields(f"k{number}") for number in range(6)]})[0]
+        assert snapshot.positions == {"topic": 6}
+        assert snapshot.values == [{"n": 1}] * 6
+        assert snapshot.counters == {"counted": 6}
     finally:
         client.close()
         server.stop()

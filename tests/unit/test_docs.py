@@ -1,50 +1,108 @@
-"""The documents: short where they should be, every link leads somewhere, every target and command exists."""
+"""The documents: short where they should be; every link, target, command, option, variable and chart value exists."""
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from typer.main import get_group
 
+from devkit import reference, site
 from streamstate.cli.main import app
+from streamstate.settings import PREFIX
 
-PAGES = [
-    Path("README.md"),
-    Path("charts/README.md"),
-    *sorted(Path("docs").rglob("*.md")),
-    *sorted(Path("services").glob("*/README.md")),
-]
+PAGES = site.pages()
 MOST_WORDS = 900
-CODE = re.compile(r"`[^`]+`|^    .*", re.MULTILINE)
+CODE = re.compile(r"`[^`]+`|^    .*|^```sh\n.*?^```$", re.MULTILINE | re.DOTALL)
 SOURCES = sorted(Path("libs").rglob("*.py"))
-COMMANDS = set(get_group(app).commands)
+GROUP = get_group(app)
 TARGETS = set(re.findall(r"^([a-z-]+):", Path("Makefile").read_text(), re.MULTILINE))
+COMMAND = re.compile(r"(?:^|[\s`/])streamstate ([a-z][^`\n#|;&]*)")
+HELM = re.compile(r"helm (?:install|upgrade) \S+ charts/(\S+)((?:.|(?<=\\)\n)*)")
+
+
+def code(page: Path) -> str:
+    return "\n".join(CODE.findall(page.read_text()))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a document's headings, as the forge and the site make them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    titles = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_the_first_page_is_short() -> None:
     assert len(Path("README.md").read_text().split()) <= MOST_WORDS
 
 
+def broken(page: Path) -> Iterator[str]:
+    for path, anchor in site.LINK.findall(page.read_text()):
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor[1:] not in anchors(target)):
+            yield f"{path}{anchor}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_every_link_leads_to_a_file(page: Path) -> None:
-    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())]
-    files = [link for link in links if link and "://" not in link]
-    assert [link for link in files if not (page.parent / link).exists()] == []
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    assert list(broken(page)) == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_every_target_of_make_exists(page: Path) -> None:
-    asked = re.findall(r"\bmake ([a-z][a-z-]*)\b", " ".join(CODE.findall(page.read_text())))
-    assert set(asked) - TARGETS == set()
+    assert set(re.findall(r"\bmake ([a-z][a-z-]*)\b", code(page))) - TARGETS == set()
+
+
+def unknown(typed: str) -> Iterator[str]:
+    """What the command `streamstate` does not know of the words that follow it."""
+    command: Any = GROUP
+    for word in shlex.split(typed):
+        if hasattr(command, "commands"):
+            if word not in command.commands:
+                yield word
+                return
+            command = command.commands[word]
+        elif word.startswith("-") and word.partition("=")[0] not in {
+            "--help",
+            *(option for parameter in command.params for option in parameter.opts),
+        }:
+            yield word
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_every_command_of_operators_exists(page: Path) -> None:
-    asked = re.findall(r"(?:^|[\s`/])streamstate ([a-z]+)", " ".join(CODE.findall(page.read_text())))
-    assert set(asked) - COMMANDS == set()
+def test_every_command_and_option_exists(page: Path) -> None:
+    typed = COMMAND.findall(code(page))
+    assert {word: line for line in typed for word in unknown(line.replace("'", ""))} == {}
 
 
 def test_every_command_that_a_message_names_exists() -> None:
     asked = {command for path in SOURCES for command in re.findall(r"`streamstate ([a-z]+)", path.read_text())}
-    assert asked - COMMANDS == set()
+    assert asked - set(GROUP.commands) == set()
     assert asked
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_every_variable_exists(page: Path) -> None:
+    known = {f"{PREFIX}{field.upper()}" for kind in reference.SETTINGS for field in kind.model_fields}
+    assert set(re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]\b", page.read_text())) - known == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_every_value_of_a_chart_exists(page: Path) -> None:
+    for chart, arguments in HELM.findall(code(page)):
+        values = yaml.safe_load(Path("charts", chart, "values.yaml").read_text())
+        for path in re.findall(r"--set '?([A-Za-z.-]+)=", arguments):
+            place = values
+            # A map that is empty by default takes any names.
+            for name in path.split(".") if place else ():
+                assert place == {} or name in place, f"{chart}: {path}"
+                place = place and place[name]
+
+
+def test_every_document_is_reached_from_the_navigation() -> None:
+    reached = set(re.findall(r": (\S+\.md)$", Path("mkdocs.yml").read_text(), re.MULTILINE))
+    decisions = {page for page in PAGES if page.parent == Path("docs/decisions") and page.name != "README.md"}
+    assert reached == {str(page) for page in PAGES if page not in decisions}

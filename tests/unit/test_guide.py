@@ -157,7 +157,7 @@ class Copy:
 
     def python(self, *arguments: str) -> str:
         """What Python prints in the copy."""
-        paths = os.pathsep.join(str(self.root / path) for path in ("", "libs/streamstate/src", "libs/devkit/src"))
+        paths = os.pathsep.join(str(self.root / path) for path in (Path(), *Path().glob("libs/*/src")))
         environment = os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
         run = subprocess.run(
             [sys.executable, *arguments], check=False, cwd=self.root, env=environment, capture_output=True, text=True

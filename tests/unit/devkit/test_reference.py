@@ -1,7 +1,12 @@
 """The pages made from the source are up to date."""
 
-from devkit import reference
+from types import ModuleType
+
+import pytest
+
+from devkit import command_reference, reference
 
 
-def test_reference_page_is_what_the_source_says() -> None:
-    assert reference.PATH.read_text() == reference.text(), "run make docs"
+@pytest.mark.parametrize("page", [reference, command_reference], ids=lambda page: page.__name__)
+def test_a_page_is_what_the_source_says(page: ModuleType) -> None:
+    assert page.PATH.read_text() == page.text(), "run make docs"

@@ -133,6 +133,14 @@ def test_an_app_has_the_name_and_the_topics_of_its_deployment() -> None:
     assert (of.recounted.service, of.recounted.topics) == ("eu", ("events-eu",))
 
 
+@pytest.mark.parametrize(("typed", "offered"), [("streamstate status me", {"metrics"}), ("streamstate fe", {"feed"})])
+def test_a_shell_completes_commands_and_services(typed: str, offered: set[str]) -> None:
+    words = typed.split()
+    asked = {"_STREAMSTATE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
+    completed = CliRunner().invoke(app, [], prog_name="streamstate", env=asked)
+    assert set(completed.stdout.split()) == offered
+
+
 def test_a_name_of_a_deployment_is_that_of_one_service() -> None:
     with pytest.raises(Misconfigured, match="STREAMSTATE_NAME=eu"):
         names(name="eu")

@@ -72,6 +72,12 @@ class Feed:
         return itertools.islice(sample_events.events(self._catalogue, SEED, USERS, clock), BACKLOG)
 
 
+def invented(seed: int, users: int) -> tuple[Iterator[Name], Iterator[Event]]:
+    """Names, and events without end that happen now, of `users` users; none is broken."""
+    catalogue = sample_events.Catalogue.make(seed)
+    return sample_events.names(catalogue), sample_events.events(catalogue, seed, users, now_ms, broken=0)
+
+
 def send_events(out: Producer, events: Iterable[Event]) -> int:
     """Send listening events, wait until Kafka has them, and return how many."""
     pairs, count = iter(events), 0

@@ -1,6 +1,7 @@
 """A real Redis, set as a deployment's should be: it writes its file every second and never evicts a key."""
 
 import shutil
+import subprocess
 from pathlib import Path
 
 from redis import Redis as Client
@@ -42,14 +43,25 @@ class Redis(Child):
         return f"redis://{LOCALHOST}:{self.port}/0"
 
     def start(self) -> None:
-        """Start it and wait until it has loaded its data and answers.
+        """Repair its file, start it, and wait until it has loaded its data and answers.
 
         Raises `DevkitError` with the end of its log when it does not.
         """
         require_free_port(self.name, self.port, "REDIS_PORT")
+        self.repair()
         super().start()
         with Client.from_url(self.url, socket_timeout=1.0, retry=Retry(NoBackoff(), 0)) as client:
             self.wait_until(lambda: _answers(client), timeout=60.0)
+
+    def repair(self) -> None:
+        """Remove the part of a transaction at the end of the file: Redis would keep it, and write behind it.
+
+        At its next start it would be applied with the transaction that follows (valkey-io/valkey#4342).
+        """
+        manifest = self._directory / "appendonlydir" / "appendonly.aof.manifest"
+        if manifest.exists():
+            argv = ["redis-check-aof", "--fix", str(manifest)]
+            subprocess.run(argv, input=b"y\n", stdout=subprocess.DEVNULL, check=True)
 
 
 def _answers(client: Client) -> bool:

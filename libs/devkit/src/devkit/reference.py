@@ -1,26 +1,31 @@
-"""`docs/reference.md`, made from the source: settings and metrics. `make docs` writes it."""
+"""`docs/reference.md`, made from the source: services, settings, state keys and metrics. `make docs` writes it."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_json
 from pydantic_settings import BaseSettings
 
+from devkit import command_reference
 from devkit.bench.settings import BenchSettings
 from devkit.demo import DemoSettings
 from devkit.registry import SERVICES, app
+from devkit.tables import table
 from services.recommendations import graph_metrics
 from streamstate.app import View
 from streamstate.deployment import state_metrics
 from streamstate.deployment.metrics import Definition
 from streamstate.settings import kinds
 from streamstate.spark import status
+from streamstate.state import redis
 from streamstate.state.operations import Operation, Read
 from streamstate.web.server import telemetry
 
 PATH = Path("docs/reference.md")
-_SETTINGS: tuple[type[BaseSettings], ...] = (*dict.fromkeys(kinds()), DemoSettings, BenchSettings)
+_KEYS = re.compile(r"^\| state key \| holds \|\n\|[-| ]+\|\n((?:\|.*\n)+)", re.MULTILINE)
+SETTINGS: tuple[type[BaseSettings], ...] = (*dict.fromkeys(kinds()), DemoSettings, BenchSettings)
 
 
 def text() -> str:
@@ -29,16 +34,18 @@ def text() -> str:
     parts = [
         "# Reference\n\nMade from the source by `make docs`.\n",
         "## Services and their topics\n",
-        _table(("service", "reads", "writes"), map(_service, SERVICES)),
+        table(("service", "reads", "writes"), map(_service, SERVICES)),
         "## Views\n",
-        _table(("service", "path", "answer"), (_view(name, view) for name in SERVICES for view in app(name).views)),
+        table(("service", "path", "answer"), (_view(name, view) for name in SERVICES for view in app(name).views)),
         "## Settings\n\nLists and maps are JSON. A `STREAMSTATE_` variable that is not here ends the process.\n",
-        *(f"### {_doc(kind).rstrip('.')}\n\n{_settings(kind)}" for kind in _SETTINGS),
+        *(f"### {_doc(kind).rstrip('.')}\n\n{_settings(kind)}" for kind in SETTINGS),
         "## What a fold may write, and a view may read\n",
-        _table(("operation", "effect"), ((kind.__name__, _doc(kind)) for kind in Operation.__args__)),
-        _table(("read", "answer"), ((kind.__name__, _doc(kind)) for kind in Read.__args__)),
+        table(("operation", "effect"), ((kind.__name__, _doc(kind)) for kind in Operation.__args__)),
+        table(("read", "answer"), ((kind.__name__, _doc(kind)) for kind in Read.__args__)),
+        f"## State keys\n\n{redis.__doc__}",
+        table(("key of a service, in partition `p`", "holds"), (row for name in SERVICES for row in _state_keys(name))),
         "## Metrics\n",
-        _table(("metric", "labels", "what"), map(_metric, defined)),
+        table(("metric", "labels", "what"), map(_metric, defined)),
     ]
     return "\n".join(parts)
 
@@ -61,7 +68,7 @@ def _settings(kind: type[BaseSettings]) -> str:
         for name, field in kind.model_fields.items()
         if name in kind.__annotations__
     )
-    return _table(("variable", "default", "what"), rows)
+    return table(("variable", "default", "what"), rows)
 
 
 def _default(value: Any) -> str:
@@ -70,9 +77,11 @@ def _default(value: Any) -> str:
     return "" if value is None or not text else f"`{text}`"
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+def _state_keys(service: str) -> Sequence[Sequence[str]]:
+    """The rows of the table of state keys that a service has in its README.md."""
+    readme = Path("services", service, "README.md")
+    found = _KEYS.search(readme.read_text()) if readme.exists() else None
+    return [row.strip("| ").split(" | ") for row in found[1].splitlines()] if found else []
 
 
 def _metric(metric: Definition) -> tuple[str, str, str]:
@@ -87,3 +96,4 @@ def _doc(kind: type) -> str:
 if __name__ == "__main__":
     PATH.parent.mkdir(exist_ok=True)
     PATH.write_text(text())
+    command_reference.PATH.write_text(command_reference.text())

@@ -116,6 +116,15 @@ class CommandSettings(ServiceSettings):
     redis_timeout_s: float = Field(10.0, gt=0, description="seconds to wait for a reply of Redis")
 
 
+class UserSettings(Settings):
+    """The commands of `streamstate` that ask the gateway."""
+
+    gateway: str = Field(
+        "http://127.0.0.1:8080", pattern=r"^https?://[^/\s]+/?$", description="address of the gateway, without a path"
+    )
+    gateway_key: SecretStr = Field(SecretStr(""), description="API key or token that is sent to it; none when empty")
+
+
 class StreamSettings(ServiceSettings):
     """A stream: one Spark driver that runs the queries of one or several services."""
 

@@ -1,6 +1,6 @@
 """The figures of each part as tables in Markdown, empty where nothing was measured."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from devkit.bench.backlog import Backlog
 from devkit.bench.cpu import Usage
@@ -10,13 +10,9 @@ from devkit.bench.ingest import Ingest
 from devkit.bench.read_load import Measured
 from devkit.bench.recommendations import Row
 from devkit.bench.steady import RATE
+from devkit.tables import table
 
 _WHAT = ("what", "figure")
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = list(rows)
-    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *lines)) if lines else ""
 
 
 def reads(rows: Sequence[Measured]) -> str:

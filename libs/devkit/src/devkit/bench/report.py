@@ -9,6 +9,7 @@ from devkit.bench import markdown, read_load, svg
 from devkit.bench.figures import Figures, peak
 from devkit.bench.steady import RATE
 from devkit.bench.targets import Target, targets
+from devkit.tables import table
 
 PAGE, CPU_CHART, LATENCY_CHART = "bench.md", "bench-cpu.svg", "bench-latency.svg"
 
@@ -43,7 +44,7 @@ def text(figures: Figures) -> str:
     """Every section that there are figures for."""
     all_targets = targets(figures)
     sections = [
-        ("Targets", markdown.table(("what", "figure", "target", "stretch", "met"), map(_target, all_targets))),
+        ("Targets", table(("what", "figure", "target", "stretch", "met"), map(_target, all_targets))),
         ("Where the time goes", "".join(_goes(all_targets))),
         ("Reads", markdown.reads([*figures.reads, *figures.peers.reads.values()])),
         ("Reads at half their peak rate", markdown.paced([*figures.paced, *filter(None, [figures.peers.paced])])),

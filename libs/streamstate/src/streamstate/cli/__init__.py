@@ -1,4 +1,4 @@
-"""The operators' command `streamstate`: what it prints, and the calls of the library behind it.
+"""The command `streamstate`: what it prints, and the calls of the library behind it.
 
 How state, topics and dead letters work belongs in `state`, `kafka` and `processing`; nothing here knows a service.
 """

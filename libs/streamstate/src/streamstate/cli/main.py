@@ -1,6 +1,7 @@
 """The command itself: `streamstate COMMAND …`."""
 
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,13 @@ from streamstate.cli.changes import allow, skip
 from streamstate.cli.config import config
 from streamstate.cli.reset import reset
 from streamstate.cli.status import owners, status
+from streamstate.cli.users.forward import forward
+from streamstate.cli.users.partitions import lag, route, top
+from streamstate.cli.users.profile import get, open_page, watch
 from streamstate.cli.verify import verify
+
+FURTHER = "streamstate.commands"
+"""The group of entry points by which an installed package adds commands."""
 
 
 class _Commands(TyperGroup):
@@ -25,16 +32,19 @@ class _Commands(TyperGroup):
 
 app = typer.Typer(
     name="streamstate",
-    help="Looks at, verifies and mends the state of the services that STREAMSTATE_KAFKA and STREAMSTATE_REDIS hold.",
+    help="Asks the gateway that STREAMSTATE_GATEWAY names; looks at, verifies and mends the state of the services that "
+    "STREAMSTATE_KAFKA and STREAMSTATE_REDIS hold.",
     cls=_Commands,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
-for command in (status, owners, verify, config, skip, allow, reset):
-    app.command()(command)
+for command in (get, watch, route, lag, top, forward, open_page, status, owners, verify, config, skip, allow, reset):
+    app.command(command.__name__.partition("_")[0])(command)
 app.add_typer(dead_letters.app, name="dlq")
+for further in entry_points(group=FURTHER):
+    app.command(further.name)(further.load())
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from streamstate import bootstrap
 from streamstate.errors import Misconfigured, StreamStateError
+from streamstate_client import GatewayError, Unavailable, Unreachable
 
 
 class Exit(IntEnum):
@@ -27,7 +28,7 @@ class Exit(IntEnum):
     """Something differs, is refused or unhealthy."""
     MISCONFIGURED = bootstrap.MISCONFIGURED
     UNREACHABLE = 4
-    """Kafka or Redis does not answer."""
+    """Kafka, Redis or the gateway does not answer."""
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -92,7 +93,11 @@ def failing() -> Iterator[None]:
         yield
     except Misconfigured as error:
         raise _failed(str(error), Exit.MISCONFIGURED) from error
-    except StreamStateError as error:
+    except Unreachable as error:
+        raise _failed(f"{error}; STREAMSTATE_GATEWAY names it", Exit.UNREACHABLE) from error
+    except Unavailable as error:
+        raise _failed(str(error), Exit.UNREACHABLE) from error
+    except (StreamStateError, GatewayError) as error:
         raise _failed(str(error), Exit.REFUSED) from error
     except RedisError as error:
         message = f"Redis does not answer ({error}); check that it runs and that STREAMSTATE_REDIS names it"

@@ -3,6 +3,7 @@
 import importlib
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -20,8 +21,19 @@ from streamstate.settings import CommandSettings, load, require_known
 from streamstate.state.redis import RedisStore
 from streamstate.verify.recount import Recounted
 
-Service = Annotated[str, typer.Argument(help="The service: its folder's name.")]
-Services = Annotated[list[str] | None, typer.Argument(metavar="SERVICE", help="Services; all when none is named.")]
+
+def _beginning(incomplete: str) -> list[str]:
+    """The services here whose names begin so, for a shell that completes them."""
+    with suppress(ModuleNotFoundError, Misconfigured):
+        return [name for name in paths(load(CommandSettings).package, "model") if name.startswith(incomplete)]
+    return []
+
+
+Service = Annotated[str, typer.Argument(help="The service: its folder's name.", autocompletion=_beginning)]
+Services = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SERVICE", help="Services; all when none is named.", autocompletion=_beginning),
+]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from streamstate.kafka.admin import Topics
 from streamstate.processing.fold_identity import require_same_folds
 from streamstate.processing.topic_identity import require_same_topics
 from streamstate.processing.truncation import LOST, allowed, left_out, refusal, require_beginnings, require_ends
-from streamstate.state.store import Allowance, Claim, Origin, Store, TopicPartition
+from streamstate.state.store import Allowance, Claim, Origin, Store, TopicPartition, whole
 
 log = structlog.get_logger()
 
@@ -45,7 +45,7 @@ class Claims:
             for p in held
         }
         width = max(origin.partitions for origin in origins.values())
-        snapshots = self.store.read({partition: [] for partition in range(width)})
+        snapshots, _ = whole(self.store, range(width))
         require_same_topics([snapshot.origins for snapshot in snapshots.values()], origins)
         require_same_folds(self.app, self.app.topics, snapshots.values())
         require_beginnings(self.app, self.app.topics, snapshots, self.truncated)

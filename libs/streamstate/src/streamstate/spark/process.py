@@ -1,18 +1,54 @@
 """The stream process: its signals, its Spark, and a thread for each hosted app."""
 
+import os
 import signal
+import sys
 import threading
 
 import structlog
 from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
 
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
+from streamstate.spark.jars import jars
 from streamstate.spark.query import Hosted, Stream
-from streamstate.spark.session import session
 from streamstate.spark.status import reason
 
 log = structlog.get_logger()
+
+# For small micro-batches.
+_TUNING = {
+    # Batches are planned alike and small; what would be re-planned or watched costs more than it brings.
+    "spark.sql.adaptive.enabled": "false",
+    # The source makes its row converters anew for each partition of each batch: generating their code takes a quarter
+    # of the JVM's time at a steady load. Whole stages, which see many rows, are compiled all the same.
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Each micro-batch has a description made for the listeners of which there are none.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "5",
+    # Several services in one session share the slots evenly, so that one's backlog does not hold up the others.
+    "spark.scheduler.mode": "FAIR",
+    "spark.locality.wait": "0",
+    # How often an idle query looks for records. Each look costs Spark and Kafka together 2 ms of CPU.
+    "spark.sql.streaming.pollingDelay": "250ms",
+    # A plain rename on tmpfs instead of the checked one: 150 ms a batch become 35.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # No delayed acknowledgements between JVM and workers: 40 ms a task.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "streamstate.spark.daemon",
+    "spark.python.worker.reuse": "true",
+    "spark.log.level": "ERROR",
+    # The second compiler and a parallel collector take a third of all CPU time and bring nothing here: the work is in
+    # Kafka's client, in copying and in Python.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 
 def run(hosted: list[Hosted], settings: StreamSettings) -> None:
@@ -21,7 +57,7 @@ def run(hosted: list[Hosted], settings: StreamSettings) -> None:
     # Before the JVM starts: a process that is the first of its container ignores signals that it has no handler for.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    spark = session(settings)
+    spark = _session(settings)
     streams = [Stream(app, settings, spark, stopping) for app in hosted]
     broken: list[BaseException] = []
 
@@ -48,3 +84,18 @@ def run(hosted: list[Hosted], settings: StreamSettings) -> None:
     if broken:
         log.error("the stream process ends; start it again", reason=reason(Exception(str(broken[0]))))
         raise SystemExit(1)
+
+
+def _session(settings: StreamSettings) -> SparkSession:
+    """Start (or get) the session of this process."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = (
+        SparkSession.builder.appName(settings.instance)
+        .master(settings.master or f"local[{settings.slots}]")
+        .config("spark.driver.memory", settings.driver_memory)
+        .config("spark.jars", ",".join(str(jar) for jar in jars(settings.jars)))
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", settings.commit_records)
+    )
+    for name, value in {**_TUNING, **settings.spark}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

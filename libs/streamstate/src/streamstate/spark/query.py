@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 
@@ -26,9 +27,10 @@ from streamstate.kafka.totals import Publisher
 from streamstate.processing.offset_gaps import passed
 from streamstate.settings import StreamSettings
 from streamstate.spark.offsets import Offsets, as_json, kafka_source, next_slice, unreadable
+from streamstate.spark.run import Run
 from streamstate.spark.status import Status, reason
 from streamstate.spark.task import Job, in_tasks
-from streamstate.state.store import Claim, Origin, Snapshot
+from streamstate.state.store import Claim, Snapshot, whole
 
 log = structlog.get_logger()
 
@@ -48,34 +50,6 @@ class Hosted:
     app: App
     instance: str
     advertise: str
-
-
-@dataclass(frozen=True)
-class Run:
-    """One run of the query: what it reads, from which `offsets`, and the work of its tasks.
-
-    building: whether only tables are read, since one is not complete.
-    offsets: of the topics that are read; a backlog that is folded before the query starts moves them on.
-    publisher: of the app's totals, at the one instance that publishes them.
-    """
-
-    building: bool
-    offsets: Offsets
-    job: Job
-    publisher: Publisher | None
-
-    @property
-    def partitions(self) -> int:
-        """The partitions of the app, whoever owns them."""
-        return max(self.job.counts.values())
-
-    @property
-    def origins(self) -> Mapping[str, Origin]:
-        return self.job.origins
-
-    @property
-    def claims(self) -> Mapping[int, Claim]:
-        return self.job.claims
 
 
 class Stream:
@@ -160,7 +134,10 @@ class Stream:
             self.status.idle(known=self._partitions.known)
             self._partitions.changed.wait(PAUSE_S)
             return None
-        claims, offsets = self._claims.claim(held, origins)
+        snapshots, left_out = whole(self._store, held)
+        if left_out and (self._app.tables or not snapshots):
+            raise next(iter(left_out.values()))
+        claims, offsets = self._claims.claim(snapshots, origins)
         tables = self._incomplete_tables(max(counts.values()))
         topics = tables or self._app.topics
         offsets = {place: offset for place, offset in offsets.items() if place[0] in topics}
@@ -169,10 +146,11 @@ class Stream:
             # Whoever holds the first partition publishes for all.
             settings = self._settings
             publisher = Publisher(self._app, self._store, self._topics, settings.kafka, settings.security)
-        self._log.info("folding", partitions=sorted(held), topics=topics)
+        tell = self._log.error if left_out else self._log.info
+        tell("folding", partitions=sorted(claims), topics=topics, left_out=list(map(str, left_out.values())))
         refused = self._refusals.read(origins, claims)
         job = Job.of(self._app, claims, origins, self._topics, refused, self._settings)
-        return Run(bool(tables), offsets, job, publisher)
+        return Run(bool(tables), offsets, job, publisher, left_out)
 
     def _supervise(self, run: Run) -> str:
         """Run the query until it has to start again; returns why. Raises what ends it by itself."""
@@ -184,7 +162,7 @@ class Stream:
         prefix, parent = f"{self._app.name}-", self._settings.checkpoints
         with TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as checkpoint:
             query = self._start(run, checkpoint)
-            self.status.started()
+            self.status.started("; ".join(map(str, run.left_out.values())))
             try:
                 return self._watch(query, run)
             finally:
@@ -205,7 +183,9 @@ class Stream:
                     self._pass_gaps(json.loads(progress.sources[0].endOffset), run, snapshots)
             self._show(snapshots)
             if run.publisher:
-                run.publisher.publish(run.partitions)
+                # A total is of all partitions.
+                with suppress(IncompleteCommit):
+                    run.publisher.publish(run.partitions)
         return "Spark ended it"
 
     def _ended(self, run: Run, snapshots: Mapping[int, Snapshot]) -> str | None:
@@ -218,12 +198,16 @@ class Stream:
             return "a topic changed"
         if any(snapshots[partition].epoch != claim.epoch for partition, claim in run.claims.items()):
             return "the state was emptied, or claimed by another"
+        if run.left_out and whole(self._store, run.left_out)[0]:
+            return "a partition that held a part of a commit was reset"
         if run.building and not self._incomplete_tables(run.partitions):
             return "the tables are complete"
         return None
 
     def _incomplete_tables(self, partitions: int) -> tuple[str, ...]:
         """The tables, when one of them is still being built in some partition, whoever owns it, or not yet claimed."""
+        if not self._app.tables:
+            return ()
         snapshots = self._store.read({partition: [] for partition in range(partitions)})
         complete = all(snapshot.ready(self._app.tables) for snapshot in snapshots.values())
         return () if complete else self._app.tables

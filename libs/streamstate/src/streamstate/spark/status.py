@@ -38,7 +38,7 @@ LAG = Definition(
 REFUSED = Definition(
     "streamstate_stream_refused",
     ("service",),
-    "1 while the stream refuses to go on, until an operator decides; /readyz and the log say why",
+    "1 while the stream refuses to fold partitions, some or all, until an operator decides; its log says why",
 )
 METRICS = (BATCHES, COMMITTED, FAILURES, LAG, REFUSED)
 
@@ -71,10 +71,10 @@ class Status:
         self.committed += sum(max(0, at - before[place]) for place, at in positions.items() if place in before)
         self.positions = positions
 
-    def started(self) -> None:
-        """A query begins, and numbers its batches from 0."""
+    def started(self, refusal: str = "") -> None:
+        """A query begins, and numbers its batches from 0; `refusal` says why it leaves partitions out."""
         self._earlier = self.batches
-        self.refusal = ""
+        self.refusal = refusal
 
     def finished(self, batch: int) -> None:
         """The query is through with its batch of this number."""

@@ -51,7 +51,7 @@ class Deletion:
         interrupted does no harm: the next one does what is left. Afterwards, commits of earlier claims are refused.
         """
         for partition in partitions:
-            self._client.hset(tag(self._app, partition), "incomplete", 1)
+            self._client.hincrby(tag(self._app, partition), "begun", 1)
         # A scan may miss a key that moves from one node of a cluster to another: the last one has seen none.
         while self._unlink_keys(partitions, deleted):
             pass

@@ -4,9 +4,9 @@ A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that t
 
     {metrics:7}                      hash: owner, epoch, format, count:<name>, expired:<family>, of each topic
                                      offset:<topic>, time:<topic>, target:<topic>, origin:<topic>, begin:<topic>,
-                                     fold:<topic>; what operators decide, allow:<topic> and skip:<topic>:<offset>;
-                                     incomplete, while a commit is applied or the state is deleted, and after a commit
-                                     or a deletion that stopped half way
+                                     fold:<topic>; what operators decide, allow:<topic> and skip:<topic>:<offset>
+                                     begun, ended: the numbers of the last commit that began and that ended; they
+                                     differ after one, or a deletion, that stopped half way
     {metrics:7}:<key>                string (Put), hash (Merge), stream (Append, the number as id), sorted set
                                      (IncrementScores, with negated scores; PushRecent; Insert; UpdateIndex, all
                                      scores 0)

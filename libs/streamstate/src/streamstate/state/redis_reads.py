@@ -53,7 +53,7 @@ def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Sna
     """What the script `READ` answered to `reads`. Raises `IncompleteCommit` for a partition that has a part of one."""
     fields = _by_group(answer[0])
     own = fields[""]
-    if "incomplete" in own:
+    if own.get("begun") != own.get("ended"):
         raise IncompleteCommit(hash_tag)
     return Snapshot(
         owner=own["owner"].decode() if "owner" in own else None,

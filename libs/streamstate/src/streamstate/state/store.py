@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from streamstate.errors import Declined
+from streamstate.errors import Declined, IncompleteCommit
 from streamstate.state.operations import Operation, Read
 
 TopicPartition = tuple[str, int]
@@ -178,6 +178,18 @@ class Store(Protocol):
     def allow(self, partition: int, topic: str, allowance: Allowance) -> None:
         """Let the state of `partition` lack records of `topic`, until it is deleted."""
         ...
+
+
+def whole(store: Store, partitions: Iterable[int]) -> tuple[Mapping[int, Snapshot], Mapping[int, IncompleteCommit]]:
+    """The `partitions` without values, apart from those that hold a part of a commit, and what is wrong with these."""
+    snapshots: dict[int, Snapshot] = {}
+    halves: dict[int, IncompleteCommit] = {}
+    for partition in partitions:
+        try:
+            snapshots |= store.read({partition: []})
+        except IncompleteCommit as error:
+            halves[partition] = error
+    return snapshots, halves
 
 
 class AsyncReads(Protocol):

@@ -71,7 +71,8 @@ class Counting:
         expected |= {
             f"time:{topic}": str(self._times.get(topic, 0)) for topic in self._logs if f"offset:{topic}" in held
         }
-        known = {"owner", "epoch", "format", *(f"count:{name}" for name in (LARGE_NUMBERS, *self.recount.unsure))}
+        known = {"owner", "epoch", "format", "begun", "ended"}
+        known |= {f"count:{name}" for name in (LARGE_NUMBERS, *self.recount.unsure)}
         fields = "offset", "target", "origin", "begin", "fold", "allow"
         # A claim keeps them of all topics, also of those that have fewer partitions.
         known |= {f"{field}:{topic}" for field in fields for topic in self._origins}

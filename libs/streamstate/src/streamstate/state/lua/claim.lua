@@ -3,7 +3,9 @@
 -- Returns the partition's hash and the run id of the server as 'server': names and values in turn.
 local tag, call = KEYS[1], redis.call
 local owner, format, given = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
-if call('HGET', tag, 'incomplete') then return redis.error_reply('INCOMPLETE a commit or a reset stopped half way') end
+if call('HGET', tag, 'begun') ~= call('HGET', tag, 'ended') then
+  return redis.error_reply('INCOMPLETE a commit or a reset stopped half way')
+end
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 -- At least the time (microseconds): the epoch rises even over a store that was emptied in between.

@@ -5,8 +5,8 @@
 local tag, call = KEYS[1], redis.call
 local epoch, server, steps = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
 local operations, counters = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
-local held, incomplete = unpack(call('HMGET', tag, 'epoch', 'incomplete'))
-if incomplete then return redis.error_reply('INCOMPLETE a commit or a reset stopped half way') end
+local held, begun, ended = unpack(call('HMGET', tag, 'epoch', 'begun', 'ended'))
+if begun ~= ended then return redis.error_reply('INCOMPLETE a commit or a reset stopped half way') end
 local run = string.match(call('INFO', 'server'), 'run_id:(%w+)')
 for _, step in ipairs(steps) do
   local offset = call('HGET', tag, 'offset:' .. step[1])
@@ -31,7 +31,7 @@ local rights = {
   expire = {
     {'ZCOUNT', tag, 0, 0}, {'ZREMRANGEBYRANK', tag, 0, 0}, {'ZRANGE', tag, 0, 0}, {'ZADD', tag, 0, ''}, {'ZREM', tag, ''},
   },
-  commit = {{'HINCRBY', tag, '', 1}, {'HSET', tag, '', ''}, {'HDEL', tag, ''}},
+  commit = {{'HINCRBY', tag, '', 1}, {'HSET', tag, '', ''}},
 }
 local checked = {}
 local function require_rights(kind)
@@ -238,8 +238,10 @@ for i = 1, #operations do
   keys[i], seen[key] = key, after
 end
 
--- The mark stays when a write fails all the same: nothing is written on top of half a commit.
-call('HSET', tag, 'incomplete', 1)
+-- The two differ when a write fails all the same: nothing is written on top of half a commit. One is counted, the other
+-- one set: a Redis that lost the end of a transaction in its file keeps the beginning there, and at its next start applies
+-- it before the commit that came instead.
+begun = call('HINCRBY', tag, 'begun', 1)
 for i = 1, #operations do
   local op = operations[i]
   local kind, key = op[1], keys[i]
@@ -248,9 +250,11 @@ for i = 1, #operations do
 end
 if large then counters.large_numbers = 1 end
 for name, count in pairs(counters) do call('HINCRBY', tag, 'count:' .. name, count) end
+local fields = {'ended', begun}
 for _, step in ipairs(steps) do
-  local next_offset, time = string.format('%.0f', step[3]), string.format('%.0f', step[4])
-  call('HSET', tag, 'offset:' .. step[1], next_offset, 'time:' .. step[1], time)
+  for name, value in pairs({['offset:'] = step[3], ['time:'] = step[4]}) do
+    fields[#fields + 1], fields[#fields + 2] = name .. step[1], string.format('%.0f', value)
+  end
 end
-call('HDEL', tag, 'incomplete')
+call('HSET', tag, unpack(fields))
 return {1}

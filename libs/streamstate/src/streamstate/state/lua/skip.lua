@@ -2,7 +2,9 @@
 -- Returns the stored offset when it is behind the record, so that nothing was written, else nil.
 local tag, call = KEYS[1], redis.call
 local topic, offset, reason = ARGV[1], ARGV[2], ARGV[3]
-if call('HGET', tag, 'incomplete') then return redis.error_reply('INCOMPLETE a commit or a reset stopped half way') end
+if call('HGET', tag, 'begun') ~= call('HGET', tag, 'ended') then
+  return redis.error_reply('INCOMPLETE a commit or a reset stopped half way')
+end
 local stored = call('HGET', tag, 'offset:' .. topic)
 if stored and tonumber(stored) > tonumber(offset) then return stored end
 call('HSET', tag, 'skip:' .. topic .. ':' .. offset, reason)

@@ -1,0 +1,17 @@
+"""A client of the gateway: profiles of users, once or as they change, and any other answer.
+
+    from streamstate_client import Client
+
+    client = Client("http://127.0.0.1:8080")
+    profile = client.user(1)
+    for profile in client.watch(1):
+        ...
+
+`streamstate_client.asynchronous.AsyncClient` has the same calls for an event loop; it needs the extra `async`.
+"""
+
+from streamstate_client.answers import Played, Profile, Recommended, Why
+from streamstate_client.client import Client
+from streamstate_client.errors import GatewayError, Refused, Unavailable, Unreachable
+
+__all__ = ["Client", "GatewayError", "Played", "Profile", "Recommended", "Refused", "Unavailable", "Unreachable", "Why"]

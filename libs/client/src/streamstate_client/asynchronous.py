@@ -1,0 +1,82 @@
+"""The client for an event loop."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import msgspec
+
+from streamstate_client import protocol
+from streamstate_client.answers import Profile
+from streamstate_client.errors import Unavailable
+from streamstate_client.protocol import Event, Parser, decoded, unreachable, user_path
+
+
+class AsyncClient:
+    """As `Client`. It is a context manager, whose end closes the connections."""
+
+    def __init__(self, url: str, key: str = "") -> None:
+        self.url = url.rstrip("/")
+        self._headers = protocol.headers(key)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=protocol.CONNECT_S, sock_read=protocol.ANSWER_S)
+        self._session = aiohttp.ClientSession(headers=self._headers, timeout=timeout)
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        await self._open.close()
+
+    @property
+    def _open(self) -> aiohttp.ClientSession:
+        assert self._session, "use it in `async with`"
+        return self._session
+
+    async def get(self, path: str) -> Any:
+        """As `Client.get`."""
+        return await self._get(path, Any)
+
+    async def user(self, user: int, parts: Iterable[str] = (), *, explain: bool = False) -> Profile:
+        """As `Client.user`."""
+        profile: Profile = await self._get(user_path(user, parts, explain=explain), Profile)
+        return profile
+
+    async def watch(self, user: int, parts: Iterable[str] = ()) -> AsyncGenerator[Profile | None, None]:
+        """As `Client.watch`. Leave it by `contextlib.aclosing`, or its connection ends with that of the client."""
+        path, last = user_path(user, parts, explain=False, stream=True), ""
+        while True:
+            try:
+                async with aclosing(self._events(path, last)) as events:
+                    async for event in events:
+                        last = event.id
+                        yield msgspec.json.decode(event.data, type=Profile | None)
+            except Unavailable:
+                pass
+            await asyncio.sleep(protocol.RETRY_S)
+
+    async def _get(self, path: str, kind: Any) -> Any:
+        try:
+            async with self._open.get(f"{self.url}{path}") as answer:
+                return decoded(self.url, answer.status, await answer.read(), kind)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise unreachable(self.url) from error
+
+    async def _events(self, path: str, last: str) -> AsyncGenerator[Event, None]:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=protocol.CONNECT_S, sock_read=protocol.SILENCE_S)
+        own = {protocol.LAST_EVENT_ID: last} if last else {}
+        try:
+            async with self._open.get(f"{self.url}{path}", headers=own, timeout=timeout) as answer:
+                if answer.status != 200:
+                    decoded(self.url, answer.status, await answer.read(), Any)
+                parser = Parser()
+                async for line in answer.content:
+                    if event := parser.feed(line):
+                        yield event
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise unreachable(self.url) from error

@@ -1,0 +1,85 @@
+"""The client for programs with threads. Its calls block, and may be made from several threads."""
+
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+import msgspec
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from streamstate_client import protocol
+from streamstate_client.answers import Profile
+from streamstate_client.errors import Unavailable
+from streamstate_client.protocol import Event, Parser, decoded, unreachable, user_path
+
+
+def _ignore(_error: Unavailable) -> None:
+    pass
+
+
+class Client:
+    """A gateway at `url`, such as http://127.0.0.1:8080; `key` is an API key or token for it."""
+
+    def __init__(self, url: str, key: str = "") -> None:
+        self.url = url.rstrip("/")
+        self._http = urllib3.PoolManager(headers=protocol.headers(key), retries=False)
+
+    def get(self, path: str) -> Any:
+        """The JSON at `path`, query included. Raises `Refused` with the detail of a problem, or `Unavailable`."""
+        return self._get(path, Any)
+
+    def user(self, user: int, parts: Iterable[str] = (), *, explain: bool = False) -> Profile:
+        """The profile of a user, or only these parts of it. Raises `Refused` (404 for an unknown user), `Unavailable`.
+
+        explain: tell why items are recommended.
+        """
+        profile: Profile = self._get(user_path(user, parts, explain=explain), Profile)
+        return profile
+
+    def watch(self, user: int, parts: Iterable[str] = ()) -> Generator[Profile | None, None, None]:
+        """The profile now, and whenever it has changed, without end; None while nothing is known of the user.
+
+        It goes on by itself when the connection, or the gateway, is lost. Raises `Refused`.
+        """
+        path = user_path(user, parts, explain=False, stream=True)
+        for event in self.follow(path):
+            yield msgspec.json.decode(event.data, type=Profile | None)
+
+    def follow(self, path: str, lost: Callable[[Unavailable], None] = _ignore) -> Iterator[Event]:
+        """The events of the stream at `path`, without end. `lost` is called whenever it has to be asked for again."""
+        last = ""
+        while True:
+            try:
+                for event in self._events(path, last):
+                    last = event.id
+                    yield event
+            except Unavailable as error:
+                lost(error)
+            time.sleep(protocol.RETRY_S)
+
+    def _get(self, path: str, kind: Any) -> Any:
+        timeout = urllib3.Timeout(connect=protocol.CONNECT_S, read=protocol.ANSWER_S)
+        try:
+            answer = self._http.request("GET", f"{self.url}{path}", timeout=timeout)
+        except HTTPError as error:
+            raise unreachable(self.url) from error
+        return decoded(self.url, answer.status, answer.data, kind)
+
+    def _events(self, path: str, last: str) -> Iterator[Event]:
+        """Those of one connection, behind the event with the id `last`. Raises `Refused` and `Unavailable`."""
+        timeout = urllib3.Timeout(connect=protocol.CONNECT_S, read=protocol.SILENCE_S)
+        own = {**self._http.headers, **({protocol.LAST_EVENT_ID: last} if last else {})}
+        try:
+            url = f"{self.url}{path}"
+            answer = self._http.request("GET", url, headers=own, timeout=timeout, preload_content=False)
+            with closing(answer):
+                if answer.status != 200:
+                    decoded(self.url, answer.status, answer.read(), Any)
+                parser = Parser()
+                for line in answer:
+                    if event := parser.feed(line):
+                        yield event
+        except HTTPError as error:
+            raise unreachable(self.url) from error

@@ -1,0 +1,78 @@
+"""What is asked, and what an answer means, whatever sends it."""
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import NamedTuple, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from streamstate_client.errors import Refused, Unavailable, Unreachable
+
+T = TypeVar("T")
+
+CONNECT_S = 2.0
+ANSWER_S = 10.0
+"""The gateway's own deadline is shorter."""
+
+SILENCE_S = 60.0
+"""A stream sends something more often than this, by default every 15 s."""
+
+RETRY_S = 1.0
+"""Until a stream that ended is asked for again."""
+
+LAST_EVENT_ID = "Last-Event-ID"
+
+
+class Event(NamedTuple):
+    """An event of a stream: its id, which resumes the stream behind it, and its data, which is JSON."""
+
+    id: str
+    data: str
+
+
+def headers(key: str) -> Mapping[str, str]:
+    """Those of each request, with the API key or token `key` unless that is empty."""
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def user_path(user: int | str, parts: Iterable[str], *, explain: bool, stream: bool = False) -> str:
+    """The path of a profile, or of its stream, with its query."""
+    names = ",".join(parts)
+    query = [("parts", names)] * bool(names) + [("explain", "true")] * explain
+    path = f"/v1/users/{quote(str(user), safe='')}{'/stream' if stream else ''}"
+    return f"{path}?{urlencode(query, safe=',')}" if query else path
+
+
+def decoded(url: str, status: int, body: bytes, kind: type[T]) -> T:
+    """The answer as `kind`. Raises `Refused` or `Unavailable` for a problem, `Unreachable` for another answer."""
+    try:
+        if status == HTTPStatus.OK:
+            return msgspec.json.decode(body, type=kind)
+        detail = str(msgspec.json.decode(body)["detail"])
+    except (msgspec.MsgspecError, KeyError, TypeError) as error:
+        raise unreachable(url) from error
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise Unavailable(detail)
+    raise Refused(status, detail)
+
+
+def unreachable(url: str) -> Unreachable:
+    """For a server that does not answer as a gateway does."""
+    return Unreachable(f"no gateway answers at {url}; check the address, and that it runs")
+
+
+class Parser:
+    """Puts the lines of a stream together to events. Only the last event counts, so types and comments are skipped."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, str] = {}
+
+    def feed(self, line: bytes) -> Event | None:
+        """The event that ends with this line, if one does."""
+        name, _, value = line.decode().rstrip("\r\n").partition(":")
+        if name:
+            self._fields[name] = value.removeprefix(" ")
+            return None
+        fields, self._fields = self._fields, {}
+        return Event(fields.get("id", ""), fields["data"]) if "data" in fields else None

@@ -1,0 +1,74 @@
+"""`streamstate feed`: listening events for any Kafka. The command is there where devkit is installed."""
+
+import itertools
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from devkit.records import Event
+from streamstate.cli import output
+from streamstate.cli.output import AsJson
+from streamstate.cli.services import configured
+from streamstate.kafka.producer import producer
+
+_BATCHES_PER_S = 10
+_MOST = 10_000
+"""Events of a batch."""
+
+Lfm = Annotated[Path | None, typer.Option(help="Folder of files in the LFM-1b format, in place of invented events.")]
+Events = Annotated[int | None, typer.Option(min=1, help="Most events that are sent; all when not given.")]
+Rate = Annotated[int, typer.Option(min=0, help="Most events a second; 0 for as many as Kafka takes.")]
+Users = Annotated[int, typer.Option(min=1, help="How many users are invented.")]
+Seed = Annotated[int, typer.Option(help="What is invented follows from it.")]
+
+
+class Fed(msgspec.Struct):
+    """What Kafka has taken: names, events, and events a second."""
+
+    names: int
+    events: int
+    events_per_s: float
+
+
+def feed(
+    *,
+    lfm: Lfm = None,
+    events: Events = None,
+    rate: Rate = 200,
+    users: Users = 1_000,
+    seed: Seed = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Send names and listening events to Kafka: invented ones until Ctrl-C, or those of files."""
+    # Services are importable only once the command runs.
+    from devkit import lfm as files  # noqa: PLC0415
+    from devkit.feed import invented, send_events, send_names  # noqa: PLC0415
+
+    settings = configured()
+    out = producer(settings.kafka, settings.security)
+    given = (files.names(lfm), files.events(lfm)) if lfm else invented(seed, users)
+    fed, started = Fed(send_names(out, given[0]), 0, 0.0), time.monotonic()
+    with suppress(KeyboardInterrupt), output.progress() as bars:
+        bar = bars.add_task("events", total=events)
+        for batch in paced(itertools.islice(given[1], events), rate):
+            fed.events += send_events(out, batch)
+            bars.update(bar, completed=fed.events)
+    fed.events_per_s = fed.events / (time.monotonic() - started)
+    text = f"fed {fed.names:,} names and {fed.events:,} events, {fed.events_per_s:,.0f} a second"
+    output.show(fed, text, as_json=as_json)
+
+
+def paced(events: Iterator[Event], rate: int) -> Iterator[list[Event]]:
+    """The `events` in batches, at most `rate` a second on the whole; as fast as they are taken when it is 0."""
+    size = max(1, rate // _BATCHES_PER_S) if rate else _MOST
+    started, count = time.monotonic(), 0
+    while batch := list(itertools.islice(events, size)):
+        yield batch
+        count += len(batch)
+        if rate:
+            time.sleep(max(0.0, started + count / rate - time.monotonic()))

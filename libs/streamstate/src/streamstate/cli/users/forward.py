@@ -1,0 +1,56 @@
+"""`streamstate forward`: a port of this machine that leads to a service in Kubernetes, whatever becomes of its pods."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+
+from streamstate.cli.services import Service
+from streamstate.errors import Declined, Misconfigured
+
+PAUSE_S = 1.0
+_PORT = 8080
+"""On which every API and the gateway listen in their pods."""
+
+Instance = Annotated[int | None, typer.Argument(min=0, help="Number of the instance; any ready one when not given.")]
+Port = Annotated[int, typer.Option(min=1, max=65535, help="Port of this machine.")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace; that of the context when not given.")]
+
+
+def forward(service: Service, instance: Instance = None, *, port: Port = _PORT, namespace: Namespace = "") -> None:
+    """Forward a port to a service or to one of its instances by kubectl, again whenever its pod goes, until Ctrl-C."""
+    target = f"service/{service}" if instance is None else f"pod/{service}-{instance}"
+    where = ["--namespace", namespace] if namespace else []
+    argv = ["kubectl", "port-forward", *where, target, f"{port}:{_PORT}"]
+    with suppress(KeyboardInterrupt):
+        reached = False
+        while True:
+            worked, error = _run(argv)
+            reached = reached or worked
+            if not reached:
+                raise Declined(error or f"{' '.join(argv)} ended; run it to see why")
+            sys.stderr.write(f"streamstate: {target} is gone ({error}); trying again\n")
+            time.sleep(PAUSE_S)
+
+
+def _run(argv: Sequence[str]) -> tuple[bool, str]:
+    """Whether it forwarded before it ended, and the last line of its errors. Raises `Misconfigured` without kubectl."""
+    try:
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    except FileNotFoundError as error:
+        msg = f"{argv[0]} is not installed here; install it, and choose the cluster by its context"
+        raise Misconfigured(msg) from error
+    with process:
+        assert process.stdout
+        assert process.stderr
+        worked = False
+        for line in process.stdout:
+            worked = True
+            sys.stdout.write(line)
+            sys.stdout.flush()
+        lines = process.stderr.read().splitlines()
+    return worked, lines[-1] if lines else ""

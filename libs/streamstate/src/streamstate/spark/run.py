@@ -1,0 +1,40 @@
+"""What one run of a query has to know."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from streamstate.errors import IncompleteCommit
+from streamstate.kafka.totals import Publisher
+from streamstate.spark.offsets import Offsets
+from streamstate.spark.task import Job
+from streamstate.state.store import Claim, Origin
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the query: what it reads, from which `offsets`, and the work of its tasks.
+
+    building: whether only tables are read, since one is not complete.
+    offsets: of the topics that are read; a backlog that is folded before the query starts moves them on.
+    publisher: of the app's totals, at the one instance that publishes them.
+    left_out: why partitions that are held are not folded, until an operator has reset them.
+    """
+
+    building: bool
+    offsets: Offsets
+    job: Job
+    publisher: Publisher | None
+    left_out: Mapping[int, IncompleteCommit]
+
+    @property
+    def partitions(self) -> int:
+        """The partitions of the app, whoever owns them."""
+        return max(self.job.counts.values())
+
+    @property
+    def origins(self) -> Mapping[str, Origin]:
+        return self.job.origins
+
+    @property
+    def claims(self) -> Mapping[int, Claim]:
+        return self.job.claims

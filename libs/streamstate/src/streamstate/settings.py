@@ -103,7 +103,7 @@ class ServiceSettings(KafkaSettings):
     )
     formats: dict[str, Format] = Field(
         {},
-        description="formats of topics that are read or written, by the service's name of each, or by * for all others: "
+        description="formats of topics that are read or written, by the service's name of each, or * for all others: "
         '{"listening-events": {"value": "avro", "fields": {"userId": "user_id"}}}; the same for stream and API',
     )
     registry: str = Field(

@@ -103,7 +103,7 @@ class ServiceSettings(KafkaSettings):
     )
     formats: dict[str, Format] = Field(
         {},
-        description="formats of topics that are read or written, by the service's name of each, or * for all others: "
+        description="formats of topics that are read or written, by the service's name of each, or by * for all: "
         '{"listening-events": {"value": "avro", "fields": {"userId": "user_id"}}}; the same for stream and API',
     )
     registry: str = Field(
@@ -212,6 +212,9 @@ class HttpSettings(Settings):
     deadline_ms: int = Field(2_000, ge=10, le=60_000, description="milliseconds after which a request fails")
     requests_in_flight: int = Field(
         1_024, ge=1, description="most requests that a worker processes at a time; further ones get a 503 at once"
+    )
+    access_log: bool = Field(
+        default=False, description="log each request: its route, status and milliseconds; no line holds a key"
     )
 
 

@@ -16,13 +16,13 @@ HELM := $(or $(shell command -v helm),.cache/go/bin/helm)
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
 
-demo: $(INSTALLED) redis ## everything on this machine, fed and answering, until Ctrl-C (ONCE=1, LFM=folder, EXAMPLES=words,inventory)
+demo: $(INSTALLED) redis ## everything on this machine, fed and answering, until Ctrl-C (ONCE=1, LFM=folder, FORMAT=avro, EXAMPLES=words,inventory)
 	@$(BIN)/python -m devkit.demo
 
 demo-clean: ## remove the demo's state (not what was downloaded)
 	rm -rf .demo
 
-test: $(INSTALLED) redis ## all tests, on a real Kafka, Redis and Spark that they start themselves
+test: $(INSTALLED) redis prometheus ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest
 
 test-browser: $(INSTALLED) redis chromium ## the page, in a real browser (3 minutes)
@@ -102,8 +102,8 @@ PIN = .cache/uv/bin/uv pip compile --quiet --generate-hashes --custom-compile-co
 .PHONY: requirements
 requirements: .cache/uv ## pin all requirements anew, with hashes
 	@$(PIN) requirements.in -o requirements.txt
-	@$(PIN) --extra web --extra cli -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
-	@$(PIN) --extra spark --extra cli -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
+	@$(PIN) --extra web --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
+	@$(PIN) --extra spark --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
 	@$(PIN) requirements-docs.in -o requirements-docs.txt
 	@for in in services/*/requirements.in; do $(PIN) -c requirements.txt $$in -o $${in%.in}.txt; done
 
@@ -114,7 +114,7 @@ requirements: .cache/uv ## pin all requirements anew, with hashes
 # RUNLEVEL keeps Debian from starting a server of its own.
 INSTALL = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing $(1)" \
   && apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq $(1) >/dev/null
-.PHONY: redis wrk chromium
+.PHONY: redis wrk chromium prometheus
 redis:
 	@command -v redis-server >/dev/null || { $(call INSTALL,redis-server); } \
 	  || { echo "install redis-server (Debian: apt-get install redis-server)"; exit 1; }
@@ -125,3 +125,7 @@ wrk:
 chromium:
 	@command -v chromium >/dev/null || { $(call INSTALL,chromium); } \
 	  || { echo "install chromium (Debian: apt-get install chromium)"; exit 1; }
+
+prometheus:
+	@command -v promtool >/dev/null || { $(call INSTALL,prometheus); } \
+	  || { echo "install prometheus (Debian: apt-get install prometheus)"; exit 1; }

@@ -19,6 +19,7 @@ from devkit.charts.parts import (
     Monitor,
     Network,
     Redis,
+    Registry,
     Resources,
     Stream,
     Test,
@@ -27,9 +28,10 @@ from devkit.charts.parts import (
 from devkit.charts.variables import setting
 from devkit.registry import SERVICES, STANDARD, app
 from services.topics.settings import KeptSettings, KeptTopic
+from streamstate.formats.format import Format
 from streamstate.settings import ServiceSettings
 
-_KAFKA_PORTS, _REDIS_PORTS = [9092, 9093, 9094], [6379, 6380]
+_KAFKA_PORTS, _REDIS_PORTS, _REGISTRY_PORTS = [9092, 9093, 9094], [6379, 6380], [8081]
 
 
 class Pods(Values):
@@ -68,13 +70,15 @@ class Service(Pods):
     api: Api = Field(description="the API")
     kafka: Kafka = Field(default=Kafka(), description="connection to Kafka; the Secrets may be Strimzi's")
     redis: Redis = Field(default=Redis(), description="connection to Redis")
+    registry: Registry = Field(default=Registry(), description="connection to the schema registry, if there is one")
     topics: dict[str, str] = setting(ServiceSettings, "topics")
+    formats: dict[str, Format] = setting(ServiceSettings, "formats")
     truncated_topics: list[str] = setting(ServiceSettings, "truncated_topics")
     autoscaling: LagScaling = Field(
         default=LagScaling(), description="instances by the lag of the consumer group (KEDA)"
     )
     network_policy: Network = Field(
-        default=Network(egress_ports=[*_KAFKA_PORTS, *_REDIS_PORTS]), description="the NetworkPolicy"
+        default=Network(egress_ports=[*_KAFKA_PORTS, *_REDIS_PORTS, *_REGISTRY_PORTS]), description="the NetworkPolicy"
     )
     job: Job = Field(default=Job(), description="a CronJob of the operators' command")
     test: Test = Field(description="the request of helm test")
@@ -153,6 +157,34 @@ class Infra(Values):
     redis: InfraRedis = Field(default=InfraRedis(), description="one server")
 
 
+class Dashboards(Values):
+    """The ConfigMap of Grafana's dashboards."""
+
+    enabled: bool = Field(default=True, description="whether there is one")
+    labels: dict[str, str] = Field(
+        default={"grafana_dashboard": "1"}, description="labels by which Grafana's sidecar selects it"
+    )
+
+
+class PrometheusRule(Values):
+    """The alerts, for the Prometheus operator."""
+
+    enabled: bool = Field(default=False, description="whether there is one; it needs the operator's CRDs")
+    labels: dict[str, str] = Field(default={}, description="labels by which Prometheus selects it")
+    runbooks: str = Field(
+        default="docs/runbooks.md", description="address of the page of runbooks, which runbook_url leads to"
+    )
+
+
+class Monitoring(Values):
+    """Dashboards and alerts of all releases."""
+
+    dashboards: Dashboards = Field(default=Dashboards(), description="Grafana's dashboards, in a ConfigMap")
+    prometheus_rule: PrometheusRule = Field(
+        default=PrometheusRule(), description="the alerts, for the Prometheus operator; rules.yaml has them for others"
+    )
+
+
 OF_THEIR_OWN: dict[str, type[Service]] = {"topics": TopicsService}
 """The values of services that have further ones."""
 
@@ -177,4 +209,5 @@ def charts() -> Mapping[str, Values]:
             services={name: name for name in STANDARD},
         ),
         "infra": Infra(kafka=InfraKafka(topics=topics.configurations())),
+        "monitoring": Monitoring(),
     }

@@ -16,12 +16,13 @@ from apiflask import APIFlask
 from werkzeug.exceptions import MethodNotAllowed
 from werkzeug.routing import Rule
 
+from streamstate.deployment import logs
 from streamstate.settings import HttpSettings
 from streamstate.web.http.events import Stream
 from streamstate.web.http.problems import CONTENT_TYPE, RETRY_AFTER_S, Problem, encoded, problem_of
 from streamstate.web.http.request import Request, Response, headers_of, read_body
 from streamstate.web.server import probes
-from streamstate.web.server.telemetry import REQUEST_ID, Telemetry
+from streamstate.web.server.telemetry import Telemetry
 
 Hook = Callable[[], Awaitable[None]]
 
@@ -94,6 +95,8 @@ class Asgi:
     async def _http(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         started = time.monotonic()
         scope["route"] = "unknown"
+        scope["ids"] = ids = self.telemetry.ids(scope["headers"])
+        logs.REQUEST.set(ids)
         try:
             # Before the request counts as one in flight: slow clients keep nobody out.
             within_s = BODY_SHARE * self._settings.deadline_ms / 1000
@@ -102,8 +105,8 @@ class Asgi:
         except Exception as error:  # noqa: BLE001, every error ends as a problem
             response = _failure(error, scope["route"], scope["path"])
         seconds = time.monotonic() - started
-        request_id = self.telemetry.answered(scope["headers"], scope["route"], response.status, seconds)
-        headers = {"Cache-Control": "no-store", **response.headers, REQUEST_ID: request_id}
+        self.telemetry.answered(scope["route"], response.status, seconds, logged=self._settings.access_log)
+        headers = {"Cache-Control": "no-store", **response.headers, logs.REQUEST_ID: ids[logs.REQUEST_ID]}
         # That of a 304 would be the length of the body that it spares (RFC 9110, section 8.6).
         if isinstance(response, Response) and response.status != HTTPStatus.NOT_MODIFIED:
             headers["Content-Length"] = str(len(response.body))

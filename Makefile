@@ -16,7 +16,7 @@ HELM := $(or $(shell command -v helm),.cache/go/bin/helm)
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
 
-demo: $(INSTALLED) redis ## everything on this machine, fed and answering, until Ctrl-C (ONCE=1, LFM=folder, EXAMPLES=words,inventory)
+demo: $(INSTALLED) redis ## everything on this machine, fed and answering, until Ctrl-C (ONCE=1, LFM=folder, FORMAT=avro, EXAMPLES=words,inventory)
 	@$(BIN)/python -m devkit.demo
 
 demo-clean: ## remove the demo's state (not what was downloaded)
@@ -102,8 +102,8 @@ PIN = .cache/uv/bin/uv pip compile --quiet --generate-hashes --custom-compile-co
 .PHONY: requirements
 requirements: .cache/uv ## pin all requirements anew, with hashes
 	@$(PIN) requirements.in -o requirements.txt
-	@$(PIN) --extra web --extra cli -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
-	@$(PIN) --extra spark --extra cli -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
+	@$(PIN) --extra web --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
+	@$(PIN) --extra spark --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
 	@$(PIN) requirements-docs.in -o requirements-docs.txt
 	@for in in services/*/requirements.in; do $(PIN) -c requirements.txt $$in -o $${in%.in}.txt; done
 

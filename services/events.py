@@ -4,8 +4,8 @@ from typing import Annotated
 
 import msgspec
 
-from streamstate.app import json_decoder
 from streamstate.errors import BadRecord
+from streamstate.formats.typed import json_decoder
 from streamstate.keys import LONG_MAX
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=LONG_MAX)]

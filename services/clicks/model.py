@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
-from streamstate.app import App, FoldContext, Source, Totals, View
+from streamstate.app import App, FoldContext, Source, Totals
 from streamstate.errors import BadRecord
 from streamstate.keys import TEXT
 from streamstate.operators.tables import Joined, changelog, left_join
 from streamstate.state.operations import Field, Fields, Merge, Operation, Read
+from streamstate.view import View
 
 USER_CLICKS, USER_REGIONS, CLICKS_PER_REGION = "user-clicks", "user-regions", "clicks-per-region"
 UNKNOWN = "UNKNOWN"
@@ -84,9 +85,11 @@ def region(name: str, partitions: Sequence[Sequence[Any]]) -> Region | None:
 
 
 # The regions are no table, whose topic is compacted: where users were is wanted again when the state is built anew.
+REGIONS_OF_USERS = changelog(USER_REGIONS, TEXT, decode_region, form="text")
+JOIN = left_join(REGIONS_OF_USERS, Source(USER_CLICKS, TEXT, decode_clicks, form="text"), fold)
 APP = App(
     name="clicks",
-    folds=(left_join(changelog(USER_REGIONS, TEXT, decode_region), Source(USER_CLICKS, TEXT, decode_clicks), fold),),
+    folds=(JOIN,),
     views=(
         View(
             name="regions",

@@ -6,13 +6,21 @@ from typing import Any
 
 import msgspec
 
-from streamstate.app import Effect, Emit, Source, View
+from streamstate.app import Effect, Emit, Source
 from streamstate.keys import TEXT
 from streamstate.operators.interval_join import Pair, paired
 from streamstate.state.operations import Field, Merge, Read
+from streamstate.view import View
 
 ORDERS, PAYMENTS, PAID_ORDERS = "orders", "payments", "paid-orders"
 MINUTE_MS = 60_000
+
+
+class PaidOrder(msgspec.Struct):
+    """A record of the topic of matches."""
+
+    order: str
+    payment: str
 
 
 class Paid(msgspec.Struct):
@@ -28,7 +36,7 @@ def decode(_order: str, value: bytes | None) -> str:
 
 def apply(pairs: Sequence[Pair]) -> Iterable[Effect]:
     for pair in pairs:
-        text = msgspec.json.encode({"order": pair.left.value, "payment": pair.right.value})
+        text = msgspec.json.encode(PaidOrder(pair.left.value, pair.right.value))
         yield Emit(PAID_ORDERS, TEXT.encode(pair.key), text, pair.cause)
     for order, payments in Counter(pair.key for pair in pairs).items():
         yield Merge(_paid(order), add={"payments": payments})
@@ -48,6 +56,10 @@ def _paid(order: str) -> str:
 
 
 FOLD = paired(
-    Source(ORDERS, TEXT, decode), Source(PAYMENTS, TEXT, decode), within=5 * MINUTE_MS, grace=MINUTE_MS, apply=apply
+    Source(ORDERS, TEXT, decode, form="text"),
+    Source(PAYMENTS, TEXT, decode, form="text"),
+    within=5 * MINUTE_MS,
+    grace=MINUTE_MS,
+    apply=apply,
 )
 VIEW = View("payments", "/v1/orders/<key>/payments", "How often an order was paid", ORDERS, TEXT, reads, paid, Paid)

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from streamstate.app import Fold, FoldContext, Record, Source, View, json_decoder
+from streamstate.app import Fold, FoldContext, Record, Source
+from streamstate.formats.typed import json_decoder
 from streamstate.keys import TEXT
 from streamstate.state.operations import Field, Fields, Merge, Operation, Read
+from streamstate.view import View
 
 RESTOCKED, SOLD = "restocked", "sold"
 

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from streamstate.app import Count, FoldContext, Record, View
+from streamstate.app import Count, FoldContext, Record
 from streamstate.operators.pages import MOST_TIME, Time
 from streamstate.operators.windows import LATE
 from streamstate.state.operations import Delete, Fields, Merge, Operation, Read
+from streamstate.view import View
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 
 from services.events import KINDS, LISTENING_EVENTS, Id, ListeningEvent, decode_event
-from streamstate.app import App, Emit, Fold, FoldContext, Lookups, Record, Source, View, json_decoder
+from streamstate.app import App, Derived, Emit, Fold, FoldContext, Lookups, Record, Source
 from streamstate.errors import BadRecord
+from streamstate.formats.typed import json_decoder
 from streamstate.gateway import NamedIds, Part
 from streamstate.keys import LONG, sortable
 from streamstate.operators.tables import row, table
 from streamstate.state.operations import Newest, Operation, PushRecent, Read, Value
+from streamstate.view import View
 
 RECENT = 50
 ENRICHED = "listening-events-enriched"
@@ -127,7 +129,7 @@ APP = App(
             part=Part(members=("recent",), by_default=False),
         ),
     ),
-    emits=(ENRICHED,),
+    emits={ENRICHED: Derived(LONG, EnrichedEvent)},
 )
 
 

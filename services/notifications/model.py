@@ -6,13 +6,14 @@ from typing import Any
 import msgspec
 
 from services.notifications.settings import DAY_MS, GraceSettings
-from streamstate.app import App, Effect, Emit, FoldContext, Source, View
+from streamstate.app import App, Derived, Effect, Emit, FoldContext, Source
 from streamstate.errors import BadRecord
 from streamstate.keys import TEXT
 from streamstate.operators.pages import Page
 from streamstate.operators.tables import Joined, changelog, left_join
 from streamstate.operators.windows import Sample, Update, Windowed, Windows, summaries, timeline
 from streamstate.state.operations import Read
+from streamstate.view import View
 
 OPEN, TICK = "open", "tick"
 NOTIFICATIONS, NOTIFICATION_WINDOWS = "notifications", "notification-windows"
@@ -102,7 +103,8 @@ def app(settings: GraceSettings) -> App:
         return fold(records, context, windowed=windowed)
 
     # Ticks matter while windows are kept; a user stays closed for as long as no record opens them again.
-    states, ticks = changelog(OPEN, TEXT, decode_state), Source(TICK, TEXT, decode_tick, requires_beginning=False)
+    states = changelog(OPEN, TEXT, decode_state, form="text")
+    ticks = Source(TICK, TEXT, decode_tick, requires_beginning=False, form="text")
     return App(
         name="notifications",
         folds=(left_join(states, ticks, apply, windowed.reads, version=2, settings=windowed.windows.settings),),
@@ -119,5 +121,5 @@ def app(settings: GraceSettings) -> App:
                 query=Page,
             ),
         ),
-        emits=(NOTIFICATIONS, NOTIFICATION_WINDOWS),
+        emits={NOTIFICATIONS: Derived(TEXT, str), NOTIFICATION_WINDOWS: Derived(TEXT, WindowUpdate)},
     )

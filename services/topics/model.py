@@ -13,11 +13,12 @@ from services.topics.decoding import Kept, decoder
 from services.topics.key_ranges import Keys, NumberRange, TextRange, keys, member
 from services.topics.key_ranges import reads as key_reads
 from services.topics.settings import KeptSettings, KeptTopic
-from streamstate.app import App, Effect, Fold, FoldContext, Record, Setting, Source, View
+from streamstate.app import App, Effect, Fold, FoldContext, Form, Record, Setting, Source
 from streamstate.keys import CODECS, Number, sortable
 from streamstate.operators.pages import Page
 from streamstate.operators.windows import Windowed, Windows, clock, timeline
 from streamstate.state.operations import Delete, ExpireBefore, Insert, Operation, Put, Read, UpdateIndex, Value
+from streamstate.view import View
 
 Records = Sequence[Record[Any, Kept]]
 
@@ -138,7 +139,8 @@ def fold(kept: KeptTopic) -> Fold:
     """The fold that keeps one topic."""
     topic = _Topic(kept)
     # Ranges and windows end with their retention, a last value never.
-    source = Source(kept.topic, CODECS[kept.key], decoder(kept), requires_beginning=kept.latest)
+    form: Form = "json" if kept.value == "json" else "text"
+    source = Source(kept.topic, CODECS[kept.key], decoder(kept), requires_beginning=kept.latest, form=form)
     return Fold((source,), topic.apply, reads=topic.reads, settings=topic.settings)
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from streamstate.app import App, Fold, FoldContext, Record, Source, Totals, View
+from streamstate.app import App, Fold, FoldContext, Record, Source, Totals
 from streamstate.errors import BadRecord
 from streamstate.keys import TEXT, TEXT_MAX_BYTES
 from streamstate.state.operations import Field, Merge, Operation, Read
+from streamstate.view import View
 
 LINES, WORD_COUNTS = "lines", "word-counts"
 WORDS = "words"
@@ -55,7 +56,7 @@ def answer(word: str, partitions: Sequence[Sequence[Any]]) -> Word | None:
 
 APP = App(
     name="words",
-    folds=(Fold((Source(LINES, TEXT, decode),), fold),),
+    folds=(Fold((Source(LINES, TEXT, decode, form="text"),), fold),),
     views=(View("words", "/v1/words/<key>", "How often a word was said", None, TEXT, reads, answer, Word),),
     totals=(Totals(WORD_COUNTS, WORDS),),
 )

@@ -1,10 +1,12 @@
 """Two releases of a service side by side, on a real Kafka and Spark: they share no topic that is written."""
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka import KafkaException
 
+from devkit.child_process import Child
 from devkit.topics import create as create_topics
 from services.clicks.model import APP as CLICKS_APP
 from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
@@ -25,8 +27,8 @@ PARTITIONS = 4
 
 
 @contextmanager
-def released(driving: Driving, app: App, name: str, topics: Mapping[str, str]) -> Iterator[None]:
-    """A further release of `app`, from the moment when it has read all of its topics; checked at the end."""
+def released(driving: Driving, app: App, name: str, topics: Mapping[str, str], **settings: str) -> Iterator[Child]:
+    """A further release of `app`, until it has read all of its topics; its state is checked at the end."""
     cluster, other = driving.cluster, renamed(app, name, topics)
     new = {*topics.values(), other.dead_letters}
     create_topics(cluster.kafka.bootstrap, {topic: {} for topic in new}, PARTITIONS)
@@ -39,13 +41,15 @@ def released(driving: Driving, app: App, name: str, topics: Mapping[str, str]) -
             return False
 
     eventually(led, "the new topics to have leaders")
-    settings = CommandSettings.model_validate({**cluster.settings.model_dump(), "name": name, "topics": topics})
+    formats = {"formats": json.loads(settings.get("FORMATS", "{}")), "registry": settings.get("REGISTRY", "")}
+    own = {**cluster.settings.model_dump(), **formats, "name": name, "topics": topics}
+    command = CommandSettings.model_validate(own)
     store = RedisStore(connect(cluster.redis.url, 5.0), name)
-    stream = cluster.deployment(f"services.{app.name}", name, topics, GROUP=f"team.{name}")
+    stream = cluster.deployment(f"services.{app.name}", name, topics, GROUP=f"team.{name}", **settings)
     stream.start()
     try:
-        yield
-        (deployed,) = deployments(settings, [app.name], "recount")
+        yield stream
+        (deployed,) = deployments(command, [app.name], "recount")
         width = max(deployed.topics.partitions(topic) for topic in other.topics)
         ends = deployed.topics.ends([(t, p) for t in other.topics for p in range(deployed.topics.partitions(t))])
 
@@ -54,7 +58,7 @@ def released(driving: Driving, app: App, name: str, topics: Mapping[str, str]) -
             return all(snapshots[p].positions.get(topic, 0) == end for (topic, p), end in ends.items())
 
         eventually(reached, f"{name} to catch up", 120)
-        report = Check(deployed.recounted, settings).run()
+        report = Check(deployed.recounted, command).run()
         assert report.records > 0
         assert report.differences == []
         assert deployed.topics.members(f"team.{name}")

@@ -27,7 +27,7 @@ FILES = {named[1]: block for block in BLOCKS if (named := re.match(r"# (services
 MODELS = [path for path in FILES if path.endswith("/model.py")]
 TRIALS = [block for block in BLOCKS if block not in FILES.values()]
 MOST_LINES = 60
-MOST_NAMES, MOST_MODULES = 15, 5
+MOST_NAMES, MOST_MODULES = 15, 6
 # Ruff sees no folder of theirs from which to tell that they are ours.
 CONFIG = ("--config", 'lint.isort.known-first-party=["services", "streamstate"]')
 

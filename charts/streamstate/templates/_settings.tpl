@@ -25,9 +25,15 @@ STREAMSTATE_KAFKA_KEY: /etc/streamstate/kafka/{{ .key }}
 STREAMSTATE_REDIS: {{ .url | quote }}
 {{- end }}
 {{- end }}
+{{- with .Values.registry }}
+{{- if not .urlSecret.name }}
+STREAMSTATE_REGISTRY: {{ .url | quote }}
+{{- end }}
+{{- end }}
 {{- if hasKey .Values "topics" }}
 STREAMSTATE_NAME: {{ .Release.Name }}
 STREAMSTATE_TOPICS: {{ .Values.topics | toJson | quote }}
+STREAMSTATE_FORMATS: {{ .Values.formats | toJson | quote }}
 STREAMSTATE_TRUNCATED_TOPICS: {{ .Values.truncatedTopics | toJson | quote }}
 {{- end }}
 {{- if hasKey .Values "services" }}
@@ -69,6 +75,15 @@ data: {{- include "streamstate.settings" . | nindent 2 }}
 {{- with .Values.redis }}
 {{- if .urlSecret.name }}
 - name: STREAMSTATE_REDIS
+  valueFrom:
+    secretKeyRef:
+      name: {{ .urlSecret.name }}
+      key: {{ .urlSecret.key }}
+{{- end }}
+{{- end }}
+{{- with .Values.registry }}
+{{- if .urlSecret.name }}
+- name: STREAMSTATE_REGISTRY
   valueFrom:
     secretKeyRef:
       name: {{ .urlSecret.name }}

@@ -10,11 +10,12 @@ from openapi_spec_validator import validate
 from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
 from services.gateway.names import named
 from services.recommendations.answers import member
-from streamstate.app import App, Fold, FoldContext, Record, Source, View
+from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.gateway import NamedIds, Part
 from streamstate.keys import LONG
 from streamstate.state.operations import Fields, Merge, Operation, Read
 from streamstate.testing import Driver
+from streamstate.view import View
 from tests.raw import feed_plays
 from tests.unit.gateway.conftest import FAN, PARTITIONS, STRANGER, USER, Deployment
 

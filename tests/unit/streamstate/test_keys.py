@@ -176,7 +176,10 @@ def test_the_longest_text_is_a_key() -> None:
 
 
 def test_codecs_are_found_by_the_names_that_processors_shows() -> None:
-    assert list(CODECS) == ["long", "int", "text", "uuid", "pair"]
+    assert list(CODECS) == [
+        *("long", "int", "text", "uuid", "pair"),
+        *("digits", "long-text", "int-text", "double", "bytes"),
+    ]
     assert {name: codec.name for name, codec in CODECS.items()} == {name: name for name in CODECS}
 
 

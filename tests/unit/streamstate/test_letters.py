@@ -5,14 +5,15 @@ from collections.abc import Sequence
 import pytest
 from confluent_kafka import Message
 
-from streamstate.app import App, Emit, Record
+from streamstate.app import App, Derived, Emit, Record
 from streamstate.errors import BadRecord
 from streamstate.kafka.dead_letters import RECEIPT_HEADER, TOPIC_ID_HEADER, dead_letters, derived, shortened
 from streamstate.kafka.letters import DERIVED, Choice, is_receipt, letter_of, overview
 from streamstate.kafka.producer import Headers, Outgoing
+from streamstate.keys import TEXT
 from streamstate.processing.decode import DeadLetter, Stage
 
-APP = App("app", ())
+APP = App("app", (), emits={"out": Derived(TEXT, str)})
 BEFORE: Headers = [("trace", b"1"), ("x-stage", b"its own"), ("empty", None)]
 
 

@@ -5,14 +5,15 @@ from collections.abc import Sequence
 import pytest
 from confluent_kafka import Message
 
-from streamstate.app import App, Emit, Record
+from streamstate.app import App, Derived, Emit, Record
 from streamstate.kafka.dead_letters import dead_letters, derived, shortened
 from streamstate.kafka.letters import cause_of, stage_of
 from streamstate.kafka.producer import Outgoing
+from streamstate.keys import TEXT
 from streamstate.marker import HEADER, Marker
 from streamstate.processing.decode import DeadLetter, Stage
 
-APP = App("app", ())
+APP = App("app", (), emits={"out": Derived(TEXT, str)})
 
 
 def emits(*causes: tuple[str, int]) -> list[Emit]:

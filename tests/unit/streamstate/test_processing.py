@@ -229,7 +229,7 @@ def test_topics_are_merged_by_stream_time_and_at_a_tie_in_their_order() -> None:
             NOTHING,
             (0, 1),
             ANY_TIME,
-        ).entries
+        )
         for topic, times in (("table", [10, 5, 30]), ("stream", [10, 20, 10, 40]))
     )
     assert [(entry.topic, entry.offset) for entry in merge([table, stream])] == [

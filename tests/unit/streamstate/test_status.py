@@ -93,3 +93,14 @@ def test_without_kafka_there_is_no_lag_but_all_else(status: Status) -> None:
 
 def test_another_path(status: Status) -> None:
     assert Client(application([status])).get("/").status_code == 404
+
+
+def test_partitions_that_wait_for_a_schema_are_named_and_counted(status: Status) -> None:
+    client = Client(application([status]))
+    status.folding, status.waiting = True, ["plays:3"]
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert "these partitions wait for a schema: plays:3" in answer.get_json()["reasons"]["metrics"]
+    assert sample(scrape(status), "streamstate_stream_waiting_for_schema", service="metrics") == 1
+    status.waiting = ()
+    assert client.get("/readyz").status_code == 200

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
@@ -18,6 +18,7 @@ from devkit.registry import EXAMPLES, STANDARD
 from services.events import KINDS
 from streamstate import bootstrap
 from streamstate.errors import StreamStateError
+from streamstate.settings import PREFIX
 
 HOME, CACHE = Path(".demo"), Path(".cache")
 FOLDED_S = 300
@@ -40,6 +41,10 @@ class DemoSettings(BaseSettings):
     gateway_port: int = Field(8080, description="port of the gateway")
     kafka_port: int = Field(9092, description="port of Kafka")
     redis_port: int = Field(6379, description="port of Redis")
+    registry_port: int = Field(8081, description="port of the schema registry")
+    format: Literal["", "avro", "protobuf", "jsonschema"] = Field(
+        "", description="format of the values of all topics, by a schema registry: avro, protobuf or jsonschema"
+    )
     metrics_instances: int = Field(1, ge=1, le=8, description="instances of the metrics service")
     topics_instances: int = Field(1, ge=1, le=9, description="instances of the topics service")
     examples: Annotated[str, known("example", EXAMPLES)] = Field(
@@ -51,7 +56,8 @@ class DemoSettings(BaseSettings):
         """What runs, and where."""
         instances = {"metrics": self.metrics_instances, "topics": self.topics_instances}
         ports = (self.gateway_port, self.kafka_port, self.redis_port)
-        return Plan(HOME, CACHE, *ports, instances, (*STANDARD, *names(self.examples)))
+        services = (*STANDARD, *names(self.examples))
+        return Plan(HOME, CACHE, *ports, instances, services, self.format, self.registry_port)
 
 
 def main() -> int:
@@ -76,7 +82,7 @@ def main() -> int:
 
 def show(cluster: LocalCluster, settings: DemoSettings) -> None:
     """Feed, wait until all is folded, show an answer of each service, and go on feeding unless `once` is set."""
-    feed = Feed(cluster.kafka.bootstrap, HOME / "fed", settings.lfm)
+    feed = Feed(cluster.kafka.bootstrap, HOME / "fed", settings.lfm, settings.format, cluster.recode)
     feed.load(say)
     say("folding")
     wait_folded(cluster)
@@ -127,10 +133,18 @@ def look_next(cluster: LocalCluster, user: int) -> str:
     return f"""Look at
   {cluster.url}/v1/users/{user}   the profile
   {cluster.url}/docs   all paths
-  STREAMSTATE_KAFKA={cluster.kafka.bootstrap} STREAMSTATE_REDIS={cluster.redis.url} .venv/bin/streamstate status
+  {servers(cluster)} .venv/bin/streamstate status
   redis-cli -p {cluster.redis.port} --scan --pattern '{{metrics:*}}:user:{user}*'   the state itself
   {HOME}/*.log   what the processes log
 """
+
+
+def servers(cluster: LocalCluster) -> str:
+    """What the operators' command needs to know."""
+    variables = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url}
+    if cluster.formats:
+        variables |= {"FORMATS": f"'{json.dumps(cluster.formats)}'", "REGISTRY": cluster.registry.url}
+    return " ".join(f"{PREFIX}{name}={value}" for name, value in variables.items())
 
 
 def first_user(folder: Path) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from devkit import DevkitError, cases, lfm, sample_events
-from devkit.records import Event, Name
+from devkit.records import Event, Name, Recode
 from services.events import LISTENING_EVENTS
 from streamstate.kafka.producer import producer, send_all
 
@@ -27,18 +27,26 @@ _SLICE = 50_000
 
 
 class Feed:
-    """One source of records. `marker` is the file that remembers what was fed to this Kafka."""
+    """One source of records. `marker` is the file that remembers what was fed to this Kafka.
 
-    def __init__(self, bootstrap: str, marker: Path, folder: Path | None) -> None:
+    recode: makes of JSON and text the format `value` of the topics.
+    """
+
+    def __init__(
+        self, bootstrap: str, marker: Path, folder: Path | None, value: str = "", recode: Recode = iter
+    ) -> None:
         self._out = producer(bootstrap)
+        self._recode = recode
         self._marker = marker
         self._folder = folder
+        self._format = f", as {value}" if value else ""
         self._cases = cases.records(SEED)
         self._catalogue = sample_events.Catalogue.make(SEED)
 
     def load(self, say: Callable[[str], None]) -> None:
         """Names and past events, unless they are in Kafka already. Raises `DevkitError` when something else is."""
         source = f"the files of {self._folder.resolve()}" if self._folder else f"the generator, seed {SEED}"
+        source += self._format
         held = self._marker.read_text() if self._marker.exists() else ""
         if held == source:
             say(f"Kafka holds {source} already")
@@ -48,9 +56,10 @@ class Feed:
             raise DevkitError(msg)
         self._marker.write_text(f"a part of {source}")
         say(f"feeding {source}")
-        named = send_names(self._out, lfm.names(self._folder) if self._folder else sample_events.names(self._catalogue))
-        count = send_events(self._out, lfm.events(self._folder) if self._folder else self._past())
-        others = send_all(self._out, itertools.islice(self._cases, CASES))
+        names = lfm.names(self._folder) if self._folder else sample_events.names(self._catalogue)
+        named = send_names(self._out, names, self._recode)
+        count = send_events(self._out, lfm.events(self._folder) if self._folder else self._past(), self._recode)
+        others = send_all(self._out, self._recode(itertools.islice(self._cases, CASES)))
         self._marker.write_text(source)
         say(f"fed {named} names, {count} events, and {others} records for the other services")
 
@@ -62,9 +71,10 @@ class Feed:
         events = sample_events.events(self._catalogue, now_ms(), USERS, now_ms)
         for second in itertools.count():
             if second % TICK_S == 0:
-                send_all(self._out, cases.ticks())
-            send_all(self._out, itertools.islice(self._cases, CASES_PER_S))
-            yield send_events(self._out, itertools.islice(events, LIVE_PER_S)) if self._folder is None else 0
+                send_all(self._out, self._recode(cases.ticks()))
+            send_all(self._out, self._recode(itertools.islice(self._cases, CASES_PER_S)))
+            now = itertools.islice(events, LIVE_PER_S)
+            yield send_events(self._out, now, self._recode) if self._folder is None else 0
             time.sleep(1)
 
     def _past(self) -> Iterator[Event]:
@@ -78,20 +88,20 @@ def invented(seed: int, users: int) -> tuple[Iterator[Name], Iterator[Event]]:
     return sample_events.names(catalogue), sample_events.events(catalogue, seed, users, now_ms, broken=0)
 
 
-def send_events(out: Producer, events: Iterable[Event]) -> int:
+def send_events(out: Producer, events: Iterable[Event], recode: Recode = iter) -> int:
     """Send listening events, wait until Kafka has them, and return how many."""
     pairs, count = iter(events), 0
     while batch := list(itertools.islice(pairs, _SLICE)):
-        count += send_all(out, ((LISTENING_EVENTS, key, value, []) for key, value in batch))
+        count += send_all(out, recode((LISTENING_EVENTS, key, value, []) for key, value in batch))
     return count
 
 
-def send_names(out: Producer, names: Iterable[Name]) -> int:
+def send_names(out: Producer, names: Iterable[Name], recode: Recode = iter) -> int:
     """Send names to their topics, wait until Kafka has them, and return how many."""
     by_topic: defaultdict[str, list[Event]] = defaultdict(list)
     for topic, key, value in names:
         by_topic[topic].append((key, value))
-    return send_all(out, ((topic, key, value, []) for topic, rows in by_topic.items() for key, value in rows))
+    return send_all(out, recode((topic, key, value, []) for topic, rows in by_topic.items() for key, value in rows))
 
 
 def now_ms() -> int:

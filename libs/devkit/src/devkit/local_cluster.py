@@ -14,10 +14,14 @@ from urllib3.exceptions import HTTPError
 
 from devkit import topics
 from devkit.child_process import LOCALHOST, Child, free_port, require_free_port
+from devkit.formats import recode
 from devkit.kafka_server import Kafka
+from devkit.records import Recode
 from devkit.redis_server import Redis
 from devkit.registry import STANDARD, app
+from devkit.schema_registry import SchemaRegistry
 from streamstate import bootstrap
+from streamstate.formats.registered.registry import Registry
 from streamstate.settings import PREFIX, CommandSettings
 from streamstate.spark import jars
 
@@ -26,7 +30,8 @@ from streamstate.spark import jars
 class Plan:
     """Folders, ports, the services, and the number of instances of each that has several.
 
-    `home` is for data and logs, `cache` for downloads.
+    `home` is for data and logs, `cache` for downloads. `value` is the format of the values of all topics, those of the
+    services when it is empty: without it there is no schema registry.
     """
 
     home: Path
@@ -36,6 +41,8 @@ class Plan:
     redis_port: int
     instances: Mapping[str, int] = field(default_factory=dict)
     services: Sequence[str] = STANDARD
+    value: str = ""
+    registry_port: int = 8081
 
     def addresses(self) -> dict[str, list[str]]:
         """An address for each instance of each service."""
@@ -54,6 +61,7 @@ class LocalCluster:
         self._say = say
         self.kafka = Kafka(plan.home / "kafka", plan.kafka_port, plan.cache / "kafka")
         self.redis = Redis(plan.home / "redis", plan.redis_port)
+        self.registry = SchemaRegistry(plan.home / "registry", plan.registry_port, plan.cache / "registry")
         self.addresses = plan.addresses()
         self.url = f"http://{LOCALHOST}:{plan.gateway_port}"
         self.status = f"{LOCALHOST}:{free_port()}"
@@ -74,12 +82,24 @@ class LocalCluster:
     @property
     def settings(self) -> CommandSettings:
         """The settings of a command that name the servers."""
-        return CommandSettings.model_validate({"kafka": self.kafka.bootstrap, "redis": self.redis.url})
+        servers = {"kafka": self.kafka.bootstrap, "redis": self.redis.url}
+        return CommandSettings.model_validate({**servers, "formats": self.formats, "registry": self.registry.url})
+
+    @property
+    def formats(self) -> dict[str, dict[str, str]]:
+        """The formats of all topics, as the setting has them."""
+        return {"*": {"value": self._plan.value}} if self._plan.value else {}
+
+    @property
+    def recode(self) -> Recode:
+        """Makes records of these formats."""
+        return recode(self._plan.value, Registry(self.registry.url)) if self._plan.value else iter
 
     @property
     def children(self) -> list[Child]:
         """All processes, in the order of their start."""
-        return [self.kafka, self.redis, self.streams, *self.apis, self.gateway]
+        registry = [self.registry] if self._plan.value else []
+        return [self.kafka, self.redis, *registry, self.streams, *self.apis, self.gateway]
 
     def start(self) -> None:
         """Start everything and wait until the gateway is ready. Raises `StreamStateError` with what to do."""
@@ -105,6 +125,9 @@ class LocalCluster:
         topics.create(self.kafka.bootstrap, topics.configurations())
         self._say(f"starting Redis on {self.redis.url}")
         self.redis.start()
+        if self._plan.value:
+            self._say(f"starting the schema registry on {self.registry.url} (the first time it is fetched)")
+            self.registry.start()
 
     def stop(self) -> None:
         """Stop all processes, the servers last, and delete Spark's checkpoints."""
@@ -112,6 +135,7 @@ class LocalCluster:
         with ThreadPoolExecutor(len(users)) as executor:
             list(executor.map(Child.stop, users))
         self.redis.stop()
+        self.registry.stop()
         self.kafka.stop()
         # A stream that was killed leaves its checkpoints in memory.
         shutil.rmtree(self.checkpoints, ignore_errors=True)
@@ -181,6 +205,8 @@ class LocalCluster:
 
     def _environment(self, **settings: str) -> dict[str, str]:
         common = {"KAFKA": self.kafka.bootstrap, "REDIS": self.redis.url}
+        if self._plan.value:
+            common |= {"FORMATS": json.dumps(self.formats), "REGISTRY": self.registry.url}
         return {PREFIX + name: value for name, value in {**common, **settings}.items()}
 
 

@@ -1,7 +1,9 @@
 """The two kinds of records that fill the topics, as bytes: an event, and a name."""
 
 import json
+from collections.abc import Callable, Iterable, Iterator
 
+from streamstate.kafka.producer import Outgoing
 from streamstate.keys import LONG
 
 Event = tuple[bytes, bytes | None]
@@ -9,6 +11,9 @@ Event = tuple[bytes, bytes | None]
 
 Name = tuple[str, bytes, bytes]
 """Topic (artists, albums or tracks), key and value."""
+
+Recode = Callable[[Iterable[Outgoing]], Iterator[Outgoing]]
+"""Records in one format → in another."""
 
 _EVENT = b'{"userId":%d,"artistId":%d,"albumId":%d,"trackId":%d,"timestamp":%d}'
 

@@ -14,13 +14,13 @@ from devkit.demo import DemoSettings
 from devkit.registry import SERVICES, app
 from devkit.tables import table
 from services.recommendations import graph_metrics
-from streamstate.app import View
 from streamstate.deployment import background, state_metrics
 from streamstate.deployment.metrics import Definition
 from streamstate.settings import kinds
 from streamstate.spark import status
 from streamstate.state import redis
 from streamstate.state.operations import Operation, Read
+from streamstate.view import View
 from streamstate.web import freshness
 from streamstate.web.server import telemetry
 

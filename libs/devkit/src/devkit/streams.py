@@ -12,14 +12,14 @@ from streamstate.spark.process import run
 from streamstate.spark.query import Hosted
 
 
-def hosted(argument: str) -> Hosted:
+def hosted(argument: str, settings: StreamSettings) -> Hosted:
     """The instance that an argument names."""
     instance, _, address = argument.partition("=")
-    return Hosted(app(instance.rpartition("-")[0]), instance, address)
+    return Hosted(bootstrap.deployed(app(instance.rpartition("-")[0]), settings), instance, address)
 
 
 if __name__ == "__main__":
     with bootstrap.exiting():
         settings = bootstrap.configure(StreamSettings)
-        instances = [hosted(argument) for argument in sys.argv[1:]]
+        instances = [hosted(argument, settings) for argument in sys.argv[1:]]
     run(instances, settings)

@@ -3,16 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
-from streamstate.errors import BadRecord, Misconfigured
-from streamstate.gateway import NamedIds, Part
-from streamstate.keys import KeyCodec, partition_of
+from streamstate.errors import Misconfigured
+from streamstate.keys import TEXT, KeyCodec
 from streamstate.marker import Marker
 from streamstate.state.operations import Operation, Read
+from streamstate.view import View
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -57,6 +56,9 @@ class Count(msgspec.Struct, frozen=True):
 
 Effect = Operation | Emit | Count
 
+Form = Literal["json", "text"]
+"""How the values of a topic are written for the service: JSON, or plain text (numbers in digits)."""
+
 Setting = str | int | bool
 NO_SETTINGS: Mapping[str, Setting] = {}
 
@@ -98,6 +100,7 @@ class Source(Generic[K, V]):
         False for what the state keeps for a limited time only, and for tables, whose topics forget old records.
     marked: whether records get the marker that their header has; `operators.repeats.without_repeats` sets it.
     own_name: what the service calls the topic, where a deployment reads another one instead.
+    form: what `decode` gets: JSON, or plain text. Where a deployment's topic has another format, it is made of that.
     """
 
     topic: str
@@ -107,6 +110,7 @@ class Source(Generic[K, V]):
     requires_beginning: bool = True
     marked: bool = False
     own_name: str = ""
+    form: Form = "json"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "own_name", self.own_name or self.topic)
@@ -153,70 +157,26 @@ class Fold:
         return {source.own_name: source.topic for source in self.sources}
 
 
+Recode = Callable[[bytes, bytes | None], tuple[bytes, bytes | None]]
+"""Key and value of a derived record in one format → in another."""
+
+
+def as_written(key: bytes, value: bytes | None) -> tuple[bytes, bytes | None]:
+    """What a topic has whose format is that of the service."""
+    return key, value
+
+
 @dataclass(frozen=True)
-class View(Generic[K]):
-    """One question, answered at `path` and, for many keys at once, at `/v1/many`.
+class Derived:
+    """What the records of a derived topic are: a key of `key`; a value of the type `value`.
 
-    About one key, which is in the path as `<key>`: `topic` is the source whose partitioning tells where it lives;
-    `reads` gets the key, `answer` the key and the values that were read, in the order of `reads`.
-    About all partitions together, those of `topic`, or of all topics when it is None: `answer` gets such values of
-    every partition instead. It is about everything when `key` is None; without a topic it may be about a key.
-
-    query: the parameters of the request, all with defaults; `reads` and `answer` get them as a further argument.
-    answers: the type that `answer` gives, or None for what is unknown.
-    names, part: what the gateway adds to the answer, and adds the answer to.
+    It is written as JSON, strings and numbers as plain text; `encode` makes another format of it, `decode` reads that.
     """
 
-    name: str
-    path: str
-    summary: str
-    topic: str | None
-    key: KeyCodec[K] | None
-    reads: Callable[..., Sequence[Read]]
-    answer: Callable[..., msgspec.Struct | None]
-    answers: type[msgspec.Struct]
-    query: type[msgspec.Struct] | None = None
-    names: NamedIds | UnsetType = UNSET
-    part: Part | UnsetType = UNSET
-
-    @property
-    def over_all_partitions(self) -> bool:
-        """Whether it is about all partitions together."""
-        return self.topic is None or self.key is None
-
-    def ask(self, text: str, query: msgspec.Struct | None = None) -> "Question":
-        """The view for the key that `text` names, by default with the defaults of its parameters.
-
-        Raises `BadKey` when it names none.
-        """
-        key = () if self.key is None else (self.key.parse(text),)
-        given = () if self.query is None else (query or self.query(),)
-        return Question(self, key, given)
-
-
-@dataclass(frozen=True)
-class Question:
-    """A view with the key and the parameters (each a tuple of one or none) that are asked for."""
-
-    view: View[Any]
-    key: tuple[Any, ...]
-    query: tuple[msgspec.Struct, ...]
-
-    @property
-    def reads(self) -> Sequence[Read]:
-        return self.view.reads(*self.key, *self.query)
-
-    def answer(self, values: Sequence[Any]) -> msgspec.Struct | None:
-        """What `view.answer` makes of `values`."""
-        return self.view.answer(*self.key, values, *self.query)
-
-    def partitions(self, counts: Mapping[str, int]) -> Iterable[int]:
-        """Where the answer is, given the partition counts by topic."""
-        if self.view.topic is None:
-            return range(max(counts.values()))
-        if self.view.key is None:
-            return range(counts[self.view.topic])
-        return (partition_of(self.view.key.encode(*self.key), counts[self.view.topic]),)
+    key: KeyCodec[Any]
+    value: type
+    encode: Recode = as_written
+    decode: Recode = as_written
 
 
 @dataclass(frozen=True)
@@ -229,6 +189,7 @@ class Totals:
 
     topic: str
     key: str
+    derived: Derived = Derived(TEXT, int)
 
 
 @dataclass(frozen=True)
@@ -238,7 +199,7 @@ class App:
     Partition p of the app is partition p of each of its topics; topics may differ in their number of partitions, those
     of one fold may not. A topic belongs to one fold.
 
-    emits: the topics of the records that folds emit.
+    emits: the topics of the records that folds emit, and what these are.
     any_instance: whether each instance of the API answers for any key; the APIs are then scaled apart from the streams.
     group: the consumer group, and the first part of what else the app is called at Kafka; `name` when empty.
     written: other names, in this deployment, of topics that the app writes.
@@ -248,7 +209,7 @@ class App:
     folds: tuple[Fold, ...]
     views: tuple[View[Any], ...] = ()
     totals: tuple[Totals, ...] = ()
-    emits: tuple[str, ...] = ()
+    emits: Mapping[str, Derived] = field(default_factory=dict)
     any_instance: bool = False
     group: str = ""
     written: Mapping[str, str] = field(default_factory=dict)
@@ -337,16 +298,3 @@ class App:
 def dead_letter_topic(app: str) -> str:
     """The topic that gets the records which the app of this name cannot use."""
     return f"{app}-dlq"
-
-
-def json_decoder(kind: type[V]) -> Callable[[bytes | None], V]:
-    """A strict decoder of JSON values: exactly the types of `kind`, further members ignored, null refused."""
-    decode = msgspec.json.Decoder(kind).decode
-
-    def strict(value: bytes | None) -> V:
-        if value is None:
-            msg = "the value is null"
-            raise BadRecord(msg)
-        return decode(value)
-
-    return strict

@@ -17,10 +17,12 @@ from streamstate.app import App
 from streamstate.deployment import logs
 from streamstate.deployment.overrides import renamed
 from streamstate.errors import Misconfigured
+from streamstate.formats.applied import formatted
+from streamstate.formats.registered.registry import Registry
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.security import Security
 from streamstate.service import declared, find
-from streamstate.settings import ApiSettings, ServiceSettings, load, require_known
+from streamstate.settings import ApiSettings, ServiceSettings, StreamSettings, load, require_known
 from streamstate.state.deletion import Deletion
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reader import RedisReader, open_commands
@@ -76,7 +78,14 @@ def made(declaration: T | Callable[[Any], T]) -> T:
 
 def app(service: str, settings: ServiceSettings) -> App:
     """The app of a service under the name and over the topics of this deployment. Raises `Misconfigured`."""
-    return renamed(made(declared(f"{service}.model", "app")), settings.name, settings.topics, settings.group)
+    return deployed(made(declared(f"{service}.model", "app")), settings)
+
+
+def deployed(app: App, settings: ServiceSettings) -> App:
+    """`app` under the name, over the topics and in the formats of this deployment. Raises `Misconfigured`."""
+    folder = str(settings.checkpoints / "schemas") if isinstance(settings, StreamSettings) else ""
+    own = formatted(app, settings.formats, Registry(settings.registry, folder))
+    return renamed(own, settings.name, settings.topics, settings.group)
 
 
 def topics(kafka: str, security: Security) -> Topics:

@@ -9,6 +9,14 @@ class BadRecord(StreamStateError):
     """A record that the app cannot use; it goes to the dead-letter topic and the stream goes on."""
 
 
+class UnknownSchema(BadRecord):
+    """A record with a schema id that the registry does not know."""
+
+
+class RegistryUnavailable(StreamStateError):
+    """The schema registry does not answer, or refuses to: what needs a schema that is not known yet has to wait."""
+
+
 class Fenced(StreamStateError):
     """A commit that the store refused: another writer, or a store that is not the one the query started from."""
 

@@ -1,7 +1,9 @@
 """Keys: how they travel in Kafka, how they are written in a URL, and which partition holds them."""
 
+import math
 import re
-from collections.abc import Mapping
+import struct
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -112,6 +114,57 @@ class Text:
         return text
 
 
+@dataclass(frozen=True)
+class Digits:
+    """Ids like those of `number`, which a string serializer wrote in plain decimal digits."""
+
+    name: str
+    number: Number
+
+    def encode(self, key: int) -> bytes:
+        return b"%d" % key
+
+    def decode(self, raw: bytes | None) -> int:
+        try:
+            return self.number.parse((raw or b"").decode())
+        except (UnicodeDecodeError, BadKey) as error:
+            msg = f"the key must be an id from 0 to {self.number.most} in plain digits; found {(raw or b'')[:20]!r}"
+            raise BadRecord(msg) from error
+
+    def parse(self, text: str) -> int:
+        return self.number.parse(text)
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """Text that a serializer of numbers or bytes wrote in another way.
+
+    unpack: the text of such bytes. pack: its bytes. Both raise ValueError or struct.error for what is none, and each
+    text that `unpack` gives is the one that `parse` makes of all spellings of it.
+    """
+
+    name: str
+    pack: Callable[[str], bytes]
+    unpack: Callable[[bytes], str]
+
+    def encode(self, key: str) -> bytes:
+        return self.pack(key)
+
+    def decode(self, raw: bytes | None) -> str:
+        try:
+            return self.unpack(raw or b"")
+        except (ValueError, struct.error) as error:
+            msg = f"the key must be of type {self.name}; found {(raw or b'')[:20]!r}"
+            raise BadRecord(msg) from error
+
+    def parse(self, text: str) -> str:
+        try:
+            return self.unpack(self.pack(text))
+        except (ValueError, struct.error) as error:
+            msg = f"a key is of type {self.name}: {text[:20]!r} is none"
+            raise BadKey(msg) from error
+
+
 LONG = Number("long", 8)
 """As Kafka's LongSerializer writes it."""
 
@@ -133,7 +186,46 @@ PAIR = Text(
 )
 """A key of two parts, such as `store:item`. The first colon ends the first part, so nothing is escaped."""
 
-CODECS: Mapping[str, KeyCodec[Any]] = {codec.name: codec for codec in (LONG, INT, TEXT, UUID, PAIR)}
+DIGITS = Digits("digits", LONG)
+"""Ids as Kafka's StringSerializer writes them."""
+
+
+def _number(layout: str) -> tuple[Callable[[str], bytes], Callable[[bytes], str]]:
+    def pack(text: str) -> bytes:
+        return struct.pack(layout, int(text))
+
+    def unpack(raw: bytes) -> str:
+        return str(struct.unpack(layout, raw)[0])
+
+    return pack, unpack
+
+
+def _pack_double(text: str) -> bytes:
+    return struct.pack(">d", float(text))
+
+
+def _unpack_double(raw: bytes) -> str:
+    (number,) = struct.unpack(">d", raw)
+    if not math.isfinite(number):
+        raise ValueError(number)
+    return repr(number)
+
+
+def _hex(raw: bytes) -> str:
+    if not 1 <= len(raw) <= TEXT_MAX_BYTES:
+        raise ValueError(len(raw))
+    return raw.hex()
+
+
+SPELLED = (
+    Spelled("long-text", *_number(">q")),
+    Spelled("int-text", *_number(">i")),
+    Spelled("double", _pack_double, _unpack_double),
+    Spelled("bytes", bytes.fromhex, _hex),
+)
+"""Text that stands for what Kafka's serializers of numbers and bytes write: a number's digits, bytes in hex."""
+
+CODECS: Mapping[str, KeyCodec[Any]] = {codec.name: codec for codec in (LONG, INT, TEXT, UUID, PAIR, DIGITS, *SPELLED)}
 
 
 def partition_of(key: bytes, partitions: int) -> int:

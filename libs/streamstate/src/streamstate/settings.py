@@ -14,6 +14,7 @@ from pydantic import Field, FilePath, SecretStr, ValidationError, model_validato
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from streamstate.errors import Misconfigured
+from streamstate.formats.format import Format
 from streamstate.kafka.security import Security
 
 PREFIX = "STREAMSTATE_"
@@ -99,6 +100,17 @@ class ServiceSettings(KafkaSettings):
         {},
         description="other names of topics that are read or written, dead letters too, by the service's name of each: "
         '{"listening-events": "events-eu", "metrics-dlq": "dead-eu"}',
+    )
+    formats: dict[str, Format] = Field(
+        {},
+        description="formats of topics that are read or written, by the service's name of each, or by * for all: "
+        '{"listening-events": {"value": "avro", "fields": {"userId": "user_id"}}}; the same for stream and API',
+    )
+    registry: str = Field(
+        "",
+        pattern=r"^(https?://.+)?$",
+        description="URL of the schema registry, as far as its paths have Confluent's names: "
+        "https://[user:password@]host:port; SSL_CERT_FILE names another CA",
     )
     truncated_topics: tuple[str, ...] = Field(
         (),

@@ -47,11 +47,11 @@ class Data:
         np.save(folder / "events.npy", self.rows)
         self.rows[:, [0, 3]].astype("<i8").tofile(folder / "edges.bin")
 
-    def send(self, bootstrap: str) -> None:
+    def send(self, bootstrap: str, recode: records.Recode = iter) -> None:
         """All events, and the names of all that was played, to their topics."""
         out = producer(bootstrap)
-        send_all(out, self._names())
-        send_all(out, self._events())
+        send_all(out, recode(self._names()))
+        send_all(out, recode(self._events()))
 
     def now(self, count: int) -> list[records.Event]:
         """So many of the events, drawn by chance, as if they happened at this moment."""

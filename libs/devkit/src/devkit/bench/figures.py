@@ -12,6 +12,9 @@ from devkit.bench.overload import Overload
 from devkit.bench.read_load import FEW, Measured, Situation
 from devkit.bench.recommendations import Recommender, Row
 
+JSON = "json"
+"""The format of the services."""
+
 
 @dataclass(frozen=True)
 class Paced:
@@ -42,11 +45,15 @@ class Peers:
 
 @dataclass
 class Figures:
-    """What was not measured is None or empty."""
+    """What was not measured is None or empty.
+
+    formats: the ingest of topics in each format, those of the services under "json".
+    """
 
     peers: Peers = field(default_factory=Peers)
     ingest: Ingest | None = None
     size: Size | None = None
+    formats: dict[str, Ingest] = field(default_factory=dict)
     reads: list[Measured] = field(default_factory=list)
     paced: list[Paced] = field(default_factory=list)
     unasked: Usage | None = None

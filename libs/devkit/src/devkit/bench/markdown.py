@@ -48,6 +48,7 @@ def _pair(pair: Paced) -> tuple[str, ...]:
 
 def streams(figures: Figures) -> str:
     rows = [*_ingest("", figures.ingest), *_ingest("Kafka Streams: ", figures.peers.ingest)]
+    rows += [row for value, each in figures.formats.items() for row in _ingest(f"{value}: ", each)]
     if size := figures.size:
         rows.append(("Redis, bytes a user / a (user, item) pair", f"{size.user:,.0f} / {size.pair:.1f}"))
     rows += [*_freshness("", figures.freshness), *_freshness("Kafka Streams: ", figures.peers.freshness)]

@@ -11,7 +11,7 @@ from devkit import DevkitError
 from devkit.bench import backlog, event_latency, graphjet, ingest, overload, recommendations, rest
 from devkit.bench.cpu import Meter, Usage
 from devkit.bench.data import Data
-from devkit.bench.figures import Figures, Paced
+from devkit.bench.figures import JSON, Figures, Paced
 from devkit.bench.peers import Peer, Scripts, kafka_streams
 from devkit.bench.read_load import (
     FEW,
@@ -38,6 +38,7 @@ AT_REST = Situation(FEW)
 IDLE = (AT_REST, Situation(MANY), Situation(FEW, IDLE_CONNECTIONS))
 LOADED = (Situation(FEW, events=RATE), Situation(MANY, events=RATE))
 PACED, PACED_UNDER_LOAD = Situation(FEW, paced=True), Situation(FEW, events=RATE, paced=True)
+FORMATS = ("", "avro", "protobuf", "jsonschema")
 CAUGHT_UP_S = 1_200
 PEERS_CACHE = (CACHE / "peers").absolute()
 
@@ -64,6 +65,8 @@ class Run:
                 self._lab.stop()
         if self._settings.runs("backlog"):
             self.figures.backlogs = [self._backlog(case) for case in backlog.CASES]
+        if self._settings.runs("formats"):
+            self.figures.formats = {value or JSON: self._format(value) for value in FORMATS}
         if self._settings.runs("rest"):
             self.figures.rest = rest.measure(self._home / "demo")
 
@@ -115,6 +118,19 @@ class Run:
             backlog.send(cluster.kafka.bootstrap, case, count)
             say(f"{case.service}: folding them, with kill -9 half way")
             return backlog.measure(cluster, case, count, folder)
+        finally:
+            cluster.stop()
+
+    def _format(self, value: str) -> ingest.Ingest:
+        """In servers of its own: topics have one format."""
+        home, ports = self._home / (value or JSON), (free_port(), free_port(), free_port())
+        cluster = LocalCluster(Plan(home, CACHE, *ports, value=value, registry_port=free_port()), say)
+        try:
+            cluster.start_servers()
+            say(f"sending {self._settings.events:,} events as {value or JSON}")
+            self._data.send(cluster.kafka.bootstrap, cluster.recode)
+            say("folding them from offset 0")
+            return ingest.measure(cluster, self._settings.events)
         finally:
             cluster.stop()
 

@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings
 from devkit.names import known, names
 
 USUAL = ("ingest", "reads", "freshness", "overload", "rest", "recommendations")
-ONLY_BY_NAME = ("backlog",)
+ONLY_BY_NAME = ("backlog", "formats")
 PARTS = USUAL + ONLY_BY_NAME
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from devkit.bench.figures import Figures, peak
+from devkit.bench.figures import JSON, Figures, peak
 from devkit.bench.overload import CLIENTS
 from devkit.bench.read_load import COMBINED, GATEWAY, OWNER
 from devkit.bench.steady import RATE
@@ -82,3 +82,8 @@ def _ingest(figures: Figures) -> Iterator[Target]:
         warm, whole = ours.warm / theirs.warm, ours.whole / theirs.whole
         yield Target(f"{what}: second half", warm, 2.2, 2.7, "x", at_least=True, parts=ours.parts)
         yield Target(f"{what}: all, with our start-up", whole, 1.3, 2, "x", at_least=True, parts=ours.parts)
+    json = figures.formats.get(JSON)
+    for value, each in figures.formats.items():
+        if json and value != JSON:
+            what = f"ingest of {value}, events a CPU second over JSON's: second half"
+            yield Target(what, each.warm / json.warm, 0.7, 0.85, at_least=True, parts=each.parts)

@@ -19,6 +19,7 @@ from devkit.charts.parts import (
     Monitor,
     Network,
     Redis,
+    Registry,
     Resources,
     Stream,
     Test,
@@ -27,9 +28,10 @@ from devkit.charts.parts import (
 from devkit.charts.variables import setting
 from devkit.registry import SERVICES, STANDARD, app
 from services.topics.settings import KeptSettings, KeptTopic
+from streamstate.formats.format import Format
 from streamstate.settings import ServiceSettings
 
-_KAFKA_PORTS, _REDIS_PORTS = [9092, 9093, 9094], [6379, 6380]
+_KAFKA_PORTS, _REDIS_PORTS, _REGISTRY_PORTS = [9092, 9093, 9094], [6379, 6380], [8081]
 
 
 class Pods(Values):
@@ -68,13 +70,15 @@ class Service(Pods):
     api: Api = Field(description="the API")
     kafka: Kafka = Field(default=Kafka(), description="connection to Kafka; the Secrets may be Strimzi's")
     redis: Redis = Field(default=Redis(), description="connection to Redis")
+    registry: Registry = Field(default=Registry(), description="connection to the schema registry, if there is one")
     topics: dict[str, str] = setting(ServiceSettings, "topics")
+    formats: dict[str, Format] = setting(ServiceSettings, "formats")
     truncated_topics: list[str] = setting(ServiceSettings, "truncated_topics")
     autoscaling: LagScaling = Field(
         default=LagScaling(), description="instances by the lag of the consumer group (KEDA)"
     )
     network_policy: Network = Field(
-        default=Network(egress_ports=[*_KAFKA_PORTS, *_REDIS_PORTS]), description="the NetworkPolicy"
+        default=Network(egress_ports=[*_KAFKA_PORTS, *_REDIS_PORTS, *_REGISTRY_PORTS]), description="the NetworkPolicy"
     )
     job: Job = Field(default=Job(), description="a CronJob of the operators' command")
     test: Test = Field(description="the request of helm test")

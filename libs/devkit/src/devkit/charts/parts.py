@@ -61,6 +61,15 @@ class Redis(Values):
     )
 
 
+class Registry(Values):
+    """Connection to the schema registry."""
+
+    url: str = setting(ServiceSettings, "registry")
+    url_secret: SecretKey = Field(
+        default=SecretKey(key="url"), description="the Secret of the URL, for a URL that contains a password"
+    )
+
+
 class Resources(Values):
     """Resources of a container, as in Kubernetes."""
 

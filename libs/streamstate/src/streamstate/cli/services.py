@@ -2,19 +2,21 @@
 
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
 from typing import Annotated
 
 import typer
+from confluent_kafka import Message
 
 from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.deployment import logs
 from streamstate.errors import Misconfigured
+from streamstate.formats.registered.registry import Registry
 from streamstate.kafka.admin import Topics
 from streamstate.service import declared, paths
 from streamstate.settings import CommandSettings, load, require_known
@@ -64,7 +66,19 @@ class Deployment:
         path = f"{self.package}.recount"
         imported(path)
         made: Recounted = bootstrap.made(declared(path, "recount"))
-        return made.renamed(self.settings.name, self.settings.topics)
+        return replace(made.renamed(self.settings.name, self.settings.topics), own_form=self._own_form)
+
+    @property
+    def _own_form(self) -> Callable[[Message], Message | None]:
+        if not self.settings.formats:
+            return lambda message: message
+        # It needs packages that not every image has.
+        own_form = imported("streamstate.verify.own_form")
+        own = bootstrap.made(declared(f"{self.package}.model", "app"))
+        made: Callable[[Message], Message | None] = own_form.OwnForm(
+            own, self.settings.formats, Registry(self.settings.registry)
+        )
+        return made
 
 
 def configured() -> CommandSettings:

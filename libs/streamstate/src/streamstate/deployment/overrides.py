@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from streamstate.app import App, Source, Totals, View, dead_letter_topic
+from streamstate.app import App, Source, Totals, dead_letter_topic
 from streamstate.errors import Misconfigured
+from streamstate.view import View
 
 T = TypeVar("T", Source[Any, Any], View[Any], Totals)
 

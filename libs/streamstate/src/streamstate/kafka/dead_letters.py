@@ -44,7 +44,8 @@ def derived(app: App, emits: Iterable[Emit], partition: int, topic_ids: Mapping[
         topic, offset = cause = emit.cause.topic, emit.cause.offset
         marker = Marker(topic_ids[topic], partition, offset, numbers[cause])
         numbers[cause] += 1
-        yield app.output(emit.topic), emit.key, emit.value, [(HEADER, marker.encode())]
+        key, value = app.emits[emit.topic].encode(emit.key, emit.value)
+        yield app.output(emit.topic), key, value, [(HEADER, marker.encode())]
 
 
 def dead_letters(

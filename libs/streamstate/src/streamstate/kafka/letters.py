@@ -233,4 +233,4 @@ def _refusal(message: Message) -> Refusal | None:
     if is_receipt(message):
         return Refusal("skip", "replayed: another record counts in its place")
     stage = stage_of(message)
-    return Refusal(stage, letter_of(message).message) if stage in ("timestamp", "skip") else None
+    return Refusal(stage, letter_of(message).message) if stage in ("timestamp", "schema", "skip") else None

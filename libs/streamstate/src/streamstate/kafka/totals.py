@@ -12,6 +12,7 @@ from functools import partial
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from streamstate.app import App, Totals
+from streamstate.formats.writing import registering
 from streamstate.kafka.admin import QUIET, TIMEOUT_S, Topics
 from streamstate.kafka.producer import producer, transaction
 from streamstate.kafka.reading import read_to_end
@@ -42,8 +43,13 @@ def last_published(totals: Sequence[Totals], topics: Topics, bootstrap: str, sec
     """What the topics of `totals` say: the last total of each field. Raises as `Publisher` does."""
     names = {of_topic.topic for of_topic in totals}
     places = {(name, p): OFFSET_BEGINNING for name in names for p in range(topics.partitions(name))}
-    last = {(m.topic() or "", (m.key() or b"").decode()): m.value() for m in read_to_end(bootstrap, places, security)}
-    return {field: int(value) for field, value in last.items() if value is not None}
+    decode = {of_topic.topic: of_topic.derived.decode for of_topic in totals}
+    last: dict[tuple[str, bytes], bytes | None] = {}
+    for message in read_to_end(bootstrap, places, security):
+        topic = message.topic() or ""
+        key, value = decode[topic](message.key() or b"", message.value())
+        last[topic, key] = value
+    return {(topic, key.decode()): int(value) for (topic, key), value in last.items() if value is not None}
 
 
 def corrections(published: Published, totals: Published) -> dict[tuple[str, str], int | None]:
@@ -65,8 +71,12 @@ class Publisher:
     """
 
     def __init__(self, app: App, store: Store, topics: Topics, bootstrap: str, security: Security = OPEN) -> None:
-        """Raises `Misconfigured` when a topic of totals does not exist, `KafkaException` when Kafka is away."""
+        """Raises `Misconfigured` when a topic of totals does not exist, `KafkaException` when Kafka is away.
+
+        Raises `Misconfigured` and `RegistryUnavailable` as the registration of a schema does.
+        """
         self._totals = app.totals
+        self._encode = {each.topic: registering(each.derived, each.topic).encode for each in app.totals}
         self._store = store
         self._last_published = partial(last_published, app.totals, topics, bootstrap, security)
         for of_topic in app.totals:
@@ -115,5 +125,6 @@ class Publisher:
         offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]
         with transaction(self._out):
             for (topic, field), total in totals.items():
-                self._out.produce(topic, None if total is None else str(total).encode(), field.encode())
+                key, value = self._encode[topic](field.encode(), None if total is None else b"%d" % total)
+                self._out.produce(topic, value, key)
             self._out.send_offsets_to_transaction(offsets, self._group, TIMEOUT_S)

@@ -11,6 +11,7 @@ from streamstate.app import (
     Effect,
     Fold,
     FoldContext,
+    Form,
     Lookups,
     Record,
     Rows,
@@ -31,7 +32,7 @@ def row(table: str, key: Any) -> str:
 
 
 def changelog(
-    topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str], *, table: bool = False
+    topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str], *, table: bool = False, form: Form = "json"
 ) -> Source[K, Any]:
     """A source of the texts that `decode` takes from the values of `topic`; a null value stays None.
 
@@ -41,7 +42,7 @@ def changelog(
     def decode_or_tombstone(key: K, value: bytes | None) -> str | None:
         return None if value is None else decode(key, value)
 
-    return Source(topic, key, decode_or_tombstone, table=table, requires_beginning=not table)
+    return Source(topic, key, decode_or_tombstone, table=table, requires_beginning=not table, form=form)
 
 
 def changes(records: Iterable[Record[Any, str | None]]) -> Iterable[Operation]:

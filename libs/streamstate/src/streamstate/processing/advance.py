@@ -14,7 +14,7 @@ from typing import Any
 from streamstate.app import App, Count, Emit, Fold, FoldContext, Lookups, Rows
 from streamstate.errors import NotRequested
 from streamstate.operators.tables import look_up
-from streamstate.processing.decode import DeadLetter, Markers, RawRecord, decode_records, mark
+from streamstate.processing.decode import DeadLetter, Held, Markers, RawRecord, decode_records, mark
 from streamstate.processing.limits import CommitLimit, Limits
 from streamstate.processing.numbers import MARGIN, greatest_change, require_exact, sums
 from streamstate.processing.parts import Part, merge
@@ -81,6 +81,7 @@ class Advance:
         self._greatest: dict[int, int] = {}
         """By partition, what no stored number is beyond."""
         self._targets: dict[TopicPartition, int] = {}
+        self._held: list[Held] = []
         self._changes_a_record = dict.fromkeys((fold.topics for fold in app.folds), CHANGES_A_RECORD)
 
     def __call__(
@@ -91,12 +92,15 @@ class Advance:
         """Fold `rows`, those of tables first, publish, commit; `markers` are those of marked topics.
 
         A record that cannot be decoded or folded becomes a dead letter, by itself. Raises `TooManyDeadLetters`, and
-        `Fenced` when a partition is claimed by another by now.
+        `Fenced` when a partition is claimed by another by now. Raises `RegistryUnavailable` when all was committed but
+        what waits for a schema, and what comes behind it.
         """
         self._learn({partition for _, partition in rows})
         for tables in (True, False):
             of_kind = {place: raw for place, raw in rows.items() if (place[0] in self._app.tables) is tables}
             self._advance(of_kind, markers)
+        if self._held:
+            raise self._held[0].error
 
     def _advance(
         self, rows: Mapping[TopicPartition, Sequence[RawRecord]], markers: Mapping[TopicPartition, Markers]
@@ -152,7 +156,8 @@ class Advance:
             for source in sources:
                 mark(decoded[source.own_name].entries, markers.get((source.topic, partition), {}))
             misplaced = {(topic, offset) for topic, of in decoded.items() for offset in of.misplaced}
-            yield Part(fold, partition, merge([of.entries for of in decoded.values()]), raw, misplaced)
+            self._held += [of.held for of in decoded.values() if of.held]
+            yield Part(fold, partition, merge(list(decoded.values())), raw, misplaced)
 
     def _commit(self, parts: Sequence[Part]) -> None:
         """Fold, publish and commit together, or in ever smaller parts if a record among them is refused."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from streamstate.app import Record, Source
-from streamstate.errors import BadRecord
+from streamstate.errors import BadRecord, RegistryUnavailable, UnknownSchema
 from streamstate.keys import partition_of
 from streamstate.marker import Marker
 
@@ -18,8 +18,11 @@ RawRecord = tuple[int, int, bytes | None, bytes | None]
 Markers = Mapping[int, bytes]
 """The header `streamstate.source` of records, by offset."""
 
-Stage = Literal["decode", "timestamp", "fold", "skip"]
-"""Where a record was refused; `skip`: by an operator. Only `decode` can be recomputed from the record alone."""
+Stage = Literal["decode", "schema", "timestamp", "fold", "skip"]
+"""Where a record was refused; `schema`: its id was unknown; `skip`: by an operator.
+
+Only `decode` can be recomputed from the record alone.
+"""
 
 
 class Refusal(NamedTuple):
@@ -43,15 +46,27 @@ class DeadLetter:
     error: Exception
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Where a topic has to wait for the schema registry; `stream_time` is as of the record that would come next."""
+
+    stream_time: int
+    error: RegistryUnavailable
+
+
 Entry = Record[Any, Any] | DeadLetter
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The records in the order of their offsets, and the offsets of those whose key belongs to another partition."""
+    """The records in the order of their offsets, and the offsets of those whose key belongs to another partition.
+
+    held: why there are no more of them, None when these are all.
+    """
 
     entries: Sequence[Entry]
     misplaced: Set[int]
+    held: Held | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +109,11 @@ def decode_records(
             content = decode(key, value)
         except MemoryError:
             raise
+        except RegistryUnavailable as error:
+            return Decoded(entries, misplaced, Held(max(time, timestamp), error))
         except Exception as error:  # noqa: BLE001, whatever a decoder raises, the record is what it cannot decode
-            entries.append(DeadLetter(topic, offset, timestamp, time, raw_key, value, "decode", error))
+            refused: Stage = "schema" if isinstance(error, UnknownSchema) else "decode"
+            entries.append(DeadLetter(topic, offset, timestamp, time, raw_key, value, refused, error))
             continue
         time = max(time, timestamp)
         entries.append(Record(topic, key, content, offset, timestamp, time))

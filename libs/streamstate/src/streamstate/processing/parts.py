@@ -1,13 +1,14 @@
 """What a batch holds for one fold in one partition, and how it is cut."""
 
 import heapq
+import itertools
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from streamstate.app import Fold, Record
-from streamstate.processing.decode import DEAD, MISPLACED, DeadLetter, Entry, RawRecord
+from streamstate.processing.decode import DEAD, MISPLACED, DeadLetter, Decoded, Entry, Held, RawRecord
 from streamstate.state.operations import Read
 from streamstate.state.store import OffsetAdvance, TopicPartition
 
@@ -72,6 +73,13 @@ class Part:
         return replace(self, entries=[letter if entry is record else entry for entry in self.entries])
 
 
-def merge(topics: Sequence[Sequence[Entry]]) -> Sequence[Entry]:
-    """The entries of all `topics` in one order: by stream time, at a tie in the order given; offsets stay in order."""
-    return topics[0] if len(topics) == 1 else list(heapq.merge(*topics, key=lambda entry: entry.stream_time))
+def merge(topics: Sequence[Decoded]) -> Sequence[Entry]:
+    """The entries of all `topics` in one order: by stream time, at a tie in the order given; offsets stay in order.
+
+    They end where one of the topics is held up.
+    """
+    if len(topics) == 1:
+        return topics[0].entries
+    queues: list[Sequence[Entry | Held]] = [[*of.entries, of.held] if of.held else of.entries for of in topics]
+    merged = heapq.merge(*queues, key=lambda entry: entry.stream_time)
+    return list(itertools.takewhile(lambda entry: not isinstance(entry, Held), merged))  # type: ignore[arg-type]

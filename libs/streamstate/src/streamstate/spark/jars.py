@@ -93,8 +93,16 @@ def retrieve(modules: Iterable[str], scratch: Path, *, transitive: bool) -> Path
     how = ("true", "default") if transitive else ("false", "master")
     dependencies = "\n".join(_DEPENDENCY.format(*module.split(":"), *how) for module in modules)
     (scratch / "ivy.xml").write_text(_IVY_XML.format(dependencies=dependencies))
+    return resolve(scratch)
+
+
+def resolve(scratch: Path, *further: str) -> Path:
+    """Download what `ivy.xml` in `scratch` names to a new folder there, which is returned. Raises `JarError`.
+
+    further: options of Ivy.
+    """
     # A cache of its own, which an interrupted download of another process cannot corrupt.
-    options = ["-ivy", "ivy.xml", "-cache", "cache", "-confs", "default"]
+    options = ["-ivy", "ivy.xml", "-cache", "cache", "-confs", "default", *further]
     pattern = "jars/[artifact]-[revision](-[classifier]).[ext]"
     ivy_jar = next(spark_jars().glob("ivy-*.jar"))
     command = [java(), "-jar", str(ivy_jar), *options, "-retrieve", pattern]

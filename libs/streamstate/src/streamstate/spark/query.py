@@ -20,8 +20,10 @@ from redis.exceptions import RedisError
 from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.errors import FencedInstance, IncompleteCommit, Misconfigured, StreamStateError, TooManyDeadLetters
+from streamstate.formats.applied import registered
 from streamstate.kafka.claims import Claims
 from streamstate.kafka.consumer_group import Membership, Partitions
+from streamstate.kafka.held_up import HeldUp
 from streamstate.kafka.letters import Refusals
 from streamstate.kafka.totals import Publisher
 from streamstate.processing.offset_gaps import passed
@@ -63,28 +65,19 @@ class Stream:
         self._settings = settings
         self._spark = spark
         self._stopping = stopping
-        self._store = bootstrap.store(settings.redis, settings.redis_timeout_s, hosted.app.name)
-        self._topics = bootstrap.topics(settings.kafka, settings.security)
-        self._claims = Claims(
-            hosted.app,
-            self._store,
-            self._topics,
-            hosted.advertise,
-            settings.truncated_topics,
-            skip_lost=settings.lost_records == "skip",
-        )
-        self._refusals = Refusals(settings.kafka, self._topics, hosted.app.dead_letters, settings.security)
-        self.status = Status(hosted.app.name, self._topics.ends)
         self._partitions = Partitions()
+        self._store = bootstrap.store(settings.redis, settings.redis_timeout_s, hosted.app.name)
+        kafka, security, update = settings.kafka, settings.security, self._partitions.update
+        self._topics = bootstrap.topics(kafka, security)
+        truncated, skip_lost = settings.truncated_topics, settings.lost_records == "skip"
+        self._claims = Claims(hosted.app, self._store, self._topics, hosted.advertise, truncated, skip_lost=skip_lost)
+        self._refusals = Refusals(kafka, self._topics, hosted.app.dead_letters, security)
+        self._held_up = HeldUp(hosted.app, kafka, security)
+        self.status = Status(hosted.app.name, self._topics.ends)
         self._log = log.bind(service=hosted.app.name, instance=hosted.instance)
         self._joined = False
         self._membership = Membership(
-            settings.kafka,
-            hosted.app.group,
-            hosted.instance,
-            settings.session_timeout_ms,
-            self._partitions.update,
-            settings.security,
+            kafka, hosted.app.group, hosted.instance, settings.session_timeout_ms, update, security
         )
 
     def run(self) -> None:
@@ -105,6 +98,7 @@ class Stream:
                 if TooManyDeadLetters.__name__ in reason(error):
                     self._halt(reason(error))
                     continue
+                self._held_up.suspect(f"{type(error).__name__}: {reason(error)}")
                 self._log.warning("the query stopped; it starts again from the stored offsets", reason=reason(error))
                 self.status.failed()
                 self._stopping.wait(PAUSE_S)
@@ -140,16 +134,22 @@ class Stream:
         claims, offsets = self._claims.claim(snapshots, origins)
         tables = self._incomplete_tables(max(counts.values()))
         topics = tables or self._app.topics
-        offsets = {place: offset for place, offset in offsets.items() if place[0] in topics}
-        publisher = None
+        offsets = self._held_up.leave_out({place: at for place, at in offsets.items() if place[0] in topics})
+        self.status.waiting = self._held_up.places
+        if not offsets:
+            self._stopping.wait(PAUSE_S)
+            return None
+        # The ids of the schemas are remembered: the registry is asked once.
+        app, publisher = registered(self._app), None
         if self._app.totals and 0 in held:
             # Whoever holds the first partition publishes for all.
             settings = self._settings
             publisher = Publisher(self._app, self._store, self._topics, settings.kafka, settings.security)
-        tell = self._log.error if left_out else self._log.info
-        tell("folding", partitions=sorted(claims), topics=topics, left_out=list(map(str, left_out.values())))
+        tell, waiting = self._log.error if left_out else self._log.info, self.status.waiting
+        why = list(map(str, left_out.values()))
+        tell("folding", partitions=sorted(claims), topics=topics, left_out=why, waiting=waiting)
         refused = self._refusals.read(origins, claims)
-        job = Job.of(self._app, claims, origins, self._topics, refused, self._settings)
+        job = Job.of(app, claims, origins, self._topics, refused, self._settings)
         return Run(bool(tables), offsets, job, publisher, left_out)
 
     def _supervise(self, run: Run) -> str:
@@ -202,6 +202,8 @@ class Stream:
             return "a partition that held a part of a commit was reset"
         if run.building and not self._incomplete_tables(run.partitions):
             return "the tables are complete"
+        if self._held_up.over():
+            return "the schema registry answers"
         return None
 
     def _incomplete_tables(self, partitions: int) -> tuple[str, ...]:

@@ -40,7 +40,12 @@ REFUSED = Definition(
     ("service",),
     "1 while the stream refuses to fold partitions, some or all, until an operator decides; its log says why",
 )
-METRICS = (BATCHES, COMMITTED, FAILURES, LAG, REFUSED)
+WAITING = Definition(
+    "streamstate_stream_waiting_for_schema",
+    ("service",),
+    "partitions whose next record has a schema that is not known yet, while the registry does not answer: check it",
+)
+METRICS = (BATCHES, COMMITTED, FAILURES, LAG, REFUSED, WAITING)
 
 
 @dataclass
@@ -48,12 +53,14 @@ class Status:
     """One hosted app, written by its loop and read by the endpoint.
 
     ends: the end offsets of places, asked of Kafka at each scrape.
+    waiting: the topics and partitions, topic:partition, that wait for the schema registry.
     """
 
     service: str
     ends: Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]
     folding: bool = False
     refusal: str = ""
+    waiting: Sequence[str] = ()
     batches: int = 0
     committed: int = 0
     failures: int = 0
@@ -111,17 +118,18 @@ class StatusCollector(Collector):
             CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
             for metric in (BATCHES, COMMITTED, FAILURES)
         )
-        lag, refused = (
-            GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels) for metric in (LAG, REFUSED)
+        lag, refused, waiting = (
+            GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels) for metric in (LAG, REFUSED, WAITING)
         )
         for status in self._statuses:
             batches.add_metric([status.service], status.batches)
             committed.add_metric([status.service], status.committed)
             failures.add_metric([status.service], status.failures)
             refused.add_metric([status.service], bool(status.refusal))
+            waiting.add_metric([status.service], len(status.waiting))
             for (topic, partition), behind in _lag(status).items():
                 lag.add_metric([status.service, topic, str(partition)], behind)
-        yield from (batches, committed, failures, lag, refused)
+        yield from (batches, committed, failures, lag, refused, waiting)
 
 
 def _lag(status: Status) -> dict[TopicPartition, int]:
@@ -149,8 +157,8 @@ def application(statuses: Sequence[Status]) -> Callable[..., Iterable[bytes]]:
             case "/livez":
                 return _say(start_response, "stuck", [status.service for status in statuses if status.stuck(now)])
             case "/readyz":
-                idle = [status for status in statuses if not status.folding]
-                reasons = {status.service: status.refusal for status in idle if status.refusal}
+                idle = [status for status in statuses if not status.folding or status.waiting]
+                reasons = {status.service: why for status in idle if (why := status.refusal or _waits(status))}
                 return _say(start_response, "not folding", [status.service for status in idle], reasons=reasons)
             case _:
                 start_response("404 Not Found", [])
@@ -162,6 +170,12 @@ def application(statuses: Sequence[Status]) -> Callable[..., Iterable[bytes]]:
 def _say(start_response: Callable[..., Any], fault: str, services: Sequence[str], **members: Any) -> Iterable[bytes]:
     start_response("503 Service Unavailable" if services else "200 OK", [("Content-Type", "application/json")])
     return [json.dumps({"status": fault, "services": services, **members} if services else {"status": "ok"}).encode()]
+
+
+def _waits(status: Status) -> str:
+    if not status.waiting:
+        return ""
+    return f"the schema registry does not answer; these partitions wait for a schema: {', '.join(status.waiting)}"
 
 
 class _Quiet(WSGIRequestHandler):

@@ -69,7 +69,7 @@ class Check:
         self._all = 0
         self._derived = [dead_letters(recounted.dead_letters)]
         if published := recounted.published:
-            self._derived.append(Derived(published.topic, by_marker, published.content))
+            self._derived.append(Derived(published.topic, by_marker, recounted.content))
 
     def run(self) -> Report:
         """The whole check. Raises `StreamStateError`, or the clients' own errors, when a server cannot be read."""

@@ -58,7 +58,7 @@ class Counting:
             if position < self.reached[topic]:
                 raise Rewound
             for message in reader.up_to(position):
-                self._add(topic, self._recounted.as_declared(message))
+                self._add(topic, message)
                 self.reached[topic] = (message.offset() or 0) + 1
                 if self.records % NOTICED == 0:
                     self._notice(sum(self.reached.values()))
@@ -86,14 +86,15 @@ class Counting:
         offset, origin = message.offset() or 0, self._origins[topic]
         stage = self._refused.stages.get((origin.id, self._partition, offset))
         time = max(self._times.get(topic, 0), message.timestamp()[1])
-        usable = stage is None and self.recount.add(message, time)
+        declared = self._recounted.as_declared(message) if stage is None else None
+        usable = declared is not None and self.recount.add(declared, time)
         if usable or stage == "fold":
             self._times[topic] = time
-        if not usable:
+        if declared is None or not usable:
             self._counted["dead_letters"] += 1
             self.dead[topic].add(offset, dead_content(message.value()))
             return
         if murmur2(message.key() or b"", origin.partitions) != self._partition:
             self._counted["misplaced_keys"] += 1
         if self._recounted.published:
-            self.published[topic].add(offset, self._recounted.published.caused(message))
+            self.published[topic].add(offset, self._recounted.published.caused(declared))

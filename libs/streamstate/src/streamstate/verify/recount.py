@@ -67,6 +67,8 @@ class Recounted:
     make: a recount of nothing yet.
     own_names: of topics that a deployment has renamed, the names that the service knows them by.
     dead_letters: the topic of what the service cannot use.
+    own_form: a record, in the topic that the service knows it by → the same as the service writes such records, None
+        when it cannot be read.
     """
 
     service: str
@@ -75,6 +77,7 @@ class Recounted:
     published: Published | None = None
     own_names: Mapping[str, str] = field(default_factory=dict)
     dead_letters: str = ""
+    own_form: Callable[[Message], Message | None] = lambda message: message
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dead_letters", self.dead_letters or dead_letter_topic(self.service))
@@ -91,20 +94,25 @@ class Recounted:
             own_names={other: own for own, other in topics.items()},
         )
 
-    def as_declared(self, message: Message) -> Message:
-        """`message` in the topic that the service knows it by."""
+    def as_declared(self, message: Message) -> Message | None:
+        """`message` in the topic that the service knows it by, and in its form; None when it cannot be read."""
         own = self.own_names.get(message.topic() or "")
-        if own is None:
-            return message
-        return Message(
-            topic=own,
-            partition=message.partition(),
-            offset=message.offset(),
-            key=message.key(),
-            value=message.value(),
-            headers=message.headers(),
-            timestamp=message.timestamp(),
-        )
+        if own is not None:
+            message = Message(
+                topic=own,
+                partition=message.partition(),
+                offset=message.offset(),
+                key=message.key(),
+                value=message.value(),
+                headers=message.headers(),
+                timestamp=message.timestamp(),
+            )
+        return self.own_form(message)
+
+    def content(self, record: Message) -> Hashable:
+        """What a record of the topic of `published` says."""
+        declared = self.as_declared(record)
+        return None if declared is None or self.published is None else self.published.content(declared)
 
 
 @dataclass(frozen=True)

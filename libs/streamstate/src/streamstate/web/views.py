@@ -8,9 +8,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from streamstate.app import App, Question, View
+from streamstate.app import App
 from streamstate.state.operations import Read
 from streamstate.state.store import Snapshot
+from streamstate.view import Question, View
 from streamstate.web.client.instances import DIRECT, STAND_IN, Instances, Unreachable
 from streamstate.web.consistency import Demands
 from streamstate.web.http import parameters

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any
 
 from apiflask import APIFlask
 from werkzeug.exceptions import MethodNotAllowed
@@ -121,8 +121,11 @@ class Asgi:
         """Send chunks until the client leaves, or `end_streams`. No chunk is made before the one before it is sent."""
 
         async def send_chunks() -> None:
-            async for chunk in stream.chunks:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            try:
+                async for chunk in stream.chunks:
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            except Exception as error:  # noqa: BLE001, the status is sent already: it is logged, and the stream ends
+                problem_of(error, scope["route"])
 
         if UNQUEUED in scope:
             scope[UNQUEUED]()
@@ -131,9 +134,6 @@ class Asgi:
         try:
             if scope["method"] != "HEAD":
                 await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if sending.done() and not sending.cancelled():
-                # It has no end of its own. The status is sent already; the client connects again.
-                _failure(cast("Exception", sending.exception()), scope["route"], scope["path"])
         finally:
             self._streams.discard(sending)
             sending.cancel()

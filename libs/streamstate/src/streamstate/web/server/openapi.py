@@ -8,10 +8,12 @@ import msgspec
 from apiflask import APIFlask
 
 from streamstate.keys import (
+    DIGITS,
     INT,
     LONG,
     PAIR,
     PAIR_PATTERN,
+    SPELLED,
     TEXT,
     TEXT_MAX_BYTES,
     TEXT_PATTERN,
@@ -31,9 +33,10 @@ REF = "#/components/schemas/{name}"
 _PLACE = re.compile("<([a-z]+)>")
 _KEYS: Mapping[str, dict[str, Any]] = {
     **{
-        ids.name: {"type": "integer", "format": f"int{8 * ids.size}", "minimum": 0, "maximum": ids.most}
-        for ids in (LONG, INT)
+        name: {"type": "integer", "format": f"int{8 * ids.size}", "minimum": 0, "maximum": ids.most}
+        for name, ids in ((LONG.name, LONG), (INT.name, INT), (DIGITS.name, DIGITS.number))
     },
+    **{spelled.name: {"type": "string", "minLength": 1} for spelled in SPELLED},
     TEXT.name: {"type": "string", "pattern": f"^{TEXT_PATTERN}$", "minLength": 1, "maxLength": TEXT_MAX_BYTES},
     PAIR.name: {"type": "string", "pattern": f"^{PAIR_PATTERN}$", "minLength": 3, "maxLength": TEXT_MAX_BYTES},
     UUID.name: {"type": "string", "pattern": f"^{UUID_PATTERN}$", "format": "uuid"},

@@ -1,0 +1,56 @@
+"""Records of the services' topics in other formats than JSON and text."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from devkit.records import Recode
+from services.clicks.model import USER_CLICKS, USER_REGIONS
+from services.events import KINDS, LISTENING_EVENTS, ListeningEvent
+from services.inventory.stock import RESTOCKED, SOLD, Change
+from services.names.model import Name
+from services.topics.settings import EXAMPLE
+from streamstate.formats.registered.registry import Registry
+from streamstate.formats.writing import Writer
+from streamstate.kafka.producer import Outgoing
+from streamstate.keys import TEXT
+
+
+class Booking(msgspec.Struct):
+    """What the demo books."""
+
+    amount: int
+    room: int
+
+
+TYPES: Mapping[str, type] = {
+    LISTENING_EVENTS: ListeningEvent,
+    **dict.fromkeys(KINDS, Name),
+    EXAMPLE.topic: Booking,
+    USER_CLICKS: int,
+    **dict.fromkeys((RESTOCKED, SOLD), Change),
+    USER_REGIONS: str,
+}
+"""What the values of a topic are; text where it is not here."""
+
+
+def recode(value: str, registry: Registry) -> Recode:
+    """Records whose values are written in this format; those of which it makes nothing stay as they are."""
+    writers: dict[str, Writer] = {}
+
+    def written(record: Outgoing) -> Outgoing:
+        topic, key, content, headers = record
+        if topic not in writers:
+            kind = TYPES.get(topic, str)
+            writers[topic] = Writer((TEXT, TEXT), kind, value, {}, registry).registered(topic)
+        if content is None:
+            return record
+        try:
+            return topic, key, writers[topic].write(content), headers
+        except Exception:  # noqa: BLE001, a record that is broken on purpose
+            return record
+
+    def recoded(records: Iterable[Outgoing]) -> Iterator[Outgoing]:
+        return map(written, records)
+
+    return recoded

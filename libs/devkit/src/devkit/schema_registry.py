@@ -1,0 +1,88 @@
+"""A real schema registry: Apicurio, which has Confluent's API too, started from its archive."""
+
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from devkit.child_process import LOCALHOST, Child, require_free_port
+from streamstate.spark.jars import java, resolve
+
+VERSION = "3.0.9"
+STARTED_S = 120
+_MAIN = f"apicurio-registry-app-{VERSION}-runner.jar"
+# The description names a parent that is not published: the archive is taken without it.
+_IVY_XML = f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="devkit" module="registry"/>
+  <configurations><conf name="default"/></configurations>
+  <dependencies>
+    <dependency org="io.apicurio" name="apicurio-registry-app" rev="{VERSION}" conf="default->default">
+      <artifact name="apicurio-registry-app" type="tar.gz" ext="tar.gz" m:classifier="all"/>
+    </dependency>
+  </dependencies>
+</ivy-module>
+"""
+_SETTINGS_XML = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <resolvers><ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers>
+</ivysettings>
+"""
+
+
+def fetch(directory: Path) -> None:
+    """Bring the registry (109 MB) to `directory`, unless it is there. Raises `JarError`."""
+    if (directory / _MAIN).exists():
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".fetch-", dir=directory) as folder:
+        scratch = Path(folder)
+        (scratch / "ivy.xml").write_text(_IVY_XML)
+        (scratch / "settings.xml").write_text(_SETTINGS_XML)
+        (archive,) = resolve(scratch, "-settings", "settings.xml").iterdir()
+        shutil.unpack_archive(archive, scratch / "content")
+        # The main jar last: when it is there, all is.
+        for path in sorted((scratch / "content").iterdir(), key=lambda path: path.name == _MAIN):
+            path.replace(directory / path.name)
+
+
+class SchemaRegistry(Child):
+    """One registry on 127.0.0.1. A restart on the same folder keeps the schemas and their ids."""
+
+    def __init__(self, directory: Path, port: int, jars: Path) -> None:
+        """Keep data and log in `directory`, the program in `jars`. Raises `JarError` without Java."""
+        self._port = port
+        self._jars = jars.absolute()
+        settings = {
+            "QUARKUS_HTTP_HOST": LOCALHOST,
+            "QUARKUS_HTTP_PORT": str(port),
+            "APICURIO_STORAGE_KIND": "sql",
+            "APICURIO_STORAGE_SQL_KIND": "h2",
+            # Without a delay: a registry that is killed must not forget an id that it gave.
+            "APICURIO_DATASOURCE_URL": f"jdbc:h2:file:{directory.absolute() / 'registry'};WRITE_DELAY=0",
+        }
+        options = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+        argv = (java(), *options, "-jar", str(self._jars / _MAIN))
+        super().__init__("the schema registry", argv, directory.absolute() / "registry.log", settings)
+
+    @property
+    def url(self) -> str:
+        """Where its API with Confluent's paths begins."""
+        return f"http://{LOCALHOST}:{self._port}/apis/ccompat/v7"
+
+    def start(self) -> None:
+        """Start it and wait until it answers (about 10 s; the download comes before, the first time).
+
+        Raises `DevkitError` with the end of its log when it does not, and `JarError` without Java or download.
+        """
+        require_free_port(self.name, self._port, "REGISTRY_PORT")
+        fetch(self._jars)
+        super().start()
+        self.wait_until(self._answers, timeout=STARTED_S)
+
+    def _answers(self) -> bool:
+        try:
+            return urllib3.request("GET", f"{self.url}/subjects", timeout=1, retries=False).status == 200
+        except HTTPError:
+            return False

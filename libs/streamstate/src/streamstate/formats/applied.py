@@ -1,0 +1,108 @@
+"""An app over topics of other formats than its own."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from streamstate.app import App, Derived, Fold, Form, Source
+from streamstate.errors import Misconfigured
+from streamstate.formats.format import Format
+from streamstate.formats.reading import Reader
+from streamstate.formats.registered.registry import Registry
+from streamstate.formats.writing import Writer, registering
+from streamstate.keys import CODECS, DIGITS, INT, LONG, KeyCodec
+
+ALL = "*"
+"""Stands for every topic that is not named."""
+
+_OF_IDS: Mapping[str, KeyCodec[Any]] = {"long": LONG, "int": INT, "string": DIGITS}
+_OF_TEXT: Mapping[str, KeyCodec[Any]] = {
+    "long": CODECS["long-text"],
+    "int": CODECS["int-text"],
+    "double": CODECS["double"],
+    "bytes": CODECS["bytes"],
+    "uuid": CODECS["uuid"],
+}
+"""What each of Kafka's serializers writes of a key that is a number, or text, for the service."""
+
+
+def formatted(app: App, formats: Mapping[str, Format], registry: Registry) -> App:
+    """`app` with the formats of its topics, by what the service calls them; those of all others are its own.
+
+    Raises `Misconfigured` for a topic that the app has not, and for a format that does not fit it.
+    """
+    totals = {of_topic.topic: of_topic for of_topic in app.totals}
+    own = (*app.topics, *app.emits, *totals)
+    if strange := sorted(set(formats) - {*own, ALL}):
+        msg = f"{app.name} has no topic {', '.join(strange)}; it has {', '.join(own)}: correct FORMATS"
+        raise Misconfigured(msg)
+    declared = {topic: formats.get(topic, formats.get(ALL, Format())) for topic in own}
+    if not registry.url and (needed := [topic for topic, each in declared.items() if each.registered]):
+        msg = f"the formats of {', '.join(needed)} need a schema registry: set REGISTRY"
+        raise Misconfigured(msg)
+    keys = {source.topic: codec(source.topic, source.key, declared[source.topic]) for source in app.sources}
+    return replace(
+        app,
+        folds=tuple(_fold(fold, declared, keys, registry) for fold in app.folds),
+        views=tuple(
+            replace(view, key=keys.get(view.topic or "", view.key)) if view.key else view for view in app.views
+        ),
+        emits={topic: _derived(topic, each, declared[topic], registry) for topic, each in app.emits.items()},
+        totals=tuple(
+            replace(each, derived=_derived(topic, each.derived, declared[topic], registry))
+            for topic, each in totals.items()
+        ),
+    )
+
+
+def registered(app: App) -> App:
+    """`app` with the schemas of all that its folds emit in the registry.
+
+    Raises `Misconfigured` when the registry refuses one, or a class of messages is not there, and
+    `RegistryUnavailable` when the registry does not answer.
+    """
+    for source in app.sources:
+        if isinstance(source.decode, Reader):
+            source.decode.require()
+    return replace(app, emits={topic: registering(each, app.output(topic)) for topic, each in app.emits.items()})
+
+
+def codec(topic: str, own: KeyCodec[Any], given: Format) -> KeyCodec[Any]:
+    """The codec of the keys of a topic, of which the service has `own`. Raises `Misconfigured` when none fits."""
+    if not given.key or (given.key == "string" and own.name in ("text", "uuid", "pair")):
+        return own
+    fitting = _OF_IDS if own.name in ("long", "int") else _OF_TEXT if own.name == "text" else {}
+    if given.key not in fitting:
+        msg = f"the keys of {topic} are of type {own.name}, and cannot be written by the serializer {given.key}"
+        raise Misconfigured(msg)
+    return fitting[given.key]
+
+
+def _fold(fold: Fold, formats: Mapping[str, Format], keys: Mapping[str, KeyCodec[Any]], registry: Registry) -> Fold:
+    if len({keys[topic].name for topic in fold.topics}) > 1:
+        msg = f"{' and '.join(fold.topics)} are merged by their keys: give them the same format of keys"
+        raise Misconfigured(msg)
+    return replace(
+        fold, sources=tuple(_source(each, formats[each.topic], keys[each.topic], registry) for each in fold.sources)
+    )
+
+
+def _source(source: Source[Any, Any], given: Format, key: KeyCodec[Any], registry: Registry) -> Source[Any, Any]:
+    if not (given.value or given.fields):
+        return replace(source, key=key)
+    return replace(source, key=key, decode=Reader.of(source.decode, source.form, given, registry))
+
+
+def _derived(topic: str, derived: Derived, given: Format, registry: Registry) -> Derived:
+    key = codec(topic, derived.key, given)
+    if key is derived.key and not (given.value or given.fields):
+        return derived
+    form: Form = "text" if derived.value in (str, int) else "json"
+    reader = Reader.of(lambda _key, value: value, form, given, registry)
+    own = derived.key
+
+    def decode(raw: bytes, value: bytes | None) -> tuple[bytes, bytes | None]:
+        return own.encode(key.decode(raw)), None if value is None else reader.read(value)
+
+    encode = Writer((own, key), derived.value, given.value, given.fields, registry)
+    return replace(derived, encode=encode, decode=decode)

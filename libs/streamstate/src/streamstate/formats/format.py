@@ -1,0 +1,54 @@
+"""The format of a topic, as a deployment declares it."""
+
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+PLAIN = ("string", "long", "int", "double", "uuid", "bytes")
+"""Kafka's own serializers."""
+
+REGISTERED = ("avro", "protobuf", "jsonschema")
+"""Values that name a schema of the registry."""
+
+KeyFormat = Literal["", "string", "long", "int", "double", "uuid", "bytes"]
+ValueFormat = Literal["", "json", "avro", "protobuf", "jsonschema", "string", "long", "int", "double", "uuid", "bytes"]
+
+
+class Format(BaseModel):
+    """How the records of one topic are written. What is empty is as the service declares it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    key: KeyFormat = Field(default="", description="the serializer of its keys, by the names of Kafka's own")
+    value: ValueFormat = Field(
+        default="", description="the format of its values; avro, protobuf and jsonschema as Confluent's serializers"
+    )
+    fields: dict[str, str] = Field(
+        default={}, description='other names of members, by the name that the service reads: {"userId": "user_id"}'
+    )
+    field: str = Field(
+        default="",
+        description="the member that is the value, where the service reads text and the topic has records; "
+        "`value` when empty",
+    )
+    message: str = Field(
+        default="",
+        pattern=r"^([\w.]+:\w+)?$",
+        description="of a Protobuf topic that is read, the class in a module of yours: package.events_pb2:Event; "
+        "built from the registry's schema when empty",
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.field and not self.value:
+            msg = "field needs value, such as json"
+            raise ValueError(msg)
+        if self.message and self.value != "protobuf":
+            msg = "message is for values of the format protobuf"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def registered(self) -> bool:
+        """Whether its values name schemas of the registry, which has to be asked."""
+        return self.value in REGISTERED and not self.message

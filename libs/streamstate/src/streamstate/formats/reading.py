@@ -1,0 +1,101 @@
+"""Records of a topic as its service reads them, whatever their format."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from streamstate.app import Form
+from streamstate.errors import BadRecord, Misconfigured, RegistryUnavailable, UnknownSchema
+from streamstate.formats import plain
+from streamstate.formats.format import Format
+from streamstate.formats.registered import framing
+from streamstate.formats.registered.registry import Registry
+
+VALUE = "value"
+"""The member that is the value where none is named."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """The `decode` of a source whose topic has another format than the service.
+
+    decode, form: the source's own. value: the format of its values. Errors name the id of the schema.
+    """
+
+    decode: Callable[[Any, bytes | None], Any]
+    form: Form
+    value: str
+    names: Mapping[str, str]
+    field: str
+    message: str
+    registry: Registry
+
+    @classmethod
+    def of(cls, decode: Callable[[Any, bytes | None], Any], form: Form, given: Format, registry: Registry) -> "Reader":
+        """As `given` declares it."""
+        names = {theirs: own for own, theirs in given.fields.items()}
+        return cls(decode, form, given.value or _FORMATS[form], names, given.field or VALUE, given.message, registry)
+
+    def __reduce__(self) -> Any:
+        own = self.decode, self.form, self.value, self.names, self.field, self.message, self.registry
+        return Reader, own
+
+    def __call__(self, key: Any, value: bytes | None) -> Any:
+        """The service's event. Raises `RegistryUnavailable` when the schema is not known yet."""
+        if value is None:
+            return self.decode(key, None)
+        try:
+            return self.decode(key, self.read(value))
+        except (MemoryError, RegistryUnavailable, UnknownSchema):
+            raise
+        except Exception as error:
+            if not self._framed:
+                raise
+            reason, number = str(error) or type(error).__name__, framing.schema_id(value)
+            raise BadRecord(f"a value of schema {number} is not what is read here: {reason}") from error
+
+    def read(self, value: bytes) -> bytes:
+        """`value` as the service reads it. Raises `BadRecord`, or whatever the format's own decoder raises."""
+        content = self._content(value)
+        if self.names:
+            content = plain.renamed(content, self.names)
+        if self.form == "text":
+            content = plain.picked(content, self.field)
+        return plain.as_read(self.form, content)
+
+    def require(self) -> None:
+        """Raises `Misconfigured` when there is no class of the name that was given."""
+        try:
+            self._content  # noqa: B018, it is made when it is looked at
+        except (ImportError, AttributeError) as error:
+            msg = f"{self.message or self.value} cannot be imported ({error}): correct FORMATS, or install it"
+            raise Misconfigured(msg) from error
+
+    def waits(self, value: bytes | None) -> bool:
+        """Whether the schema of `value` is not known yet, and cannot be fetched now."""
+        try:
+            self._content(value or b"")
+        except RegistryUnavailable:
+            return True
+        except Exception:  # noqa: BLE001, a value that cannot be read waits for nothing
+            return False
+        return False
+
+    @property
+    def _framed(self) -> bool:
+        return self.value in framing.KINDS
+
+    @cached_property
+    def _content(self) -> Callable[[bytes], Any]:
+        if not self._framed:
+            return plain.SERDES[self.value][0]
+        if self.message:
+            read_message: Callable[[bytes], Any] = framing.module(self.value).class_reader(self.message, framing.START)
+            return read_message
+        readers = framing.readers(self.registry, self.value)
+        return lambda value: readers[framing.schema_id(value)](value)
+
+
+_FORMATS: Mapping[Form, str] = {"json": "json", "text": "string"}
+"""What a service reads, as a format."""

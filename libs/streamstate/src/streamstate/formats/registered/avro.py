@@ -1,0 +1,52 @@
+"""Avro: values by their writer's schema."""
+
+import json
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
+
+from streamstate.formats.registered.registry import Schema
+
+_TIMES = ("date", "time-millis", "time-micros", "timestamp-millis", "timestamp-micros", "timestamp-nanos")
+
+
+def reader(schema: Schema, start: int) -> Callable[[bytes], Any]:
+    """Reads a value from its byte `start` on. Times are numbers, in the unit that the schema has."""
+    named: dict[str, Any] = {}
+    for text in schema.references.values():
+        parse_schema(_without_times(json.loads(text)), named)
+    parsed = parse_schema(_without_times(json.loads(schema.text)), named)
+
+    def read(raw: bytes) -> Any:
+        stream = BytesIO(raw)
+        stream.seek(start)
+        return schemaless_reader(stream, parsed, None)
+
+    return read
+
+
+def writer(schema: Schema) -> Callable[[Any], bytes]:
+    """Writes an object; raises for one that does not fit."""
+    parsed = parse_schema(json.loads(schema.text))
+
+    def write(value: Any) -> bytes:
+        stream = BytesIO()
+        schemaless_writer(stream, parsed, value)
+        return stream.getvalue()
+
+    return write
+
+
+def _without_times(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_times(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    is_time = schema.get("logicalType") in _TIMES
+    return {
+        name: value if name == "default" else _without_times(value)
+        for name, value in schema.items()
+        if not (is_time and name == "logicalType")
+    }

@@ -1,0 +1,183 @@
+"""Protobuf: messages of classes that are built from the registry's schema, or come from a module."""
+
+import base64
+import binascii
+import importlib
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import grpc_tools
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
+from google.protobuf.message import DecodeError, Message
+from grpc_tools import protoc
+
+from streamstate.errors import BadRecord
+from streamstate.formats.registered.registry import Schema
+
+FILE = "value.proto"
+
+_Get = Callable[[Message], Any]
+
+
+def reader(schema: Schema, start: int) -> Callable[[bytes], Any]:
+    """Reads a value from its byte `start` on, where its message is named."""
+    file = _file(schema)
+    readers: dict[tuple[int, ...], Callable[[bytes], Any]] = {}
+
+    def read(raw: bytes) -> Any:
+        indexes, at = message_indexes(raw, start)
+        if indexes not in readers:
+            readers[indexes] = _message_reader(message_factory.GetMessageClass(_at(file, indexes)))
+        return readers[indexes](raw[at:])
+
+    return read
+
+
+def class_reader(name: str, start: int) -> Callable[[bytes], Any]:
+    """The same for messages of one class, `module:Class`. Raises ImportError or AttributeError without it."""
+    module, _, attribute = name.partition(":")
+    read_message = _message_reader(getattr(importlib.import_module(module), attribute))
+    return lambda raw: read_message(raw[message_indexes(raw, start)[1] :])
+
+
+def writer(schema: Schema) -> Callable[[Any], bytes]:
+    """Writes an object as the first message of `schema`, which it names; raises for one that does not fit."""
+    kind = message_class(schema, (0,))
+
+    def write(value: Any) -> bytes:
+        given = {name: each for name, each in value.items() if each is not None}
+        return b"\0" + kind(**given).SerializeToString(deterministic=True)
+
+    return write
+
+
+def message_class(schema: Schema, indexes: tuple[int, ...]) -> type[Message]:
+    """The class of the message at these places of the file, outermost first."""
+    return message_factory.GetMessageClass(_at(_file(schema), indexes))
+
+
+def message_indexes(raw: bytes, start: int) -> tuple[tuple[int, ...], int]:
+    """Which message of its schema a value is, outermost first, and where it begins."""
+    if raw[start : start + 1] == b"\0":
+        return (0,), start + 1
+    count, at = _varint(raw, start)
+    indexes = []
+    for _ in range(count):
+        index, at = _varint(raw, at)
+        indexes.append(index)
+    return tuple(indexes), at
+
+
+def _varint(raw: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while at < len(raw):
+        number |= (raw[at] & 0x7F) << shift
+        shift += 7
+        at += 1
+        if raw[at - 1] < 0x80:
+            # Zigzag.
+            return (number >> 1) ^ -(number & 1), at
+    msg = "the value ends before its message begins"
+    raise BadRecord(msg)
+
+
+def _at(file: FileDescriptor, indexes: tuple[int, ...]) -> Descriptor:
+    messages = list(file.message_types_by_name.values())
+    try:
+        message = messages[indexes[0]]
+        for index in indexes[1:]:
+            message = message.nested_types[index]
+    except IndexError as error:
+        msg = f"the schema has no message {list(indexes)}"
+        raise BadRecord(msg) from error
+    return message
+
+
+def _message_reader(kind: type[Message]) -> Callable[[bytes], Any]:
+    members = _members(kind.DESCRIPTOR)
+
+    def read(raw: bytes) -> Any:
+        try:
+            message = kind.FromString(raw)
+        except DecodeError as error:
+            raise BadRecord(f"the value is no {kind.DESCRIPTOR.full_name}") from error
+        return members(message)
+
+    return read
+
+
+@lru_cache
+def _members(message: Descriptor) -> _Get:
+    """An object of such messages' members: what is not set is left out, or its default where that cannot be told."""
+    always = {field.name: _member(field) for field in message.fields if not field.has_presence}
+    present = {field.name: _member(field) for field in message.fields if field.has_presence}
+
+    def members(value: Message) -> dict[str, Any]:
+        found = {name: get(value) for name, get in always.items()}
+        return found | {name: get(value) for name, get in present.items() if value.HasField(name)}
+
+    return members
+
+
+def _member(field: FieldDescriptor) -> _Get:
+    name, convert = field.name, _conversion(field)
+    entry = field.message_type
+    if entry is not None and entry.GetOptions().map_entry:
+        of_value = _conversion(entry.fields_by_name["value"])
+        return lambda value: {str(key): of_value(each) for key, each in getattr(value, name).items()}
+    if field.is_repeated:
+        return lambda value: [convert(each) for each in getattr(value, name)]
+    if convert is _as_it_is:
+        return lambda value: getattr(value, name)
+    return lambda value: convert(getattr(value, name))
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _conversion(field: FieldDescriptor) -> Callable[[Any], Any]:
+    if field.message_type is not None:
+        return lambda value: _members(field.message_type)(value)  # noqa: PLW0108, messages may contain themselves
+    if field.enum_type is not None:
+        names = field.enum_type.values_by_number
+        return lambda number: names[number].name if number in names else number
+    return _as_it_is
+
+
+def _file(schema: Schema) -> FileDescriptor:
+    """The compiled schema: the text of a .proto file, or its descriptor in base64."""
+    described = _compiled(schema)
+    pool = descriptor_pool.DescriptorPool()
+    for file in described.file:
+        pool.Add(file)
+    return pool.FindFileByName(described.file[-1].name)
+
+
+def _compiled(schema: Schema) -> descriptor_pb2.FileDescriptorSet:
+    try:
+        described = descriptor_pb2.FileDescriptorSet()
+        for text in (*schema.references.values(), schema.text):
+            described.file.append(descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True)))
+    except (binascii.Error, DecodeError, ValueError):
+        return _compiled_text(schema)
+    return described
+
+
+def _compiled_text(schema: Schema) -> descriptor_pb2.FileDescriptorSet:
+    with TemporaryDirectory(prefix="proto-") as folder:
+        for name, text in {**schema.references, FILE: schema.text}.items():
+            file = Path(folder, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        output = Path(folder, "descriptors")
+        well_known = Path(grpc_tools.__file__).parent / "_proto"
+        paths = [f"-I{folder}", f"-I{well_known}", "--include_imports", f"--descriptor_set_out={output}"]
+        if protoc.main(["protoc", *paths, FILE]) != 0:
+            msg = "the schema is not what the Protobuf compiler can read"
+            raise BadRecord(msg)
+        return descriptor_pb2.FileDescriptorSet.FromString(output.read_bytes())

@@ -1,0 +1,77 @@
+"""Derived records in the format of their topic, whose schema is made from the service's own type."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from streamstate.app import Derived
+from streamstate.formats import plain
+from streamstate.formats.reading import VALUE
+from streamstate.formats.registered import framing
+from streamstate.formats.registered.declared import schema
+from streamstate.formats.registered.registry import Registry
+from streamstate.keys import KeyCodec
+
+
+@dataclass(frozen=True)
+class Writer:
+    """The `encode` of a topic that has another format than the service.
+
+    key: the service's codec and that of the topic. kind: the type of the values. names: of members in the topic, by the
+    service's. number: the id of the schema in the registry, None before it is registered, or when there is none.
+    """
+
+    key: tuple[KeyCodec[Any], KeyCodec[Any]]
+    kind: type
+    value: str
+    names: Mapping[str, str]
+    registry: Registry
+    number: int | None = None
+
+    def __reduce__(self) -> Any:
+        return Writer, (self.key, self.kind, self.value, self.names, self.registry, self.number)
+
+    def __call__(self, key: bytes, value: bytes | None) -> tuple[bytes, bytes | None]:
+        own, other = self.key
+        return other.encode(own.decode(key)), None if value is None else self.write(value)
+
+    def registered(self, topic: str) -> "Writer":
+        """The same, with its schema as that of `topic`. Raises `Misconfigured` when the registry refuses it.
+
+        Raises `RegistryUnavailable` when it does not answer.
+        """
+        if self.value not in framing.KINDS:
+            return self
+        return replace(self, number=self.registry.register(f"{topic}-value", self._schema))
+
+    @cached_property
+    def _schema(self) -> Any:
+        return schema(self.value, self.kind, self.names)
+
+    @cached_property
+    def write(self) -> Callable[[bytes], bytes]:
+        """Makes of a value as the service writes it what the topic has; raises for one that does not fit."""
+        kind, names = self.kind, self.names
+        if self.value not in framing.KINDS:
+            write = plain.SERDES[self.value][1] if self.value else _own(kind)
+            return lambda value: write(plain.renamed(plain.as_object(kind, value), names))
+        content: Callable[[Any], bytes] = framing.module(self.value).writer(self._schema)
+        wraps = self.value == "protobuf" and kind in (str, int)
+
+        def write_framed(value: bytes) -> bytes:
+            assert self.number is not None, "the schema was not registered"
+            found = plain.renamed(plain.as_object(kind, value), names)
+            return framing.framed(self.number, content({VALUE: found} if wraps else found))
+
+        return write_framed
+
+
+def _own(kind: type) -> Callable[[Any], bytes]:
+    return plain.SERDES["string" if kind is str else "json"][1]
+
+
+def registering(derived: Derived, topic: str) -> Derived:
+    """`derived` with its schema registered as that of `topic`. Raises as `Writer.registered` does."""
+    encode = derived.encode
+    return replace(derived, encode=encode.registered(topic)) if isinstance(encode, Writer) else derived

@@ -1,0 +1,61 @@
+"""Partitions whose next record waits for a schema: they are left out until the registry answers."""
+
+from collections.abc import Mapping
+
+from confluent_kafka import Message
+
+from streamstate.app import App
+from streamstate.errors import RegistryUnavailable
+from streamstate.formats.reading import Reader
+from streamstate.kafka.reading import read_to_end
+from streamstate.kafka.security import Security
+from streamstate.state.store import TopicPartition
+
+
+class HeldUp:
+    """What `app` cannot read while the schema registry is away."""
+
+    def __init__(self, app: App, kafka: str, security: Security) -> None:
+        self._folds = [fold.topics for fold in app.folds]
+        self._readers: Mapping[str, Reader] = {
+            source.topic: source.decode for source in app.sources if isinstance(source.decode, Reader)
+        }
+        self._kafka = kafka
+        self._security = security
+        self._suspected = False
+        self._waiting: dict[TopicPartition, Message] = {}
+
+    @property
+    def places(self) -> list[str]:
+        """The topics and partitions that wait."""
+        return [f"{topic}:{partition}" for topic, partition in sorted(self._waiting)]
+
+    def suspect(self, reason: str) -> None:
+        """A query ended for `reason`."""
+        self._suspected = RegistryUnavailable.__name__ in reason
+
+    def leave_out(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """`offsets` without the partitions that wait, and those of the topics that are merged with theirs.
+
+        Kafka is asked for the next records only after a query ended for a schema. Raises `KafkaException`.
+        """
+        records = self._next_records(offsets) if self._suspected or self._waiting else {}
+        self._waiting = {place: record for place, record in records.items() if self._waits(place, record)}
+        self._suspected = False
+        left_out = {(t, p) for topic, p in self._waiting for topics in self._folds if topic in topics for t in topics}
+        return {place: offset for place, offset in offsets.items() if place not in left_out}
+
+    def over(self) -> bool:
+        """Whether a partition that waited can go on."""
+        return any(not self._waits(place, record) for place, record in self._waiting.items())
+
+    def _waits(self, place: TopicPartition, record: Message) -> bool:
+        return self._readers[place[0]].waits(record.value())
+
+    def _next_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Message]:
+        starts = {place: offset for place, offset in offsets.items() if place[0] in self._readers}
+        records = {
+            place: next(read_to_end(self._kafka, {place: offset}, self._security), None)
+            for place, offset in starts.items()
+        }
+        return {place: record for place, record in records.items() if record is not None}

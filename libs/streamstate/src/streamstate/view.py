@@ -1,0 +1,80 @@
+"""What an app answers: a view is one question, about a key or about all partitions together."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from streamstate.gateway import NamedIds, Part
+from streamstate.keys import KeyCodec, partition_of
+from streamstate.state.operations import Read
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True)
+class View(Generic[K]):
+    """One question, answered at `path` and, for many keys at once, at `/v1/many`.
+
+    About one key, which is in the path as `<key>`: `topic` is the source whose partitioning tells where it lives;
+    `reads` gets the key, `answer` the key and the values that were read, in the order of `reads`.
+    About all partitions together, those of `topic`, or of all topics when it is None: `answer` gets such values of
+    every partition instead. It is about everything when `key` is None; without a topic it may be about a key.
+
+    query: the parameters of the request, all with defaults; `reads` and `answer` get them as a further argument.
+    answers: the type that `answer` gives, or None for what is unknown.
+    names, part: what the gateway adds to the answer, and adds the answer to.
+    """
+
+    name: str
+    path: str
+    summary: str
+    topic: str | None
+    key: KeyCodec[K] | None
+    reads: Callable[..., Sequence[Read]]
+    answer: Callable[..., msgspec.Struct | None]
+    answers: type[msgspec.Struct]
+    query: type[msgspec.Struct] | None = None
+    names: NamedIds | UnsetType = UNSET
+    part: Part | UnsetType = UNSET
+
+    @property
+    def over_all_partitions(self) -> bool:
+        """Whether it is about all partitions together."""
+        return self.topic is None or self.key is None
+
+    def ask(self, text: str, query: msgspec.Struct | None = None) -> "Question":
+        """The view for the key that `text` names, by default with the defaults of its parameters.
+
+        Raises `BadKey` when it names none.
+        """
+        key = () if self.key is None else (self.key.parse(text),)
+        given = () if self.query is None else (query or self.query(),)
+        return Question(self, key, given)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A view with the key and the parameters (each a tuple of one or none) that are asked for."""
+
+    view: View[Any]
+    key: tuple[Any, ...]
+    query: tuple[msgspec.Struct, ...]
+
+    @property
+    def reads(self) -> Sequence[Read]:
+        return self.view.reads(*self.key, *self.query)
+
+    def answer(self, values: Sequence[Any]) -> msgspec.Struct | None:
+        """What `view.answer` makes of `values`."""
+        return self.view.answer(*self.key, values, *self.query)
+
+    def partitions(self, counts: Mapping[str, int]) -> Iterable[int]:
+        """Where the answer is, given the partition counts by topic."""
+        if self.view.topic is None:
+            return range(max(counts.values()))
+        if self.view.key is None:
+            return range(counts[self.view.topic])
+        return (partition_of(self.view.key.encode(*self.key), counts[self.view.topic]),)

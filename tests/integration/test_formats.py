@@ -1,0 +1,285 @@
+"""The same events in every format, by a real schema registry, on a real Kafka, Redis and Spark."""
+
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+import urllib3
+from confluent_kafka.schema_registry import ConfigCompatibilityLevel, SchemaRegistryClient, ServerConfig
+from confluent_kafka.schema_registry import Schema as Registered
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from devkit.child_process import Child, free_port
+from devkit.demo import CACHE
+from devkit.schema_registry import SchemaRegistry
+from devkit.topics import create as create_topics
+from services.clicks.model import APP as CLICKS
+from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
+from services.events import LISTENING_EVENTS, ListeningEvent
+from services.metrics.model import APP as METRICS
+from services.names.model import APP as NAMES
+from services.names.model import ENRICHED
+from streamstate.formats.registered.registry import Registry
+from streamstate.formats.writing import Writer
+from streamstate.keys import LONG, partition_of
+from streamstate.processing.decode import MISPLACED
+from streamstate.state.redis import RedisStore, connect
+from streamstate.verify.redis_state import State
+from tests.integration.driving import Driving, eventually, headers
+from tests.integration.test_side_by_side import PARTITIONS, released
+
+PLAYS = 3_000
+START_MS = 1_750_000_000_000
+FIELDS = {"userId": "user_id"}
+FORMATS = ("avro", "protobuf", "jsonschema")
+JAVA = Path(__file__).parent / "java" / "Produce.java"
+
+
+class PlayOnDevice(ListeningEvent, rename="camel"):
+    """What later producers send."""
+
+    device: str | None = None
+
+
+class LoudPlay(PlayOnDevice, rename="camel"):
+    """What even later ones send."""
+
+    volume: int | None = None
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchemaRegistry]:
+    registry = SchemaRegistry(tmp_path_factory.mktemp("registry"), free_port(), Path.cwd() / CACHE / "registry")
+    registry.start()
+    try:
+        yield registry
+    finally:
+        registry.stop()
+
+
+@pytest.fixture(scope="module")
+def plays() -> Sequence[ListeningEvent]:
+    draw = Random(3)
+    return [
+        ListeningEvent(
+            draw.randrange(200), draw.randrange(50), draw.randrange(50), draw.randrange(50), START_MS + number
+        )
+        for number in range(PLAYS)
+    ]
+
+
+@dataclass
+class Producing:
+    """Plays into `topic` by the schemas that evolve there; none without a registry."""
+
+    driving: Driving
+    topic: str
+    value: str
+    registry: SchemaRegistry
+
+    def __post_init__(self) -> None:
+        create_topics(self.driving.cluster.kafka.bootstrap, {self.topic: {}}, PARTITIONS)
+        self.first, self.second = self.writer(ListeningEvent), self.writer(PlayOnDevice)
+
+    def writer(self, kind: type) -> Writer:
+        names = FIELDS if self.value else {}
+        writer = Writer((LONG, LONG), kind, self.value, names, Registry(self.registry.url))
+        return writer.registered(self.topic) if self.value else writer
+
+    def send(self, plays: Sequence[ListeningEvent], writer: Writer) -> None:
+        for play in plays:
+            device = {} if writer.kind is ListeningEvent else {"device": "phone"}
+            value = msgspec.json.encode({**msgspec.to_builtins(play), **device})
+            key, content = writer(LONG.encode(play.user_id), value)
+            self.driving.out.produce(self.topic, content, key, timestamp=play.timestamp)
+        self.driving.out.flush()
+
+    def send_all(self, plays: Sequence[ListeningEvent]) -> None:
+        """The schema evolves in the middle, and both are used from then on."""
+        half = len(plays) // 2
+        self.send(plays[:half], self.first)
+        self.send(plays[half:-100], self.second)
+        self.send(plays[-100:], self.first)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        formats = {LISTENING_EVENTS: {"value": self.value, "fields": FIELDS}} if self.value else {}
+        return {"FORMATS": json.dumps(formats), "REGISTRY": self.registry.url}
+
+
+def state(driving: Driving, name: str) -> dict[str, Any]:
+    """Every key and value of a release, apart from the partitions' own hashes."""
+    stored = State(connect(driving.cluster.redis.url, 10.0), name)
+    found: dict[str, Any] = {}
+    for partition in range(PARTITIONS):
+        keys = sorted(stored.keys(partition))
+        found |= {
+            f"{partition}:{key}": value for key, value in zip(keys, stored.look(partition, keys).values, strict=True)
+        }
+    return found
+
+
+def counted(driving: Driving, name: str) -> dict[str, int]:
+    store = RedisStore(connect(driving.cluster.redis.url, 10.0), name)
+    snapshots = store.read({partition: [] for partition in range(PARTITIONS)}).values()
+    return {what: sum(each.counters.get(what, 0) for each in snapshots) for what in ("dead_letters", MISPLACED)}
+
+
+def folded(driving: Driving, name: str) -> int:
+    store = RedisStore(connect(driving.cluster.redis.url, 10.0), name)
+    return sum(sum(each.positions.values()) for each in store.read({p: [] for p in range(PARTITIONS)}).values())
+
+
+def text(url: str) -> tuple[int, str]:
+    answer = urllib3.request("GET", url, timeout=5, retries=False)
+    return answer.status, answer.data.decode()
+
+
+def waiting(port: int) -> float:
+    """What the metric of the stream with this status port says."""
+    lines = text(f"http://127.0.0.1:{port}/metrics")[1].splitlines()
+    (line,) = (line for line in lines if line.startswith("streamstate_stream_waiting_for_schema{"))
+    return float(line.split()[-1])
+
+
+@pytest.fixture(scope="module")
+def as_json(driving: Driving, registry: SchemaRegistry, plays: Sequence[ListeningEvent]) -> dict[str, Any]:
+    """The state that JSON makes of the plays."""
+    producing = Producing(driving, "plays-json", "", registry)
+    producing.send_all(plays)
+    with released(driving, METRICS, "metrics-json", {LISTENING_EVENTS: "plays-json"}):
+        pass
+    return state(driving, "metrics-json")
+
+
+@pytest.mark.parametrize("value", FORMATS)
+def test_the_same_events_give_the_same_state_in_every_format(
+    value: str, driving: Driving, registry: SchemaRegistry, plays: Sequence[ListeningEvent], as_json: dict[str, Any]
+) -> None:
+    name, topic = f"metrics-{value}", f"plays-{value}"
+    producing = Producing(driving, topic, value, registry)
+    producing.send_all(plays)
+    # Cut short, and of a schema that nobody knows.
+    for content in (producing.first.write(msgspec.json.encode(plays[0]))[:7], b"\0\0\1\0\0{}"):
+        driving.out.produce(topic, content, LONG.encode(1))
+    with released(driving, METRICS, name, {LISTENING_EVENTS: topic}, **producing.settings):
+        pass
+    assert state(driving, name) == as_json
+    assert len(as_json) > PARTITIONS
+    assert counted(driving, name) == {"dead_letters": 2, MISPLACED: 0}
+    reasons = [str(headers(letter)["__streams.errors.message"]) for letter in driving.read(f"{name}-dlq")]
+    assert any("has no schema 65536" in reason for reason in reasons)
+    assert any(f"schema {producing.first.number} is not what is read" in reason for reason in reasons)
+
+
+def test_nothing_is_lost_while_streams_are_killed(
+    driving: Driving, registry: SchemaRegistry, plays: Sequence[ListeningEvent], as_json: dict[str, Any]
+) -> None:
+    producing = Producing(driving, "plays-killed", "avro", registry)
+    topics = {LISTENING_EVENTS: "plays-killed"}
+    with released(driving, METRICS, "metrics-killed", topics, **producing.settings) as stream:
+        for part in range(3):
+            producing.send(plays[part * 1_000 : (part + 1) * 1_000], producing.second if part else producing.first)
+            eventually(lambda least=part * 1_000: folded(driving, "metrics-killed") > least, "some plays", 120)  # type: ignore[misc]
+            stream.kill()
+            stream.start()
+    assert state(driving, "metrics-killed") == as_json
+
+
+def test_a_registry_that_is_away_holds_up_what_has_a_schema_that_is_not_known_yet(
+    driving: Driving, registry: SchemaRegistry, plays: Sequence[ListeningEvent]
+) -> None:
+    producing = Producing(driving, "plays-away", "avro", registry)
+    third = producing.writer(LoudPlay)
+    port = free_port()
+    topics = {LISTENING_EVENTS: "plays-away"}
+    (held,) = {partition_of(LONG.encode(7), PARTITIONS)}
+    with released(driving, METRICS, "metrics-away", topics, STATUS_PORT=str(port), **producing.settings):
+        producing.send(plays[:1_000], producing.first)
+        eventually(lambda: folded(driving, "metrics-away") == 1_000, "the plays of a known schema", 120)
+        registry.kill()
+        late = [ListeningEvent(7, 1, 1, 1, START_MS)]
+        producing.send(late, third)
+        producing.send(plays[1_000:2_000], producing.first)
+        elsewhere = [play for play in plays[1_000:2_000] if partition_of(LONG.encode(play.user_id), PARTITIONS) != held]
+        eventually(lambda: folded(driving, "metrics-away") >= 1_000 + len(elsewhere), "the other partitions", 120)
+        eventually(lambda: waiting(port) == 1, "the metric to say that a partition waits")
+        status, reason = text(f"http://127.0.0.1:{port}/readyz")
+        assert (status, f"these partitions wait for a schema: plays-away:{held}" in reason) == (503, True)
+        # Other services do not notice.
+        driving.feed(islice(driving.events, 200))
+        driving.settle()
+        assert folded(driving, "metrics-away") == 1_000 + len(elsewhere)
+        registry.start()
+        eventually(lambda: folded(driving, "metrics-away") == 2_001, "all plays", 120)
+        eventually(lambda: waiting(port) == 0, "the metric to say that nothing waits")
+    assert counted(driving, "metrics-away") == {"dead_letters": 0, MISPLACED: 0}
+
+
+def test_a_java_producer_is_read_right(driving: Driving, registry: SchemaRegistry, tmp_path: Path) -> None:
+    producing, clicks, count = Producing(driving, "plays-java", "avro", registry), "clicks-java", 500
+    classpath = str(Path.cwd() / CACHE / "kafka" / "*")
+    subprocess.run(["javac", "-cp", classpath, "-d", str(tmp_path), str(JAVA)], check=True)
+    create_topics(driving.cluster.kafka.bootstrap, {clicks: {}, "regions-java": {}, "totals-java": {}}, PARTITIONS)
+    arguments = (driving.cluster.kafka.bootstrap, "plays-java", str(producing.first.number), clicks, str(count))
+    subprocess.run(["java", "-cp", f"{tmp_path}:{classpath}", "Produce", *arguments], check=True, capture_output=True)
+    driving.out.produce("regions-java", b"asia", b"user-7")
+    driving.out.flush()
+    with released(driving, METRICS, "metrics-java", {LISTENING_EVENTS: "plays-java"}, **producing.settings):
+        pass
+    assert counted(driving, "metrics-java") == {"dead_letters": 0, MISPLACED: 0}
+    assert len([key for key in state(driving, "metrics-java") if key.endswith(":artists")]) == count
+    topics = {USER_CLICKS: clicks, USER_REGIONS: "regions-java", CLICKS_PER_REGION: "totals-java"}
+    longs = {USER_CLICKS: {"value": "long"}, CLICKS_PER_REGION: {"value": "long"}}
+    total = sum(range(count))
+    with released(driving, CLICKS, "clicks-java-release", topics, FORMATS=json.dumps(longs)):
+
+        def totals() -> int:
+            last = {record.key(): record.value() or b"" for record in driving.read("totals-java")}
+            return sum(int.from_bytes(value, "big") for value in last.values())
+
+        eventually(lambda: totals() == total, "the totals, written by the same serializer", 120)
+    assert counted(driving, "clicks-java-release") == {"dead_letters": 0, MISPLACED: 0}
+
+
+@pytest.fixture
+def client(registry: SchemaRegistry) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        yield client
+
+
+def test_outputs_register_their_schemas_or_are_refused(
+    driving: Driving, registry: SchemaRegistry, client: SchemaRegistryClient
+) -> None:
+    formats = json.dumps({ENRICHED: {"value": "avro", "fields": FIELDS}})
+    port, topic, subject = free_port(), "avro-enriched", "avro-enriched-value"
+    settings = {"FORMATS": formats, "REGISTRY": registry.url, "STATUS_PORT": str(port)}
+    other = json.dumps({"type": "record", "name": "Other", "fields": [{"name": "needed", "type": "string"}]})
+    client.register_schema(subject, Registered(other, "AVRO"))
+    client.set_config(subject, ServerConfig(compatibility=ConfigCompatibilityLevel.BACKWARD))
+    with released(driving, NAMES, "names-avro", {ENRICHED: topic}, **settings) as stream:
+        eventually(lambda: refused(stream, port), "the refusal", 120)
+        assert f"the schema registry refuses what would be written to {subject}" in stream.tail(200)
+        client.set_config(subject, ServerConfig(compatibility=ConfigCompatibilityLevel.NONE))
+    read: Any = AvroDeserializer(client)
+    context = SerializationContext(topic, MessageField.VALUE)
+    values = [read(record.value(), context) for record in driving.read(topic)]
+    assert len(values) >= len(driving.usable_plays())
+    assert {"user_id", "artistName"} <= values[0].keys()
+
+
+def refused(stream: Child, port: int) -> bool:
+    try:
+        status, reason = text(f"http://127.0.0.1:{port}/readyz")
+    except urllib3.exceptions.HTTPError:
+        assert stream.alive
+        return False
+    return status == 503 and "schema registry refuses" in reason

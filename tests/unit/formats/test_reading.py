@@ -1,0 +1,317 @@
+"""Topics of other formats, read by services that know nothing of them."""
+
+import base64
+import json
+import struct
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from services.clicks.model import APP as CLICKS
+from services.clicks.model import USER_CLICKS, USER_REGIONS, Region, Regions
+from services.events import LISTENING_EVENTS, YEAR_9999_MS, ListeningEvent
+from services.metrics.model import APP as METRICS
+from services.names.model import APP as NAMES_APP
+from streamstate.errors import Misconfigured, RegistryUnavailable
+from streamstate.formats.applied import codec, formatted, registered
+from streamstate.formats.format import Format
+from streamstate.formats.reading import Reader
+from streamstate.formats.registered import protobuf
+from streamstate.formats.registered.client import Client
+from streamstate.formats.registered.registry import Registry, Schema
+from streamstate.keys import CODECS, LONG, LONG_MAX, TEXT
+from streamstate.processing.decode import Admission, decode_records
+from streamstate.state.memory import MemoryStore
+from streamstate.testing import Driver
+from tests.unit.formats.known import AWAY, NAMES, driver, know, letters, raw, registry, writer
+
+REGISTERED = ("avro", "protobuf", "jsonschema")
+ids = st.integers(0, LONG_MAX)
+events = st.builds(ListeningEvent, ids, ids, ids, ids, st.integers(0, YEAR_9999_MS))
+laws = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+PLAY = ListeningEvent(7, 1, 2, 3, 4)
+LONGS = [{"name": name, "type": "long"} for name in ("userId", "artistId", "albumId", "trackId", "timestamp")]
+
+
+def avro(*members: Any, name: str = "Play") -> Schema:
+    return Schema("AVRO", json.dumps({"type": "record", "name": name, "fields": [*members]}))
+
+
+@pytest.mark.parametrize("value", ["json", *REGISTERED])
+@laws
+@given(event=events)
+def test_a_service_gets_the_same_event_in_every_format(value: str, event: ListeningEvent, tmp_path: Path) -> None:
+    known = registry(tmp_path)
+    app = formatted(METRICS, {"*": Format(value=value, fields=NAMES)}, known)  # type: ignore[arg-type]
+    _, _, key, content = raw(writer(value, ListeningEvent, known, names=NAMES), 0, event)
+    assert app.source(LISTENING_EVENTS).decode(event.user_id, content) == event
+    assert (key, b"user_id" in (content or b"")) == (LONG.encode(event.user_id), value in ("json", "jsonschema"))
+
+
+@pytest.mark.parametrize("value", REGISTERED)
+@laws
+@given(broken=st.binary(max_size=60) | st.binary(max_size=60).map(lambda raw: b"\0\0\0\0\1" + raw))
+def test_broken_bytes_are_dead_letters(value: str, broken: bytes, tmp_path: Path) -> None:
+    known = registry(tmp_path)
+    good = writer(value, ListeningEvent, known)
+    know(known, int.from_bytes(broken[1:5], "big"), Schema("AVRO", "{")) if broken[:5] != b"\0\0\0\0\1" else None
+    folded = driver(METRICS, known, value=value)
+    folded.feed(0, {LISTENING_EVENTS: [(0, 0, LONG.encode(7), broken), raw(good, 1, PLAY)]})
+    assert len(folded.dead) + folded.view("metrics", 7).event_count == 2  # type: ignore[union-attr]
+
+
+def test_a_schema_evolves_in_the_middle_of_a_topic(tmp_path: Path) -> None:
+    known = registry(
+        tmp_path,
+        _2=avro(*reversed(LONGS), {"name": "device", "type": ["null", "string"], "default": None}),
+        _3=avro({"name": "user_id", "type": "int"}, *LONGS[1:]),
+        _4=avro(*LONGS[:-1]),
+    )
+    first = writer("avro", ListeningEvent, known)
+    later = b"\0\0\0\0\2" + b"".join(bytes([2 * number]) for number in (4, 3, 2, 1, 7)) + b"\2\2x"
+    renamed = b"\0\0\0\0\3" + b"".join(bytes([2 * number]) for number in (7, 1, 2, 3, 4))
+    unusable = b"\0\0\0\0\4" + renamed[5:9]
+    folded = driver(METRICS, known, value="avro", fields={"userId": "user_id"})
+    key = LONG.encode(7)
+    folded.feed(
+        0,
+        {
+            LISTENING_EVENTS: [
+                raw(first, 0, PLAY),
+                *((n, 0, key, each) for n, each in enumerate((later, renamed, unusable), 1)),
+            ]
+        },
+    )
+    assert folded.view("metrics", 7).event_count == 3  # type: ignore[union-attr]
+    (letter,) = letters(folded)
+    assert letter[:2] == (3, "decode")
+    assert "schema 4 is not what is read here: Object missing required field `timestamp`" in letter[2]
+
+
+def test_a_record_that_waits_for_its_schema_holds_up_what_is_behind_it_and_nothing_is_lost(tmp_path: Path) -> None:
+    known = registry(tmp_path)
+    good, other = writer("avro", ListeningEvent, known), writer("avro", ListeningEvent, known, 2)
+    file = known.file(2)
+    assert file is not None
+    file.unlink()
+    folded = driver(METRICS, known, value="avro")
+    records = {LISTENING_EVENTS: [raw(good, 0, PLAY), raw(other, 1, PLAY), raw(good, 2, PLAY)]}
+    for _ in range(2):
+        with pytest.raises(RegistryUnavailable, match=r"127.0.0.1:1 does not answer .* check it and REGISTRY"):
+            folded.feed(0, records)
+        assert folded.view("metrics", 7).event_count == 1  # type: ignore[union-attr]
+    writer("avro", ListeningEvent, known, 2)
+    folded.feed(0, records)
+    assert folded.view("metrics", 7).event_count == 3  # type: ignore[union-attr]
+    assert folded.dead == []
+
+
+def test_merged_topics_wait_for_each_other(tmp_path: Path) -> None:
+    known = registry(tmp_path, _1=Schema("AVRO", '"string"'))
+    folded = driver(CLICKS, known, USER_REGIONS, value="avro")
+    records = {
+        USER_REGIONS: [(0, 1, b"amy", b"\0\0\0\0\1\x08asia"), (1, 20, b"amy", b"\0\0\0\0\2\x0ceurope")],
+        USER_CLICKS: [(0, 10, b"amy", b"1"), (1, 30, b"amy", b"5")],
+    }
+    with pytest.raises(RegistryUnavailable):
+        folded.feed(0, records)
+    assert folded.view("regions") == Regions([Region("asia", 1)])
+    know(known, 2, Schema("AVRO", '"string"'))
+    folded.feed(0, records)
+    assert folded.view("regions") == Regions([Region("asia", 1), Region("europe", 5)])
+
+
+@pytest.mark.parametrize(
+    ("value", "one"),
+    [
+        ("long", struct.pack(">q", 5)),
+        ("int", struct.pack(">i", 5)),
+        ("string", b"5"),
+        ("json", b"5"),
+        ("json", b'{"value":5}'),
+    ],
+)
+def test_clicks_are_read_from_each_of_kafkas_serializers(value: str, one: bytes) -> None:
+    folded = driver(CLICKS, Registry(""), USER_CLICKS, value=value)
+    folded.feed(0, {USER_CLICKS: [(0, 0, b"amy", one), (1, 0, b"amy", b"\0\1\2")]})
+    assert folded.view("regions") == Regions([Region("UNKNOWN", 5)])
+    assert [letter.offset for letter in folded.dead] == [1]
+
+
+def test_a_member_is_the_value_where_a_service_reads_text(tmp_path: Path) -> None:
+    known = registry(tmp_path, _1=avro({"name": "region", "type": "string"}))
+    folded = driver(CLICKS, known, USER_REGIONS, value="avro", field="region")
+    folded.feed(0, {USER_REGIONS: [(0, 0, b"amy", b"\0\0\0\0\1\x08asia")], USER_CLICKS: [(0, 1, b"amy", b"2")]})
+    assert folded.view("regions") == Regions([Region("asia", 2)])
+
+
+@pytest.mark.parametrize(
+    ("serializer", "own", "key", "raw_key"),
+    [
+        ("string", "long", 7, b"7"),
+        ("int", "long", 7, struct.pack(">i", 7)),
+        ("long", "text", "-7", struct.pack(">q", -7)),
+        ("int", "text", "7", struct.pack(">i", 7)),
+        ("double", "text", "0.5", struct.pack(">d", 0.5)),
+        ("bytes", "text", "00ff", b"\0\xff"),
+        ("uuid", "text", str(UUID(int=5)), str(UUID(int=5)).encode()),
+        ("string", "pair", "a:b", b"a:b"),
+    ],
+)
+def test_keys_of_each_of_kafkas_serializers(serializer: str, own: str, key: Any, raw_key: bytes) -> None:
+    found = codec("topic", CODECS[own], Format(key=serializer))  # type: ignore[arg-type]
+    assert (found.decode(raw_key), found.encode(key), found.parse(str(key))) == (key, raw_key, key)
+    assert CODECS[found.name] is found
+
+
+def test_views_find_keys_where_their_serializer_has_placed_them() -> None:
+    app = formatted(METRICS, {LISTENING_EVENTS: Format(key="string")}, Registry(""))
+    folded = Driver(app, MemoryStore(), partitions=8)
+    question = app.view("metrics").ask("7")
+    (partition,) = question.partitions({LISTENING_EVENTS: 8})
+    folded.feed(partition, {LISTENING_EVENTS: [(0, 0, b"7", msgspec.json.encode(PLAY))]})
+    assert folded.view("metrics", 7).event_count == 1  # type: ignore[union-attr]
+    assert app.view("metrics").key is CODECS["digits"]
+    assert not folded.dead
+
+
+@pytest.mark.parametrize(
+    ("app", "formats", "reason"),
+    [
+        (METRICS, {"plays": {}}, "metrics has no topic plays; it has listening-events: correct FORMATS"),
+        (METRICS, {"*": {"value": "avro"}}, "the formats of listening-events need a schema registry: set REGISTRY"),
+        (METRICS, {"*": {"key": "double"}}, "of type long, and cannot be written by the serializer double"),
+        (CLICKS, {USER_CLICKS: {"key": "long"}}, "merged by their keys: give them the same format of keys"),
+    ],
+)
+def test_formats_that_do_not_fit_are_refused(app: Any, formats: Any, reason: str) -> None:
+    with pytest.raises(Misconfigured, match=reason):
+        formatted(app, {topic: Format(**each) for topic, each in formats.items()}, Registry(""))
+
+
+def test_an_app_without_formats_stays_as_it_is() -> None:
+    assert formatted(NAMES_APP, {}, Registry("")).sources == NAMES_APP.sources
+
+
+def test_times_are_numbers_and_other_types_are_what_json_has(tmp_path: Path) -> None:
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    known = registry(
+        tmp_path,
+        _1=avro(
+            {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
+            {"name": "price", "type": decimal},
+            {"name": "tags", "type": {"type": "map", "values": {"type": "array", "items": "boolean"}}},
+        ),
+    )
+    app = formatted(NAMES_APP, {"*": Format(value="avro")}, known)
+    reader = app.source(LISTENING_EVENTS).decode
+    assert isinstance(reader, Reader)
+    content = reader.read(b"\0\0\0\0\1" + b"\2\x08" + b"\2\x7b" + b"\2\2a\2\1\0\0")
+    assert json.loads(content) == {"at": 4, "price": 1.23, "tags": {"a": [True]}}
+
+
+def test_a_schema_may_name_others(tmp_path: Path) -> None:
+    inner = json.dumps({"type": "record", "name": "Inner", "fields": [{"name": "id", "type": "long"}]})
+    outer = json.dumps({"type": "record", "name": "Outer", "fields": [{"name": "inner", "type": "Inner"}]})
+    proto = 'syntax = "proto3"; import "inner.proto"; message Outer { Inner inner = 1; }'
+    known = registry(
+        tmp_path,
+        _1=Schema("AVRO", outer, {"Inner": inner}),
+        _2=Schema("PROTOBUF", proto, {"inner.proto": 'syntax = "proto3"; message Inner { int64 id = 1; }'}),
+    )
+    for value, content in (("avro", b"\0\0\0\0\1\x0e"), ("protobuf", b"\0\0\0\0\2\0\x0a\2\x08\7")):
+        reader: Any = formatted(METRICS, {"*": Format(value=value)}, known).source(LISTENING_EVENTS).decode  # type: ignore[arg-type]
+        assert json.loads(reader.read(content)) == {"inner": {"id": 7}}
+
+
+PROTO = """syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+message Other { string name = 1; }
+message Order {
+  enum State { NEW = 0; PAID = 1; }
+  message Line { int64 item_id = 1; repeated double amounts = 2; Order parent = 3; }
+  int64 order_id = 1;
+  State state = 2;
+  optional string note = 3;
+  repeated Line lines = 4;
+  map<string, int32> counts = 5;
+  oneof payment { string card = 6; bool cash = 7; }
+  google.protobuf.Timestamp at = 8;
+}
+"""
+
+
+def test_messages_become_json_objects_with_the_names_of_the_schema() -> None:
+    schema = Schema("PROTOBUF", PROTO)
+    kind = protobuf.message_class(schema, (1,))
+    lines = [{"item_id": 2**60, "amounts": [0.5]}]
+    order = kind(order_id=5, state=1, lines=lines, counts={"a": 1}, cash=False, at={"seconds": 3})
+    content = b"\0\0\0\0\1\2\2" + order.SerializeToString()
+    expected = {
+        "order_id": 5,
+        "state": "PAID",
+        "lines": [{"item_id": 2**60, "amounts": [0.5]}],
+        "counts": {"a": 1},
+        "cash": False,
+        "at": {"seconds": 3, "nanos": 0},
+    }
+    assert protobuf.reader(schema, 5)(content) == expected
+    with pytest.raises(Exception, match="has no message"):
+        protobuf.reader(schema, 5)(b"\0\0\0\0\1\2\x08")
+
+
+def test_a_schema_may_be_a_descriptor_in_base64() -> None:
+    small = protobuf.message_class(Schema("PROTOBUF", 'syntax = "proto3"; message Other { string name = 1; }'), (0,))
+    described = base64.b64encode(small.DESCRIPTOR.file.serialized_pb).decode()
+    assert protobuf.reader(Schema("PROTOBUF", described), 5)(b"\0\0\0\0\1\0\x0a\1x") == {"name": "x"}
+
+
+def test_a_message_of_a_module_needs_no_registry() -> None:
+    folded = driver(
+        CLICKS, Registry(""), USER_CLICKS, value="protobuf", message="google.protobuf.wrappers_pb2:Int64Value"
+    )
+    folded.feed(0, {USER_CLICKS: [(0, 0, b"amy", b"\0\0\0\0\1\0\x08\5")]})
+    assert folded.view("regions") == Regions([Region("UNKNOWN", 5)])
+
+
+def test_a_class_that_is_not_there_is_refused_before_anything_is_read() -> None:
+    given = Format(value="protobuf", message="google.protobuf.wrappers_pb2:Int63Value")
+    with pytest.raises(Misconfigured, match=r"Int63Value cannot be imported .*: correct FORMATS, or install it"):
+        registered(formatted(CLICKS, {USER_CLICKS: given}, Registry("")))
+
+
+@pytest.mark.parametrize("given", [{"field": "clicks"}, {"value": "avro", "message": "events_pb2:Event"}])
+def test_members_that_do_not_go_together_are_refused(given: Any) -> None:
+    with pytest.raises(ValidationError, match=r"field needs value|message is for values of the format protobuf"):
+        Format(**given)
+
+
+def test_a_registry_that_did_not_answer_is_not_asked_again_at_once() -> None:
+    client = Client(AWAY)
+    for reason in ("refused", "a moment ago"):
+        with pytest.raises(RegistryUnavailable, match=reason):
+            client.fetch(1)
+
+
+def test_another_kind_of_schema_than_the_topics_is_a_dead_letter(tmp_path: Path) -> None:
+    known = registry(tmp_path, _1=Schema("JSON", "{}"))
+    folded = driver(METRICS, known, value="avro")
+    folded.feed(0, {LISTENING_EVENTS: [(0, 0, LONG.encode(7), b"\0\0\0\0\1{}"), (1, 0, LONG.encode(7), None)]})
+    (other, null) = letters(folded)
+    assert "schema 1 is of the kind JSON; this topic is configured as AVRO" in other[2]
+    assert null == (1, "decode", "the value is null")
+
+
+def test_nothing_is_asked_of_a_registry_for_what_is_plain() -> None:
+    source = formatted(CLICKS, {USER_CLICKS: Format(value="long")}, Registry(AWAY)).source(USER_CLICKS)
+    decoded = decode_records(source, [(0, 0, b"a", bytes(8))], (None, 0), (0, 1), Admission(2**63))
+    assert [entry.value for entry in decoded.entries] == [0]
+    assert source.key is TEXT

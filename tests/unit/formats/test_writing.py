@@ -1,0 +1,150 @@
+"""Derived topics in other formats, whose schemas are made of the services' own types."""
+
+import json
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from confluent_kafka import Message
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from services.clicks.model import APP as CLICKS
+from services.events import LISTENING_EVENTS, ListeningEvent
+from services.metrics.model import APP as METRICS
+from services.names.model import APP as NAMES_APP
+from services.names.model import ENRICHED, EnrichedEvent
+from services.notifications.model import NOTIFICATION_WINDOWS, NOTIFICATIONS, WindowUpdate
+from streamstate.app import App, Derived, Record
+from streamstate.errors import Misconfigured, RegistryUnavailable
+from streamstate.formats.applied import formatted, registered
+from streamstate.formats.format import Format
+from streamstate.formats.reading import Reader
+from streamstate.formats.registered.declared import schema
+from streamstate.formats.registered.registry import Registry
+from streamstate.formats.writing import Writer
+from streamstate.keys import LONG, LONG_MAX, TEXT
+from streamstate.processing.decode import Admission, decode_records
+from streamstate.verify.own_form import OwnForm
+from tests.unit.formats.known import AWAY, know, registry
+
+APP = App(
+    "app",
+    (),
+    emits={
+        ENRICHED: Derived(LONG, EnrichedEvent),
+        NOTIFICATIONS: Derived(TEXT, str),
+        NOTIFICATION_WINDOWS: Derived(TEXT, WindowUpdate),
+        "totals": Derived(TEXT, int),
+    },
+)
+NAMES = {"userId": "user_id"}
+REGISTERED = ("avro", "protobuf", "jsonschema")
+ids = st.integers(0, LONG_MAX)
+names = st.none() | st.text(st.characters(exclude_categories=["Cs"]))
+laws = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def derived(app: App, topic: str, value: str, registry: Registry, number: int = 1) -> Derived:
+    """With a schema that is known by this id."""
+    given = Format(value=value, fields=NAMES)  # type: ignore[arg-type]
+    found = formatted(app, {topic: given}, registry).emits[topic]
+    assert isinstance(found.encode, Writer)
+    know(registry, number, schema(value, found.value, NAMES))
+    return replace(found, encode=replace(found.encode, number=number))
+
+
+def members(value: bytes | None) -> Any:
+    """What a value says, apart from members that are null: Protobuf has none."""
+    content = json.loads(value or b"null")
+    return {name: each for name, each in content.items() if each is not None} if isinstance(content, dict) else content
+
+
+@pytest.mark.parametrize("value", REGISTERED)
+@laws
+@given(event=st.builds(EnrichedEvent, ids, ids, ids, names, ids, names, ids, names))
+def test_what_is_written_is_what_is_read(value: str, event: EnrichedEvent, tmp_path: Path) -> None:
+    own = msgspec.json.encode(event)
+    there = derived(APP, ENRICHED, value, registry(tmp_path))
+    key, content = there.encode(LONG.encode(event.user_id), own)
+    assert (key, (content or b"")[:5]) == (LONG.encode(event.user_id), b"\0\0\0\0\1")
+    back = there.decode(key, content)
+    assert (back[0], members(back[1])) == (key, members(own))
+
+
+@pytest.mark.parametrize("value", REGISTERED)
+@laws
+@given(text=names.filter(bool), number=ids)
+def test_strings_and_numbers_have_schemas_too(value: str, text: str, number: int, tmp_path: Path) -> None:
+    for schema_id, topic, own in ((2, NOTIFICATIONS, text.encode()), (3, "totals", b"%d" % number)):
+        there = derived(APP, topic, value, registry(tmp_path), schema_id)
+        assert there.decode(*there.encode(b"amy", own)) == (b"amy", own)
+    assert there.encode(b"amy", None) == (b"amy", None)
+
+
+@pytest.mark.parametrize(("value", "raw"), [("long", bytes(7) + b"\5"), ("int", bytes(3) + b"\5"), ("string", b"5")])
+def test_totals_are_written_by_kafkas_serializers(value: str, raw: bytes) -> None:
+    (totals,) = formatted(CLICKS, {"clicks-per-region": Format(value=value)}, Registry("")).totals  # type: ignore[arg-type]
+    assert totals.derived.encode(b"asia", b"5") == (b"asia", raw)
+    assert totals.derived.decode(b"asia", raw) == (b"asia", b"5")
+
+
+def test_keys_of_derived_records_have_the_format_of_their_topic() -> None:
+    there = formatted(APP, {ENRICHED: Format(key="string")}, Registry("")).emits[ENRICHED]
+    assert there.encode(LONG.encode(7), b'{"userId":7}') == (b"7", b'{"userId":7}')
+    assert there.decode(b"7", b"{}") == (LONG.encode(7), b"{}")
+
+
+def test_a_schema_is_registered_before_anything_is_written() -> None:
+    app = formatted(NAMES_APP, {ENRICHED: Format(value="avro")}, Registry(AWAY))
+    with pytest.raises(RegistryUnavailable, match="does not answer"):
+        registered(app)
+    assert registered(NAMES_APP) == NAMES_APP
+
+
+def test_a_type_without_a_schema_is_refused() -> None:
+    class Nested(msgspec.Struct):
+        plays: list[int]
+
+    with pytest.raises(Misconfigured, match="ListType has no schema here; write this topic as json"):
+        schema("avro", Nested, {})
+
+
+def test_formats_travel_to_the_workers(tmp_path: Path) -> None:
+    known = registry(tmp_path)
+    writer = derived(APP, ENRICHED, "protobuf", known).encode
+    assert isinstance(writer, Writer)
+    content = writer.write(b'{"userId":7}')
+    assert pickle.loads(pickle.dumps(writer)).write(b'{"userId":7}') == content
+    reader = formatted(METRICS, {"*": Format(value="json", fields=NAMES)}, known).source(LISTENING_EVENTS).decode
+    assert isinstance(reader, Reader)
+    play = b'{"user_id":7,"artistId":1,"albumId":2,"trackId":3,"timestamp":4}'
+    assert reader(7, play) == pickle.loads(pickle.dumps(reader))(7, play) == ListeningEvent(7, 1, 2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "value", "own"),
+    [
+        ({"value": "long"}, b"amy", bytes(7) + b"\5", (b"amy", b"5")),
+        ({"value": "string"}, b"amy", b"5", (b"amy", b"5")),
+        ({"value": "json", "field": "clicks"}, b"amy", b'{"clicks": 5}', (b"amy", b"5")),
+        ({"key": "long"}, bytes(7) + b"\7", b"5", (b"7", b"5")),
+        ({"value": "long"}, b"amy", b"5", None),
+        ({"value": "json", "field": "clicks"}, b"amy", b"{}", None),
+        ({"key": "long"}, b"amy", b"5", None),
+        ({"value": "long"}, b"amy", None, (b"amy", None)),
+    ],
+)
+def test_a_recount_reads_the_same_by_means_of_its_own(given: Any, key: bytes, value: bytes | None, own: Any) -> None:
+    formats = {"*": Format(**given)}
+    message = Message(topic="user-clicks", partition=0, offset=3, key=key, value=value, timestamp=(1, 5))
+    found = OwnForm(CLICKS, formats, Registry(""))(message)
+    assert (None if found is None else (found.key(), found.value())) == own
+    source = formatted(CLICKS, formats, Registry("")).source("user-clicks")
+    decoded = decode_records(source, [(3, 5, key, value)], (None, 0), (0, 1), Admission(2**63))
+    (entry,) = decoded.entries
+    assert isinstance(entry, Record) == (own is not None and value is not None)
+    assert not isinstance(entry, Record) or (entry.key, entry.value) == (own[0].decode(), int(own[1]))

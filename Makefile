@@ -22,7 +22,7 @@ demo: $(INSTALLED) redis ## everything on this machine, fed and answering, until
 demo-clean: ## remove the demo's state (not what was downloaded)
 	rm -rf .demo
 
-test: $(INSTALLED) redis ## all tests, on a real Kafka, Redis and Spark that they start themselves
+test: $(INSTALLED) redis prometheus ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest
 
 test-browser: $(INSTALLED) redis chromium ## the page, in a real browser (3 minutes)
@@ -114,7 +114,7 @@ requirements: .cache/uv ## pin all requirements anew, with hashes
 # RUNLEVEL keeps Debian from starting a server of its own.
 INSTALL = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing $(1)" \
   && apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq $(1) >/dev/null
-.PHONY: redis wrk chromium
+.PHONY: redis wrk chromium prometheus
 redis:
 	@command -v redis-server >/dev/null || { $(call INSTALL,redis-server); } \
 	  || { echo "install redis-server (Debian: apt-get install redis-server)"; exit 1; }
@@ -125,3 +125,7 @@ wrk:
 chromium:
 	@command -v chromium >/dev/null || { $(call INSTALL,chromium); } \
 	  || { echo "install chromium (Debian: apt-get install chromium)"; exit 1; }
+
+prometheus:
+	@command -v promtool >/dev/null || { $(call INSTALL,prometheus); } \
+	  || { echo "install prometheus (Debian: apt-get install prometheus)"; exit 1; }

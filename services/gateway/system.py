@@ -106,7 +106,7 @@ class System:
     async def _service(self, name: str) -> Service:
         addresses = self._owners.addresses[name]
         answers = dict(zip(addresses, await asyncio.gather(*map(self._ask, addresses)), strict=True))
-        maps = {at: _decode(answer.body) for at, answer in answers.items() if answer and answer.status == 200}
+        maps = {at: told for at, answer in answers.items() if answer and (told := _map(answer))}
         rate = self._rate({at: told.answered for at, told in maps.items()})
         known = next(iter(maps.values()), None)
         if known is None and name not in self._owners.missing():
@@ -129,26 +129,38 @@ class System:
         return round(rate, 1)
 
 
+def _map(answer: Response) -> Processors | None:
+    """The map that an instance tells, None when it tells a problem, or has another version."""
+    with suppress(msgspec.MsgspecError):
+        return _decode(answer.body) if answer.status == 200 else None
+    return None
+
+
 def service(name: str, known: Processors | None, answering: Set[str], rate: float, *, current: bool) -> Service:
     """What is told of a service, given its map (whether it is `current`) and the instances that answer."""
     partitions = known.partitions if known else []
+    held = {partition.partition: partition for partition in partitions}
     anywhere = known is not None and all(view.anywhere for view in known.views if view.key)
-    owners = [_owner(held, answering, anywhere=anywhere, current=current) for held in partitions]
-    lags = [max(0, end - held.positions.get(topic, 0)) for held in partitions for topic, end in held.ends.items()]
+    width = max(known.topics.values()) if known else 0
+    owners = [_owner(n, held.get(n), answering, anywhere=anywhere, current=current) for n in range(width)]
+    lags = (max(0, end - each.positions.get(topic, 0)) for each in partitions for topic, end in each.ends.items())
     return Service(
         name=name,
-        partitions=len(partitions),
+        partitions=len(owners),
         ready=bool(owners) and all(owner.state == "ready" for owner in owners),
         lag=sum(lags),
         reads_per_second=rate,
         freshness_ms=known.age_ms if known and current else None,
-        dead_letters=sum(held.dead_letters for held in partitions),
-        progress=round(sum(held.progress for held in partitions) / len(partitions), 3) if partitions else 0.0,
+        dead_letters=sum(each.dead_letters for each in partitions),
+        progress=round(sum(each.progress for each in partitions) / len(partitions), 3) if partitions else 0.0,
         owners=owners,
     )
 
 
-def _owner(held: Partition, answering: Set[str], *, anywhere: bool, current: bool) -> Owner:
+def _owner(number: int, held: Partition | None, answering: Set[str], *, anywhere: bool, current: bool) -> Owner:
+    if held is None:
+        # Maps lack a partition that holds a part of a commit.
+        return Owner(number, None, None, "refused")
     host = (held.owner or "").rpartition(":")[0]
     name = host.partition(".")[0] if host and not host[0].isdigit() else held.owner
     state: State

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -50,7 +49,7 @@ class Users:
         LONG.parse(key)
         query, deadline = request.query, request.deadline
         lead, *others = parts = self.chosen(query)
-        asking = [asyncio.create_task(self._part(part, key, query, deadline)) for part in others]
+        asking = [asyncio.create_task(self.part(part, key, query, deadline)) for part in others]
         try:
             answer = await self._ask(lead, key, query, deadline)
             if answer.status != 200:
@@ -59,18 +58,7 @@ class Users:
         finally:
             for task in asking:
                 task.cancel()
-        return json(await self._profile(bodies, parts, query, deadline), answer.served_by, answer.headers)
-
-    async def profile(
-        self, key: str, known: Mapping[str, dict[str, Any] | None], query: Query, deadline: Deadline
-    ) -> dict[str, Any]:
-        """The same, given the answers of some parts by their names, None where a part does not know the key."""
-        parts = self.chosen(query)
-        missing = [located for located in parts if located[1].name not in known]
-        answers = await asyncio.gather(*(self._part(part, key, query, deadline) for part in missing))
-        bodies = {**known, **{view.name: body for (_, view, _), body in zip(missing, answers, strict=True)}}
-        whole = [deepcopy(bodies[view.name] or _empty(part, [])) for _, view, part in parts]
-        return await self._profile(whole, parts, query, deadline)
+        return json(await self.profile(bodies, parts, query, deadline), answer.served_by, answer.headers)
 
     async def many(self, asked: Sequence[tuple[str, str]], deadline: Deadline) -> Mapping[str, Mapping[str, Any]]:
         """The answers for (view, key text) by view and key, None for an unknown key.
@@ -89,7 +77,7 @@ class Users:
             self._router.many(views, deadline), self._router.many(of_parts, deadline)
         )
         profiles = {
-            user: _members([bodies[view.name][user] or _empty(part, []) for _, view, part in parts], [])
+            user: _members([bodies[view.name][user] or empty(part, []) for _, view, part in parts], [])
             for user in users
             if bodies[parts[0][1].name][user]
         }
@@ -106,10 +94,10 @@ class Users:
             raise self._owners.absent(bad_parameter(f"{PARTS}: name some of {', '.join(parts)}, separated by commas"))
         return located
 
-    async def _profile(
+    async def profile(
         self, bodies: Iterable[dict[str, Any]], parts: Sequence[LocatedPart], query: Query, deadline: Deadline
     ) -> dict[str, Any]:
-        """The members of `bodies`, the answers of `parts`, with names."""
+        """The members of `bodies`, the answers of the `parts` that `query` asks for, with names; changes `bodies`."""
         # The parts of a service that never answered are not known.
         missing = [] if part_names(query) else self._owners.missing()
         warnings = [f"{service}: {unknown(service)}" for service in missing]
@@ -144,7 +132,7 @@ class Users:
         own = [(name, text) for name, text in query if name in part.parameters]
         return await self._router.one(known, view, key, own, deadline)
 
-    async def _part(self, located: LocatedPart, key: str, query: Query, deadline: Deadline) -> dict[str, Any]:
+    async def part(self, located: LocatedPart, key: str, query: Query, deadline: Deadline) -> dict[str, Any]:
         """The members of a part, which are empty when it fails, with warnings, or knows nothing of the key."""
         _, _, part = located
         reason = ""
@@ -156,7 +144,7 @@ class Users:
                 reason = _decode(answer.body)["detail"]
         except StreamStateError as error:
             reason = str(error)
-        return _empty(part, [f"{member}: {reason}" for member in part.members if reason])
+        return empty(part, [f"{member}: {reason}" for member in part.members if reason])
 
 
 def part_names(query: Iterable[tuple[str, str]]) -> set[str]:
@@ -173,7 +161,7 @@ def _members(bodies: Iterable[dict[str, Any]], warnings: list[str]) -> dict[str,
     return members
 
 
-def _empty(part: Part, warnings: list[str]) -> dict[str, Any]:
+def empty(part: Part, warnings: list[str]) -> dict[str, Any]:
     """A part of a key that it does not know."""
     return {**{member: [] for member in (*part.members, *part.remarks)}, WARNINGS: warnings}
 

@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ import msgspec
 
 from services.gateway.owners import LocatedPart, Owners
 from services.gateway.router import Router
-from services.gateway.users import PARTS, Users, part_names
+from services.gateway.users import PARTS, Users, empty, part_names
 from streamstate.errors import StreamStateError
 from streamstate.state.store import TopicPartition
 from streamstate.web.client.instances import Query
@@ -31,6 +32,9 @@ AT_A_TIME = 50
 MOST_COMPLETING = 16
 """So many profiles are completed at the same time."""
 
+MOST_PER_S = 20
+"""So often, in all, what any instance answers is read again: it may cost ten times as much as what an owner answers."""
+
 
 @dataclass(eq=False)
 class Watched:
@@ -38,6 +42,7 @@ class Watched:
 
     answers: by the name of each part that is answered by key, None where it knows nothing of the user.
     places: where the user's partition was when each of these was read.
+    others: the answers of the other parts, which may be older; None before the first ones.
     """
 
     user: str
@@ -46,6 +51,7 @@ class Watched:
     clients: int = 0
     answers: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     places: dict[str, Positions] = field(default_factory=dict)
+    others: dict[str, dict[str, Any]] | None = None
     incomplete: bool = False
     completing: asyncio.Task[None] | None = None
 
@@ -66,10 +72,28 @@ class Watched:
         return "; ".join(map(offsets_text, self.places.values()))
 
 
+class Budget:
+    """Up to `rate` times a second, and as often at once after a second of rest."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._left, self._at = rate, 0.0
+
+    def take(self, now: float) -> bool:
+        """Whether there is one left at `now` (seconds of one clock); then it is taken."""
+        self._left = min(self._rate, self._left + self._rate * (now - self._at))
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
 class Watch:
     """Looks at the positions of the partitions for all clients together, for as long as there are any.
 
-    Only users whose partition has moved are read, and only those whose answer has changed are told of.
+    Only users whose partition has moved are read, and only those whose answer has changed are told of. What any
+    instance answers is read again with it, or as soon as `MOST_PER_S` allows.
     pause_s: least seconds between two looks; after one that took longer, as long as it took. longest_s: of a look.
     For one event loop.
     """
@@ -82,6 +106,8 @@ class Watch:
         self._longest_s = longest_s
         self._watched: dict[tuple[str, frozenset[str]], Watched] = {}
         self._slots = asyncio.Semaphore(MOST_COMPLETING)
+        self._budget = Budget(MOST_PER_S)
+        self._outdated: dict[Watched, None] = {}
         self._looking: asyncio.Task[None] | None = None
 
     async def find(self, user: str, query: Query, deadline: Deadline) -> Watched:
@@ -112,11 +138,17 @@ class Watch:
             watched.clients -= 1
             if not watched.clients:
                 del self._watched[watched.user, watched.names]
+                self._outdated.pop(watched, None)
 
     async def _keep_looking(self) -> None:
         while self._watched:
             started = time.monotonic()
             await self._look()
+            while self._outdated and self._budget.take(time.monotonic()):
+                watched = next(iter(self._outdated))
+                del self._outdated[watched]
+                watched.others = None
+                self._complete_soon(watched)
             await asyncio.sleep(max(self._pause_s, time.monotonic() - started))
 
     async def _look(self) -> None:
@@ -165,19 +197,32 @@ class Watch:
             async with self._slots:
                 watched.incomplete = False
                 position, answers = watched.position, dict(watched.answers)
-                deadline = Deadline(time.monotonic() + self._longest_s)
-                lead = self._chosen(watched.names)[0][1].name
-                profile: dict[str, Any] | None = None
-                if answers.get(lead, {}) is not None:
-                    profile = await self._users.profile(watched.user, answers, watched.query, deadline)
+                profile = await self._profile(watched, answers)
                 watched.latest.publish(Event(PROFILE, position, msgspec.json.encode(profile)))
+
+    async def _profile(self, watched: Watched, answers: Mapping[str, dict[str, Any] | None]) -> dict[str, Any] | None:
+        """What the parts answer together, None where the one that leads does not know the user."""
+        deadline = Deadline(time.monotonic() + self._longest_s)
+        parts = self._chosen(watched.names)
+        if answers.get(parts[0][1].name, {}) is None:
+            return None
+        if watched.others is None or self._budget.take(time.monotonic()):
+            self._outdated.pop(watched, None)
+            others = [part for part in parts if part[1].name not in answers]
+            asking = (self._users.part(part, watched.user, watched.query, deadline) for part in others)
+            bodies = await asyncio.gather(*asking)
+            watched.others = {view.name: body for (_, view, _), body in zip(others, bodies, strict=True)}
+        else:
+            self._outdated[watched] = None
+        bodies = [deepcopy({**watched.others, **answers}[view.name] or empty(part, [])) for _, view, part in parts]
+        return await self._users.profile(bodies, parts, watched.query, deadline)
 
     def _keyed(self, names: Iterable[str]) -> Sequence[LocatedPart]:
         """Those of the parts with these names that are answered by key, the one that leads first.
 
-        Where there is none of them, the parts that are there by default: what any instance answers changes with them.
+        Where there is none, the one that leads by default: what any instance answers is read again with it.
         """
-        return [part for part in self._chosen(names) if not part[1].anywhere] or self._keyed(())
+        return [part for part in self._chosen(names) if not part[1].anywhere] or self._chosen(())[:1]
 
     def _chosen(self, names: Iterable[str]) -> Sequence[LocatedPart]:
         return self._users.chosen([(PARTS, name) for name in names])

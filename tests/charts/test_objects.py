@@ -5,12 +5,12 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 
-from devkit.charts.charts import charts
+from devkit.charts.charts import Pods, charts
 from devkit.charts.variables import processes
 from streamstate.settings import PREFIX
 from tests.charts.rendering import SHAPES, Object, environment, helm, of_kind, pods, render
 
-OTHERS = {"ServiceMonitor", "ScaledObject"}
+OTHERS = {"ServiceMonitor", "ScaledObject", "PrometheusRule"}
 """Kinds that Kubernetes itself does not have."""
 
 KUBERNETES = "1.33"
@@ -85,7 +85,7 @@ def test_objects_find_one_another(objects: list[Object]) -> None:
     assert {item["spec"]["serviceName"] for item in of_kind(objects, "StatefulSet")} <= services
 
 
-@pytest.mark.parametrize("chart", [name for name in charts() if name != "infra"])
+@pytest.mark.parametrize("chart", [name for name, values in charts().items() if isinstance(values, Pods)])
 def test_every_variable_is_a_setting(chart: str) -> None:
     """What the charts say is what the processes read; stream and API share what they agree on, and take their part."""
     known = {f"{PREFIX}{name.upper()}" for kind in processes(chart) for name in kind.model_fields}

@@ -5,9 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from jsonschema import Draft202012Validator
 
 from devkit.charts.charts import charts
+from devkit.charts.dashboards import dashboards
 from devkit.charts.files import FOLDER, files, links, schema
 from devkit.registry import STANDARD
 from streamstate.access import internal, keys
@@ -206,6 +208,22 @@ def test_the_gateway_may_watch_endpoints_and_nothing_else() -> None:
     ]
     variables = environment(objects, "api")
     assert json.loads(variables["STREAMSTATE_SERVICES"]) == {name: f"{name}-pods" for name in STANDARD}
+
+
+def test_alerts_lead_to_the_runbooks_that_the_values_name() -> None:
+    [rule] = of_kind(render("monitoring", Path("charts/monitoring/ci/01-operator-values.yaml")), "PrometheusRule")
+    written = Path("charts/monitoring/rules.yaml").read_text()
+    assert rule["spec"] == yaml.safe_load(written.replace("docs/runbooks.md", "https://docs.company/runbooks"))
+    assert of_kind(render("monitoring"), "PrometheusRule") == []
+
+
+def test_dashboards_are_in_the_config_map_that_grafana_selects() -> None:
+    [config] = of_kind(render("monitoring"), "ConfigMap")
+    assert config["metadata"]["labels"] == {"grafana_dashboard": "1"}
+    assert {name: json.loads(text) for name, text in config["data"].items()} == {
+        f"{uid}.json": dashboard for uid, dashboard in dashboards().items()
+    }
+    assert of_kind(render("monitoring", given={"dashboards.enabled": False}), "ConfigMap") == []
 
 
 def test_topics_are_what_the_values_say() -> None:

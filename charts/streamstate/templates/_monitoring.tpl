@@ -18,6 +18,8 @@ spec:
     - port: {{ $port }}
       path: /metrics
       interval: {{ $.Values.serviceMonitor.interval }}
+      # The operator labels targets with `service` too: that of the metric counts.
+      honorLabels: true
     {{- end }}
 {{- end }}
 {{- end }}

@@ -21,7 +21,8 @@ export function user(main, id) {
   const note = h("p", { class: "note", role: "alert", hidden: "" });
   const view = profile();
   main.append(
-    h("div", { class: "top" }, h("div", { class: "title" }, h("h1", {}, `User ${id}`), mark.element), search(id)),
+    h("div", { class: "top" },
+      h("div", {}, h("div", { class: "title" }, h("h1", {}, `User ${id}`), mark.element), view.numbers), search(id)),
     note, view.element);
 
   function say(text) {
@@ -31,7 +32,7 @@ export function user(main, id) {
 
   function show(answer) {
     say(answer ? answer.warnings.join(" · ") : UNKNOWN);
-    view.element.hidden = !answer;
+    view.element.hidden = view.numbers.hidden = !answer;
     if (answer) view.set(answer);
   }
 
@@ -91,14 +92,15 @@ function profile() {
     setInterval(ages, AGES_MS),
     setInterval(() => now && setText(spoken, plural(now.eventCount, "play")), SPOKEN_MS),
   ];
+  const numbers = h("dl", { class: "facts", hidden: "" },
+    fact("plays", facts.plays), fact("first", facts.first), fact("last", facts.last));
   const element = h("div", { class: "profile", hidden: "" },
-    h("dl", { class: "facts" }, fact("plays", facts.plays), fact("first", facts.first), fact("last", facts.last)),
     spoken,
     section("Most played", h("div", { class: "columns" },
       tops.map(([kinds, list]) => h("div", {}, h("h3", {}, kinds), list.element)))),
     section("May like next", advice.element),
     justPlayed);
-  return { element, set, end: () => timers.forEach(clearInterval) };
+  return { numbers, element, set, end: () => timers.forEach(clearInterval) };
 }
 
 const capital = (word) => word[0].toUpperCase() + word.slice(1);

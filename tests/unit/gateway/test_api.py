@@ -235,6 +235,16 @@ def test_query_parameters_reach_the_owner(deployment: Deployment, path: str, ser
     assert f"/v1/users/{USER}/{path}?a=1&a=2&b=x+%26+y" in deployment.owner(USER, service).seen
 
 
+def test_every_service_that_is_asked_gets_the_ids_of_the_request(deployment: Deployment) -> None:
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    for given in ({"X-Request-Id": "mine", "traceparent": trace}, {"traceparent": "00-zz"}):
+        answered = deployment.gateway().get(f"/v1/users/{USER}", headers=given).headers["X-Request-Id"]
+        for service in ("metrics", "names"):
+            passed_on = deployment.owner(USER, service).headers[-1]
+            assert passed_on["X-Request-Id"] == answered
+            assert passed_on.get("Traceparent") == (trace if answered == "mine" else None)
+
+
 def test_headers_that_others_may_forge_change_nothing(deployment: Deployment) -> None:
     headers = {
         "X-Forwarded-Host": "evil", "X-Forwarded-For": "1.2.3.4", "X-Direct": "1", "Host": "evil", "traceparent": "bad",

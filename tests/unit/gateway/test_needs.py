@@ -17,7 +17,7 @@ RECOMMENDED = "/v1/users/42/recommendations"
 def needed(deployment: Deployment, path: str, body: Any = None, **headers: str) -> Needs:
     path, _, query = path.partition("?")
     given = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]
-    scope = {"path": path, "query_string": query.encode(), "headers": given, "method": "GET"}
+    scope = {"path": path, "query_string": query.encode(), "headers": given, "method": "GET", "ids": {}}
     request = Request(scope, time.monotonic(), 1_000, None if body is None else json.dumps(body).encode())
     rule = MANY if path == MANY else USER if path.count("/") == 3 and path.startswith("/v1/users/") else VIEW
     owners = deployment.owners()

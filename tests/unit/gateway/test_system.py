@@ -49,6 +49,17 @@ class TestService:
         building.ready = False
         assert states(told(building, refused), HERE) == ["building", "refused"]
 
+    def test_a_partition_that_holds_a_part_of_a_commit_is_refused(self) -> None:
+        known = told(partition(0), partition(1), partition(2))
+        del known.partitions[1]
+        found = service("words", known, {HERE}, 0.0, current=True)
+        assert [(owner.partition, owner.state) for owner in found.owners] == [
+            (0, "ready"),
+            (1, "refused"),
+            (2, "ready"),
+        ]
+        assert (found.partitions, found.ready) == (3, False)
+
     def test_a_map_that_instances_tell_no_more_is_refused(self) -> None:
         assert states(told(partition(0), partition(1, THERE)), HERE, current=False) == ["refused", "none"]
 

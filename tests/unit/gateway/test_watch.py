@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from services.gateway.watch import Budget
 from streamstate.keys import LONG, partition_of
 from streamstate.web.server.asgi import Asgi
 from tests.listening import Listener
@@ -43,7 +44,6 @@ def test_the_first_event_is_what_a_read_answers(deployment: Deployment, gateway:
     first = client.next()
     assert (first.name, without_scores(first.data)) == ("profile", without_scores(read(deployment, USER)))
     assert first.data["artistRecommendations"][0]["why"]
-    assert first.id == f"listening-events:{partition_of(LONG.encode(USER), PARTITIONS)}=3"
     assert client.headers["Content-Type"] == "text/event-stream"
     assert client.headers["Cache-Control"] == "no-store"
     assert client.blocks[0] == "retry: 1000\n\n"
@@ -55,6 +55,14 @@ def test_a_play_is_told_to_all_who_watch_the_user_and_to_nobody_else(deployment:
     deployment.play([(USER, 1, 2, 3, 9_000)])
     assert [client.next().data["eventCount"] for client in clients[:2]] == [4, 4]
     assert clients[2].quiet(QUIET_S)
+
+
+def test_the_id_of_an_event_is_where_the_state_was(deployment: Deployment, gateway: Asgi) -> None:
+    client = listen(deployment, gateway, USER)
+    home = partition_of(LONG.encode(USER), PARTITIONS)
+    assert client.next().id == f"listening-events:{home}=3"
+    deployment.play([(USER, 1, 2, 3, 9_000), (USER, 1, 2, 3, 9_000)])
+    assert client.next().id == f"listening-events:{home}=5"
 
 
 def test_plays_of_others_in_the_partition_are_not_told(deployment: Deployment, gateway: Asgi) -> None:
@@ -120,6 +128,27 @@ def test_a_client_that_takes_nothing_gets_the_newest_profile_next(deployment: De
     assert slow.next().data["eventCount"] == 8
 
 
+def test_a_budget_is_so_much_a_second_and_no_more_after_a_long_rest() -> None:
+    budget = Budget(2)
+    assert [budget.take(100.0) for _ in range(3)] == [True, True, False]
+    assert [budget.take(100.5) for _ in range(2)] == [True, False]
+    assert [budget.take(200.0) for _ in range(3)] == [True, True, False]
+
+
+def test_what_any_instance_answers_waits_for_its_turn_and_what_owners_answer_does_not(
+    deployment: Deployment, gateway: Asgi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Budget, "take", lambda _budget, _now: False)
+    client = listen(deployment, gateway, USER)
+    first = client.next().data
+    deployment.play([(USER, 5, 6, 7, 9_000)])
+    early = client.next().data
+    assert early["eventCount"] == 4
+    assert early["artistRecommendations"] == first["artistRecommendations"]
+    monkeypatch.undo()
+    assert client.next().data["artistRecommendations"] != first["artistRecommendations"]
+
+
 def test_an_owner_that_goes_loses_nothing(deployment: Deployment, gateway: Asgi) -> None:
     client = listen(deployment, gateway, USER)
     client.next()
@@ -167,3 +196,19 @@ def test_all_streams_end_with_the_process(deployment: Deployment, gateway: Asgi)
 
     deployment.loop.run(end())
     until(lambda: client.blocks[-1] == "")
+
+
+def test_a_failure_ends_the_stream_and_is_logged(
+    deployment: Deployment, gateway: Asgi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Failing(Listener):
+        async def _send(self, message: dict[str, Any]) -> None:
+            if b"data: " in message.get("body", b""):
+                raise ArithmeticError
+            await super()._send(message)
+
+    client = Failing(deployment.loop, gateway, "/v1/users/1/stream")
+    until(lambda: client.blocks[-1:] == [""])
+    logged = capsys.readouterr().out
+    assert "ArithmeticError" in logged
+    assert "/v1/users/<key>/stream" in logged

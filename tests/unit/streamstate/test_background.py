@@ -4,9 +4,10 @@ import threading
 import time
 
 import pytest
+from prometheus_client import generate_latest
 
 from streamstate.deployment import background
-from tests.serving import until
+from tests.serving import sample, until
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +27,8 @@ def test_an_error_does_not_end_it() -> None:
 
     background.keep_running("failing", turn, 0.01)
     until(lambda: len(turns) > 3)
+    text = generate_latest(background.FAILED).decode()
+    assert sample(text, "streamstate_background_failures_total", thread="failing") == 3
     assert background.stuck(time.monotonic()) == []
 
 

@@ -111,6 +111,7 @@ def test_a_partition_that_is_being_built_is_503_with_its_progress(service: Servi
         service.store.commit(Commit(claim, [OffsetAdvance(topic, None, end // 2)], []))
     response = api.client.get("/v1/numbers/7")
     assert problem(response, 503, "not-ready")["progress"] == 50
+    assert sample(scrape(api.client), "streamstate_build_progress", partition=str(partition)) == 0.5
     assert "Retry-After" in response.headers
     problem(api.client.get("/v1/many?numbers=7"), 503, "not-ready")
     problem(api.client.get("/readyz"), 503, "not-ready")

@@ -7,6 +7,7 @@ import pytest
 
 from streamstate.keys import LONG, partition_of
 from streamstate.web.freshness import age
+from tests.serving import sample, scrape
 from tests.unit.web.conftest import COUNTS, Instance, Service
 from tests.unit.web.test_api import problem
 
@@ -53,6 +54,20 @@ def test_an_answer_tells_position_and_age_of_its_state(service: Service, api: In
     service.topics.written[PLACE] = 1
     service.freshness.look()
     assert int(api.client.get(f"/v1/numbers/{KEY}").headers["State-Age-Ms"]) < 400
+
+
+def test_the_age_of_each_partition_is_scraped_and_grows_beyond_what_was_seen(service: Service, api: Instance) -> None:
+    service.topics.written[PLACE] = 1
+    service.freshness.look()
+    time.sleep(0.05)
+    service.freshness.look()
+    behind, complete = (
+        sample(scrape(api.client), "streamstate_state_age_seconds", partition=str(partition))
+        for partition in (PLACE[1], (PLACE[1] + 1) % COUNTS["numbers"])
+    )
+    assert behind is not None
+    assert complete is not None
+    assert behind > complete + 0.04
 
 
 def test_many_keys_are_answered_with_the_positions_of_all_their_partitions(service: Service, api: Instance) -> None:

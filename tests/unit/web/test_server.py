@@ -38,9 +38,10 @@ WAITING = "X-Min-Position: numbers:3=99"
 """A demand that is never met: such a request keeps a thread busy until its deadline."""
 
 
-def started(address: str, home: Path) -> Child:
-    """The process that serves the API at this address; one number is known to it."""
-    settings = {f"{PREFIX}ADVERTISE": address, f"{PREFIX}REQUESTS_IN_FLIGHT": str(ROOM)}
+def started(address: str, home: Path, **further: str) -> Child:
+    """The process that serves the API at this address, with `further` settings; one number is known to it."""
+    own = {"ADVERTISE": address, "REQUESTS_IN_FLIGHT": str(ROOM), **further}
+    settings = {f"{PREFIX}{name}": text for name, text in own.items()}
     child = LocalCluster.api("tests.unit.web", "api", address, home, settings)
     child.start()
     child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)
@@ -276,9 +277,34 @@ def test_a_bug_is_logged_without_saying_who_was_asked_for(tmp_path: Path) -> Non
         assert (response.status, body["type"]) == (500, "urn:streamstate:problem:internal")
     finally:
         child.stop()
-    log = child.log.read_text()
-    assert "KeyError: 'count'" in log
-    assert str(SPOILT) not in log
+    bug, failed = lines = logged(child)
+    assert bug["exception"].endswith("KeyError: 'count'")
+    assert (bug["event"], failed["event"]) == ("a request failed", "slow or failed")
+    assert {line["request_id"] for line in lines} == {response.headers["X-Request-Id"]}
+    assert str(SPOILT) not in child.log.read_text()
+
+
+def test_every_request_is_logged_where_that_is_set_without_saying_who_was_asked_for(tmp_path: Path) -> None:
+    address = f"{LOCALHOST}:{free_port()}"
+    child = started(address, tmp_path, ACCESS_LOG="true")
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    try:
+        answer(
+            address, request("/v1/numbers/404404", f"X-Request-Id: mine\r\ntraceparent: 00-{trace}-00f067aa0ba902b7-01")
+        )
+        answer(address, request("/v1/numbers/404404", "traceparent: 00-zz"))
+    finally:
+        child.stop()
+    lines = [line for line in logged(child) if line["status"] == 404]
+    assert [line["event"] for line in lines] == ["answered", "answered"]
+    assert {line["route"] for line in lines} == {"/v1/numbers/<key>"}
+    assert [(line["request_id"] == "mine", line.get("trace_id")) for line in lines] == [(True, trace), (False, None)]
+    assert all(line["ms"] >= 0 and line["timestamp"].endswith("Z") for line in lines)
+    assert "404404" not in child.log.read_text()
+
+
+def logged(child: Child) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in child.log.read_text().splitlines()]
 
 
 def test_no_request_id_is_given_again_by_the_next_worker(tmp_path: Path) -> None:

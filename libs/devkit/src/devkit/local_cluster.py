@@ -51,7 +51,10 @@ class Plan:
 
 
 class LocalCluster:
-    """All processes, started and stopped in order. `say` is called with a line for each step."""
+    """All processes, started and stopped in order. `say` is called with a line for each step.
+
+    status: where the streams answer `/readyz` and `/metrics`.
+    """
 
     def __init__(self, plan: Plan, say: Callable[[str], None]) -> None:
         self._plan = plan
@@ -61,11 +64,13 @@ class LocalCluster:
         self.registry = SchemaRegistry(plan.home / "registry", plan.registry_port, plan.cache / "registry")
         self.addresses = plan.addresses()
         self.url = f"http://{LOCALHOST}:{plan.gateway_port}"
-        self.streams = self.host(
+        self.status = f"{LOCALHOST}:{free_port()}"
+        instances = [
             f"{name}-{number}={at}"
             for name, addresses in self.addresses.items()
             for number, at in enumerate(addresses[:1] if app(name).any_instance else addresses)
-        )
+        ]
+        self.streams = self.host(instances, STATUS_PORT=self.status.rpartition(":")[2])
         self.apis = [
             self._api(service, f"{service}-{number}", at, ADVERTISE=at)
             for service, addresses in self.addresses.items()

@@ -14,23 +14,28 @@ from devkit.demo import DemoSettings
 from devkit.registry import SERVICES, app
 from devkit.tables import table
 from services.recommendations import graph_metrics
-from streamstate.deployment import state_metrics
+from streamstate.deployment import background, state_metrics
 from streamstate.deployment.metrics import Definition
 from streamstate.settings import kinds
 from streamstate.spark import status
 from streamstate.state import redis
 from streamstate.state.operations import Operation, Read
 from streamstate.view import View
+from streamstate.web import freshness
 from streamstate.web.server import telemetry
 
 PATH = Path("docs/reference.md")
+METRICS = tuple(
+    metric
+    for module in (telemetry, state_metrics, freshness, background, status, graph_metrics)
+    for metric in module.METRICS
+)
 _KEYS = re.compile(r"^\| state key \| holds \|\n\|[-| ]+\|\n((?:\|.*\n)+)", re.MULTILINE)
 SETTINGS: tuple[type[BaseSettings], ...] = (*dict.fromkeys(kinds()), DemoSettings, BenchSettings)
 
 
 def text() -> str:
     """The whole page."""
-    defined = (*telemetry.METRICS, *state_metrics.METRICS, *status.METRICS, *graph_metrics.METRICS)
     parts = [
         "# Reference\n\nMade from the source by `make docs`.\n",
         "## Services and their topics\n",
@@ -47,7 +52,7 @@ def text() -> str:
         f"## State keys\n\n{redis.__doc__}",
         table(("key of a service, in partition `p`", "holds"), (row for name in SERVICES for row in _state_keys(name))),
         "## Metrics\n",
-        table(("metric", "labels", "what"), map(_metric, defined)),
+        table(("metric", "labels", "what"), map(_metric, METRICS)),
     ]
     return "\n".join(parts)
 

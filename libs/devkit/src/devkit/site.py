@@ -31,10 +31,10 @@ def write(folder: Path) -> None:
 
 
 def _linked(page: Path, folder: Path, link: re.Match[str]) -> str:
-    """A link of `page` as it is in `folder`, where its target is now."""
+    """A link of `page` as it is in `folder`, where its target is now. One that is broken stays: MkDocs tells of it."""
     path, anchor = link[1], link[2] or ""
     target = Path(normpath(page.parent / path))
-    if not path or target.suffix == ".md":
+    if not path or target.suffix == ".md" or not target.exists():
         return link[0]
     if target.suffix in _IMAGES:
         (folder / target).parent.mkdir(parents=True, exist_ok=True)

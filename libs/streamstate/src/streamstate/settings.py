@@ -223,6 +223,9 @@ class HttpSettings(Settings):
     requests_in_flight: int = Field(
         1_024, ge=1, description="most requests that a worker processes at a time; further ones get a 503 at once"
     )
+    access_log: bool = Field(
+        default=False, description="log each request: its route, status and milliseconds; no line holds a key"
+    )
 
 
 class DemandSettings(Settings):

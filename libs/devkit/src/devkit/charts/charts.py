@@ -161,6 +161,34 @@ class Infra(Values):
     redis: InfraRedis = Field(default=InfraRedis(), description="one server")
 
 
+class Dashboards(Values):
+    """The ConfigMap of Grafana's dashboards."""
+
+    enabled: bool = Field(default=True, description="whether there is one")
+    labels: dict[str, str] = Field(
+        default={"grafana_dashboard": "1"}, description="labels by which Grafana's sidecar selects it"
+    )
+
+
+class PrometheusRule(Values):
+    """The alerts, for the Prometheus operator."""
+
+    enabled: bool = Field(default=False, description="whether there is one; it needs the operator's CRDs")
+    labels: dict[str, str] = Field(default={}, description="labels by which Prometheus selects it")
+    runbooks: str = Field(
+        default="docs/runbooks.md", description="address of the page of runbooks, which runbook_url leads to"
+    )
+
+
+class Monitoring(Values):
+    """Dashboards and alerts of all releases."""
+
+    dashboards: Dashboards = Field(default=Dashboards(), description="Grafana's dashboards, in a ConfigMap")
+    prometheus_rule: PrometheusRule = Field(
+        default=PrometheusRule(), description="the alerts, for the Prometheus operator; rules.yaml has them for others"
+    )
+
+
 OF_THEIR_OWN: dict[str, type[Service]] = {"topics": TopicsService}
 """The values of services that have further ones."""
 
@@ -185,4 +213,5 @@ def charts() -> Mapping[str, Values]:
             services={name: name for name in STANDARD},
         ),
         "infra": Infra(kafka=InfraKafka(topics=topics.configurations())),
+        "monitoring": Monitoring(),
     }

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from devkit.charts import dashboards
 from devkit.charts.charts import Pods, charts
 from devkit.charts.parts import VERSION
 from devkit.charts.variables import properties
@@ -44,6 +45,8 @@ def files() -> dict[str, str]:
             texts[f"{chart}/Chart.yaml"] = _CHART.format(name=chart, description=json.dumps(description))
             texts[f"{chart}/templates/all.yaml"] = f'{{{{ include "streamstate.{values.template}" . }}}}\n'
             texts[f"{chart}/templates/NOTES.txt"] = '{{ include "streamstate.notes" . }}\n'
+    for name, dashboard in dashboards.dashboards().items():
+        texts[f"monitoring/dashboards/{name}.json"] = json.dumps(dashboard, indent=1) + "\n"
     return texts
 
 

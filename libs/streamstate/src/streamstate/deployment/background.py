@@ -6,8 +6,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
+from prometheus_client import Counter
+
+from streamstate.deployment.metrics import Definition
 
 log = structlog.get_logger()
+
+FAILURES = Definition(
+    "streamstate_background_failures_total",
+    ("thread",),
+    "calls of a background thread that failed and were repeated; the log says why",
+)
+METRICS = (FAILURES,)
+
+FAILED = Counter(FAILURES.name, FAILURES.meaning, FAILURES.labels, registry=None)
+"""Of all threads of this process; registered by those who answer scrapes."""
 
 
 @dataclass
@@ -23,10 +36,12 @@ _RUNNING: list[_Running] = []
 def keep_running(name: str, turn: Callable[[], None], pause_s: float, longest_s: float = 60.0) -> None:
     """Call `turn` in a daemon thread, with a pause of `pause_s` seconds between two calls.
 
-    An exception is logged and the calls continue. A call that takes more than `longest_s` seconds is stuck.
+    An exception is logged and counted, and the calls continue. A call that takes more than `longest_s` seconds is
+    stuck.
     """
     running = _Running(name, longest_s)
     _RUNNING.append(running)
+    failed = FAILED.labels(name)
 
     def run() -> None:
         while True:
@@ -34,6 +49,7 @@ def keep_running(name: str, turn: Callable[[], None], pause_s: float, longest_s:
             try:
                 turn()
             except Exception:
+                failed.inc()
                 log.exception("a background thread failed; it is called again", thread=name)
             running.since = None
             time.sleep(pause_s)

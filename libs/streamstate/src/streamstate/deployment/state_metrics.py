@@ -15,6 +15,11 @@ BEGIN = Definition(
     ("service", "topic", "partition"),
     "the offset at which the build of the state began; above 0, Kafka had deleted the records before it",
 )
+PROGRESS = Definition(
+    "streamstate_build_progress",
+    ("service", "partition"),
+    "how much of the first build of the state is done, 0 to 1; reads are refused below 1",
+)
 DEAD_LETTERS = Definition(
     "streamstate_dead_letters_total",
     ("service", "partition"),
@@ -36,19 +41,20 @@ COUNTED = Definition(
     "what the service's folds count, such as records that came too late for their window",
 )
 _OWN_COUNTERS = {DEAD: DEAD_LETTERS, MISPLACED: MISPLACED_KEYS, LOST: LOST_RECORDS}
-METRICS = (OFFSET, BEGIN, *_OWN_COUNTERS.values(), COUNTED)
+METRICS = (OFFSET, BEGIN, PROGRESS, *_OWN_COUNTERS.values(), COUNTED)
 
 
 def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterable[Metric]:
     """The metrics of `service` with a sample for each of its partitions."""
-    offset, begin = OFFSET.gauge(), BEGIN.gauge()
+    offset, begin, progress = (metric.gauge() for metric in (OFFSET, BEGIN, PROGRESS))
     counters = {metric: metric.counter() for metric in (*_OWN_COUNTERS.values(), COUNTED)}
     for partition, snapshot in snapshots.items():
         for topic, position in snapshot.positions.items():
             offset.add_metric([service, topic, str(partition)], position)
         for topic, first in snapshot.begins.items():
             begin.add_metric([service, topic, str(partition)], first)
+        progress.add_metric([service, str(partition)], snapshot.progress(snapshot.targets))
         for name, count in {**dict.fromkeys(_OWN_COUNTERS, 0), **snapshot.counters}.items():
             of_folds = [] if name in _OWN_COUNTERS else [name]
             counters[_OWN_COUNTERS.get(name, COUNTED)].add_metric([service, str(partition), *of_folds], count)
-    return (offset, begin, *counters.values())
+    return (offset, begin, progress, *counters.values())

@@ -77,7 +77,9 @@ def skeleton(
 
     async def metrics() -> Iterable[Metric]:
         try:
-            return of_partitions(app.name, await state.everywhere())
+            snapshots = await state.everywhere()
+            ages = {partition: state.positions_of({partition: of}) for partition, of in snapshots.items()}
+            return (*of_partitions(app.name, snapshots), freshness.metric(app.name, ages))
         except (StreamStateError, RedisError) as error:
             log.info("the state cannot be scraped now", reason=str(error))
             return ()

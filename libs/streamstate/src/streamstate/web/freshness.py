@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 from confluent_kafka import KafkaException
+from prometheus_client.core import Metric
 
 from streamstate.deployment.background import keep_running
+from streamstate.deployment.metrics import Definition
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.state.store import TopicPartition
@@ -24,6 +26,13 @@ LOOK_S = 0.5
 _MOST_LOOKS = 600
 
 _ENTRY = re.compile(ENTRY_PATTERN, re.ASCII)
+
+STATE_AGE = Definition(
+    "streamstate_state_age_seconds",
+    ("service", "partition"),
+    f"seconds since the state had all records of its topics, up to {_MOST_LOOKS * LOOK_S:.0f}; the age of its answers",
+)
+METRICS = (STATE_AGE,)
 
 Positions = Mapping[TopicPartition, int]
 """Next offsets."""
@@ -91,6 +100,16 @@ class Freshness:
     def age(self, positions: Positions) -> float | None:
         """Seconds since a state at `positions` had everything, None when that is not known."""
         return age(self._looks, time.monotonic(), positions)
+
+    def metric(self, service: str, positions: Mapping[int, Positions]) -> Metric:
+        """The age of each partition at its `positions`; that of the first look where it is greater than that."""
+        gauge = STATE_AGE.gauge()
+        if self._looks:
+            longest = time.monotonic() - self._looks[0][0]
+            for partition, at in positions.items():
+                seconds = self.age(at)
+                gauge.add_metric([service, str(partition)], longest if seconds is None else seconds)
+        return gauge
 
     def end(self, place: TopicPartition) -> int | None:
         """Where `place` ended at the last look, None before the first one."""

@@ -20,13 +20,17 @@ ENTRIES_PATTERN = f"({ENTRY_PATTERN}(, ?{ENTRY_PATTERN})*)?"
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """`at` is on the monotonic clock, in seconds; `demands` are the headers that the answer's parts must meet too."""
+    """`at` is on the monotonic clock, in seconds; `demands` are the headers that the answer's parts must meet too.
+
+    `ids` are the headers by which the logs of all who have a part in it tell of the request.
+    """
 
     at: float
     demands: Mapping[str, str] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def given(cls, headers: Mapping[str, str], accepted: float, longest_ms: int) -> "Deadline":
+    def given(cls, headers: Mapping[str, str], accepted: float, longest_ms: int, ids: Mapping[str, str]) -> "Deadline":
         """What `headers` (names in lower case) allow by `X-Deadline-Ms`, at most `longest_ms`, from `accepted` on.
 
         Raises a 400 `Problem` for another text.
@@ -34,10 +38,10 @@ class Deadline:
         text = headers.get(HEADER.lower())
         demands = {name: headers[name.lower()] for name in (MIN_POSITION, MAX_STALENESS) if name.lower() in headers}
         if text is None:
-            return cls(accepted + longest_ms / 1000, demands)
+            return cls(accepted + longest_ms / 1000, demands, ids)
         if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) < 10):
             raise Problem(400, "bad-deadline", f"{HEADER} is a whole number of milliseconds above 0")
-        return cls(accepted + min(int(text), longest_ms) / 1000, demands)
+        return cls(accepted + min(int(text), longest_ms) / 1000, demands, ids)
 
     @property
     def left(self) -> float:
@@ -54,4 +58,4 @@ class Deadline:
     @property
     def headers(self) -> dict[str, str]:
         """What tells another instance of it; raises a 504 `Problem` when no time is left."""
-        return {HEADER: str(max(1, int(self.left * 1000))), **self.demands}
+        return {HEADER: str(max(1, int(self.left * 1000))), **self.demands, **self.ids}

@@ -36,7 +36,8 @@ class Request:
     """One GET or POST. `path` is percent-decoded, `query` are its parameters in order, `deadline` ends it.
 
     `body` is that of a POST, None for a GET.
-    `scope` is the server's; who answers many routes by one handler says in `scope["route"]` which one it was.
+    `scope` is the server's, with the ids of the request as headers (`ids`); who answers many routes by one handler says
+    in `scope["route"]` which one it was.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class Request:
         self._query: bytes = scope["query_string"]
         self.body = body
         self.headers = headers_of(scope)
-        self.deadline = Deadline.given(self.headers, accepted, longest_ms)
+        self.deadline = Deadline.given(self.headers, accepted, longest_ms, scope["ids"])
 
     @cached_property
     def query(self) -> Sequence[tuple[str, str]]:

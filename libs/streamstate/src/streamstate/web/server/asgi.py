@@ -11,18 +11,19 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any
 
 from werkzeug.exceptions import MethodNotAllowed
 from werkzeug.routing import Rule
 
+from streamstate.deployment import logs
 from streamstate.settings import HttpSettings
 from streamstate.web.http.events import Stream
 from streamstate.web.http.problems import CONTENT_TYPE, RETRY_AFTER_S, Problem, encoded, problem_of
 from streamstate.web.http.request import Request, Response, headers_of, read_body
 from streamstate.web.server import guard, probes
 from streamstate.web.server.openapi import Routes
-from streamstate.web.server.telemetry import REQUEST_ID, Telemetry
+from streamstate.web.server.telemetry import Telemetry
 
 Hook = Callable[[], Awaitable[None]]
 
@@ -99,6 +100,8 @@ class Asgi:
     async def _http(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         started = time.monotonic()
         scope["route"] = "unknown"
+        scope["ids"] = ids = self.telemetry.ids(scope["headers"])
+        logs.REQUEST.set(ids)
         try:
             caller = None if self._is_open(scope) else await self._guard.identify(scope["headers"])
             # Before the request counts as one in flight: slow clients keep nobody out.
@@ -108,8 +111,8 @@ class Asgi:
         except Exception as error:  # noqa: BLE001, every error ends as a problem
             response = _failure(error, scope["route"], scope["path"])
         seconds = time.monotonic() - started
-        request_id = self.telemetry.answered(scope["headers"], scope["route"], response.status, seconds)
-        headers = {"Cache-Control": "no-store", **response.headers, REQUEST_ID: request_id}
+        self.telemetry.answered(scope["route"], response.status, seconds, logged=self._settings.access_log)
+        headers = {"Cache-Control": "no-store", **response.headers, logs.REQUEST_ID: ids[logs.REQUEST_ID]}
         # That of a 304 would be the length of the body that it spares (RFC 9110, section 8.6).
         if isinstance(response, Response) and response.status != HTTPStatus.NOT_MODIFIED:
             headers["Content-Length"] = str(len(response.body))
@@ -124,8 +127,11 @@ class Asgi:
         """Send chunks until the client leaves, or `end_streams`. No chunk is made before the one before it is sent."""
 
         async def send_chunks() -> None:
-            async for chunk in stream.chunks:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            try:
+                async for chunk in stream.chunks:
+                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            except Exception as error:  # noqa: BLE001, the status is sent already: it is logged, and the stream ends
+                problem_of(error, scope["route"])
 
         if UNQUEUED in scope:
             scope[UNQUEUED]()
@@ -134,9 +140,6 @@ class Asgi:
         try:
             if scope["method"] != "HEAD":
                 await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if sending.done() and not sending.cancelled():
-                # It has no end of its own. The status is sent already; the client connects again.
-                _failure(cast("Exception", sending.exception()), scope["route"], scope["path"])
         finally:
             self._streams.discard(sending)
             sending.cancel()

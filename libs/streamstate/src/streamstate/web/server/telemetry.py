@@ -4,7 +4,7 @@ import itertools
 import os
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,13 +14,16 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from streamstate.deployment import background
+from streamstate.deployment.logs import REQUEST_ID, TRACE_PARENT
 from streamstate.deployment.metrics import Definition
 
 log = structlog.get_logger()
 
-REQUEST_ID = "X-Request-Id"
-_REQUEST_ID_FORM = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
-_RAW_REQUEST_ID = REQUEST_ID.lower().encode()
+_IDS = {
+    REQUEST_ID.lower().encode(): (REQUEST_ID, re.compile(rb"[A-Za-z0-9._-]{1,64}")),
+    TRACE_PARENT.encode(): (TRACE_PARENT, re.compile(rb"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")),
+}
 _SLOW_S = 1.0
 
 Source = Callable[[], Awaitable[Iterable[Metric]]]
@@ -60,6 +63,7 @@ class Telemetry:
     def __init__(self, service: str) -> None:
         self._service = service
         self._registry = CollectorRegistry()
+        self._registry.register(background.FAILED)
         self._requests, forwarded, stood_in, self._refused, self._unreadable = (
             Counter(metric.name, metric.meaning, metric.labels, registry=self._registry)
             for metric in (REQUESTS, FORWARDED, STOOD_IN, REFUSED, UNREADABLE)
@@ -82,8 +86,22 @@ class Telemetry:
         """Count a look at a changed `file` that cannot be used."""
         self._unreadable.labels(self._service, file).inc()
 
-    def answered(self, headers: Iterable[tuple[bytes, bytes]], route: str, status: int, seconds: float) -> str:
-        """Count and time an answer; returns the id of its request, the one that `headers` give if it is one."""
+    def ids(self, headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
+        """What tells a request from others in the logs of all who have a part in its answer, as headers.
+
+        `REQUEST_ID` is the one that `headers` give, if it is one, else a new one; `TRACE_PARENT` is there if given.
+        """
+        ids = {}
+        for lower, value in headers:
+            if (known := _IDS.get(lower)) and known[1].fullmatch(value):
+                ids[known[0]] = value.decode()
+        if REQUEST_ID not in ids:
+            # A random number for each request would be a system call.
+            ids[REQUEST_ID] = f"{self._process}{next(self._numbers):016x}"
+        return ids
+
+    def answered(self, route: str, status: int, seconds: float, *, logged: bool) -> None:
+        """Count and time an answer. It is `logged` in any case when it is slow or failed."""
         children = self._by_route.get((route, status))
         if children is None:
             children = self._requests.labels(self._service, route, status), self._seconds.labels(self._service, route)
@@ -91,12 +109,11 @@ class Telemetry:
         counter, histogram = children
         counter.inc()
         histogram.observe(seconds)
-        request_id = self._request_id(headers)
         # A 503 says itself what is missing, and there may be thousands.
         if (status >= 500 and status != 503) or seconds > _SLOW_S:
-            ms = round(seconds * 1000)
-            log.warning("slow or failed", route=route, status=status, ms=ms, request_id=request_id)
-        return request_id
+            log.warning("slow or failed", route=route, status=status, ms=round(seconds * 1000))
+        elif logged:
+            log.info("answered", route=route, status=status, ms=round(seconds * 1000))
 
     def views_answered(self) -> int:
         """The requests for views, by all worker processes together since the start."""
@@ -117,8 +134,3 @@ class Telemetry:
         # The collector has no annotations.
         own = MultiProcessCollector(None) if workers else self._registry  # type: ignore[no-untyped-call]
         return generate_latest(own) + generate_latest(cast("Any", SimpleNamespace(collect=lambda: further)))
-
-    def _request_id(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
-        given = next((text.decode("latin-1") for name, text in headers if name == _RAW_REQUEST_ID), "")
-        # A random number for each request would be a system call.
-        return given if _REQUEST_ID_FORM.fullmatch(given) else f"{self._process}{next(self._numbers):016x}"

@@ -1,0 +1,148 @@
+"""A real Prometheus scrapes the ring: every panel has data, and every rule can be evaluated."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+import yaml
+
+from devkit.charts.dashboards import dashboards, metrics_of
+from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.local_cluster import answers
+from tests.integration.driving import Driving, eventually
+
+RULES = Path("charts/monitoring/rules.yaml").resolve()
+RATE_INTERVAL = "10s"
+SCRAPED_S = 60
+EMPTY = {
+    "Alerts that fire": "nothing is wrong for as long as an alert waits",
+    "Reads that fail or are refused": "every read is answered",
+    "Counted by the folds in an hour": "no record came too late for its window",
+}
+"""Why a panel may have no data."""
+
+QUERIES = [
+    (panel["title"], target["expr"])
+    for dashboard in dashboards().values()
+    for panel in dashboard["panels"]
+    for target in panel["targets"]
+]
+
+
+class Prometheus:
+    """One that scrapes `targets` every second and has the project's rules."""
+
+    def __init__(self, home: Path, targets: Iterable[str]) -> None:
+        address = f"{LOCALHOST}:{free_port()}"
+        self._url = f"http://{address}"
+        configuration = {
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(RULES)],
+            "scrape_configs": [{"job_name": "ring", "static_configs": [{"targets": list(targets)}]}],
+        }
+        path = home / "prometheus.yml"
+        path.write_text(yaml.safe_dump(configuration))
+        flags = {"config.file": path, "storage.tsdb.path": home / "data", "web.listen-address": address}
+        argv = ["prometheus", *(f"--{name}={value}" for name, value in flags.items())]
+        self._child = Child("Prometheus", argv, home / "prometheus.log")
+
+    def start(self) -> None:
+        self._child.start()
+        self._child.wait_until(lambda: answers(f"{self._url}/-/ready"), timeout=30)
+
+    def stop(self) -> None:
+        self._child.stop()
+
+    def api(self, path: str, **fields: str) -> Any:
+        answer = urllib3.request("GET", f"{self._url}/api/v1/{path}", fields=fields, timeout=10).json()
+        assert answer["status"] == "success", answer
+        return answer["data"]
+
+    def services(self, query: str) -> set[str]:
+        """The label `service` of each series that `query` has now."""
+        return {series["metric"].get("service", "") for series in self.api("query", query=query)["result"]}
+
+    def has_data(self, query: str) -> bool:
+        """Whether `query` has a number now."""
+        return any(series["value"][1] != "NaN" for series in self.api("query", query=query)["result"])
+
+    def rules(self) -> dict[str, Any]:
+        return {rule["name"]: rule for group in self.api("rules")["groups"] for rule in group["rules"]}
+
+
+@pytest.fixture(scope="module")
+def prometheus(driving: Driving, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    cluster = driving.cluster
+    apis = [address for addresses in cluster.addresses.values() for address in addresses]
+    gateway = cluster.url.removeprefix("http://")
+    prometheus = Prometheus(tmp_path_factory.mktemp("prometheus"), [*apis, gateway, cluster.status])
+    prometheus.start()
+    try:
+        yield prometheus
+    finally:
+        prometheus.stop()
+
+
+def ask(driving: Driving) -> None:
+    """Requests of each kind: answered, refused unseen."""
+    assert driving.get("/v1/users/1").status == 200
+    assert driving.get(f"/v1/users/{'1' * 9_000}").status == 414
+
+
+def test_every_target_can_be_scraped(prometheus: Prometheus) -> None:
+    def failing() -> dict[str, str]:
+        return {of["scrapeUrl"]: of["lastError"] for of in prometheus.api("targets")["activeTargets"]}
+
+    eventually(lambda: not any(failing().values()) and prometheus.has_data("up == 1"), "every scrape", SCRAPED_S)
+    assert prometheus.services("up == 0") == set()
+
+
+@pytest.mark.parametrize(("title", "query"), QUERIES, ids=[f"{title}: {query}" for title, query in QUERIES])
+def test_a_panel_has_data(driving: Driving, prometheus: Prometheus, title: str, query: str) -> None:
+    query = query.replace("$__rate_interval", RATE_INTERVAL)
+
+    def shown() -> bool:
+        ask(driving)
+        return any(
+            prometheus.has_data(query.replace("$service", name)) for name in (*driving.cluster.addresses, "gateway")
+        )
+
+    if title in EMPTY:
+        shown()
+    else:
+        eventually(shown, f"data of {query}", SCRAPED_S)
+
+
+def test_every_rule_can_be_evaluated(prometheus: Prometheus) -> None:
+    eventually(lambda: all(rule["health"] == "ok" for rule in prometheus.rules().values()), "the rules", SCRAPED_S)
+    written = [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+    assert set(prometheus.rules()) == set(written)
+
+
+def test_every_metric_of_a_rule_has_data(driving: Driving, prometheus: Prometheus) -> None:
+    ask(driving)
+    metrics = set().union(*(metrics_of(rule["query"]) for rule in prometheus.rules().values()))
+    eventually(lambda: all(map(prometheus.has_data, metrics)), f"data of {metrics}", SCRAPED_S)
+
+
+def test_no_service_looks_as_if_it_were_down(prometheus: Prometheus) -> None:
+    for name in ("StreamstateStreamDown", "StreamstatePartitionsNotFolded", "StreamstateBuildStuck"):
+        query = prometheus.rules()[name]["query"]
+        assert prometheus.services(query) == set(), name
+
+
+def test_streams_that_end_are_seen(driving: Driving, prometheus: Prometheus) -> None:
+    query = prometheus.rules()["StreamstateStreamDown"]["query"]
+    driving.cluster.streams.stop()
+    try:
+        eventually(
+            lambda: prometheus.services(query) == set(driving.cluster.addresses),
+            "every service to be told of",
+            SCRAPED_S,
+        )
+    finally:
+        driving.cluster.revive()
+    eventually(lambda: not prometheus.services(query), "the streams to be seen again", SCRAPED_S)
+    driving.settle()

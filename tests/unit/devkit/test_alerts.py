@@ -1,0 +1,196 @@
+"""The alerts: each fires when it should and not otherwise, and has a runbook."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from devkit.charts.dashboards import metrics_of
+from devkit.reference import METRICS
+
+RULES = Path("charts/monitoring/rules.yaml").resolve()
+ALERTS: dict[str, Any] = {
+    rule["alert"]: rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]
+}
+RUNBOOKS = Path("docs/runbooks.md")
+SECTIONS = dict(re.findall(r"^## (Streamstate\w+)\n(.*?)(?=^## |\Z)", RUNBOOKS.read_text(), re.MULTILINE | re.DOTALL))
+
+READS = 'streamstate_requests_total{{route="/v1/users/<key>", status="{}"}}'
+STREAM = {"streamstate_stream_batches_total": "1x60", "streamstate_stream_lag{partition='0'}": "0x60"}
+
+
+class Case(NamedTuple):
+    """Series, a sample a minute, of a service for which the alert fires and of one for which it must not.
+
+    silent, firing: minutes after which nothing fires yet, and after which it does.
+    """
+
+    silent: int
+    firing: int
+    bad: dict[str, str]
+    good: dict[str, str]
+
+
+CASES = {
+    "StreamDown": Case(
+        10,
+        25,
+        {
+            "streamstate_offset{partition='0'}": "1x60",
+            "streamstate_stream_batches_total": "1x10 stale",
+            "streamstate_stream_lag{partition='0'}": "0x10 stale",
+        },
+        {"streamstate_offset{partition='0'}": "1x60", **STREAM},
+    ),
+    "PartitionsNotFolded": Case(
+        4,
+        10,
+        {"streamstate_offset{partition='0'}": "1x60", "streamstate_offset{partition='1'}": "1x60", **STREAM},
+        {"streamstate_offset{partition='0'}": "1x60", **STREAM},
+    ),
+    "StreamRefused": Case(
+        4, 10, {"streamstate_stream_refused": "0x5 1x60"}, {"streamstate_stream_refused": "0x5 1 0x60"}
+    ),
+    "StreamFailing": Case(
+        4,
+        15,
+        {"streamstate_stream_failures_total": "0x5 1+1x10 11x60"},
+        {"streamstate_stream_failures_total": "0x5 3x60"},
+    ),
+    "LagHigh": Case(
+        10,
+        20,
+        {"streamstate_stream_lag{partition='0'}": "5x60", "streamstate_stream_committed_total": "9x60"},
+        {"streamstate_stream_lag{partition='0'}": "5000x60", "streamstate_stream_committed_total": "0+1200x60"},
+    ),
+    "BackgroundFailing": Case(
+        4,
+        10,
+        {"streamstate_background_failures_total{thread='freshness'}": "0x5 1x60"},
+        {"streamstate_background_failures_total{thread='freshness'}": "9x60"},
+    ),
+    "StateStale": Case(
+        4,
+        10,
+        {
+            "streamstate_state_age_seconds{partition='0'}": "1x60",
+            "streamstate_state_age_seconds{partition='1'}": "61x60",
+        },
+        {"streamstate_state_age_seconds{partition='0'}": "60x60"},
+    ),
+    "BuildStuck": Case(
+        10,
+        40,
+        {"streamstate_build_progress{partition='0'}": "0.1+0.1x5 0.6x60"},
+        {
+            "streamstate_build_progress{partition='0'}": "0.1+0.001x60",
+            "streamstate_build_progress{partition='1'}": "1x60",
+        },
+    ),
+    "DeadLetters": Case(
+        4,
+        10,
+        {"streamstate_dead_letters_total{partition='0'}": "0x5 1x60"},
+        {"streamstate_dead_letters_total{partition='0'}": "7x60"},
+    ),
+    "RecordsLost": Case(
+        4,
+        10,
+        {"streamstate_lost_records_total{partition='0'}": "0x5 1x60"},
+        {"streamstate_lost_records_total{partition='0'}": "7x60"},
+    ),
+    "KeysMisplaced": Case(
+        4,
+        10,
+        {"streamstate_misplaced_keys_total{partition='0'}": "0x5 1x60"},
+        {"streamstate_misplaced_keys_total{partition='0'}": "7x60"},
+    ),
+    "ReadsFailing": Case(
+        5,
+        15,
+        {READS.format(200): "0+95x60", READS.format(504): "0+5x60"},
+        {READS.format(200): "0+960x60", READS.format(500): "0+5x60", READS.format(503): "0+40x60"},
+    ),
+    "ReadsRefused": Case(
+        5,
+        15,
+        {READS.format(200): "0+90x60", READS.format(503): "0+10x60"},
+        {READS.format(200): "0+96x60", READS.format(503): "0+4x60"},
+    ),
+    "Overloaded": Case(
+        5,
+        15,
+        {"streamstate_refused_requests_total{problem='overloaded'}": "0+60x60"},
+        {"streamstate_refused_requests_total{problem='too-large'}": "0+60x60"},
+    ),
+    "OwnersAway": Case(
+        10,
+        20,
+        {"streamstate_stood_in_requests_total": "0+60x60"},
+        {"streamstate_stood_in_requests_total": "0+60x5 300x60"},
+    ),
+}
+
+
+def labelled(series: str, service: str) -> str:
+    name, _, labels = series.rstrip("}").partition("{")
+    return f'{name}{{service="{service}", instance="{service}", {labels}}}'
+
+
+def promtool(tmp_path: Path, case: Case, expected: list[dict[str, Any]]) -> subprocess.CompletedProcess[str]:
+    given = [
+        {"series": labelled(series, service), "values": values}
+        for service, of_service in (("bad", case.bad), ("good", case.good))
+        for series, values in of_service.items()
+    ]
+    fires = 'count by (alertname, service, instance) (ALERTS{alertstate="firing"})'
+    asked = [
+        {"expr": fires, "eval_time": f"{minutes}m", "exp_samples": samples}
+        for minutes, samples in ((case.silent, []), (case.firing, expected))
+    ]
+    tests = [{"interval": "1m", "input_series": given, "promql_expr_test": asked}]
+    path = tmp_path / "test.yaml"
+    path.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
+    return subprocess.run(["promtool", "test", "rules", str(path)], check=False, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_alert_fires_when_it_should_and_not_otherwise(name: str, tmp_path: Path) -> None:
+    place = "instance" if "instance" in ALERTS[f"Streamstate{name}"]["expr"] else "service"
+    expected = [{"labels": f'{{alertname="Streamstate{name}", {place}="bad"}}', "value": 1}]
+    passed = promtool(tmp_path, CASES[name], expected)
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert promtool(tmp_path, CASES[name], []).returncode == 1
+
+
+def test_every_alert_is_tried() -> None:
+    assert {f"Streamstate{name}" for name in CASES} == set(ALERTS)
+
+
+def test_prometheus_takes_the_rules() -> None:
+    checked = subprocess.run(["promtool", "check", "rules", str(RULES)], check=False, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize("alert", ALERTS)
+def test_an_alert_says_what_is_wrong_and_leads_to_its_runbook(alert: str) -> None:
+    rule = ALERTS[alert]
+    assert rule["for"]
+    assert rule["labels"]["severity"] in ("critical", "warning")
+    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+    assert rule["annotations"]["runbook_url"] == f"{RUNBOOKS}#{alert.lower()}"
+    assert metrics_of(rule["expr"]) <= {metric.name for metric in METRICS}
+
+
+def test_every_runbook_is_that_of_an_alert() -> None:
+    assert set(SECTIONS) == set(ALERTS)
+
+
+@pytest.mark.parametrize("alert", SECTIONS)
+def test_a_runbook_says_what_it_means_how_to_see_it_and_what_to_do(alert: str) -> None:
+    assert re.findall(r"^\*\*(\w+)\.\*\*", SECTIONS[alert], re.MULTILINE) == ["Means", "See", "Do"]
+    assert "streamstate " in SECTIONS[alert]

@@ -5,7 +5,7 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pytest
 import urllib3
 
 from devkit.child_process import Child
+from devkit.local_cluster import answers
 from devkit.records import event
 from tests.integration.driving import Driving, eventually
 
@@ -64,26 +65,27 @@ def test_the_death_of_an_owner_is_told_and_loses_nothing(driving: Driving, watch
     profiles = watch(7_002)
     assert next(profiles)["eventCount"] == 1
     address, api = owner(driving, 7_002)
-    system = urllib3.request("GET", f"{driving.cluster.url}/v1/system/stream", preload_content=False, timeout=10)
-    states = (
-        {owner["state"] for owner in each["owners"] if owner["address"] == address}
-        for line in system
-        if line.startswith(b"data: ")
-        for each in json.loads(line[6:])["services"]
-        if each["name"] == "metrics"
-    )
-    assert next(states) == {"ready"}
-    try:
-        api.kill()
-        killed = time.monotonic()
-        assert next(state for state in states if state != {"ready"}) == {"none"}
-        assert time.monotonic() - killed < 2
-        play(driving, 7_002)
-        assert next(profiles)["eventCount"] == 2
-    finally:
-        api.start()
-        system.close()
-    assert next(state for state in states if state == {"ready"})
+    url = f"{driving.cluster.url}/v1/system/stream"
+    with closing(urllib3.request("GET", url, preload_content=False, timeout=30)) as system:
+        states = (
+            {owner["state"] for owner in each["owners"] if owner["address"] == address}
+            for line in system
+            if line.startswith(b"data: ")
+            for each in json.loads(line[6:])["services"]
+            if each["name"] == "metrics"
+        )
+        assert next(states) == {"ready"}
+        try:
+            api.kill()
+            killed = time.monotonic()
+            assert next(state for state in states if state != {"ready"}) == {"none"}
+            assert time.monotonic() - killed < 2
+            play(driving, 7_002)
+            assert next(profiles)["eventCount"] == 2
+        finally:
+            api.start()
+            api.wait_until(lambda: answers(f"http://{address}/readyz"), timeout=30)
+        assert next(state for state in states if state == {"ready"})
     play(driving, 7_002)
     assert next(profiles)["eventCount"] == 3
 

@@ -50,7 +50,14 @@ OVERVIEW = (
         {"{{service}}": "sum by (service) (rate(streamstate_stream_committed_total[$__rate_interval]))"},
     ),
     Panel("Progress of builds", "percentunit", {"{{service}}": "min by (service) (streamstate_build_progress)"}),
-    Panel("Streams that refuse", "short", {"{{service}}": "max by (service) (streamstate_stream_refused)"}),
+    Panel(
+        "Streams that refuse, or wait for a schema",
+        "short",
+        {
+            "{{service}} refuses": "max by (service) (streamstate_stream_refused)",
+            "{{service}} waits": "sum by (service) (streamstate_stream_waiting_for_schema)",
+        },
+    ),
     Panel(
         "Failures of queries in 15 minutes",
         "short",

@@ -150,7 +150,9 @@ class Copy:
         paths = [Path(folder, name) for folder, _, names in os.walk(self.root) for name in names]
         paths += self.root.glob("charts/*/charts/*")
         return {
-            str(path.relative_to(self.root)): str(path.readlink()) if path.is_symlink() else path.read_text(errors="replace")
+            str(path.relative_to(self.root)): str(path.readlink())
+            if path.is_symlink()
+            else path.read_text(errors="replace")
             for path in paths
             if "__pycache__" not in path.parts
         }

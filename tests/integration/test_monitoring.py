@@ -19,6 +19,7 @@ SCRAPED_S = 60
 EMPTY = {
     "Alerts that fire": "nothing is wrong for as long as an alert waits",
     "Reads that fail or are refused": "every read is answered",
+    "Looks at files of keys that cannot be used, in an hour": "every file can be used",
     "Counted by the folds in an hour": "no record came too late for its window",
 }
 """Why a panel may have no data."""

@@ -76,6 +76,11 @@ OVERVIEW = (
         "short",
         {"{{thread}} {{instance}}": "increase(streamstate_background_failures_total[1h])"},
     ),
+    Panel(
+        "Looks at files of keys that cannot be used, in an hour",
+        "short",
+        {"{{service}} {{file}}": "sum by (service, file) (increase(streamstate_unreadable_files_total[1h]))"},
+    ),
 )
 
 SERVICE = (

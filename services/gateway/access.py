@@ -1,7 +1,10 @@
 """Access to the gateway, decided in one place before a request is routed: who asks, may they, and how much."""
 
+import binascii
 import math
+from base64 import b64decode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Self
 
 import structlog
@@ -26,11 +29,12 @@ log = structlog.get_logger()
 
 REQUESTS, COST = "requests", "cost"
 _OWN_NAMES = ("gateway", "standby")
-_BEARER = b"bearer "
+CHALLENGES = 'Bearer, Basic realm="user profiles"'
+"""A browser asks for a password, and sends it with all that the page asks for."""
 
 
 class Access(Guard):
-    """Callers by key or JWT, as `Authorization: Bearer …`.
+    """Callers by key or JWT, as `Authorization: Bearer …` or as the password of `Basic`.
 
     scopes: those of the gateway's own routes, by endpoint; `ADMIN` for one that is not there.
     """
@@ -83,7 +87,7 @@ class Access(Guard):
         await self._buckets.close()
 
     async def identify(self, headers: Headers) -> Caller:
-        credential = _bearer(headers)
+        credential = _credential(headers)
         if self._key_file is not None and credential.startswith(keys.PREFIX):
             key = keys.find(self._key_file.content, credential)
             if key is not None:
@@ -95,7 +99,7 @@ class Access(Guard):
                 detail = f"the token is not accepted: {error}; get a new one"
                 raise unauthorized(detail, 'Bearer error="invalid_token"') from error
         detail = "send a key or a token of yours as `Authorization: Bearer KEY`; ask who runs this for one"
-        raise unauthorized(detail)
+        raise unauthorized(detail, CHALLENGES)
 
     async def admit(
         self, caller: Caller, rule: Rule, arguments: Mapping[str, Any], request: Request
@@ -131,12 +135,18 @@ class Access(Guard):
         return self._callers[key.sha256]
 
 
-def _bearer(headers: Headers) -> str:
+def _credential(headers: Headers) -> str:
+    """The key or token that is sent, empty for none. Of Basic (RFC 7617) it is the password, whatever the user is."""
     given = [text for name, text in headers if name == b"authorization"]
     # Of two it would not be clear who asks.
-    if len(given) != 1 or given[0][: len(_BEARER)].lower() != _BEARER:
-        return ""
-    return given[0][len(_BEARER) :].strip().decode("latin-1")
+    scheme, _, text = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+    match scheme.lower():
+        case b"bearer":
+            return text.strip().decode("latin-1")
+        case b"basic":
+            with suppress(binascii.Error):
+                return b64decode(text.strip(), validate=True).partition(b":")[2].decode("latin-1")
+    return ""
 
 
 def _refusal(caller: Caller, needed: Needs) -> str:

@@ -9,6 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 from werkzeug.test import Client, TestResponse
 
+from services.gateway.access import CHALLENGES
 from services.gateway.settings import AccessSettings
 from streamstate.access import internal, keys, watched_file
 from streamstate.settings import HttpSettings, load
@@ -136,7 +137,7 @@ def test_every_route_is_for_those_who_have_its_scope(guarded: Guarded) -> None:
         for method in ("GET", "HEAD", "OPTIONS", "POST", "DELETE", "BREW"):
             response = guarded.client.open(path, method=method)
             assert response.status_code == 401
-            assert response.headers["WWW-Authenticate"] == "Bearer"
+            assert response.headers["WWW-Authenticate"] == CHALLENGES
         for scope, may in MAY.items():
             headers = {"Authorization": f"Bearer {guarded.keys[scope]}"}
             # A stream has no end, but for a HEAD.
@@ -152,6 +153,16 @@ def test_a_path_that_there_is_not_is_told_to_nobody(guarded: Guarded, path: str)
     assert guarded.get(path, guarded.keys[ADMIN]).status_code in (308, 400, 404)
 
 
+@pytest.mark.parametrize("user", ["", "anna", "ssk_", "Ä"])
+def test_a_browser_sends_a_key_as_the_password_of_any_user(guarded: Guarded, user: str) -> None:
+    def status(path: str, key: str) -> int:
+        return guarded.client.get(path, auth=(user, key)).status_code
+
+    assert status("/v1/users/42", guarded.keys[READ]) == 200
+    assert status("/v1/system", guarded.keys[READ]) == 403
+    assert status("/v1/users/42", guarded.keys[READ] + "x") == 401
+
+
 @pytest.mark.parametrize(
     "header",
     [
@@ -159,7 +170,10 @@ def test_a_path_that_there_is_not_is_told_to_nobody(guarded: Guarded, path: str)
         "Bearer",
         "Bearer ",
         "Bearer ssk_",
+        "Basic",
         "Basic {read}",
+        "Basic Og==",
+        "Basic c3NrXw",
         "{read}",
         "Bearer  {read}x",
         "Bearer {read},Bearer {admin}",

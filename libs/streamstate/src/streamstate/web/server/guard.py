@@ -63,7 +63,8 @@ def of_instance(settings: HttpSettings, telemetry: Telemetry) -> Guard:
     return Guard() if tokens is None else InternalGuard(tokens)
 
 
-def unauthorized(detail: str, scheme: str = "Bearer") -> Problem:
+def unauthorized(detail: str, challenges: str) -> Problem:
+    """The problem that says by `challenges` (RFC 9110, section 11.6.1) what has to be sent."""
     problem = Problem(401, "unauthorized", detail)
-    problem.headers["WWW-Authenticate"] = scheme
+    problem.headers["WWW-Authenticate"] = challenges
     return problem

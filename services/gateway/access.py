@@ -29,8 +29,8 @@ log = structlog.get_logger()
 
 REQUESTS, COST = "requests", "cost"
 _OWN_NAMES = ("gateway", "standby")
-CHALLENGES = 'Bearer, Basic realm="user profiles"'
-"""A browser asks for a password, and sends it with all that the page asks for."""
+CHALLENGE = 'Basic realm="user profiles"'
+"""A browser asks for a password then, and sends it with all that the page asks for; with another scheme beside, not."""
 
 
 class Access(Guard):
@@ -99,7 +99,7 @@ class Access(Guard):
                 detail = f"the token is not accepted: {error}; get a new one"
                 raise unauthorized(detail, 'Bearer error="invalid_token"') from error
         detail = "send a key or a token of yours as `Authorization: Bearer KEY`; ask who runs this for one"
-        raise unauthorized(detail, CHALLENGES)
+        raise unauthorized(detail, CHALLENGE)
 
     async def admit(
         self, caller: Caller, rule: Rule, arguments: Mapping[str, Any], request: Request

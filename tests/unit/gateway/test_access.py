@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 from werkzeug.test import Client, TestResponse
 
-from services.gateway.access import CHALLENGES
+from services.gateway.access import CHALLENGE
 from services.gateway.settings import AccessSettings
 from streamstate.access import internal, keys, watched_file
 from streamstate.settings import HttpSettings, load
@@ -137,7 +137,7 @@ def test_every_route_is_for_those_who_have_its_scope(guarded: Guarded) -> None:
         for method in ("GET", "HEAD", "OPTIONS", "POST", "DELETE", "BREW"):
             response = guarded.client.open(path, method=method)
             assert response.status_code == 401
-            assert response.headers["WWW-Authenticate"] == CHALLENGES
+            assert response.headers["WWW-Authenticate"] == CHALLENGE
         for scope, may in MAY.items():
             headers = {"Authorization": f"Bearer {guarded.keys[scope]}"}
             # A stream has no end, but for a HEAD.

@@ -63,8 +63,8 @@ def of_instance(settings: HttpSettings, telemetry: Telemetry) -> Guard:
     return Guard() if tokens is None else InternalGuard(tokens)
 
 
-def unauthorized(detail: str, challenges: str) -> Problem:
-    """The problem that says by `challenges` (RFC 9110, section 11.6.1) what has to be sent."""
+def unauthorized(detail: str, challenge: str) -> Problem:
+    """The problem that says by `challenge` (RFC 9110, section 11.6.1) what has to be sent."""
     problem = Problem(401, "unauthorized", detail)
-    problem.headers["WWW-Authenticate"] = challenges
+    problem.headers["WWW-Authenticate"] = challenge
     return problem

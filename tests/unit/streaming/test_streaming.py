@@ -103,7 +103,8 @@ def test_a_stream_goes_on_beyond_the_deadline_of_requests(connect: Callable[...,
 
 
 def test_who_waits_hears_that_the_server_lives(connect: Callable[..., Client]) -> None:
-    client, started = connect("/v1/still"), time.monotonic()
+    started = time.monotonic()
+    client = connect("/v1/still")
     assert client.number() == 0
     assert [client.line(b": ") for _ in range(3)] == [b"heartbeat"] * 3
     assert 3 * HEARTBEAT_S <= time.monotonic() - started < 5

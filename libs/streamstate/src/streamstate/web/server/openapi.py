@@ -122,8 +122,7 @@ class Routes(APIFlask):
         scope: Scope = ADMIN,
     ) -> None:
         """Add a route that answers with `answers`, a type; `key` is the type of the key in its path."""
-        schema = {"type": "string"} if key is None else _KEYS[key.name]
-        places = [parameter("path", place, required=True, **schema) for place in _PLACE.findall(path)]
+        places = _places(path, key)
         problems = {status: text for status, text in _PROBLEMS.items() if places or status != 404}
         parameters = [*places, *query, *DEMANDS]
         operation = {"operationId": name, "summary": summary, "parameters": parameters}
@@ -142,8 +141,7 @@ class Routes(APIFlask):
         scope: Scope = ADMIN,
     ) -> None:
         """Add a route that answers with events, each with `answers`, a type, as its data; the rest is as in `read`."""
-        schema = {"type": "string"} if key is None else _KEYS[key.name]
-        places = [parameter("path", place, required=True, **schema) for place in _PLACE.findall(path)]
+        places = _places(path, key)
         operation = {"operationId": name, "summary": summary, "parameters": [*places, *query]}
         self._documented(path, answers, {400: _PROBLEMS[400], **_NOT_READY}, operation)
         found = self.paths[_PLACE.sub(r"{\1}", path)]["get"]["responses"]["200"]
@@ -175,6 +173,12 @@ class Routes(APIFlask):
                 name for name, schema in shape["properties"].items() if name in shape["required"] or "default" in schema
             ]
         self.schemas |= schemas
+
+
+def _places(path: str, key: KeyCodec[Any] | None) -> list[Parameter]:
+    """The parameters in `path`, each of the type of `key`, or a text."""
+    schema = {"type": "string"} if key is None else _KEYS[key.name]
+    return [parameter("path", place, required=True, **schema) for place in _PLACE.findall(path)]
 
 
 def _response(description: str, content_type: str, schema: Mapping[str, Any]) -> dict[str, Any]:

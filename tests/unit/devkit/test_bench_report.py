@@ -1,29 +1,11 @@
 """The page and its charts."""
 
-from xml.etree import ElementTree
-
-from devkit.bench import report, svg
+from devkit.bench import report
 from devkit.bench.cpu import Usage
 from devkit.bench.event_latency import Freshness
 from devkit.bench.figures import Figures
 from devkit.bench.ingest import Mark, rates
 from devkit.bench.read_load import Situation
-
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def test_a_bar_is_as_long_as_its_share_of_the_longest() -> None:
-    chart = svg.stacked("CPU", "ms", [("short", {"a": 1.0}), ("long", {"a": 1.0, "b": 3.0})])
-    drawn = [box for box in ElementTree.fromstring(chart).iter(f"{SVG}rect") if box.get("height") == "18.0"]
-    short, first, second = (float(box.attrib["width"]) for box in drawn)
-    assert short == first
-    assert abs(second - 3 * first) < 0.5
-
-
-def test_a_chart_names_its_bars_segments_and_sums() -> None:
-    chart = svg.stacked("CPU", "ms", [("a < b", {"Redis": 1.25})])
-    texts = [text.text for text in ElementTree.fromstring(chart).iter(f"{SVG}text")]
-    assert texts == ["CPU (ms)", "Redis", "a < b", "1.25"]
 
 
 def test_only_what_was_measured_is_told() -> None:

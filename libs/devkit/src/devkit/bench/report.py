@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from devkit.bench import markdown, read_load, svg
+from devkit import svg
+from devkit.bench import markdown, read_load
 from devkit.bench.figures import Figures, peak
 from devkit.bench.steady import RATE
 from devkit.bench.targets import Target, targets

@@ -11,7 +11,7 @@ SKAFFOLD_SCHEMA := .cache/skaffold/v4beta13.json
 HELM := $(or $(shell command -v helm),.cache/go/bin/helm)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test test-browser screenshots verify faults nightly charts cluster-test check docs site fix bench
+.PHONY: help demo demo-clean test test-browser screenshots verify faults soak nightly charts cluster-test check docs site fix bench
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -38,6 +38,9 @@ faults: $(INSTALLED) redis wrk ## let everything fail in turn under load, recoun
 	@for shard in $(or $(SHARD),processes redis cluster kafka topics reads); do \
 	  timeout --signal=INT 2400 $(BIN)/python -m pytest -s tests/faults/test_$$shard.py || failed=1; \
 	done; [ -z "$$failed" ]
+
+soak: $(INSTALLED) redis ## an hour of load while something fails every minute, recounted; writes docs/reliability.md (MINUTES=60)
+	@$(BIN)/python -m pytest -s tests/faults/test_soak.py
 
 nightly: $(INSTALLED) ## the model of the commit protocol, 100,000 histories on two cores (about 30 minutes)
 	@printf '%s\n' $(foreach shard,1 2 3 4 5,TestTally TestJoin) | xargs -P 2 -I{} \

@@ -101,16 +101,17 @@ class Fleet:
             ends[service] = self._topics.ends((topic, p) for topic, count in counts.items() for p in range(count))
         return ends
 
-    def reached(self, ends: Ends) -> bool:
-        """Whether every state stands at `ends` or behind them."""
+    def behind(self, ends: Ends) -> int:
+        """How many records the states have yet to fold until all stand at `ends`."""
+        missing = 0
         for service, places in ends.items():
             partitions = {partition for _, partition in places}
             snapshots = self.store(service).read({partition: [] for partition in partitions})
-            if any(snapshots[p].positions.get(topic, 0) < end for (topic, p), end in places.items()):
-                return False
-        return True
+            stand = {(topic, p): snapshots[p].positions.get(topic, 0) for topic, p in places}
+            missing += sum(max(0, end - stand[place]) for place, end in places.items())
+        return missing
 
-    def catch_up(self) -> float:
+    def catch_up(self, within_s: float = PATIENCE_S) -> float:
         """Wait until every state stands where the topics end now; the seconds it took."""
         started = time.monotonic()
         ends: list[Ends] = []
@@ -118,12 +119,12 @@ class Fleet:
         def caught_up() -> bool:
             try:
                 ends[:] = ends or [self.ends()]
-                return self.reached(*ends)
+                return self.behind(*ends) == 0
             except (RedisError, KafkaException):
                 # A client has yet to notice that its server is back.
                 return False
 
-        eventually(caught_up, "the streams to catch up", PATIENCE_S)
+        eventually(caught_up, "the streams to catch up", within_s)
         return time.monotonic() - started
 
 

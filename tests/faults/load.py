@@ -28,12 +28,13 @@ _BURST_S = 1.0
 
 
 class Writing:
-    """Context manager: a thread sends to `topic` events of users who are not read, at `WRITES_PER_S`."""
+    """Context manager: a thread sends to `topic` events of `users` who are not read, at `WRITES_PER_S`."""
 
-    def __init__(self, bootstrap: str, topic: str, draw: random.Random) -> None:
+    def __init__(self, bootstrap: str, topic: str, draw: random.Random, users: int = MOVING) -> None:
         self._out = producer(bootstrap)
         self._topic = topic
         self._draw = draw
+        self._users = users
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -56,7 +57,7 @@ class Writing:
 
     def _send(self) -> None:
         draw = self._draw.randrange
-        user = FIRST_MOVING + draw(MOVING)
+        user = FIRST_MOVING + draw(self._users)
         key, value = records.event(user, draw(60), draw(200), draw(900), 1_750_000_000_000 + draw(10**9))
         try:
             self._out.produce(self._topic, value if draw(BROKEN) else value[:-1], key)

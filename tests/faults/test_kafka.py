@@ -211,7 +211,7 @@ def test_poison(under_load: UnderLoad, fleet: Fleet) -> None:
             run.recover(fleet)
         run.times = sum(map(len, keys.values()))
         ends = {RAISING.name: fleet.ends()["metrics"]}
-        eventually(lambda: fleet.reached(ends), "the fold that raises to catch up", PATIENCE_S)
+        eventually(lambda: fleet.behind(ends) == 0, "the fold that raises to catch up", PATIENCE_S)
         run.differences += map(str, Check(RECOUNT, fleet.cluster.settings).run().differences)
     for kind, poison in KINDS.items():
         letters = [headers(letter) for letter in read(fleet.cluster, f"{poison.service}-dlq")]

@@ -1,0 +1,96 @@
+"""F25: an hour in which 100,000 users play, one of them has a million events, and something fails every minute."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from itertools import cycle
+from pathlib import Path
+
+from devkit import feed, records
+from streamstate.kafka.producer import producer
+from tests.faults import soak_report
+from tests.faults.conftest import Trying
+from tests.faults.fleet import OTHERS, Fleet, parts, send
+from tests.faults.load import FIRST_MOVING, Reading, Writing
+from tests.faults.soaking import SAMPLE_S, BusyUser, Harm, Samples, repeating
+from tests.faults.test_processes import ONE, OTHER, THIRD, end, own, revive
+
+MINUTES = float(os.environ.get("MINUTES", "60"))
+USERS = 100_000
+BUSY, BUSY_EVENTS = FIRST_MOVING + USERS, 1_000_000
+PAUSE_S = 30.0
+BACKLOG_S = 900.0
+"""A million events of one partition wait for one writer."""
+
+
+def kill_a_part(fleet: Fleet, draw: random.Random) -> None:
+    """kill -9 of a process of the stream of one instance."""
+    stream, part = fleet.streams[ONE], draw.choice(("driver", "JVM", "worker"))
+    send([draw.choice(parts(stream)[part])], signal.SIGKILL)
+    if part != "worker":
+        revive(stream)
+
+
+def kill_an_owner(fleet: Fleet, _: random.Random) -> None:
+    """kill -9 of stream and API of one instance, until another has its partitions."""
+    for child in fleet.of(ONE):
+        child.kill()
+    own(fleet, OTHER)
+    fleet.start(ONE)
+    own(fleet, ONE, OTHER)
+
+
+def rebalance(fleet: Fleet, _: random.Random) -> None:
+    """A third instance comes, and goes again."""
+    fleet.start(THIRD)
+    own(fleet, ONE, OTHER, THIRD)
+    end(fleet.of(THIRD))
+    own(fleet, ONE, OTHER)
+
+
+FAULTS: tuple[Callable[[Fleet, random.Random], None], ...] = (kill_a_part, kill_an_owner, rebalance)
+
+
+def play_a_million(fleet: Fleet) -> None:
+    """Send the events of the busy user, and wait until they are folded."""
+    draw = random.Random(BUSY).randrange
+    events = (records.event(BUSY, draw(60), draw(200), draw(900), 1_000 * n) for n in range(BUSY_EVENTS))
+    feed.send_events(producer(fleet.bootstrap), events)
+    fleet.catch_up(BACKLOG_S)
+
+
+def test_f25_soak(trying: Trying, fleet: Fleet) -> None:
+    """What is measured was never restarted: the gateway, an API, and the streams that no fault strikes."""
+    play_a_million(fleet)
+    measured = {
+        "gateway": fleet.cluster.gateway,
+        "API of metrics": fleet.apis[OTHER],
+        "stream of metrics": fleet.streams[OTHER],
+        "other streams": fleet.streams[OTHERS],
+        "Redis": fleet.cluster.redis,
+    }
+    what = f"{MINUTES:.0f} minutes: kills, owners that go, a third instance that comes and goes, harmful clients"
+    harm, busy = Harm(fleet.url), BusyUser(fleet.url, BUSY, min(fleet.known))
+    with trying("F25", what) as run:
+        samples, until = Samples(fleet, measured, run.reads), time.monotonic() + 60 * MINUTES
+        with (
+            Writing(fleet.bootstrap, fleet.topic, run.draw, USERS),
+            Reading(fleet.url, fleet.known, run.reads),
+            repeating(1.0, harm.go_on),
+            repeating(0.1, busy.read),
+            repeating(SAMPLE_S, samples.take),
+        ):
+            for fault in cycle(FAULTS):
+                if time.monotonic() > until:
+                    break
+                time.sleep(PAUSE_S)
+                fault(fleet, run.draw)
+                run.recover(fleet)
+        harm.close()
+        fleet.catch_up()
+        run.recount(fleet)
+        soak_report.write(Path("docs"), MINUTES, samples, busy, harm)
+        run.figures.append(f"see reliability.md; {harm.ended} harmful connections were ended")
+    assert busy.counts == {BUSY_EVENTS}

@@ -9,15 +9,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from statistics import fmean, linear_regression, quantiles
 
-import psutil
 import urllib3
 from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 from urllib3.exceptions import HTTPError
 
+from devkit.bench.cpu import resident
 from devkit.child_process import LOCALHOST, Child
 from devkit.svg import Points
-from tests.faults.fleet import Fleet, below
+from tests.faults.fleet import Fleet
 from tests.faults.load import Reads
 
 SAMPLE_S = 10.0
@@ -85,18 +85,12 @@ class Samples:
 
     def take(self) -> None:
         for name, child in self._children.items():
-            self.memory.add(name, sum(map(_resident, below(child))) / 1e6)
+            self.memory.add(name, resident(child.pid) / 1e6)
         new = [read.seconds for read in self._known.all[self._seen :]]
         self._seen += len(new)
         self.reads.add("p99", p99_ms(new))
         with suppress(RedisError, KafkaException):
             self.lag.add("records behind", self._fleet.behind(self._fleet.ends()))
-
-
-def _resident(process: psutil.Process) -> int:
-    with suppress(psutil.NoSuchProcess):
-        return int(process.memory_info().rss)
-    return 0
 
 
 class BusyUser:

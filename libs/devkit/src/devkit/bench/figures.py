@@ -64,6 +64,7 @@ class Figures:
     overload: Overload | None = None
     recommender: Recommender | None = None
     loading: Row | None = None
+    scale: Sequence[Row] = ()
 
     def failures(self) -> list[str]:
         """The reads that were not all answered with 200, or refused where many connections saturate the machine."""

@@ -53,6 +53,7 @@ def text(figures: Figures) -> str:
         ("Backlogs of merged topics, killed half way", markdown.backlogs(figures.backlogs)),
         ("Overload", markdown.overload(figures)),
         ("Recommender, inside its process", markdown.recommender(figures)),
+        ("Scale", table(("what", "figure"), figures.scale)),
         ("Failed", "".join(f"- {failure}\n" for failure in figures.failures())),
     ]
     return "\n".join(f"## {title}\n\n{body}" for title, body in sections if body)

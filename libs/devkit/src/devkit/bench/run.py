@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib3.exceptions import HTTPError
 
 from devkit import DevkitError
-from devkit.bench import backlog, event_latency, graphjet, ingest, overload, recommendations, rest
+from devkit.bench import backlog, event_latency, graphjet, ingest, overload, recommendations, rest, scale
 from devkit.bench.cpu import Meter, Usage
 from devkit.bench.data import Data
 from devkit.bench.figures import JSON, Figures, Paced
@@ -67,6 +67,11 @@ class Run:
             self.figures.backlogs = [self._backlog(case) for case in backlog.CASES]
         if self._settings.runs("formats"):
             self.figures.formats = {value or JSON: self._format(value) for value in FORMATS}
+        if self._settings.runs("scale"):
+            self.figures.scale = [
+                *scale.graph(self._settings.plays),
+                *scale.partitions(self._home / "wide", self._data),
+            ]
         if self._settings.runs("rest"):
             self.figures.rest = rest.measure(self._home / "demo")
 

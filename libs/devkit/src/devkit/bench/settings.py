@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings
 from devkit.names import known, names
 
 USUAL = ("ingest", "reads", "freshness", "overload", "rest", "recommendations")
-ONLY_BY_NAME = ("backlog", "formats")
+ONLY_BY_NAME = ("backlog", "formats", "scale")
 PARTS = USUAL + ONLY_BY_NAME
 
 
@@ -27,6 +27,7 @@ class BenchSettings(BaseSettings):
         ge=100_000,
         description="records of each backlog of merged topics: clicks and notifications",
     )
+    plays: int = Field(100_000_000, ge=100_000, description="plays in the graph of the part scale: 50 bytes each")
     volume: Path | None = Field(
         None, description="an empty folder for the files of a stream with a backlog, such as a tmpfs of 256 MiB"
     )

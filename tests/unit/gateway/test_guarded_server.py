@@ -3,8 +3,12 @@
 import json
 import re
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ import pytest
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
 from streamstate.access import internal, keys
+from streamstate.access.watched_file import LOOK_S
 from streamstate.settings import PREFIX
 from tests.unit.gateway.test_access import TOKEN
 from tests.unit.web.test_server import HOSTILE, IDS, KNOWN, METHODS, PARAMETERS, answer, connect, post, request
@@ -34,14 +39,23 @@ PATHS = [
 ]  # fmt: skip
 
 
+def line(key: str) -> str:
+    """The line of the file of keys for `key`."""
+    return json.dumps({"name": "me", "sha256": keys.digest(key), "scopes": ["read"], "requests_per_s": 10_000}) + "\n"
+
+
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The addresses of the gateway and of the only instance behind it."""
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of keys and of tokens."""
     home = tmp_path_factory.mktemp("guarded")
     (home / "tokens").write_text(TOKEN)
-    (home / "keys").write_text(
-        json.dumps({"name": "me", "sha256": keys.digest(KEY), "scopes": ["read"], "requests_per_s": 10_000})
-    )
+    (home / "keys").write_text(line(KEY))
+    return home
+
+
+@pytest.fixture(scope="module")
+def servers(home: Path) -> Iterator[tuple[str, str]]:
+    """The addresses of the gateway and of the only instance behind it."""
     gateway, instance = f"{LOCALHOST}:{free_port()}", f"{LOCALHOST}:{free_port()}"
     common = {"ACCESS": "required", "INTERNAL_TOKENS": str(home / "tokens"), "ADVERTISE": instance}
     own = {"ACCESS_KEYS": str(home / "keys"), "INSTANCES": json.dumps({"tally": instance})}
@@ -122,3 +136,44 @@ def test_the_key_of_a_caller_opens_no_instance_and_the_token_of_instances_no_gat
     assert answer(instance, request(KNOWN, ME))[0].status == 401
     assert answer(gateway, request(KNOWN, f"{internal.HEADER}: {TOKEN}"))[0].status == 401
     assert answer(instance, request(KNOWN, f"{internal.HEADER}: {TOKEN}"))[1] == {"key": "7", "count": 1}
+
+
+def test_a_key_and_the_token_are_changed_under_load_without_a_failed_request(
+    home: Path, servers: tuple[str, str]
+) -> None:
+    new, token, found = keys.generate(), "b" * 32, Counter[int]()
+    key, stop = [KEY], threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            found[answer(servers[0], request(KNOWN, f"Authorization: Bearer {key[0]}"))[0].status] += 1
+
+    steps = {
+        "keys": (line(KEY) + line(new), line(new)),
+        "tokens": (f"{TOKEN}\n{token}", f"{token}\n{TOKEN}", token),
+    }
+    with asking(ask, stop):
+        for name, contents in steps.items():
+            for content in contents:
+                (home / name).write_text(content)
+                time.sleep(2 * LOOK_S)
+                key[0] = new
+    assert found.keys() == {200}
+    assert answer(servers[0], request(KNOWN, ME))[0].status == 401
+    assert answer(servers[1], request(KNOWN, f"{internal.HEADER}: {TOKEN}"))[0].status == 401
+    (home / "keys").write_text(line(KEY))
+    (home / "tokens").write_text(TOKEN)
+    time.sleep(2 * LOOK_S)
+
+
+@contextmanager
+def asking(ask: Callable[[], None], stop: threading.Event, threads: int = 4) -> Iterator[None]:
+    """`ask` goes on in threads while the block runs; raises what it raised."""
+    with ThreadPoolExecutor(threads) as executor:
+        running = [executor.submit(ask) for _ in range(threads)]
+        try:
+            yield
+        finally:
+            stop.set()
+        for each in running:
+            each.result()

@@ -52,7 +52,6 @@ def test_every_value_is_described_and_no_other_is_taken(chart: str) -> None:
         ({"kafka.security": "TLS"}, "security"),
         ({"kafka.security": "SASL_SSL"}, "kafka.username is needed for SASL"),
         ({"redis.url": "redis.company:6379"}, "url"),
-        ({"autoscaling.enabled": True}, "autoscaling.topic is needed"),
         ({"settings.DEADLINE_MS": 5}, "DEADLINE_MS"),
         ({"settings.DEADLINE_MS": "soon"}, "DEADLINE_MS"),
         ({"settings.DEADLNE_MS": 500}, "DEADLNE_MS"),

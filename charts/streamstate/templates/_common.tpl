@@ -49,7 +49,7 @@ apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata: {{- include "streamstate.metadata" . | nindent 2 }}
 spec:
-  maxUnavailable: {{ .Values.podDisruptionBudget.maxUnavailable }}
+  maxUnavailable: {{ .Values.podDisruptionBudget.maxUnavailable | toJson }}
   selector:
     matchLabels: {{- include "streamstate.answering" . | nindent 6 }}
 {{- end }}

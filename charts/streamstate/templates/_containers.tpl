@@ -18,7 +18,7 @@ capabilities:
     - name: STREAMSTATE_CHECKPOINTS
       value: /tmp/checkpoints
     - name: STREAMSTATE_SLOTS
-      value: {{ .Values.stream.slots | quote }}
+      value: {{ .Values.stream.slots | int64 | quote }}
     - name: STREAMSTATE_DRIVER_MEMORY
       value: {{ .Values.stream.driverMemory | quote }}
     {{- include "streamstate.sparkEnv" . | nindent 4 }}
@@ -97,7 +97,7 @@ capabilities:
   lifecycle:
     preStop:
       exec:
-        command: [sleep, "{{ .Values.api.preStopSeconds }}"]
+        command: [sleep, "{{ .Values.api.preStopSeconds | int64 }}"]
   resources: {{- toYaml .Values.api.resources | nindent 4 }}
   securityContext: {{- include "streamstate.containerSecurity" . | nindent 4 }}
   volumeMounts:

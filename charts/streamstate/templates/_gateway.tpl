@@ -16,15 +16,15 @@ spec:
     apiVersion: apps/v1
     kind: Deployment
     name: {{ include "streamstate.name" . }}
-  minReplicas: {{ .Values.autoscaling.min }}
-  maxReplicas: {{ .Values.autoscaling.max }}
+  minReplicas: {{ .Values.autoscaling.min | int64 }}
+  maxReplicas: {{ .Values.autoscaling.max | int64 }}
   metrics:
     - type: Resource
       resource:
         name: cpu
         target:
           type: Utilization
-          averageUtilization: {{ .Values.autoscaling.cpu }}
+          averageUtilization: {{ .Values.autoscaling.cpu | int64 }}
 {{- end }}
 {{- end }}
 

@@ -36,15 +36,17 @@ spec:
     apiVersion: apps/v1
     kind: StatefulSet
     name: {{ include "streamstate.name" $ }}{{ if hasKey $.Values.api "replicas" }}-stream{{ end }}
-  minReplicaCount: {{ .min }}
-  maxReplicaCount: {{ .max }}
+  minReplicaCount: {{ .min | int64 }}
+  maxReplicaCount: {{ .max | int64 }}
   triggers:
     - type: kafka
       metadata:
         bootstrapServers: {{ $.Values.kafka.bootstrap | quote }}
-        consumerGroup: {{ $.Release.Name }}
-        topic: {{ required "autoscaling.topic is needed" .topic }}
-        lagThreshold: {{ .lagThreshold | toJson | quote }}
+        consumerGroup: {{ $.Values.settings.GROUP | default $.Release.Name }}
+        {{- with .topic }}
+        topic: {{ . }}
+        {{- end }}
+        lagThreshold: {{ .lagThreshold | int64 | quote }}
       {{- with .authentication }}
       authenticationRef:
         name: {{ . }}

@@ -26,7 +26,7 @@ spec:
               app.kubernetes.io/part-of: streamstate
     - ports:
         {{- range .Values.networkPolicy.egressPorts }}
-        - {port: {{ . }}, protocol: TCP}
+        - {port: {{ . | int64 }}, protocol: TCP}
         {{- end }}
         {{- if and (hasKey .Values "stream") (.Values.stream).executors.count }}
         {{- /* The API server, which creates the executors. */}}

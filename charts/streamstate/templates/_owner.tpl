@@ -10,7 +10,7 @@ metadata: {{- include "streamstate.metadata" . | nindent 2 }}
 spec:
   serviceName: {{ include "streamstate.pods" . }}
   {{- if not .Values.autoscaling.enabled }}
-  replicas: {{ .Values.replicas }}
+  replicas: {{ .Values.replicas | int64 }}
   {{- end }}
   podManagementPolicy: Parallel
   selector:

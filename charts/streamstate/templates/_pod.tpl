@@ -19,7 +19,7 @@ spec:
   {{- with .restartPolicy }}
   restartPolicy: {{ . }}
   {{- end }}
-  terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds }}
+  terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds | int64 }}
   securityContext:
     runAsNonRoot: true
     runAsUser: 10001

@@ -15,7 +15,7 @@ metadata:
 spec:
   serviceName: {{ include "streamstate.name" . }}-stream
   {{- if not .Values.autoscaling.enabled }}
-  replicas: {{ .Values.replicas }}
+  replicas: {{ .Values.replicas | int64 }}
   {{- end }}
   podManagementPolicy: Parallel
   selector:
@@ -63,7 +63,7 @@ kind: Deployment
 metadata: {{- include "streamstate.metadata" .root | nindent 2 }}
 spec:
   {{- with .replicas }}
-  replicas: {{ . }}
+  replicas: {{ . | int64 }}
   {{- end }}
   strategy:
     rollingUpdate:

@@ -2,7 +2,7 @@
 {{- define "streamstate.settings" -}}
 STREAMSTATE_LISTEN: 0.0.0.0:{{ include "streamstate.apiPort" . }}
 STREAMSTATE_PROBE_PORT: {{ include "streamstate.probePort" . | quote }}
-STREAMSTATE_WORKERS: {{ .Values.api.workers | quote }}
+STREAMSTATE_WORKERS: {{ .Values.api.workers | int64 | quote }}
 STREAMSTATE_ACCESS: {{ .Values.access.enabled | ternary "required" "off" | quote }}
 {{- if .Values.access.enabled }}
 STREAMSTATE_INTERNAL_TOKENS: /etc/streamstate/internal/tokens

@@ -16,8 +16,8 @@ count of 0, the stream's pod folds.
 {{- define "streamstate.sparkProperties" -}}
 {{- $executors := .Values.stream.executors -}}
 {{- $own := dict
-  "spark.executor.instances" (toString $executors.count)
-  "spark.executor.cores" (toString $executors.cores)
+  "spark.executor.instances" (toString (int64 $executors.count))
+  "spark.executor.cores" (toString (int64 $executors.cores))
   "spark.executor.memory" $executors.memory
   "spark.kubernetes.namespace" .Release.Namespace
   "spark.kubernetes.container.image" .Values.stream.image

@@ -42,7 +42,8 @@ spec:
           except urllib.error.HTTPError as refusal:
               answer = refusal
           found = answer.read().decode()
-          sys.exit(None if wanted in found else f"{url} answered {found}, without {wanted}")
+          if answer.status != 200 or wanted not in found:
+              sys.exit(f"{url} answered {answer.status} {found}, not 200 with {wanted}")
         - http://{{ include "streamstate.name" . }}.{{ .Release.Namespace }}.svc:{{ include "streamstate.apiPort" . }}{{ .Values.test.path }}
         - {{ .Values.test.contains | quote }}
       resources:

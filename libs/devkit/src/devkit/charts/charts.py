@@ -123,7 +123,7 @@ class Gateway(Pods):
     services: dict[str, str] = Field(description="the release name of each service")
     autoscaling: CpuScaling = Field(default=CpuScaling(), description="instances by CPU usage")
     network_policy: Network = Field(default=Network(egress_ports=[443, 6443]), description="the NetworkPolicy")
-    test: Test = Field(default=Test(path="/readyz", contains="ready"), description="the request of helm test")
+    test: Test = Field(default=Test(path="/readyz", contains='"status":"ready"'), description="the request of helm test")
 
 
 class InfraKafka(Values):

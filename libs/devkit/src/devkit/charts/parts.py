@@ -187,7 +187,7 @@ class LagScaling(Values):
     enabled: bool = Field(default=False, description="whether KEDA sets the number of instances, instead of replicas")
     min: Count = Field(default=1, description="least instances")
     max: Count = Field(default=4, description="most instances")
-    topic: str = Field(default="", description="topic whose lag is used")
+    topic: str = Field(default="", description="topic whose lag is used; empty: all of the group")
     lag_threshold: Count = Field(default=50_000, description="lag, in records, for each instance")
     authentication: str = Field(default="", description="name of a TriggerAuthentication, for a secured Kafka")
 

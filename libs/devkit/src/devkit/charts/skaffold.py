@@ -53,7 +53,14 @@ def _artifact(service: str, target: str) -> dict[str, Any]:
 
 def _release(service: str, *targets: str) -> dict[str, Any]:
     values = {f"{target}.image": f"{{{{.IMAGE_FULLY_QUALIFIED_{service}_{target}}}}}" for target in targets}
-    return {"name": service, "chartPath": f"charts/{service}", "setValues": dict(_OPEN), "setValueTemplates": values}
+    # The chart has the library chart by a link. Skaffold would put an archive beside it, which wins and gets stale.
+    return {
+        "name": service,
+        "chartPath": f"charts/{service}",
+        "skipBuildDependencies": True,
+        "setValues": dict(_OPEN),
+        "setValueTemplates": values,
+    }
 
 
 def _verify() -> dict[str, Any]:

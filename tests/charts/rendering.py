@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,19 @@ def render(
     """The objects of `chart`, named after it unless `release` names it, tests and hooks too."""
     files = ["--values", str(values)] if values else []
     more = [part for name, value in (given or {}).items() for part in ("--set-json", f"{name}={json.dumps(value)}")]
-    rendered = helm("template", release or chart, str(FOLDER / chart), *files, *more)
+    return parsed(_rendered(release or chart, str(FOLDER / chart), *files, *more))
+
+
+@cache
+def _rendered(*arguments: str) -> str:
+    rendered = helm("template", *arguments)
     assert rendered.returncode == 0, rendered.stderr
-    return [item for item in yaml.safe_load_all(rendered.stdout) if item]
+    return rendered.stdout
+
+
+def parsed(text: str) -> list[Object]:
+    """The objects of a manifest."""
+    return [item for item in yaml.load_all(text, yaml.CSafeLoader) if item]
 
 
 def of_kind(objects: list[Object], kind: str) -> list[Object]:

@@ -53,7 +53,9 @@ def test_it_passes_when_the_answer_is_the_expected_one_only(chart: str, status: 
     [pod] = of_kind(render(chart), "Pod")
     [program, _, contains] = pod["spec"]["containers"][0]["args"]
     with answering(status, body) as url:
-        run = subprocess.run([sys.executable, "-c", program, url, contains], check=False, capture_output=True, text=True)
+        run = subprocess.run(
+            [sys.executable, "-c", program, url, contains], check=False, capture_output=True, text=True
+        )
     assert (run.returncode == 0) == passes, run.stderr
     assert "Traceback" not in run.stderr
     assert passes or body in run.stderr

@@ -72,7 +72,7 @@ def test_a_wrong_value_is_refused_by_name(value: dict[str, object], reason: str)
 
 
 def test_a_setting_that_changes_rolls_the_pods() -> None:
-    assert checksum(render("metrics")) == checksum(render("metrics"))
+    assert checksum(render("metrics")) == checksum(render("metrics", given={"replicas": 2}))
     assert checksum(render("metrics")) != checksum(render("metrics", given={"settings.DEADLINE_MS": 500}))
 
 

@@ -23,34 +23,3 @@ spec:
     {{- end }}
 {{- end }}
 {{- end }}
-
-{{/* KEDA: instances by the lag of the consumer group. */}}
-{{- define "streamstate.scaledObject" -}}
-{{- with .Values.autoscaling }}
-{{- if .enabled }}
-apiVersion: keda.sh/v1alpha1
-kind: ScaledObject
-metadata: {{- include "streamstate.metadata" $ | nindent 2 }}
-spec:
-  scaleTargetRef:
-    apiVersion: apps/v1
-    kind: StatefulSet
-    name: {{ include "streamstate.name" $ }}{{ if hasKey $.Values.api "replicas" }}-stream{{ end }}
-  minReplicaCount: {{ .min | int64 }}
-  maxReplicaCount: {{ .max | int64 }}
-  triggers:
-    - type: kafka
-      metadata:
-        bootstrapServers: {{ $.Values.kafka.bootstrap | quote }}
-        consumerGroup: {{ $.Values.settings.GROUP | default $.Release.Name }}
-        {{- with .topic }}
-        topic: {{ . }}
-        {{- end }}
-        lagThreshold: {{ .lagThreshold | int64 | quote }}
-      {{- with .authentication }}
-      authenticationRef:
-        name: {{ . }}
-      {{- end }}
-{{- end }}
-{{- end }}
-{{- end }}

@@ -20,7 +20,7 @@ spec:
       "labels" (include "streamstate.answering" .)
       "containers" (printf "%s\n%s" (include "streamstate.streamContainer" .) (include "streamstate.apiContainer" .))
       "token" (gt (int .Values.stream.executors.count) 0)
-      "volumes" (include "streamstate.executorVolume" .)
+      "volumes" (include "streamstate.streamVolumes" .)
     ) | nindent 4 }}
 ---
 {{ include "streamstate.scaledObject" . }}

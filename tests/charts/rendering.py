@@ -19,9 +19,15 @@ SHAPES = [(chart, None) for chart in charts()] + [(path.parts[1], path) for path
 """Each chart with its own values, and with each file of its `ci` folder."""
 
 
-def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = os.environ.get("HELM", "helm")
-    return subprocess.run([program, *arguments], check=False, capture_output=True, text=True)
+KUBERNETES = "1.33"
+"""What charts are rendered for: a Helm that is compiled from its module takes another for granted."""
+
+
+def helm(command: str, *arguments: str, program: str = "HELM") -> subprocess.CompletedProcess[str]:
+    """`program` is the variable that names it."""
+    version = ["--kube-version", KUBERNETES] if command in ("template", "lint") else []
+    called = [os.environ.get(program, "helm"), command, *version, *arguments]
+    return subprocess.run(called, check=False, capture_output=True, text=True)
 
 
 def render(

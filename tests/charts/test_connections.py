@@ -27,7 +27,7 @@ def installed(metrics: Given | None = None, gateway: Given | None = None) -> lis
     ]
 
 
-OBJECTS = pytest.fixture(scope="module", name="objects")(lambda: installed())
+OBJECTS = pytest.fixture(installed, scope="module", name="objects")
 
 
 def pod(container: str, chart: str = "metrics", given: Given | None = None) -> Any:

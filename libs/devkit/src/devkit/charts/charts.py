@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from devkit import topics
+from devkit.charts import suite
 from devkit.charts.exposure import HttpRoute, Ingress, KubernetesService, Network
 from devkit.charts.parts import (
     VERSION,
@@ -29,7 +30,7 @@ from devkit.charts.parts import (
     Values,
 )
 from devkit.charts.variables import setting
-from devkit.registry import SERVICES, STANDARD, app
+from devkit.registry import EXAMPLES, SERVICES, STANDARD, app
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.formats.format import Format
 from streamstate.settings import ServiceSettings
@@ -254,7 +255,7 @@ def _service(name: str) -> Service:
 @cache
 def charts() -> Mapping[str, Values]:
     """The charts by their folder, with the values that each has by default."""
-    return {
+    made: dict[str, Values] = {
         **{name: _service(name) for name in SERVICES},
         "gateway": Gateway(
             api=GatewayApi(image=f"gateway-api:{VERSION}"),
@@ -263,3 +264,5 @@ def charts() -> Mapping[str, Values]:
         "infra": Infra(kafka=InfraKafka(topics=topics.configurations())),
         "monitoring": Monitoring(),
     }
+    parts = {name: values for name, values in made.items() if name not in EXAMPLES}
+    return made | {suite.NAME: suite.values(parts)}

@@ -13,9 +13,12 @@ HELM := $(or $(shell command -v helm),$(GO_BIN)/helm)
 HELM4 := $(GO_BIN)/4/helm
 OCI_REGISTRY := $(GO_BIN)/registry
 PACKAGES := .cache/packages
+BASE = $(shell sed -n 's/^ARG BASE=//p' Dockerfile)
+TAG = $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' libs/devkit/src/devkit/charts/parts.py)
+BUILDER = $(or $(shell command -v docker),buildah)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test test-browser screenshots verify faults nightly charts publish cluster-test check docs site fix bench
+.PHONY: help demo demo-clean test test-browser screenshots verify faults nightly charts publish images sbom cluster-test check docs site fix bench
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -55,6 +58,19 @@ publish: $(HELM) ## package all charts and push them: REGISTRY=oci://registry.co
 	@rm -rf $(PACKAGES)/*.tgz
 	@$(HELM) package --destination $(PACKAGES) $(patsubst %/values.yaml,%,$(wildcard charts/*/values.yaml))
 	@for package in $(PACKAGES)/*.tgz; do $(HELM) push $$package $(REGISTRY) $(PUSH) || exit 1; done
+
+# Without a daemon: BUILDER=buildah. For another architecture: OPTIONS="--platform linux/arm64".
+images: $(INSTALLED) ## build the images of all services (BASE=image@digest PREFIX=registry/ TAG=version BUILDER=buildah OPTIONS=…)
+	@$(BIN)/python -m devkit.images | while read -r name target service; do \
+	  echo "building $(PREFIX)$$name:$(TAG)"; \
+	  $(BUILDER) build --quiet --target $$target --build-arg SERVICE=$$service --build-arg BASE=$(BASE) \
+	    --label org.opencontainers.image.title=$$name --label org.opencontainers.image.version=$(TAG) \
+	    --label org.opencontainers.image.revision=$$(git rev-parse HEAD) --label org.opencontainers.image.base.name=$(BASE) \
+	    --tag $(PREFIX)$$name:$(TAG) $(OPTIONS) . </dev/null || exit 1; \
+	done
+
+sbom: $(INSTALLED) ## what is in the images: CycloneDX documents, and licences, in .cache/sbom
+	@$(BIN)/python -m devkit.images.sbom .cache/sbom
 
 # BUILD_IMAGE: a script that builds an image (NAME DIRECTORY [OPTION...]) and gives it to the cluster. STANDINS=1: there is
 # no registry, so Kafka and Redis are built too.
@@ -119,6 +135,7 @@ PIN = .cache/uv/bin/uv pip compile --quiet --generate-hashes --custom-compile-co
 .PHONY: requirements
 requirements: .cache/uv ## pin all requirements anew, with hashes
 	@$(PIN) requirements.in -o requirements.txt
+	@$(PIN) --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-base.txt
 	@$(PIN) --extra web --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
 	@$(PIN) --extra spark --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
 	@$(PIN) requirements-docs.in -o requirements-docs.txt

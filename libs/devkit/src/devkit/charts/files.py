@@ -2,7 +2,8 @@
 
 import importlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ _DESCRIPTIONS = {suite.NAME: suite.DESCRIPTION, "infra": Infra.__doc__, "monitor
 _HELMS = {"global": {"type": "object"}, "streamstate": {"type": "object"}}
 
 
-def files() -> dict[str, str]:
+@cache
+def files() -> Mapping[str, str]:
     """The text of each file, by its path in the folder of charts."""
     texts: dict[str, str] = {}
     for chart, values in charts().items():

@@ -13,14 +13,13 @@ RUN printf '#!/bin/sh\nexec python -m streamstate.cli.main "$@"\n' >/usr/local/b
 COPY requirements-base.txt .
 RUN pip install --no-cache-dir --no-compile --require-hashes -r requirements-base.txt
 
-# A Java of the modules that Spark needs: a quarter of the whole.
+# A Java of the modules that Spark needs: a third of the whole.
 FROM base AS jre
 RUN mkdir -p /usr/share/man/man1 \
  && apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jdk-headless binutils
-RUN jlink --output /opt/java --strip-debug --no-header-files --no-man-pages --compress=1 \
-    --add-modules java.compiler,java.instrument,java.management,java.net.http,java.scripting,java.security.sasl,java.sql \
-    --add-modules jdk.crypto.ec,jdk.incubator.vector,jdk.management,jdk.security.auth,jdk.security.jgss,jdk.unsupported,jdk.zipfs
+RUN jlink --output /opt/java --strip-debug --no-header-files --no-man-pages --compress=2 --add-modules \
+    java.se,jdk.crypto.ec,jdk.incubator.vector,jdk.management,jdk.security.auth,jdk.security.jgss,jdk.unsupported,jdk.zipfs
 
 FROM base AS java
 COPY --from=jre /opt/java /opt/java
@@ -29,9 +28,12 @@ ENV JAVA_HOME=/opt/java
 COPY requirements-stream.txt .
 RUN pip install --no-cache-dir --no-compile --require-hashes -r requirements-stream.txt \
  && cd "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
- && (cd pyspark/jars && rm rocksdbjni-* hive-exec-* hive-metastore-* spark-hive* datanucleus-* derby* \
-    spark-mllib* breeze* spire* cats-kernel* algebra* spark-connect_* spark-repl* scala-compiler*) \
- && rm -r pyspark/examples pyarrow/include pyarrow/libarrow_flight* pyarrow/tests pandas/tests \
+ && (cd pyspark/jars && rm rocksdbjni-* hive-[!s]* hive-se* hive-sh* spark-hive* datanucleus-* derby* \
+    spark-mllib* breeze* spire* cats-kernel* algebra* JTransforms-* arpack* lapack* \
+    spark-connect_* spark-repl* scala-compiler* jline-* netty-*-osx-* netty-*-windows-*) \
+ && rm -r pyspark/examples pyspark/ml pyspark/mllib pyspark/pandas pandas/tests pyarrow/tests pyarrow/include \
+    pyarrow/libarrow_flight* pyarrow/_flight* pyarrow/libarrow_s3* pyarrow/_s3fs* \
+ && find numpy -name tests -prune -exec rm -r {} + \
  && python -m compileall -q pyspark py4j pyarrow pandas numpy
 # Jars that this machine has are taken from it: behind a proxy with a certificate of its own, Java could fetch none here.
 COPY libs/streamstate/src/streamstate/spark/jars.txt .cache/spar[k] /opt/streamstate/jars/

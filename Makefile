@@ -8,10 +8,17 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 SOURCES := libs services tests
 SKAFFOLD_SCHEMA := .cache/skaffold/v4beta13.json
-HELM := $(or $(shell command -v helm),.cache/go/bin/helm)
+GO_BIN := .cache/go/bin
+HELM := $(or $(shell command -v helm),$(GO_BIN)/helm)
+HELM4 := $(GO_BIN)/4/helm
+OCI_REGISTRY := $(GO_BIN)/registry
+PACKAGES := .cache/packages
+BASE = $(shell sed -n 's/^ARG BASE=//p' Dockerfile)
+TAG = $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' libs/devkit/src/devkit/charts/parts.py)
+BUILDER = $(or $(shell command -v docker),buildah)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test test-browser screenshots verify faults soak nightly charts cluster-test check docs site fix bench
+.PHONY: help demo demo-clean test test-browser screenshots verify faults soak nightly charts publish images sbom cluster-test check docs site fix bench
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -46,8 +53,27 @@ nightly: $(INSTALLED) ## the model of the commit protocol, 100,000 histories on 
 	@printf '%s\n' $(foreach shard,1 2 3 4 5,TestTally TestJoin) | xargs -P 2 -I{} \
 	  $(BIN)/python -m pytest -q --hypothesis-profile=nightly tests/laws/test_commit_model.py::{}
 
-charts: $(INSTALLED) $(HELM) $(SKAFFOLD_SCHEMA) ## the charts: lint, render, validate against the Kubernetes schemas
-	@HELM=$(HELM) SKAFFOLD_SCHEMA=$(SKAFFOLD_SCHEMA) $(BIN)/python -m pytest tests/charts
+charts: $(INSTALLED) $(HELM) $(HELM4) $(OCI_REGISTRY) $(SKAFFOLD_SCHEMA) ## the charts: lint, render by Helm 3 and 4, validate, package, publish
+	@HELM=$(HELM) HELM4=$(HELM4) OCI_REGISTRY=$(OCI_REGISTRY) SKAFFOLD_SCHEMA=$(SKAFFOLD_SCHEMA) $(BIN)/python -m pytest tests/charts
+
+publish: $(HELM) ## package all charts and push them: REGISTRY=oci://registry.company/charts
+	@[ -n "$(REGISTRY)" ] || { echo "name the registry: make publish REGISTRY=oci://registry.company/charts"; exit 1; }
+	@rm -rf $(PACKAGES)/*.tgz
+	@$(HELM) package --destination $(PACKAGES) $(patsubst %/values.yaml,%,$(wildcard charts/*/values.yaml))
+	@for package in $(PACKAGES)/*.tgz; do $(HELM) push $$package $(REGISTRY) $(PUSH) || exit 1; done
+
+# Without a daemon: BUILDER=buildah. For another architecture: OPTIONS="--platform linux/arm64".
+images: $(INSTALLED) ## build the images of all services (BASE=image@digest PREFIX=registry/ TAG=version BUILDER=buildah OPTIONS=…)
+	@$(BIN)/python -m devkit.images | while read -r name target service; do \
+	  echo "building $(PREFIX)$$name:$(TAG)"; \
+	  $(BUILDER) build --quiet --target $$target --build-arg SERVICE=$$service --build-arg BASE=$(BASE) \
+	    --label org.opencontainers.image.title=$$name --label org.opencontainers.image.version=$(TAG) \
+	    --label org.opencontainers.image.revision=$$(git rev-parse HEAD) --label org.opencontainers.image.base.name=$(BASE) \
+	    --tag $(PREFIX)$$name:$(TAG) $(OPTIONS) . </dev/null || exit 1; \
+	done
+
+sbom: $(INSTALLED) ## what is in the images: CycloneDX documents, and licences, in .cache/sbom
+	@$(BIN)/python -m devkit.images.sbom .cache/sbom
 
 # BUILD_IMAGE: a script that builds an image (NAME DIRECTORY [OPTION...]) and gives it to the cluster. STANDINS=1: there is
 # no registry, so Kafka and Redis are built too.
@@ -95,16 +121,24 @@ $(SKAFFOLD_SCHEMA):
 	@cp "$$(GOFLAGS=-mod=mod go mod download -json github.com/GoogleContainerTools/skaffold/v2@v2.16.1 \
 	  | sed -n 's/.*"Dir": "\(.*\)",/\1/p')/docs-v2/content/en/schemas/$(@F)" $@
 
-.cache/go/bin/helm:
-	@command -v go >/dev/null || { echo "install helm 3 or 4 (or Go, and it is compiled here)"; exit 1; }
-	@echo "compiling helm (a minute or two, once)"
-	@GOBIN=$(CURDIR)/.cache/go/bin go install helm.sh/helm/v3/cmd/helm@v3.18.6
+# Arguments: folder, package.
+GO_INSTALL = command -v go >/dev/null || { echo "install Go: $(notdir $@) is compiled here"; exit 1; }; \
+  echo "compiling $(2) (minutes, once)"; GOBIN=$(CURDIR)/$(1) go install $(2)
+$(GO_BIN)/helm:
+	@$(call GO_INSTALL,$(@D),helm.sh/helm/v3/cmd/helm@v3.18.6)
+
+$(HELM4):
+	@$(call GO_INSTALL,$(@D),helm.sh/helm/v4/cmd/helm@v4.0.4)
+
+$(OCI_REGISTRY):
+	@$(call GO_INSTALL,$(@D),github.com/google/go-containerregistry/cmd/registry@v0.20.6)
 
 # The versions of the images are those of development. uv, which finds them, is not needed otherwise.
 PIN = .cache/uv/bin/uv pip compile --quiet --generate-hashes --custom-compile-command 'make requirements' --python-version 3.11
 .PHONY: requirements
 requirements: .cache/uv ## pin all requirements anew, with hashes
 	@$(PIN) requirements.in -o requirements.txt
+	@$(PIN) --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-base.txt
 	@$(PIN) --extra web --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
 	@$(PIN) --extra spark --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
 	@$(PIN) requirements-docs.in -o requirements-docs.txt

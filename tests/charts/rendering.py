@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,15 @@ SHAPES = [(chart, None) for chart in charts()] + [(path.parts[1], path) for path
 """Each chart with its own values, and with each file of its `ci` folder."""
 
 
-def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = os.environ.get("HELM", "helm")
-    return subprocess.run([program, *arguments], check=False, capture_output=True, text=True)
+KUBERNETES = "1.33"
+"""What charts are rendered for: a Helm that is compiled from its module takes another for granted."""
+
+
+def helm(command: str, *arguments: str, program: str = "HELM") -> subprocess.CompletedProcess[str]:
+    """`program` is the variable that names it."""
+    version = ["--kube-version", KUBERNETES] if command in ("template", "lint") else []
+    called = [os.environ.get(program, "helm"), command, *version, *arguments]
+    return subprocess.run(called, check=False, capture_output=True, text=True)
 
 
 def render(
@@ -29,9 +36,19 @@ def render(
     """The objects of `chart`, named after it unless `release` names it, tests and hooks too."""
     files = ["--values", str(values)] if values else []
     more = [part for name, value in (given or {}).items() for part in ("--set-json", f"{name}={json.dumps(value)}")]
-    rendered = helm("template", release or chart, str(FOLDER / chart), *files, *more)
+    return parsed(_rendered(release or chart, str(FOLDER / chart), *files, *more))
+
+
+@cache
+def _rendered(*arguments: str) -> str:
+    rendered = helm("template", *arguments)
     assert rendered.returncode == 0, rendered.stderr
-    return [item for item in yaml.safe_load_all(rendered.stdout) if item]
+    return rendered.stdout
+
+
+def parsed(text: str) -> list[Object]:
+    """The objects of a manifest."""
+    return [item for item in yaml.load_all(text, yaml.CSafeLoader) if item]
 
 
 def of_kind(objects: list[Object], kind: str) -> list[Object]:

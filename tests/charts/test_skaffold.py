@@ -29,3 +29,10 @@ def test_every_image_that_a_release_names_is_built() -> None:
         for value, image in release.get("setValueTemplates", {}).items():
             assert image.removeprefix("{{.IMAGE_FULLY_QUALIFIED_").removesuffix("}}").replace("_", "-") in built
             assert render(release["name"], given={value: "image:1"})
+
+
+def test_the_folder_of_charts_stays_as_it_is() -> None:
+    """Unless told not to, skaffold adds an archive of the library chart, whose templates are then used for ever."""
+    for release in skaffold.document()["deploy"]["helm"]["releases"]:
+        depends = "dependencies" in yaml.safe_load(Path(release["chartPath"], "Chart.yaml").read_text())
+        assert release.get("skipBuildDependencies", False) == depends

@@ -4,9 +4,11 @@ import json
 import time
 from contextlib import suppress
 
+import pytest
+
 from devkit.registry import STANDARD
 from tests.e2e import feed
-from tests.e2e.cluster import Reads, eventually, forwarded, get, helm, kubectl, run_job, upgrade
+from tests.e2e.cluster import NAMESPACE, Reads, eventually, forwarded, get, helm, kubectl, run_job, upgrade
 from tests.e2e.conftest import Clock, Deployment, plays, values_of
 
 EVENTS = 4_000
@@ -140,3 +142,32 @@ def test_two_releases_do_not_touch_each_other(deployment: Deployment) -> None:
         eventually(lambda: plays(url) == 800, "the other release to count its events")
         assert get(f"{url}/processors")[1]["service"] == "metrics-eu"
     assert_profiles(deployment)
+
+
+def pod(image: str, **labels: str) -> str:
+    """A restricted pod, as JSON."""
+    security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    spec = {
+        "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [{"name": "executor", "image": image, "securityContext": security}],
+    }
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "made", "labels": labels}, "spec": spec})
+
+
+def test_a_driver_may_touch_its_executors_only(deployment: Deployment) -> None:
+    driver = f"--as=system:serviceaccount:{NAMESPACE}:metrics-eu"
+    executor = {"spark-role": "executor", "app.kubernetes.io/instance": "metrics-eu"}
+    image = values_of("metrics")["stream"]["image"]
+    for name in ("metrics-0", "metrics-eu-0"):
+        with pytest.raises(AssertionError, match="its own executors only"):
+            kubectl("delete", "pod", name, driver)
+    for labels in ({}, {"spark-role": "executor"}, {**executor, "app.kubernetes.io/instance": "metrics"}):
+        with pytest.raises(AssertionError, match="its own executors only"):
+            kubectl("create", "--filename", "-", driver, stdin=pod(image, **labels))
+    with pytest.raises(AssertionError, match="executors have the image of the stream"):
+        kubectl("create", "--filename", "-", driver, stdin=pod(deployment.image, **executor))
+    with pytest.raises(AssertionError, match="cannot create resource"):
+        kubectl("create", "configmap", "made", driver)
+    kubectl("create", "--filename", "-", driver, stdin=pod(image, **executor))
+    kubectl("delete", "pod", "made", driver)

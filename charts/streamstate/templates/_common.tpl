@@ -2,7 +2,11 @@
 {{- define "streamstate.common" -}}
 apiVersion: v1
 kind: ServiceAccount
-metadata: {{- include "streamstate.metadata" . | nindent 2 }}
+metadata:
+  {{- include "streamstate.metadata" . | nindent 2 }}
+  {{- with .Values.serviceAccount.annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
 automountServiceAccountToken: false
 ---
 {{ include "streamstate.configmap" . }}
@@ -11,12 +15,17 @@ automountServiceAccountToken: false
 ---
 apiVersion: v1
 kind: Service
-metadata: {{- include "streamstate.metadata" . | nindent 2 }}
+metadata:
+  {{- include "streamstate.metadata" . | nindent 2 }}
+  {{- with .Values.service.annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
+  type: {{ .Values.service.type }}
   selector: {{- include "streamstate.answering" . | nindent 4 }}
   ports:
     - name: http
-      port: {{ include "streamstate.apiPort" . }}
+      port: {{ .Values.service.port | int64 }}
       targetPort: http
 ---
 {{- /* A DNS name for each pod, ready or not: a pod that is not ready can still be read. */}}
@@ -44,21 +53,30 @@ spec:
       targetPort: status
     {{- end }}
 ---
-{{- if .Values.podDisruptionBudget.enabled }}
-apiVersion: policy/v1
-kind: PodDisruptionBudget
-metadata: {{- include "streamstate.metadata" . | nindent 2 }}
-spec:
-  maxUnavailable: {{ .Values.podDisruptionBudget.maxUnavailable }}
-  selector:
-    matchLabels: {{- include "streamstate.answering" . | nindent 6 }}
-{{- end }}
+{{ include "streamstate.budget" (dict "root" . "name" (include "streamstate.name" .) "labels" (include "streamstate.answering" .)) }}
 ---
 {{ include "streamstate.networkPolicy" . }}
 ---
 {{ include "streamstate.serviceMonitor" . }}
 ---
 {{ include "streamstate.test" . }}
+{{- end }}
+
+{{/* A PodDisruptionBudget. Takes a dict: root, name, labels (text) of the pods. */}}
+{{- define "streamstate.budget" -}}
+{{- with .root.Values.podDisruptionBudget }}
+{{- if .enabled }}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ $.name }}
+  labels: {{- include "streamstate.labels" $.root | nindent 4 }}
+spec:
+  maxUnavailable: {{ .maxUnavailable | toJson }}
+  selector:
+    matchLabels: {{- $.labels | nindent 6 }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* A Role and its RoleBinding. Takes a dict: root, rules (text). */}}

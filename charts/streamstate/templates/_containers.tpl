@@ -1,10 +1,3 @@
-{{- define "streamstate.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
-{{- end }}
-
 {{/* Ready: the query runs. Live: the loop of the stream makes progress, whether or not Kafka and Redis answer. */}}
 {{- define "streamstate.streamContainer" -}}
 - name: stream
@@ -17,12 +10,15 @@ capabilities:
       value: {{ include "streamstate.statusPort" . | quote }}
     - name: STREAMSTATE_CHECKPOINTS
       value: /tmp/checkpoints
+    - name: SPARK_LOCAL_DIRS
+      value: /scratch
     - name: STREAMSTATE_SLOTS
-      value: {{ .Values.stream.slots | quote }}
+      value: {{ .Values.stream.slots | int64 | quote }}
     - name: STREAMSTATE_DRIVER_MEMORY
       value: {{ .Values.stream.driverMemory | quote }}
     {{- include "streamstate.sparkEnv" . | nindent 4 }}
     {{- include "streamstate.secrets" . | nindent 4 }}
+    {{- include "streamstate.extraEnv" . | nindent 4 }}
   ports:
     - name: status
       containerPort: {{ include "streamstate.statusPort" . }}
@@ -46,9 +42,10 @@ capabilities:
     timeoutSeconds: 5
     failureThreshold: 3
   resources: {{- toYaml .Values.stream.resources | nindent 4 }}
-  securityContext: {{- include "streamstate.containerSecurity" . | nindent 4 }}
+  securityContext: {{- toYaml .Values.securityContext | nindent 4 }}
   volumeMounts:
     {{- include "streamstate.mounts" . | nindent 4 }}
+    {{- include "streamstate.scratchMount" . | nindent 4 }}
     {{- include "streamstate.executorMount" . | nindent 4 }}
 {{- end }}
 
@@ -65,6 +62,7 @@ capabilities:
 {{- if hasKey .Values "stream" }}{{ include "streamstate.identity" . }}{{ end }}
 {{- include "streamstate.secrets" . }}
 {{- include "streamstate.limitsRedis" . }}
+{{- include "streamstate.extraEnv" . }}
 {{- end }}
 
 {{/* Ready: the state can be read. preStop delays SIGTERM until the endpoints have been updated. */}}
@@ -97,9 +95,9 @@ capabilities:
   lifecycle:
     preStop:
       exec:
-        command: [sleep, "{{ .Values.api.preStopSeconds }}"]
+        command: [sleep, "{{ .Values.api.preStopSeconds | int64 }}"]
   resources: {{- toYaml .Values.api.resources | nindent 4 }}
-  securityContext: {{- include "streamstate.containerSecurity" . | nindent 4 }}
+  securityContext: {{- toYaml .Values.securityContext | nindent 4 }}
   volumeMounts:
     {{- include "streamstate.mounts" . | nindent 4 }}
     {{- include "streamstate.accessMounts" . | nindent 4 }}
@@ -112,5 +110,6 @@ where any instance answers for any key.
 {{- define "streamstate.advertise" -}}
 {{- if hasKey .Values.api "replicas" }}{{ include "streamstate.name" . }}
 {{- else }}$(STREAMSTATE_INSTANCE).{{ include "streamstate.pods" . }}
-{{- end }}.{{ .Release.Namespace }}.svc:{{ include "streamstate.apiPort" . }}
+{{- end }}.{{ .Release.Namespace }}.svc:
+{{- hasKey .Values.api "replicas" | ternary .Values.service.port (include "streamstate.apiPort" .) | int64 }}
 {{- end }}

@@ -7,25 +7,11 @@
 ---
 {{ include "streamstate.role" (dict "root" . "rules" (include "streamstate.watchRules" .)) }}
 ---
-{{- if .Values.autoscaling.enabled }}
-apiVersion: autoscaling/v2
-kind: HorizontalPodAutoscaler
-metadata: {{- include "streamstate.metadata" . | nindent 2 }}
-spec:
-  scaleTargetRef:
-    apiVersion: apps/v1
-    kind: Deployment
-    name: {{ include "streamstate.name" . }}
-  minReplicas: {{ .Values.autoscaling.min }}
-  maxReplicas: {{ .Values.autoscaling.max }}
-  metrics:
-    - type: Resource
-      resource:
-        name: cpu
-        target:
-          type: Utilization
-          averageUtilization: {{ .Values.autoscaling.cpu }}
-{{- end }}
+{{ include "streamstate.cpuScaling" (dict "root" . "scaling" .Values.autoscaling) }}
+---
+{{ include "streamstate.ingress" . }}
+---
+{{ include "streamstate.httpRoute" . }}
 {{- end }}
 
 {{/* The Kubernetes Service of each service, as JSON. */}}

@@ -32,10 +32,10 @@ spec:
   imagePullPolicy: {{ .Values.imagePullPolicy }}
   command: {{ prepend .Values.job.command "streamstate" | toJson }}
   envFrom: {{- include "streamstate.envFrom" . | nindent 4 }}
-  {{- with include "streamstate.secrets" . }}
+  {{- with printf "%s%s" (include "streamstate.secrets" .) (include "streamstate.extraEnv" .) }}
   env: {{- . | nindent 4 }}
   {{- end }}
   resources: {{- toYaml .Values.job.resources | nindent 4 }}
-  securityContext: {{- include "streamstate.containerSecurity" . | nindent 4 }}
+  securityContext: {{- toYaml .Values.securityContext | nindent 4 }}
   volumeMounts: {{- include "streamstate.mounts" . | nindent 4 }}
 {{- end }}

@@ -23,32 +23,3 @@ spec:
     {{- end }}
 {{- end }}
 {{- end }}
-
-{{/* KEDA: instances by the lag of the consumer group. */}}
-{{- define "streamstate.scaledObject" -}}
-{{- with .Values.autoscaling }}
-{{- if .enabled }}
-apiVersion: keda.sh/v1alpha1
-kind: ScaledObject
-metadata: {{- include "streamstate.metadata" $ | nindent 2 }}
-spec:
-  scaleTargetRef:
-    apiVersion: apps/v1
-    kind: StatefulSet
-    name: {{ include "streamstate.name" $ }}{{ if hasKey $.Values.api "replicas" }}-stream{{ end }}
-  minReplicaCount: {{ .min }}
-  maxReplicaCount: {{ .max }}
-  triggers:
-    - type: kafka
-      metadata:
-        bootstrapServers: {{ $.Values.kafka.bootstrap | quote }}
-        consumerGroup: {{ $.Release.Name }}
-        topic: {{ required "autoscaling.topic is needed" .topic }}
-        lagThreshold: {{ .lagThreshold | toJson | quote }}
-      {{- with .authentication }}
-      authenticationRef:
-        name: {{ . }}
-      {{- end }}
-{{- end }}
-{{- end }}
-{{- end }}

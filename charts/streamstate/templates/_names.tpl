@@ -1,6 +1,9 @@
-{{/* Every object of a release is named after it: `helm install metrics-eu charts/metrics` makes metrics-eu. */}}
+{{/*
+Every object of a release is named after it: `helm install metrics-eu charts/metrics` makes metrics-eu. Where several
+charts are one release, each has its own name.
+*/}}
 {{- define "streamstate.name" -}}
-{{ .Release.Name }}
+{{ .Values.fullnameOverride | default .Release.Name }}
 {{- end }}
 
 {{/* The headless Service, by which each pod has a DNS name; the gateway watches its endpoints. */}}

@@ -1,37 +1,109 @@
-{{/* Ingress: pods of this project, and `from`. Egress: DNS, pods of this project, and `egressPorts`. */}}
+{{/*
+Ingress: the API, from pods of this project in the namespace, and from where the values say; what executors and their
+driver say to one another; /metrics. Egress: DNS (5353 on OpenShift), APIs of this project, and the ports that values name.
+*/}}
 {{- define "streamstate.networkPolicy" -}}
-{{- if .Values.networkPolicy.enabled }}
+{{- with .Values.networkPolicy }}
+{{- if .enabled }}
+{{- $executors := gt (int (dig "stream" "executors" "count" 0 $.Values.AsMap)) 0 }}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
-metadata: {{- include "streamstate.metadata" . | nindent 2 }}
+metadata: {{- include "streamstate.metadata" $ | nindent 2 }}
 spec:
   podSelector:
-    matchLabels: {{- include "streamstate.selector" . | nindent 6 }}
+    matchLabels: {{- include "streamstate.selector" $ | nindent 6 }}
   policyTypes: [Ingress, Egress]
   ingress:
     - from:
-        - podSelector:
-            matchLabels:
-              app.kubernetes.io/part-of: streamstate
-    {{- with .Values.networkPolicy.from }}
-    - from: {{- toYaml . | nindent 8 }}
+        {{- include "streamstate.project" $ | nindent 8 }}
+        {{- with .from }}{{ toYaml . | nindent 8 }}{{ end }}
+      ports: {{- include "streamstate.apiPorts" $ | nindent 8 }}
+    {{- if and (not .from) (include "streamstate.exposed" $) }}
+    - ports: {{- include "streamstate.apiPorts" $ | nindent 8 }}
+    {{- end }}
+    {{- if or .prometheus $.Values.serviceMonitor.enabled }}
+    - ports:
+        - {port: {{ include "streamstate.probePort" $ }}, protocol: TCP}
+        {{- if hasKey $.Values "stream" }}
+        - {port: {{ include "streamstate.statusPort" $ }}, protocol: TCP}
+        {{- end }}
+      {{- with .prometheus }}
+      from: {{- toYaml . | nindent 8 }}
+      {{- end }}
+    {{- end }}
+    {{- if $executors }}
+    - from: {{- include "streamstate.release" $ | nindent 8 }}
     {{- end }}
   egress:
     - ports:
-        - {port: 53, protocol: UDP}
-        - {port: 53, protocol: TCP}
-    - to:
-        - podSelector:
-            matchLabels:
-              app.kubernetes.io/part-of: streamstate
+        {{- range $port := list 53 5353 }}
+        - {port: {{ $port }}, protocol: UDP}
+        - {port: {{ $port }}, protocol: TCP}
+        {{- end }}
+    - to: {{- include "streamstate.project" $ | nindent 8 }}
+      ports: {{- include "streamstate.apiPorts" $ | nindent 8 }}
+    {{- if $executors }}
+    - to: {{- include "streamstate.release" $ | nindent 8 }}
+    {{- end }}
+    {{- with include "streamstate.egressPorts" $ | fromJsonArray }}
     - ports:
-        {{- range .Values.networkPolicy.egressPorts }}
+        {{- range . }}
         - {port: {{ . }}, protocol: TCP}
         {{- end }}
-        {{- if and (hasKey .Values "stream") (.Values.stream).executors.count }}
-        {{- /* The API server, which creates the executors. */}}
-        - {port: 443, protocol: TCP}
-        - {port: 6443, protocol: TCP}
-        {{- end }}
+    {{- end }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "streamstate.project" -}}
+- podSelector:
+    matchLabels:
+      app.kubernetes.io/part-of: streamstate
+{{- end }}
+
+{{- define "streamstate.release" -}}
+- podSelector:
+    matchLabels: {{- include "streamstate.selector" . | nindent 6 }}
+{{- end }}
+
+{{- define "streamstate.apiPorts" -}}
+- {port: {{ include "streamstate.apiPort" . }}, protocol: TCP}
+{{- end }}
+
+{{/* Whether something outside of the namespace leads to the API. */}}
+{{- define "streamstate.exposed" -}}
+{{- $leads := list (ne .Values.service.type "ClusterIP") (dig "ingress" "enabled" false .Values.AsMap) (dig "httpRoute" "enabled" false .Values.AsMap) }}
+{{- if has true $leads }}yes{{ end }}
+{{- end }}
+
+{{/* The ports of other hosts that the values name, as JSON. */}}
+{{- define "streamstate.egressPorts" -}}
+{{- $ports := list }}
+{{- with .Values.kafka }}
+{{- range splitList "," .bootstrap }}{{ $ports = append $ports (regexFind "[0-9]+$" .) }}{{ end }}
+{{- end }}
+{{- range $name, $customary := dict "redis" (list "6379" "6380") "registry" (list "443" "8081") }}
+{{- with get $.Values $name }}
+{{- $named := include "streamstate.urlPorts" .url | fromJsonArray }}
+{{- $ports = concat $ports (empty .urlSecret.name | ternary $named $customary) }}
+{{- end }}
+{{- end }}
+{{- if dig "limitsRedisSecret" "name" "" .Values.access }}{{ $ports = concat $ports (list "6379" "6380") }}{{ end }}
+{{- with .Values.settings.JWT_JWKS }}{{ $ports = concat $ports (include "streamstate.urlPorts" . | fromJsonArray) }}{{ end }}
+{{- /* The API server, which the gateway watches, and which creates executors. */}}
+{{- if or (hasKey .Values "services") (dig "stream" "executors" "count" 0 .Values.AsMap) }}{{ $ports = concat $ports (list "443" "6443") }}{{ end }}
+{{- range .Values.networkPolicy.egressPorts }}{{ $ports = append $ports (int64 . | toString) }}{{ end }}
+{{- without $ports "" | uniq | toJson }}
+{{- end }}
+
+{{/* The ports of a URL of one or more hosts, as JSON: those that it names, or the customary one of its scheme. */}}
+{{- define "streamstate.urlPorts" -}}
+{{- $customary := dict "http" "80" "https" "443" "redis" "6379" "rediss" "6379" -}}
+{{- $scheme := regexFind "^[a-z]+" . -}}
+{{- $hosts := . | regexFind "://[^/?]*" | trimPrefix "://" | regexFind "[^@]*$" -}}
+{{- $ports := list -}}
+{{- range compact (splitList "," $hosts) }}
+{{- $ports = append $ports (regexFind ":[0-9]+$" . | trimPrefix ":" | default (get $customary $scheme)) }}
+{{- end }}
+{{- $ports | toJson }}
 {{- end }}

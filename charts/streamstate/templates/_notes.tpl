@@ -1,13 +1,14 @@
 {{- define "streamstate.notes" -}}
+{{- $name := include "streamstate.name" . -}}
 {{- $owner := and (hasKey .Values "stream") (not (hasKey .Values.api "replicas")) -}}
-{{- $pods := printf "%s/%s" ($owner | ternary "statefulset" "deployment") .Release.Name -}}
+{{- $pods := printf "%s/%s" ($owner | ternary "statefulset" "deployment") $name -}}
 {{ .Chart.Name }} is installed as {{ .Release.Name }}. It is ready when
 
   kubectl -n {{ .Release.Namespace }} rollout status {{ $pods }}
 
 ends. To ask it from here:
 
-  kubectl -n {{ .Release.Namespace }} port-forward service/{{ .Release.Name }} 8080:{{ include "streamstate.apiPort" . }} &
+  kubectl -n {{ .Release.Namespace }} port-forward service/{{ $name }} 8080:{{ .Values.service.port | int64 }} &
   curl http://127.0.0.1:8080{{ .Values.test.path }}
   curl http://127.0.0.1:8080/readyz          what it still waits for, if anything
 
@@ -29,7 +30,7 @@ Instances answer the gateway only: send -H "X-Instance-Token: $TOKEN", from the 
 {{- if hasKey .Values "stream" }}
 {{- with .Values.kafka }}
 
-It reads Kafka at {{ .bootstrap }}{{ end }} as the consumer group {{ .Release.Name }}; records that it cannot use go to the topic {{ .Release.Name }}-dlq.
+It reads Kafka at {{ .bootstrap }}{{ end }} as the consumer group {{ .Values.settings.GROUP | default $name }}; records that it cannot use go to the topic {{ $name }}-dlq.
 How far it is, and what it refuses:
 
   kubectl -n {{ .Release.Namespace }} exec {{ $pods }} -c api -- streamstate status

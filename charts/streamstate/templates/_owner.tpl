@@ -10,7 +10,7 @@ metadata: {{- include "streamstate.metadata" . | nindent 2 }}
 spec:
   serviceName: {{ include "streamstate.pods" . }}
   {{- if not .Values.autoscaling.enabled }}
-  replicas: {{ .Values.replicas }}
+  replicas: {{ .Values.replicas | int64 }}
   {{- end }}
   podManagementPolicy: Parallel
   selector:
@@ -20,7 +20,7 @@ spec:
       "labels" (include "streamstate.answering" .)
       "containers" (printf "%s\n%s" (include "streamstate.streamContainer" .) (include "streamstate.apiContainer" .))
       "token" (gt (int .Values.stream.executors.count) 0)
-      "volumes" (include "streamstate.executorVolume" .)
+      "volumes" (include "streamstate.streamVolumes" .)
     ) | nindent 4 }}
 ---
 {{ include "streamstate.scaledObject" . }}

@@ -14,42 +14,41 @@ metadata:
 spec:
   serviceAccountName: {{ include "streamstate.name" .root }}
   automountServiceAccountToken: {{ .token }}
-  {{- /* A Service called streamstate-x would add variables that are no settings, and end the processes. */}}
-  enableServiceLinks: false
   {{- with .restartPolicy }}
   restartPolicy: {{ . }}
   {{- end }}
-  terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds }}
-  securityContext:
-    runAsNonRoot: true
-    runAsUser: 10001
-    runAsGroup: 10001
-    fsGroup: 10001
-    seccompProfile:
-      type: RuntimeDefault
-  {{- with $values.imagePullSecrets }}
-  imagePullSecrets:
+  terminationGracePeriodSeconds: {{ $values.terminationGracePeriodSeconds | int64 }}
+  {{- include "streamstate.placement" .root | nindent 2 }}
+  {{- $selector := dict "labelSelector" (dict "matchLabels" (fromYaml .labels)) }}
+  {{- with $values.topologySpreadConstraints }}
+  topologySpreadConstraints:
     {{- range . }}
-    - name: {{ . }}
+    - {{- merge (deepCopy .) $selector | toYaml | nindent 6 }}
     {{- end }}
   {{- end }}
-  {{- with $values.nodeSelector }}
-  nodeSelector: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with $values.tolerations }}
-  tolerations: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  {{- with $values.affinity }}
-  affinity: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  topologySpreadConstraints:
-    - maxSkew: 1
-      topologyKey: kubernetes.io/hostname
-      whenUnsatisfiable: ScheduleAnyway
-      labelSelector:
-        matchLabels: {{- .labels | nindent 10 }}
   containers: {{- .containers | nindent 4 }}
   volumes: {{- include "streamstate.volumes" .root | nindent 4 }}
     {{- include "streamstate.accessVolumes" .root | nindent 4 }}
     {{- with .volumes }}{{ . | nindent 4 }}{{ end }}
+{{- end }}
+
+{{/* What all pods have in common, tests and executors too: what they may, and where they run. */}}
+{{- define "streamstate.placement" -}}
+{{- /* A Service called streamstate-x would add variables that are no settings, and end the processes. */ -}}
+enableServiceLinks: false
+securityContext: {{- toYaml .Values.podSecurityContext | nindent 2 }}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- range $name := list "nodeSelector" "tolerations" "affinity" }}
+{{- with index $.Values $name }}
+{{ $name }}: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
 {{- end }}

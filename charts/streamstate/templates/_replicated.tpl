@@ -15,7 +15,7 @@ metadata:
 spec:
   serviceName: {{ include "streamstate.name" . }}-stream
   {{- if not .Values.autoscaling.enabled }}
-  replicas: {{ .Values.replicas }}
+  replicas: {{ .Values.replicas | int64 }}
   {{- end }}
   podManagementPolicy: Parallel
   selector:
@@ -25,7 +25,7 @@ spec:
       "labels" (include "streamstate.folding" .)
       "containers" (include "streamstate.streamContainer" .)
       "token" (gt (int .Values.stream.executors.count) 0)
-      "volumes" (include "streamstate.executorVolume" .)
+      "volumes" (include "streamstate.streamVolumes" .)
     ) | nindent 4 }}
 ---
 apiVersion: v1
@@ -44,7 +44,13 @@ spec:
       port: {{ include "streamstate.statusPort" . }}
       targetPort: status
 ---
-{{ include "streamstate.deployment" (dict "root" . "replicas" .Values.api.replicas "token" false) }}
+{{ include "streamstate.budget" (dict
+  "root" . "name" (printf "%s-stream" (include "streamstate.name" .)) "labels" (include "streamstate.folding" .)) }}
+---
+{{ include "streamstate.deployment" (dict
+  "root" . "replicas" (.Values.api.autoscaling.enabled | ternary nil .Values.api.replicas) "token" false) }}
+---
+{{ include "streamstate.cpuScaling" (dict "root" . "scaling" .Values.api.autoscaling) }}
 ---
 {{ include "streamstate.scaledObject" . }}
 ---
@@ -63,7 +69,7 @@ kind: Deployment
 metadata: {{- include "streamstate.metadata" .root | nindent 2 }}
 spec:
   {{- with .replicas }}
-  replicas: {{ . }}
+  replicas: {{ . | int64 }}
   {{- end }}
   strategy:
     rollingUpdate:

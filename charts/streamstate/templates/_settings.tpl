@@ -2,13 +2,13 @@
 {{- define "streamstate.settings" -}}
 STREAMSTATE_LISTEN: 0.0.0.0:{{ include "streamstate.apiPort" . }}
 STREAMSTATE_PROBE_PORT: {{ include "streamstate.probePort" . | quote }}
-STREAMSTATE_WORKERS: {{ .Values.api.workers | quote }}
+STREAMSTATE_WORKERS: {{ .Values.api.workers | int64 | quote }}
 STREAMSTATE_ACCESS: {{ .Values.access.enabled | ternary "required" "off" | quote }}
 {{- if .Values.access.enabled }}
 STREAMSTATE_INTERNAL_TOKENS: /etc/streamstate/internal/tokens
 {{- end }}
 {{- if hasKey .Values.access "keysSecret" }}
-STREAMSTATE_LIMITS_PREFIX: {{ .Release.Name }}
+STREAMSTATE_LIMITS_PREFIX: {{ include "streamstate.name" . }}
 {{- if .Values.access.enabled }}
 STREAMSTATE_ACCESS_KEYS: /etc/streamstate/keys/keys
 {{- end }}
@@ -41,7 +41,7 @@ STREAMSTATE_REGISTRY: {{ .url | quote }}
 {{- end }}
 {{- end }}
 {{- if hasKey .Values "topics" }}
-STREAMSTATE_NAME: {{ .Release.Name }}
+STREAMSTATE_NAME: {{ include "streamstate.name" . }}
 STREAMSTATE_TOPICS: {{ .Values.topics | toJson | quote }}
 STREAMSTATE_FORMATS: {{ .Values.formats | toJson | quote }}
 STREAMSTATE_TRUNCATED_TOPICS: {{ .Values.truncatedTopics | toJson | quote }}
@@ -102,6 +102,12 @@ data: {{- include "streamstate.settings" . | nindent 2 }}
 {{- end }}
 {{- end }}
 
+{{- define "streamstate.extraEnv" -}}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
 {{- define "streamstate.limitsRedis" -}}
 {{- with .Values.access.limitsRedisSecret }}
 {{- if .name }}
@@ -131,6 +137,9 @@ data: {{- include "streamstate.settings" . | nindent 2 }}
   mountPath: /etc/streamstate/{{ $name }}
   readOnly: true
 {{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "streamstate.volumes" -}}
@@ -142,5 +151,8 @@ data: {{- include "streamstate.settings" . | nindent 2 }}
 - name: {{ $name }}
   secret:
     secretName: {{ $secret }}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}

@@ -16,12 +16,13 @@ count of 0, the stream's pod folds.
 {{- define "streamstate.sparkProperties" -}}
 {{- $executors := .Values.stream.executors -}}
 {{- $own := dict
-  "spark.executor.instances" (toString $executors.count)
-  "spark.executor.cores" (toString $executors.cores)
+  "spark.executor.instances" (toString (int64 $executors.count))
+  "spark.executor.cores" (toString (int64 $executors.cores))
   "spark.executor.memory" $executors.memory
   "spark.kubernetes.namespace" .Release.Namespace
   "spark.kubernetes.container.image" .Values.stream.image
   "spark.kubernetes.container.image.pullPolicy" .Values.imagePullPolicy
+  "spark.kubernetes.executor.disableConfigMap" "true"
   "spark.kubernetes.executor.podTemplateFile" "/etc/streamstate/executor/pod.yaml"
   "spark.kubernetes.executor.podNamePrefix" "$(STREAMSTATE_INSTANCE)"
   "spark.kubernetes.driver.pod.name" "$(STREAMSTATE_INSTANCE)"
@@ -59,6 +60,8 @@ data:
     {{- include "streamstate.executorPod" . | nindent 4 }}
 ---
 {{ include "streamstate.role" (dict "root" . "rules" (include "streamstate.driverRules" .)) }}
+---
+{{ include "streamstate.driverPolicy" . }}
 {{- end }}
 {{- end }}
 
@@ -67,11 +70,60 @@ data:
   resources: [pods]
   verbs: [create, get, list, watch, delete, deletecollection]
 - apiGroups: [""]
-  resources: [configmaps]
-  verbs: [create, get, list, watch, delete, deletecollection]
-- apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [list, deletecollection]
+{{- end }}
+
+{{/*
+A Role cannot select by label, so the policy does: what the stream's ServiceAccount creates and deletes are executors of
+this release, of its image and without a token.
+*/}}
+{{- define "streamstate.driverPolicy" -}}
+{{- if .Values.stream.executors.admissionPolicy }}
+{{- $name := printf "%s-%s-executors" .Release.Namespace (include "streamstate.name" .) -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ $name }}
+  labels: {{- include "streamstate.labels" . | nindent 4 }}
+spec:
+  matchConstraints:
+    resourceRules:
+      - apiGroups: [""]
+        apiVersions: [v1]
+        operations: [CREATE, DELETE]
+        resources: [pods, persistentvolumeclaims]
+  matchConditions:
+    - name: by-the-stream
+      expression: >-
+        request.userInfo.username == "system:serviceaccount:{{ .Release.Namespace }}:{{ include "streamstate.name" . }}"
+  variables:
+    - name: labels
+      expression: "(request.operation == 'DELETE' ? oldObject : object).metadata.?labels.orValue({})"
+  validations:
+    - expression: >-
+        variables.labels[?"spark-role"].orValue("") == "executor" &&
+        variables.labels[?"app.kubernetes.io/instance"].orValue("") == "{{ .Release.Name }}"
+      message: "{{ include "streamstate.name" . }} may create and delete its own executors only"
+    - expression: >-
+        request.operation == "DELETE" || request.resource.resource != "pods" ||
+        (object.spec.containers.all(each, each.image == "{{ .Values.stream.image }}") &&
+        object.spec.?automountServiceAccountToken.orValue(true) == false)
+      message: "executors have the image of the stream, and no token"
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ $name }}
+  labels: {{- include "streamstate.labels" . | nindent 4 }}
+spec:
+  policyName: {{ $name }}
+  validationActions: [Deny]
+  matchResources:
+    namespaceSelector:
+      matchLabels:
+        kubernetes.io/metadata.name: {{ .Release.Namespace }}
+{{- end }}
 {{- end }}
 
 {{- define "streamstate.executorPod" -}}
@@ -82,29 +134,53 @@ metadata:
     app.kubernetes.io/part-of: streamstate
 spec:
   automountServiceAccountToken: false
-  enableServiceLinks: false
-  securityContext:
-    runAsNonRoot: true
-    runAsUser: 10001
-    runAsGroup: 10001
-    fsGroup: 10001
-    seccompProfile:
-      type: RuntimeDefault
+  {{- include "streamstate.placement" . | nindent 2 }}
   containers:
     - name: executor
       command: [python, -m, streamstate.spark.executor]
       # An executor copies its jars to its working directory, and the root file system is read-only.
-      workingDir: /tmp
+      workingDir: /scratch
+      {{- with include "streamstate.extraEnv" . }}
+      env: {{- . | nindent 8 }}
+      {{- end }}
       resources: {{- toYaml .Values.stream.executors.resources | nindent 8 }}
-      securityContext: {{- include "streamstate.containerSecurity" . | nindent 8 }}
+      securityContext: {{- toYaml .Values.securityContext | nindent 8 }}
       volumeMounts: {{- include "streamstate.mounts" . | nindent 8 }}
+        {{- include "streamstate.scratchMount" . | nindent 8 }}
   volumes: {{- include "streamstate.volumes" . | nindent 4 }}
+    {{- include "streamstate.scratchVolume" . | nindent 4 }}
 {{- end }}
 
-{{- define "streamstate.executorVolume" -}}
+{{- define "streamstate.streamVolumes" -}}
+{{ include "streamstate.scratchVolume" . }}
 {{- if .Values.stream.executors.count }}
 - name: executor
   configMap:
     name: {{ include "streamstate.name" . }}-executor
 {{- end }}
+{{- end }}
+
+{{/* Spark's local directories. By the name, Spark takes the volume of an executor's template for it. */}}
+{{- define "streamstate.scratchVolume" -}}
+- name: spark-local-dir-1
+{{- with .Values.stream.scratch }}
+  {{- if .storageClass }}
+  ephemeral:
+    volumeClaimTemplate:
+      spec:
+        accessModes: [ReadWriteOnce]
+        storageClassName: {{ .storageClass }}
+        resources:
+          requests:
+            storage: {{ .size }}
+  {{- else }}
+  emptyDir:
+    sizeLimit: {{ .size }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "streamstate.scratchMount" -}}
+- name: spark-local-dir-1
+  mountPath: /scratch
 {{- end }}

@@ -12,19 +12,7 @@ metadata:
 spec:
   restartPolicy: Never
   automountServiceAccountToken: false
-  enableServiceLinks: false
-  securityContext:
-    runAsNonRoot: true
-    runAsUser: 10001
-    runAsGroup: 10001
-    seccompProfile:
-      type: RuntimeDefault
-  {{- with .Values.imagePullSecrets }}
-  imagePullSecrets:
-    {{- range . }}
-    - name: {{ . }}
-    {{- end }}
-  {{- end }}
+  {{- include "streamstate.placement" . | nindent 2 }}
   containers:
     - name: ask
       image: {{ .Values.api.image | quote }}
@@ -42,13 +30,14 @@ spec:
           except urllib.error.HTTPError as refusal:
               answer = refusal
           found = answer.read().decode()
-          sys.exit(None if wanted in found else f"{url} answered {found}, without {wanted}")
-        - http://{{ include "streamstate.name" . }}.{{ .Release.Namespace }}.svc:{{ include "streamstate.apiPort" . }}{{ .Values.test.path }}
+          if answer.status != 200 or wanted not in found:
+              sys.exit(f"{url} answered {answer.status} {found}, not 200 with {wanted}")
+        - http://{{ include "streamstate.name" . }}.{{ .Release.Namespace }}.svc:{{ .Values.service.port | int64 }}{{ .Values.test.path }}
         - {{ .Values.test.contains | quote }}
       resources:
         requests: {cpu: 10m, memory: 64Mi}
         limits: {memory: 128Mi}
-      securityContext: {{- include "streamstate.containerSecurity" . | nindent 8 }}
+      securityContext: {{- toYaml .Values.securityContext | nindent 8 }}
       {{- if .Values.access.enabled }}
       volumeMounts:
         - name: internal

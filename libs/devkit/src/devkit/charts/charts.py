@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from devkit import topics
+from devkit.charts import suite
+from devkit.charts.exposure import HttpRoute, Ingress, KubernetesService, Network
 from devkit.charts.parts import (
     VERSION,
     Access,
@@ -19,21 +21,36 @@ from devkit.charts.parts import (
     Kafka,
     LagScaling,
     Monitor,
-    Network,
     Redis,
     Registry,
     Resources,
+    ServiceAccount,
     Stream,
     Test,
     Values,
 )
 from devkit.charts.variables import setting
-from devkit.registry import SERVICES, STANDARD, app
+from devkit.registry import EXAMPLES, SERVICES, STANDARD, app
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.formats.format import Format
 from streamstate.settings import ServiceSettings
 
-_KAFKA_PORTS, _REDIS_PORTS, _REGISTRY_PORTS = [9092, 9093, 9094], [6379, 6380], [8081]
+_POD_SECURITY = {
+    "runAsNonRoot": True,
+    "runAsUser": 10001,
+    "runAsGroup": 10001,
+    "fsGroup": 10001,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+_CONTAINER_SECURITY = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+_SPREAD = [
+    {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway"}
+    for key in ("topology.kubernetes.io/zone", "kubernetes.io/hostname")
+]
 
 
 class Pods(Values):
@@ -41,10 +58,13 @@ class Pods(Values):
 
     template: ClassVar[str]
 
+    fullname_override: str = Field(default="", description="name of all that the release makes; empty: the release's")
     image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = Field(
         default="IfNotPresent", description="IfNotPresent, Always or Never"
     )
     image_pull_secrets: list[str] = Field(default=[], description="names of Secrets for the registry")
+    service_account: ServiceAccount = Field(default=ServiceAccount(), description="the ServiceAccount")
+    service: KubernetesService = Field(default=KubernetesService(), description="the Service")
     access: Access = Field(default=Access(), description="who may ask")
     settings: dict[str, Any] = Field(
         default={},
@@ -56,9 +76,28 @@ class Pods(Values):
     )
     pod_labels: dict[str, str] = Field(default={}, description="further labels of the pods")
     pod_annotations: dict[str, str] = Field(default={}, description="further annotations of the pods")
+    pod_security_context: dict[str, Any] = Field(
+        default=_POD_SECURITY,
+        description="security context of the pods; null removes a member: OpenShift gives a user of its own where "
+        "runAsUser, runAsGroup and fsGroup are null",
+    )
+    security_context: dict[str, Any] = Field(
+        default=_CONTAINER_SECURITY, description="security context of the containers; they write to volumes only"
+    )
+    extra_env: list[dict[str, Any]] = Field(
+        default=[], description="further variables of the containers, as in a Pod: [{name: HTTPS_PROXY, value: …}]"
+    )
+    extra_volumes: list[dict[str, Any]] = Field(default=[], description="further volumes of the pods")
+    extra_volume_mounts: list[dict[str, Any]] = Field(default=[], description="further mounts of the containers")
+    priority_class_name: str = Field(default="", description="the PriorityClass of the pods")
     node_selector: dict[str, str] = Field(default={}, description="labels that a node must have")
     tolerations: list[dict[str, Any]] = Field(default=[], description="tolerations of the pods")
-    affinity: dict[str, Any] = Field(default={}, description="affinity of the pods; they are also spread over nodes")
+    affinity: dict[str, Any] = Field(default={}, description="affinity of the pods")
+    topology_spread_constraints: list[dict[str, Any]] = Field(
+        default=_SPREAD,
+        description="how the pods are spread; those without a labelSelector get that of the pods",
+    )
+    network_policy: Network = Field(default=Network(), description="the NetworkPolicy")
     pod_disruption_budget: Budget = Field(default=Budget(), description="the PodDisruptionBudget")
     service_monitor: Monitor = Field(default=Monitor(), description="the ServiceMonitor of the Prometheus operator")
 
@@ -80,9 +119,6 @@ class Service(Pods):
     autoscaling: LagScaling = Field(
         default=LagScaling(), description="instances by the lag of the consumer group (KEDA)"
     )
-    network_policy: Network = Field(
-        default=Network(egress_ports=[*_KAFKA_PORTS, *_REDIS_PORTS, *_REGISTRY_PORTS]), description="the NetworkPolicy"
-    )
     job: Job = Field(default=Job(), description="a CronJob of the operators' command")
     test: Test = Field(description="the request of helm test")
 
@@ -101,6 +137,7 @@ class ReplicatedApi(Api):
         default=Resources(requests={"cpu": "500m", "memory": "512Mi"}, limits={"memory": "2Gi"}),
         description="resources of the container; a play of the window takes about 50 bytes of memory",
     )
+    autoscaling: CpuScaling = Field(default=CpuScaling(), description="instances by CPU usage")
 
 
 class Replicated(Service):
@@ -112,18 +149,30 @@ class Replicated(Service):
     api: ReplicatedApi = Field(description="the API, with its own number of replicas")
 
 
+class GatewayApi(Api):
+    """The API of the gateway, whose one worker process takes up to a core."""
+
+    resources: Resources = Field(
+        default=Resources(requests={"cpu": "500m", "memory": "192Mi"}, limits={"memory": "512Mi"}),
+        description="resources of the container",
+    )
+
+
 class Gateway(Pods):
     """The gateway."""
 
     template = "gateway"
 
     replicas: Count = Field(default=2, description="instances")
-    api: Api = Field(description="the API")
+    api: GatewayApi = Field(description="the API")
+    ingress: Ingress = Field(default=Ingress(), description="the Ingress")
+    http_route: HttpRoute = Field(default=HttpRoute(), description="the HTTPRoute of the Gateway API")
     access: GatewayAccess = Field(default=GatewayAccess(), description="who may ask")
     services: dict[str, str] = Field(description="the release name of each service")
     autoscaling: CpuScaling = Field(default=CpuScaling(), description="instances by CPU usage")
-    network_policy: Network = Field(default=Network(egress_ports=[443, 6443]), description="the NetworkPolicy")
-    test: Test = Field(default=Test(path="/readyz", contains="ready"), description="the request of helm test")
+    test: Test = Field(
+        default=Test(path="/readyz", contains='"status":"ready"'), description="the request of helm test"
+    )
 
 
 class InfraKafka(Values):
@@ -206,12 +255,14 @@ def _service(name: str) -> Service:
 @cache
 def charts() -> Mapping[str, Values]:
     """The charts by their folder, with the values that each has by default."""
-    return {
+    made: dict[str, Values] = {
         **{name: _service(name) for name in SERVICES},
         "gateway": Gateway(
-            api=Api(image=f"gateway-api:{VERSION}"),
+            api=GatewayApi(image=f"gateway-api:{VERSION}"),
             services={name: name for name in STANDARD},
         ),
         "infra": Infra(kafka=InfraKafka(topics=topics.configurations())),
         "monitoring": Monitoring(),
     }
+    parts = {name: values for name, values in made.items() if name not in EXAMPLES}
+    return made | {suite.NAME: suite.values(parts)}

@@ -2,15 +2,16 @@
 
 import importlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from devkit.charts import dashboards
-from devkit.charts.charts import Pods, charts
+from devkit.charts import dashboards, readme, suite
+from devkit.charts.charts import Infra, Monitoring, Pods, charts
 from devkit.charts.parts import VERSION
 from devkit.charts.variables import properties
 
@@ -24,25 +25,31 @@ description: {{description}}
 type: application
 version: {VERSION}
 appVersion: {VERSION}
-dependencies:
-  - name: streamstate
-    version: {VERSION}
-    repository: file://../streamstate
+kubeVersion: ">=1.30.0-0"
 """
+_DEPENDENCY = f"""  - name: {{name}}
+    version: {VERSION}
+    repository: file://../{{name}}
+"""
+_IGNORED = f"# {_MADE} What a package leaves out.\nci/\n*.tgz\n"
+_DESCRIPTIONS = {suite.NAME: suite.DESCRIPTION, "infra": Infra.__doc__, "monitoring": Monitoring.__doc__}
 
 # Helm adds these two to the values of every chart: those of all charts, and those of the library chart.
 _HELMS = {"global": {"type": "object"}, "streamstate": {"type": "object"}}
 
 
-def files() -> dict[str, str]:
+@cache
+def files() -> Mapping[str, str]:
     """The text of each file, by its path in the folder of charts."""
     texts: dict[str, str] = {}
     for chart, values in charts().items():
+        description = _DESCRIPTIONS.get(chart) or importlib.import_module(f"services.{chart}").__doc__ or ""
         texts[f"{chart}/values.yaml"] = f"# {_MADE}\n" + "\n".join(_lines(values, "")) + "\n"
         texts[f"{chart}/values.schema.json"] = json.dumps(schema(chart), indent=2) + "\n"
+        texts[f"{chart}/Chart.yaml"] = _chart(chart, description)
+        texts[f"{chart}/README.md"] = readme.text(chart, values, description, _MADE, VERSION)
+        texts[f"{chart}/.helmignore"] = _IGNORED
         if isinstance(values, Pods):
-            description = importlib.import_module(f"services.{chart}").__doc__
-            texts[f"{chart}/Chart.yaml"] = _CHART.format(name=chart, description=json.dumps(description))
             texts[f"{chart}/templates/all.yaml"] = f'{{{{ include "streamstate.{values.template}" . }}}}\n'
             texts[f"{chart}/templates/NOTES.txt"] = '{{ include "streamstate.notes" . }}\n'
     for name, dashboard in dashboards.dashboards().items():
@@ -52,11 +59,29 @@ def files() -> dict[str, str]:
 
 def links() -> dict[str, str]:
     """Where each link leads, by its path in the folder of charts."""
-    return {
-        f"{chart}/charts/streamstate": "../../streamstate"
-        for chart, values in charts().items()
-        if isinstance(values, Pods)
-    }
+    return {f"{chart}/charts/{part}": f"../../{part}" for chart in charts() for part in dependencies(chart)}
+
+
+def dependencies(chart: str) -> Sequence[str]:
+    """The charts that a chart contains."""
+    match charts()[chart]:
+        case Pods():
+            return ("streamstate",)
+        case values if chart == suite.NAME:
+            return [name for name in type(values).model_fields if name != "install"]
+        case _:
+            return ()
+
+
+def _chart(chart: str, description: str) -> str:
+    """`Chart.yaml`. A part of the suite is installed when its switch says so."""
+    text = _CHART.format(name=chart, description=json.dumps(description))
+    parts = [_DEPENDENCY.format(name=part) for part in dependencies(chart)]
+    if chart == suite.NAME:
+        parts = [
+            f"{part}    condition: install.{name}\n" for part, name in zip(parts, dependencies(chart), strict=True)
+        ]
+    return text + ("dependencies:\n" if parts else "") + "".join(parts)
 
 
 def schema(chart: str) -> dict[str, Any]:

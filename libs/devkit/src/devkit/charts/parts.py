@@ -97,6 +97,12 @@ class GatewayAccess(Access):
     )
 
 
+class ServiceAccount(Values):
+    """The ServiceAccount. Its token is mounted only where the API server is asked."""
+
+    annotations: dict[str, str] = Field(default={}, description="annotations, e.g. a cloud's role")
+
+
 class Registry(Values):
     """Connection to the schema registry."""
 
@@ -113,6 +119,15 @@ class Resources(Values):
     limits: dict[str, Any] = Field(default={}, description="limits; a container that exceeds its memory is killed")
 
 
+class Scratch(Values):
+    """Spark's local directories: what a shuffle or a Python worker spills, and the jars."""
+
+    size: str = Field(default="1Gi", description="size; a pod that writes more is evicted")
+    storage_class: str = Field(
+        default="", description="StorageClass of a volume of each pod, which goes with it; empty: the node's disk"
+    )
+
+
 class Executors(Values):
     """Spark executors in their own pods. With a count of 0, the stream's pod folds."""
 
@@ -121,6 +136,11 @@ class Executors(Values):
     memory: str = Field(default="512m", description="heap of an executor, at least 512m")
     resources: Resources = Field(
         default=Resources(), description="resources of an executor's pod; Spark adds the requests for cores and heap"
+    )
+    admission_policy: bool = Field(
+        default=True,
+        description="whether a ValidatingAdmissionPolicy holds the stream to pods that are its executors, which a Role "
+        "cannot: it is an object of the whole cluster",
     )
 
 
@@ -134,6 +154,7 @@ class Stream(Values):
         default=Resources(requests={"cpu": "500m", "memory": "1536Mi"}, limits={"memory": "3Gi"}),
         description="resources of the container: for the heap, the Python workers and 256 MiB of files in memory",
     )
+    scratch: Scratch = Field(default=Scratch(), description="Spark's local directories, of each executor too")
     executors: Executors = Field(default=Executors(), description="Spark executors in their own pods")
 
 
@@ -161,18 +182,6 @@ class Budget(Values):
     max_unavailable: int | str = Field(default=1, description="pods evicted at the same time: a number, or as in 25%")
 
 
-class Network(Values):
-    """The NetworkPolicy. The pods of this project and DNS are always allowed."""
-
-    enabled: bool = Field(default=True, description="whether there is a NetworkPolicy")
-    from_: list[dict[str, Any]] = Field(
-        default=[],
-        serialization_alias="from",
-        description="further NetworkPolicyPeers that may connect, e.g. an ingress controller or Prometheus",
-    )
-    egress_ports: list[Port] = Field(description="TCP ports of other hosts that the pods may connect to")
-
-
 class Monitor(Values):
     """The ServiceMonitor of the Prometheus operator."""
 
@@ -187,7 +196,7 @@ class LagScaling(Values):
     enabled: bool = Field(default=False, description="whether KEDA sets the number of instances, instead of replicas")
     min: Count = Field(default=1, description="least instances")
     max: Count = Field(default=4, description="most instances")
-    topic: str = Field(default="", description="topic whose lag is used")
+    topic: str = Field(default="", description="topic whose lag is used; empty: all of the group")
     lag_threshold: Count = Field(default=50_000, description="lag, in records, for each instance")
     authentication: str = Field(default="", description="name of a TriggerAuthentication, for a secured Kafka")
 

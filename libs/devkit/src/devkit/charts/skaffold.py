@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from devkit.images.catalogue import Image, images
 from devkit.registry import STANDARD
 
 PATH = Path("skaffold.yaml")
@@ -19,12 +20,11 @@ _HEAD = """# Made by `make docs` from the folders of services.
 
 def document() -> dict[str, Any]:
     """The configuration."""
-    images = [(name, target) for name in STANDARD for target in ("stream", "api")] + [("gateway", "api")]
     return {
         "apiVersion": f"skaffold/{SCHEMA_VERSION}",
         "kind": "Config",
         "metadata": {"name": "streamstate"},
-        "build": {"artifacts": [_artifact(*image) for image in images]},
+        "build": {"artifacts": [_artifact(image) for image in images(STANDARD)]},
         "deploy": {
             "helm": {
                 "flags": {"install": ["--wait"], "upgrade": ["--wait"]},
@@ -46,14 +46,21 @@ def text() -> str:
     return _HEAD + yaml.safe_dump(document(), sort_keys=False)
 
 
-def _artifact(service: str, target: str) -> dict[str, Any]:
-    docker = {"dockerfile": "Dockerfile", "target": target, "buildArgs": {"SERVICE": service}}
-    return {"image": f"{service}-{target}", "docker": docker}
+def _artifact(image: Image) -> dict[str, Any]:
+    docker = {"dockerfile": "Dockerfile", "target": image.target, "buildArgs": {"SERVICE": image.service}}
+    return {"image": image.name, "docker": docker}
 
 
 def _release(service: str, *targets: str) -> dict[str, Any]:
     values = {f"{target}.image": f"{{{{.IMAGE_FULLY_QUALIFIED_{service}_{target}}}}}" for target in targets}
-    return {"name": service, "chartPath": f"charts/{service}", "setValues": dict(_OPEN), "setValueTemplates": values}
+    # The chart has the library chart by a link. Skaffold would put an archive beside it, which wins and gets stale.
+    return {
+        "name": service,
+        "chartPath": f"charts/{service}",
+        "skipBuildDependencies": True,
+        "setValues": dict(_OPEN),
+        "setValueTemplates": values,
+    }
 
 
 def _verify() -> dict[str, Any]:

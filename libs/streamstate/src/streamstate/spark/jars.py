@@ -53,7 +53,7 @@ def parse(manifest: str) -> list[Jar]:
 
 def jars(directory: Path) -> list[Path]:
     """The paths in `directory` of the jars of `jars.txt`."""
-    return [directory / jar.file for jar in _pinned()]
+    return [directory / jar.file for jar in pinned()]
 
 
 def fetch(directory: Path) -> list[Path]:
@@ -62,14 +62,14 @@ def fetch(directory: Path) -> list[Path]:
     Returns `jars(directory)`. A jar is moved to `directory` after it was verified.
     Raises `JarError` when there is no Java, no network, or a wrong checksum.
     """
-    pinned = _pinned()
-    if any(_sha256(directory / jar.file) != jar.sha256 for jar in pinned):
+    wanted = pinned()
+    if any(_sha256(directory / jar.file) != jar.sha256 for jar in wanted):
         directory.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
-            downloaded = retrieve([jar.module for jar in pinned], Path(scratch), transitive=False)
-            for jar in pinned:
+            downloaded = retrieve([jar.module for jar in wanted], Path(scratch), transitive=False)
+            for jar in wanted:
                 verify(jar, downloaded / jar.file)
-            for jar in pinned:
+            for jar in wanted:
                 (downloaded / jar.file).replace(directory / jar.file)
     return jars(directory)
 
@@ -128,7 +128,8 @@ def java() -> str:
     return program
 
 
-def _pinned() -> list[Jar]:
+def pinned() -> list[Jar]:
+    """The jars of `jars.txt`."""
     return parse(Path(__file__).with_name("jars.txt").read_text())
 
 

@@ -1,0 +1,103 @@
+"""Charts as they are installed: by either Helm, packaged, from a registry, and all of them as one release."""
+
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from devkit.charts.charts import charts
+from devkit.charts.files import FOLDER, dependencies
+from devkit.child_process import Child, free_port
+from devkit.registry import STANDARD
+from tests.charts.rendering import SHAPES, Object, helm, of_kind, parsed, pods, render
+
+PORT = free_port()
+REGISTRY = f"oci://localhost:{PORT}/charts"
+
+
+def rendered(*arguments: str, program: str = "HELM") -> list[Object]:
+    run = helm("template", *arguments, program=program)
+    assert run.returncode == 0, run.stderr
+    return parsed(run.stdout)
+
+
+def known(objects: list[Object]) -> list[Object]:
+    """Without what is drawn by chance, in the order of names."""
+    for item in of_kind(objects, "Secret"):
+        item["data"] = sorted(item["data"])
+    return sorted(objects, key=lambda item: (item["kind"], item["metadata"]["name"]))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[0]}-{shape[1].stem if shape[1] else 'default'}")
+def test_helm_3_and_4_render_the_same(shape: tuple[str, Path | None]) -> None:
+    chart, path = shape
+    values = ["--values", str(path)] if path else []
+    by_4 = rendered(chart, str(FOLDER / chart), *values, program="HELM4")
+    assert known(by_4) == known(render(chart, path))
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of the packages that `make publish` has made and pushed to a registry of this machine."""
+    folder, log = tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("registry") / "log"
+    registry = Child("the registry", [os.environ["OCI_REGISTRY"], "-port", str(PORT)], log)
+    registry.start()
+    try:
+        registry.wait_until(lambda: "serving on port" in registry.tail(), 30)
+        given = [f"PACKAGES={folder}", f"REGISTRY={REGISTRY}", "PUSH=--plain-http", f"HELM={os.environ['HELM']}"]
+        run = subprocess.run(["make", "publish", *given], check=False, capture_output=True, text=True)
+        assert run.returncode == 0, run.stdout + run.stderr
+        yield folder
+    finally:
+        registry.stop()
+
+
+def test_every_chart_is_published(packages: Path) -> None:
+    versions = {chart: yaml.safe_load((FOLDER / chart / "Chart.yaml").read_text())["version"] for chart in charts()}
+    assert {path.name for path in packages.iterdir()} == {f"{name}-{of}.tgz" for name, of in versions.items()}
+
+
+def test_a_chart_of_the_registry_renders_as_that_of_the_clone(packages: Path) -> None:
+    assert packages.exists()
+    for chart in ("metrics", "suite"):
+        from_registry = rendered(chart, f"{REGISTRY}/{chart}", "--plain-http")
+        assert known(from_registry) == known(render(chart))
+
+
+def test_a_package_has_its_readme_and_nothing_of_the_tests(packages: Path) -> None:
+    for path in packages.iterdir():
+        with tarfile.open(path) as archive:
+            names = archive.getnames()
+        assert any(name.endswith("/README.md") for name in names)
+        assert [name for name in names if "/ci/" in name] == []
+
+
+def test_a_cluster_that_is_too_old_is_refused() -> None:
+    for chart in charts():
+        refused = helm("template", chart, str(FOLDER / chart), "--kube-version", "1.29")
+        assert "requires kubeVersion: >=1.30.0-0" in refused.stderr
+
+
+def test_the_suite_is_every_chart_under_its_own_name() -> None:
+    objects = render("suite", given={"install.infra": True}, release="company")
+    apart = [item for chart in dependencies("suite") for item in render(chart)]
+    ours = {(item["kind"], item["metadata"]["name"]) for item in objects}
+    dashboards = ("ConfigMap", "monitoring-dashboards")
+    assert ours == {(item["kind"], item["metadata"]["name"]) for item in apart} - {dashboards} | {
+        ("ConfigMap", "company-dashboards")
+    }
+    assert len(objects) == len(ours), "an object is made twice"
+    assert set(dependencies("suite")) == {*STANDARD, "gateway", "infra", "monitoring"}
+
+
+def test_a_part_of_the_suite_is_left_out_by_its_switch() -> None:
+    objects = render("suite", Path("charts/suite/ci/01-some-values.yaml"))
+    names = {item["metadata"]["name"] for item in of_kind(objects, "StatefulSet")}
+    assert names == {"metrics", "names", "recommendations-stream", "kafka", "redis"}
+    for metadata, spec in pods(objects):
+        if metadata["labels"].get("app.kubernetes.io/name") in ("metrics", "names", "recommendations", "gateway"):
+            assert "runAsUser" not in spec["securityContext"]

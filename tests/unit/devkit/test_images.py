@@ -1,0 +1,69 @@
+"""The images: what is installed in them, what is left out, and the documents that say so."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from cyclonedx.output.json import JsonV1Dot6
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from devkit.images.catalogue import Image, images
+from devkit.images.sbom import bill, licences, packages, pins
+from devkit.registry import SERVICES
+from streamstate.spark.jars import pinned, spark_jars
+
+DOCKERFILE = Path("Dockerfile").read_text()
+STREAM, API, GATEWAY = Image("metrics", "stream"), Image("metrics", "api"), Image("gateway", "api")
+
+
+def test_each_service_has_two_images_and_the_gateway_one() -> None:
+    names = {image.name for image in images()}
+    assert names == {f"{name}-{target}" for name in SERVICES for target in ("stream", "api")} | {"gateway-api"}
+
+
+def test_what_all_images_share_is_a_part_of_each() -> None:
+    """So the base's layer has what the others have, and they add to it."""
+    base = set(pins(Path("requirements-base.txt").read_text()))
+    assert base
+    for target in ("stream", "api"):
+        assert base <= set(pins(Path(f"requirements-{target}.txt").read_text())), "run make requirements"
+
+
+def test_every_lock_file_that_is_installed_is_in_the_documents() -> None:
+    installed = set(re.findall(r"-r (requirements-[a-z]+\.txt)", DOCKERFILE))
+    assert installed == {path.name for image in (STREAM, API) for path in image.locks}
+    assert Path("services/gateway/requirements.txt") in GATEWAY.locks
+
+
+def test_every_jar_that_is_left_out_was_there() -> None:
+    """`rm` fails for a pattern without a file: here that is seen before an image is built."""
+    [removed] = re.findall(r"cd pyspark/jars && rm ([^)]*)\)", DOCKERFILE)
+    for pattern in removed.replace("\\\n", " ").split():
+        assert list(spark_jars().glob(pattern)), pattern
+
+
+@pytest.mark.parametrize("image", [STREAM, API, GATEWAY, Image("recommendations", "api")], ids=lambda image: image.name)
+def test_the_document_of_an_image_is_valid_and_names_its_packages_with_their_licences(image: Image) -> None:
+    text = JsonV1Dot6(bill(image)).output_as_string()
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    document = json.loads(text)
+    components = {each["purl"]: each for each in document["components"]}
+    assert set(pins(image.locks[0].read_text())) <= {(each["name"], each["version"]) for each in components.values()}
+    assert all(each["licenses"] for each in components.values())
+    [dependencies] = [each["dependsOn"] for each in document["dependencies"] if "dependsOn" in each]
+    assert len(dependencies) == len(components) == len(packages(image))
+
+
+def test_the_jars_of_a_stream_have_their_checksums() -> None:
+    document = json.loads(JsonV1Dot6(bill(STREAM)).output_as_string())
+    found = {each["hashes"][0]["content"] for each in document["components"] if each["purl"].startswith("pkg:maven")}
+    assert found == {jar.sha256 for jar in pinned()}
+
+
+def test_the_list_of_licences_has_every_package_once() -> None:
+    rows = re.findall(r"^\| (\S+) \| (\S+) \| (.+) \|$", licences(), re.MULTILINE)
+    names = [name for name, *_ in rows if name not in ("package", "---")]
+    assert len(names) == len(set(names))
+    assert {"pyspark", "kafka-clients", "flask", "kubernetes"} <= set(names)

@@ -3,12 +3,13 @@
 from typing import Any
 
 import pytest
+from werkzeug.test import Client
 
 from services.gateway.watch import Budget
 from streamstate.keys import LONG, partition_of
 from streamstate.web.server.asgi import Asgi
 from tests.listening import Listener
-from tests.serving import until
+from tests.serving import sample, scrape, until
 from tests.unit.gateway.conftest import FAN, PARTITIONS, STRANGER, USER, Deployment
 from tests.unit.gateway.test_api import without_scores
 
@@ -180,6 +181,21 @@ def test_one_stream_too_many_is_refused_and_a_place_is_free_when_a_client_leaves
     assert listen(deployment, gateway, USER).next().data["eventCount"] == 3
 
 
+def test_the_open_streams_are_counted(deployment: Deployment, gateway: Asgi) -> None:
+    client = Client(deployment.loop.wsgi(gateway))
+
+    def counted() -> float | None:
+        return sample(scrape(client), "streamstate_open_streams", service="gateway")
+
+    assert counted() == 0
+    listeners = [listen(deployment, gateway, user) for user in (USER, FAN)]
+    for listener in listeners:
+        listener.next()
+    assert counted() == 2
+    listeners[0].leave()
+    assert counted() == 1
+
+
 @pytest.mark.parametrize(("path", "status"), [("/v1/users/x/stream", 400), ("/v1/users/1/stream?parts=none", 400)])
 def test_a_stream_that_there_is_not_is_refused(deployment: Deployment, gateway: Asgi, path: str, status: int) -> None:
     refused = Listener(deployment.loop, gateway, path)
@@ -195,7 +211,7 @@ def test_all_streams_end_with_the_process(deployment: Deployment, gateway: Asgi)
         gateway.end_streams()
 
     deployment.loop.run(end())
-    until(lambda: client.blocks[-1] == "")
+    until(lambda: client.ended)
 
 
 def test_a_failure_ends_the_stream_and_is_logged(
@@ -208,7 +224,7 @@ def test_a_failure_ends_the_stream_and_is_logged(
             await super()._send(message)
 
     client = Failing(deployment.loop, gateway, "/v1/users/1/stream")
-    until(lambda: client.blocks[-1:] == [""])
+    until(lambda: client.ended)
     logged = capsys.readouterr().out
     assert "ArithmeticError" in logged
     assert "/v1/users/<key>/stream" in logged

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from streamstate.app import App
 from streamstate.errors import Misconfigured
 from streamstate.gateway import ADMIN, Cost, NamedIds, Part, Scope
-from streamstate.processing.decode import DEAD
+from streamstate.processing.decode import DEAD, reasons
 from streamstate.state.store import Snapshot
 from streamstate.web.freshness import Freshness
 from streamstate.web.http.problems import Problem
@@ -23,8 +23,9 @@ class Partition(msgspec.Struct):
     """One partition: its owner's address (None: nobody yet), the owner's epoch, next offsets by topic.
 
     `ends` are the end offsets by topic as the instance saw them last; while it cannot ask Kafka, some are missing.
-    `progress` is how much of the first build is done, 0 to 1; `dead_letters` are the records that could not be used;
-    `refused` says why reads are refused, until someone changes something (empty: they are not).
+    `progress` is how much of the first build is done, 0 to 1; `dead_letters` are the records that could not be used,
+    and `dead_letter_reasons` how many there are for each reason; `refused` says why reads are refused, until someone
+    changes something (empty: they are not).
     """
 
     partition: int
@@ -35,6 +36,7 @@ class Partition(msgspec.Struct):
     ends: dict[str, int]
     progress: float = 1.0
     dead_letters: int = 0
+    dead_letter_reasons: dict[str, int] = {}
     refused: str = ""
 
 
@@ -137,6 +139,7 @@ def _partition(app: App, state: State, number: int, snapshot: Snapshot, freshnes
         {topic: end for topic in positions if (end := freshness.end((topic, number))) is not None},
         snapshot.progress(app.topics),
         snapshot.counters.get(DEAD, 0),
+        reasons(snapshot.counters),
         _refused(app, state, number, snapshot),
     )
 

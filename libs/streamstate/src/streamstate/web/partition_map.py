@@ -15,6 +15,9 @@ from streamstate.web.http.problems import Problem
 from streamstate.web.state import State
 
 PATH = "/processors"
+VERSIONS = "/versions"
+"""Where an instance answers as at `/v1/many`, with versions in place of answers."""
+
 OVER_ALL_COST = 10
 """Of a view over all partitions, in reads of a key."""
 
@@ -52,7 +55,8 @@ class ViewEntry(msgspec.Struct):
     """One view: its path with `<key>` in it, the topic whose partitioning locates a key, and the key's type.
 
     `anywhere` says that any ready instance answers for any key, and that `/v1/many` does not. A view of all partitions
-    together has no topic, and one that is not about a key has no key: these are empty. `names`, `part`, `scope` and
+    together has no topic, and one that is not about a key has no key: these are empty. `versioned` says that its keys
+    have versions. `names`, `part`, `scope` and
     `cost` are what the service declares for the gateway.
     """
 
@@ -65,6 +69,7 @@ class ViewEntry(msgspec.Struct):
     part: Part | UnsetType = UNSET
     scope: Scope = ADMIN
     cost: Cost = Cost()
+    versioned: bool = False
 
 
 class Processors(msgspec.Struct):
@@ -96,6 +101,7 @@ def entries(app: App) -> list[ViewEntry]:
             view.part,
             view.scope,
             Cost(OVER_ALL_COST if view.over_all_partitions else 1),
+            view.version is not None,
         )
         for view in app.views
     ]

@@ -9,6 +9,7 @@ from devkit.bench import markdown, read_load, svg
 from devkit.bench.figures import Figures, peak
 from devkit.bench.steady import RATE
 from devkit.bench.targets import Target, targets
+from devkit.bench.watchers.figures import WATCHERS
 from devkit.tables import table
 
 PAGE, CPU_CHART, LATENCY_CHART = "bench.md", "bench-cpu.svg", "bench-latency.svg"
@@ -51,6 +52,7 @@ def text(figures: Figures) -> str:
         ("Streams", markdown.streams(figures)),
         ("Backlogs of merged topics, killed half way", markdown.backlogs(figures.backlogs)),
         ("Overload", markdown.overload(figures)),
+        (f"{WATCHERS:,} watchers, of a user each", markdown.watching(figures)),
         ("Recommender, inside its process", markdown.recommender(figures)),
         ("Failed", "".join(f"- {failure}\n" for failure in figures.failures())),
     ]

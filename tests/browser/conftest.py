@@ -26,7 +26,7 @@ EVENTS = 6_000
 USERS = 200
 SERVICES = ("metrics", "names", "recommendations", "topics")
 INSTANCES = {"metrics": 2}
-SLOWLY = "200"
+SLOWLY = "1000"
 """Records of a batch: a build takes several looks."""
 
 DESKTOP, PHONE = (1440, 900), (380, 800)

@@ -21,7 +21,7 @@ USER = 1
 SCRIPT = """<img src=x onerror="document.title='broken out'">"""
 PICTURES = ("home-desktop-light.png", "user-desktop-light.png", "user-phone-dark.png", "system-desktop-dark.png")
 CHARTED_S = 12
-LINES, PARTITIONS = 8_000, 8
+LINES, PARTITIONS = 24_000, 8
 SERIOUS = ("serious", "critical")
 VIEWS = {
     "home": ("#/", ".example .bars li"),
@@ -168,7 +168,7 @@ def test_partitions_that_move_and_a_state_being_built_are_seen(show: Open, drivi
     moved = metrics.locator(f".map li[data-state=ready][title*='{later.address}']")
     expect(ready).to_have_count(PARTITIONS, timeout=PATIENT_MS)
     later.streams.start()
-    eventually(later.owns, "partitions to move to the new instance", 60)
+    later.streams.wait_until(later.owns, 90)
     expect(moved).not_to_have_count(0, timeout=SOON_MS)
     expect(page.locator(".log li").filter(has_text=f"→ {later.address}").first).to_be_visible()
     progress = set()

@@ -48,6 +48,11 @@ def commits(redis: str, service: str, partitions: int) -> Iterator[Mapping[int, 
         client.close()
 
 
+def has_reached(reached: Mapping[int, Reached], ends: Mapping[int, int]) -> bool:
+    """Whether each partition has reached its end in `ends`."""
+    return all(reached[partition] and reached[partition][-1][1] >= end for partition, end in ends.items())
+
+
 def plays(bootstrap: str, starts: Mapping[int, int], users: Iterable[int]) -> Mapping[int, Sequence[Place]]:
     """Where the plays of `users` are in their topic from the offsets `starts` on, by user."""
     by_key = {LONG.encode(user): user for user in users}

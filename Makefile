@@ -6,6 +6,7 @@ PYTHON ?= $(shell for each in /usr/bin/python3 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+BROWSER := $(VENV)/browser
 SOURCES := libs services tests
 SKAFFOLD_SCHEMA := .cache/skaffold/v4beta13.json
 GO_BIN := .cache/go/bin
@@ -32,7 +33,7 @@ demo-clean: ## remove the demo's state (not what was downloaded)
 test: $(INSTALLED) redis prometheus ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest
 
-test-browser: $(INSTALLED) redis chromium ## the page, in a real browser (3 minutes)
+test-browser: $(BROWSER) redis chromium ## the page, in a real browser (3 minutes)
 	@$(BIN)/python -m pytest tests/browser $(PYTEST)
 
 screenshots: ## the same, and the pictures of the docs
@@ -80,7 +81,7 @@ sbom: $(INSTALLED) ## what is in the images: CycloneDX documents, and licences, 
 cluster-test: $(INSTALLED) $(HELM) ## all of it on the cluster of the current kubeconfig (BUILD_IMAGE=tests/e2e/build/kind)
 	@HELM=$(HELM) BUILD_IMAGE=$(BUILD_IMAGE) STANDINS=$(STANDINS) $(BIN)/python -m pytest -s -v -x tests/e2e
 
-check: $(INSTALLED) ## ruff and mypy strict; changes nothing
+check: $(BROWSER) ## ruff and mypy strict; changes nothing
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/ruff format --check $(SOURCES)
 	@$(BIN)/mypy
@@ -107,6 +108,11 @@ $(INSTALLED): requirements.txt $(wildcard libs/*/pyproject.toml)
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --require-hashes -r requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/client -e libs/streamstate -e libs/devkit
+	@touch $@
+
+# Only the tests of the page need them, and whoever checks the types of these.
+$(BROWSER): requirements-browser.txt $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-browser.txt
 	@touch $@
 
 .cache/mkdocs/installed: requirements-docs.txt
@@ -142,6 +148,7 @@ requirements: .cache/uv ## pin all requirements anew, with hashes
 	@$(PIN) --extra web --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
 	@$(PIN) --extra spark --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
 	@$(PIN) requirements-docs.in -o requirements-docs.txt
+	@$(PIN) -c requirements.txt requirements-browser.in -o requirements-browser.txt
 	@for in in services/*/requirements.in; do $(PIN) -c requirements.txt $$in -o $${in%.in}.txt; done
 
 .cache/uv:

@@ -26,9 +26,12 @@ def parse(text: str) -> Heard | None:
 
 
 class Listener:
-    """Listens to `path` (with its query) from now on. While it is `busy`, it takes nothing that is sent."""
+    """Listens to `path` (with its query) from now on, with an API key or token as its credential if one is given.
 
-    def __init__(self, loop: Loop, app: Asgi, path: str, last_id: str = "") -> None:
+    While it is `busy`, it takes nothing that is sent.
+    """
+
+    def __init__(self, loop: Loop, app: Asgi, path: str, last_id: str = "", credential: str = "") -> None:
         self.blocks: list[str] = []
         self.headers: dict[str, str] = {}
         self.status = 0
@@ -38,12 +41,13 @@ class Listener:
         self._free, self._left = asyncio.Event(), asyncio.Event()
         self._free.set()
         path, _, query = path.partition("?")
+        given = (b"last-event-id", last_id), (b"authorization", credential and f"Bearer {credential}")
         self._scope = {
             "type": "http",
             "method": "GET",
             "path": path,
             "query_string": query.encode(),
-            "headers": [(b"last-event-id", last_id.encode())] if last_id else [],
+            "headers": [(name, text.encode()) for name, text in given if text],
         }
         self._task = loop.run(self._begin())
 
@@ -58,6 +62,11 @@ class Listener:
         except queue.Empty:
             return True
         return False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the application has ended the stream."""
+        return self.blocks[-1:] == [""]
 
     def busy(self) -> None:
         self._loop.run(self._set(self._free, value=False))

@@ -54,16 +54,16 @@ class Router:
         return (await self.many_at(wanted, deadline))[0]
 
     async def many_at(
-        self, wanted: Iterable[tuple[str, str]], deadline: Deadline
+        self, wanted: Iterable[tuple[str, str]], deadline: Deadline, path: str = MANY
     ) -> tuple[Mapping[str, Mapping[str, Any]], Positions]:
-        """The same, and where the partitions of the keys were; `wanted` are of one service."""
+        """The same, or what instances answer at `path`, and where the partitions were; `wanted` are of one service."""
         places: defaultdict[tuple[str, str | None], list[tuple[str, str]]] = defaultdict(list)
         for name, text in wanted:
             known = self._owners.with_keys(name)
             owner = known.owners.get(known.partition(known.views[name], text))
             places[known.service, owner].append((name, text))
         calls = [
-            (service, owner, MANY, query, deadline)
+            (service, owner, path, query, deadline)
             for (service, owner), asked in places.items()
             for query in queries(asked)
         ]

@@ -1,5 +1,7 @@
-"""Users whose ids begin with some digits: those that exist among the shortest such ids."""
+"""Users whose ids begin with some digits: those that exist among the shortest such ids, and some of the longer ones."""
 
+from collections.abc import Iterable, Iterator
+from random import Random
 from typing import Annotated
 
 import msgspec
@@ -11,7 +13,10 @@ from streamstate.keys import LONG_MAX
 from streamstate.web.http.deadline import Deadline
 
 MOST_DIGITS = 3
-"""Ids have up to so many digits more than the prefix: of these, 1,111 are tried at most."""
+"""Of ids with up to so many digits more than the prefix, all are tried: 1,111 at most."""
+
+DRAWN = 64
+"""Of the ids of each greater length, so many are tried: 1,024 at most."""
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -22,23 +27,40 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct):
-    """Ids of users. They are a sample: longer ids than those that were tried may begin with the same digits."""
+    """Ids of users. They are a sample: other ids than those that were tried may begin with the same digits."""
 
     users: list[int]
 
 
 def candidates(prefix: str, more: int) -> list[str]:
     """The ids that begin with `prefix` and have `more` further digits, in ascending order."""
-    numbers = [f"{prefix}{number:0{more}}" for number in range(10**more)] if more else [prefix]
-    return [text for text in numbers if text and (text == "0" or text[0] != "0") and int(text) <= LONG_MAX]
+    return _ids(prefix, more, range(10**more))
+
+
+def drawn(prefix: str, more: int) -> list[str]:
+    """Some of them: one of each of `DRAWN` equal shares, always the same one."""
+    share, dice = 10**more // DRAWN, Random(f"{prefix} {more}")  # noqa: S311, it guards no secret
+    return _ids(prefix, more, (dice.randrange(share * number, share * (number + 1)) for number in range(DRAWN)))
+
+
+def _ids(prefix: str, more: int, numbers: Iterable[int]) -> list[str]:
+    texts = [f"{prefix}{number:0{more}}" for number in numbers] if more else [prefix]
+    return [text for text in texts if text and (text == "0" or text[0] != "0") and int(text) <= LONG_MAX]
+
+
+def tried(prefix: str) -> Iterator[list[str]]:
+    """What is tried, one list after the other; those with the shortest ids come first."""
+    for more in range(MOST_DIGITS + 1):
+        yield candidates(prefix, more)
+    longer = range(MOST_DIGITS + 1, len(str(LONG_MAX)) - len(prefix) + 1)
+    yield [text for more in longer for text in drawn(prefix, more)]
 
 
 async def search(owners: Owners, router: Router, asked: Search, deadline: Deadline) -> Found:
     """Up to `asked.limit` users whom the required part of profiles knows, those with the shortest ids first."""
     view = next(iter(owners.parts))
     users: list[int] = []
-    for more in range(MOST_DIGITS + 1):
-        texts = candidates(asked.prefix, more)
+    for texts in tried(asked.prefix):
         if texts and len(users) < asked.limit:
             answers = (await router.many([(view, text) for text in texts], deadline))[view]
             users += [int(text) for text in texts if answers[text]]

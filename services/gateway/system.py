@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from typing import Literal
@@ -50,7 +51,7 @@ class Service(msgspec.Struct, rename="camel"):
 
     `lag` are the records that its state is behind its topics, `freshness_ms` the milliseconds since it was not (null:
     that is long ago, or not known), `reads_per_second` what its instances answered lately, `progress` how much of the
-    first build is done, 0 to 1.
+    first build is done, 0 to 1. `dead_letter_reasons` are the dead letters by stage and exception.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Service(msgspec.Struct, rename="camel"):
     reads_per_second: float
     freshness_ms: int | None
     dead_letters: int
+    dead_letter_reasons: dict[str, int]
     progress: float
     owners: list[Owner]
 
@@ -152,6 +154,7 @@ def service(name: str, known: Processors | None, answering: Set[str], rate: floa
         reads_per_second=rate,
         freshness_ms=known.age_ms if known and current else None,
         dead_letters=sum(each.dead_letters for each in partitions),
+        dead_letter_reasons=dict(sum((Counter(each.dead_letter_reasons) for each in partitions), Counter())),
         progress=round(sum(each.progress for each in partitions) / len(partitions), 3) if partitions else 0.0,
         owners=owners,
     )

@@ -20,6 +20,7 @@ from streamstate.web.client.instances import Query
 from streamstate.web.freshness import Positions, offsets_text
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.events import Event, Latest
+from streamstate.web.partition_map import VERSIONS
 
 PROFILE = "profile"
 """The type of the events."""
@@ -28,6 +29,9 @@ EXPLAINED = ("explain", "true")
 
 AT_A_TIME = 50
 """So many users are read in one call: an owner answers others in between."""
+
+UNREAD = object()
+"""The version of an answer that was not read."""
 
 MOST_COMPLETING = 16
 """So many profiles are completed at the same time."""
@@ -42,6 +46,7 @@ class Watched:
 
     answers: by the name of each part that is answered by key, None where it knows nothing of the user.
     places: where the user's partition was when each of these was read.
+    versions: of these answers, of parts whose answers have versions.
     others: the answers of the other parts, which may be older; None before the first ones.
     """
 
@@ -51,6 +56,7 @@ class Watched:
     clients: int = 0
     answers: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     places: dict[str, Positions] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
     others: dict[str, dict[str, Any]] | None = None
     incomplete: bool = False
     completing: asyncio.Task[None] | None = None
@@ -169,10 +175,32 @@ class Watch:
         places = by_partition(known.positions)
         moved = [one for one in group if one.places.get(view.name) != places.get(known.partition(view, one.user), {})]
         with suppress(StreamStateError):
-            for first in range(0, len(moved), AT_A_TIME):
-                deadline = Deadline(time.monotonic() + self._longest_s)
-                for changed in await self._read(part, moved[first : first + AT_A_TIME], deadline):
-                    self._complete_soon(changed)
+            versions = await self._changed(part, moved) if view.versioned and moved else dict.fromkeys(moved)
+            changed = list(versions)
+            for first in range(0, len(changed), AT_A_TIME):
+                some = changed[first : first + AT_A_TIME]
+                for other in await self._read(part, some, self._deadline()):
+                    self._complete_soon(other)
+                for one in some:
+                    one.versions[view.name] = versions[one]
+
+    async def _changed(self, part: LocatedPart, group: Sequence[Watched]) -> dict[Watched, Any]:
+        """The versions of those whose answer was read at another one; the answer of the others stands where it did."""
+        known, view, _ = part
+        users = dict.fromkeys(one.user for one in group)
+        deadline = self._deadline()
+        versions, positions = await self._router.many_at([(view.name, user) for user in users], deadline, VERSIONS)
+        places, changed = by_partition(positions), {}
+        for one in group:
+            version = versions[view.name][one.user]
+            if one.versions.get(view.name, UNREAD) == version:
+                one.places[view.name] = places.get(known.partition(view, one.user), {})
+            else:
+                changed[one] = version
+        return changed
+
+    def _deadline(self) -> Deadline:
+        return Deadline(time.monotonic() + self._longest_s)
 
     async def _read(self, part: LocatedPart, group: Sequence[Watched], deadline: Deadline) -> list[Watched]:
         """Read a part of the profiles; returns those that have changed. Raises a `Problem` when it cannot be read."""
@@ -202,7 +230,7 @@ class Watch:
 
     async def _profile(self, watched: Watched, answers: Mapping[str, dict[str, Any] | None]) -> dict[str, Any] | None:
         """What the parts answer together, None where the one that leads does not know the user."""
-        deadline = Deadline(time.monotonic() + self._longest_s)
+        deadline = self._deadline()
         parts = self._chosen(watched.names)
         if answers.get(parts[0][1].name, {}) is None:
             return None

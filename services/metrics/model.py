@@ -12,7 +12,7 @@ from services.metrics import plays as all_plays
 from streamstate.app import App, Effect, Fold, FoldContext, Record, Source
 from streamstate.gateway import NamedIds, Part
 from streamstate.keys import LONG, sortable, unsortable
-from streamstate.state.operations import Fields, IncrementScores, Merge, Read, Top
+from streamstate.state.operations import Field, Fields, IncrementScores, Merge, Read, Top
 from streamstate.view import View
 
 TOP = 10
@@ -64,6 +64,11 @@ def reads(user: int) -> Sequence[Read]:
     return [Fields(_user(user)), *(Top(_chart(user, kind), TOP) for kind in KINDS)]
 
 
+def version(user: int) -> Read:
+    """Every play counts."""
+    return Field(_user(user), "count")
+
+
 def profile(user: int, values: Sequence[Any]) -> Profile | None:
     """The profile without names, None for a user who never played anything."""
     fields, *charts = values
@@ -102,6 +107,7 @@ APP = App(
             answers=Profile,
             names=NamedIds({f"topTen{kind.capitalize()}.id": kind for kind in KINDS}),
             part=Part(required=True),
+            version=version,
         ),
         all_plays.VIEW,
     ),

@@ -1,8 +1,11 @@
 """A small cluster that is really fed, and Chromium looking at its page."""
 
+import json
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,10 +14,11 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from devkit import feed, sample_events
-from devkit.child_process import free_port
+from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.demo import CACHE
-from devkit.local_cluster import LocalCluster, Plan
+from devkit.local_cluster import LocalCluster, Plan, answers, get
 from streamstate.kafka.producer import producer
+from streamstate.settings import PREFIX
 from tests.integration.driving import Driving, eventually
 
 SEED = 7
@@ -22,6 +26,9 @@ EVENTS = 6_000
 USERS = 200
 SERVICES = ("metrics", "names", "recommendations", "topics")
 INSTANCES = {"metrics": 2}
+SLOWLY = "1000"
+"""Records of a batch: a build takes several looks."""
+
 DESKTOP, PHONE = (1440, 900), (380, 800)
 
 Open = Callable[..., Page]
@@ -57,6 +64,42 @@ def driving(cluster: LocalCluster) -> Driving:
     return driving
 
 
+@dataclass(frozen=True)
+class Later:
+    """One more instance of metrics, at `address`, and the service words; their `streams` are to be started.
+
+    url: of a gateway that knows them too.
+    """
+
+    url: str
+    address: str
+    streams: Child
+
+    def owns(self) -> bool:
+        """Whether the instance of metrics owns partitions by now."""
+        partitions = get(f"http://{self.address}/processors")["partitions"]
+        return any(each["owner"] == self.address for each in partitions)
+
+
+@pytest.fixture
+def later(driving: Driving, tmp_path: Path) -> Iterator[Later]:
+    cluster = driving.cluster
+    metrics, words, gateway = (f"{LOCALHOST}:{free_port()}" for _ in range(3))
+    known = {**cluster.addresses, "metrics": [*cluster.addresses["metrics"], metrics], "words": [words]}
+    settings = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url}
+    settings["INSTANCES"] = json.dumps({service: ",".join(addresses) for service, addresses in known.items()})
+    streams = cluster.host([f"metrics-2={metrics}", f"words-0={words}"], "later", BATCH_RECORDS=SLOWLY)
+    with ExitStack() as stack:
+        stack.callback(streams.stop)
+        for service, address in (("metrics", metrics), ("words", words), ("gateway", gateway)):
+            own = {PREFIX + name: text for name, text in {**settings, "ADVERTISE": address}.items()}
+            api = LocalCluster.api(f"services.{service}", f"{service}-later", address, tmp_path, own)
+            api.start()
+            stack.callback(api.stop)
+        api.wait_until(lambda: answers(f"http://{gateway}/readyz"), timeout=60)
+        yield Later(f"http://{gateway}", metrics, streams)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     chromium = shutil.which("chromium")
@@ -70,21 +113,22 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def show(browser: Browser, driving: Driving) -> Iterator[Open]:
     """Opens the page at an address after the #. Nothing may be asked of other servers, and nothing may go wrong."""
-    url = driving.cluster.url
     elsewhere: list[str] = []
     wrong: list[str] = []
     contexts = []
-
-    def request(request: Request) -> None:
-        if not request.url.startswith(f"{url}/"):
-            elsewhere.append(request.url)
 
     def console(message: ConsoleMessage) -> None:
         # Answers that are problems are logged by the browser itself.
         if message.type == "error" and "Failed to load resource" not in message.text:
             wrong.append(message.text)
 
-    def open_page(address: str = "#/", size: tuple[int, int] = DESKTOP, **options: Any) -> Page:
+    def open_page(
+        address: str = "#/", size: tuple[int, int] = DESKTOP, url: str = driving.cluster.url, **options: Any
+    ) -> Page:
+        def request(request: Request) -> None:
+            if not request.url.startswith(f"{url}/"):
+                elsewhere.append(request.url)
+
         width, height = size
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)

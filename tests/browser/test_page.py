@@ -1,6 +1,7 @@
 """The page as people use it: a real browser, real services, events that come while it is open."""
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -9,7 +10,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
 from devkit import feed, records
-from tests.browser.conftest import DESKTOP, PHONE, Open
+from streamstate.kafka.producer import Outgoing, send_all
+from streamstate.keys import LONG
+from tests.browser.conftest import DESKTOP, PHONE, Later, Open
 from tests.integration.driving import Driving, eventually
 
 SOON_MS = 2_000
@@ -18,6 +21,7 @@ USER = 1
 SCRIPT = """<img src=x onerror="document.title='broken out'">"""
 PICTURES = ("home-desktop-light.png", "user-desktop-light.png", "user-phone-dark.png", "system-desktop-dark.png")
 CHARTED_S = 12
+LINES, PARTITIONS = 24_000, 8
 SERIOUS = ("serious", "critical")
 VIEWS = {
     "home": ("#/", ".example .bars li"),
@@ -140,6 +144,41 @@ def test_an_instance_that_goes_is_seen_and_the_page_goes_on(show: Open, driving:
     finally:
         gone.start()
     expect(ready).to_have_count(metrics["partitions"], timeout=PATIENT_MS)
+
+
+def test_dead_letters_are_shown_with_their_reasons(show: Open, driving: Driving) -> None:
+    page = show("#/system")
+    dead = page.get_by_role("article", name="metrics").locator(".dead")
+    expect(page.get_by_role("article", name="metrics").locator(".map li").first).to_be_visible(timeout=PATIENT_MS)
+    expect(dead).to_be_hidden()
+    driving.feed([(LONG.encode(USER), b"no JSON"), (b"short", b"{}"), (LONG.encode(USER), b"no JSON either")])
+    expect(dead.get_by_role("heading")).to_have_text("3 dead letters", timeout=PATIENT_MS)
+    expect(dead.get_by_role("listitem")).to_have_text(
+        ["2cannot be decodedDecodeError", "1cannot be decodedBadRecord"], timeout=PATIENT_MS
+    )
+    expect(dead.get_by_text("streamstate dlq list metrics")).to_be_visible()
+
+
+def test_partitions_that_move_and_a_state_being_built_are_seen(show: Open, driving: Driving, later: Later) -> None:
+    lines: Iterator[Outgoing] = (("lines", b"speaker %d" % n, b"to be or not to be", []) for n in range(LINES))
+    send_all(driving.out, lines)
+    page = show("#/system", url=later.url)
+    metrics, words = (page.get_by_role("article", name=name) for name in ("metrics", "words"))
+    ready = metrics.locator(".map li[data-state=ready]")
+    moved = metrics.locator(f".map li[data-state=ready][title*='{later.address}']")
+    expect(ready).to_have_count(PARTITIONS, timeout=PATIENT_MS)
+    later.streams.start()
+    later.streams.wait_until(later.owns, 90)
+    expect(moved).not_to_have_count(0, timeout=SOON_MS)
+    expect(page.locator(".log li").filter(has_text=f"→ {later.address}").first).to_be_visible()
+    progress = set()
+    while words.locator(".state").inner_text() != "ready":
+        progress.add(words.locator("progress").evaluate("bar => bar.value"))
+    assert any(0 < part < 1 for part in progress)
+    expect(words.locator(".building")).to_be_hidden()
+    later.streams.stop()
+    eventually(lambda: not later.owns(), "partitions to move back", 60)
+    expect(moved).to_have_count(0, timeout=SOON_MS)
 
 
 def test_the_page_reconnects_when_the_gateway_was_away(show: Open, driving: Driving) -> None:

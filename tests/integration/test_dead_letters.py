@@ -6,6 +6,7 @@ from typing import Any
 
 from services.events import LISTENING_EVENTS
 from services.names.model import ENRICHED
+from streamstate.kafka.letters import Choice, overview
 from streamstate.keys import LONG, partition_of
 from streamstate.marker import Marker
 from tests.integration.driving import Driving, headers
@@ -117,7 +118,12 @@ def test_dead_letters_are_counted_in_the_state(driving: Driving) -> None:
     address = driving.cluster.addresses["metrics"][0]
     lines = driving.lines(f"http://{address}/metrics")
     counted = sum(float(line.split()[-1]) for line in lines if line.startswith("streamstate_dead_letters_total"))
-    assert counted == len({m.key() for m in driving.read("metrics-dlq")})
+    letters = driving.read("metrics-dlq")
+    assert counted == len({m.key() for m in letters})
+    services = driving.get("/v1/system").json()["services"]
+    (metrics,) = [service for service in services if service["name"] == "metrics"]
+    assert metrics["deadLetters"] == counted
+    assert metrics["deadLetterReasons"] == overview(letters, Choice(), 0).by_reason
 
 
 def test_an_event_that_another_partitioner_placed_is_counted_and_reported(driving: Driving) -> None:

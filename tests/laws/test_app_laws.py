@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import count, pairwise
 from typing import Any
 
@@ -199,6 +200,35 @@ def test_what_services_declare_for_the_gateway_fits_together() -> None:
             assert member in shape["properties"]
     assert {name for name, count in members.items() if count > 1} <= {"userId", "warnings"}
     assert [entry.name for entry in declared if entry.part and entry.part.required] == ["metrics"]
+
+
+VERSIONED = [(name, view.name) for name, app in APPS.items() for view in app.views if view.version]
+
+
+@pytest.mark.parametrize(("name", "view"), VERSIONED)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_an_answer_that_changes_has_another_version(name: str, view: str, data: st.DataObject) -> None:
+    app = APPS[name]
+    views = tuple(version for each in app.views if (version := each.versions))
+    versioned = Driver(replace(app, views=views), MemoryStore(), PARTITIONS)
+    # It claims the partitions, as the last one.
+    driver = Driver(app, versioned.store, PARTITIONS)
+    before = _told(driver, versioned, view)
+    for topic, places in numbered(data.draw(pairs_of(app))).items():
+        for partition, record in ((partition, record) for partition, batch in places.items() for record in batch):
+            driver.feed(partition, {topic: [record]})
+            after = _told(driver, versioned, view)
+            for (answer, version), (answer_then, version_then) in zip(before, after, strict=True):
+                assert answer == answer_then or version != version_then
+            before = after
+
+
+def _told(driver: Driver, versioned: Driver, view: str) -> list[tuple[Any, Any]]:
+    """The answer and the version of each key."""
+    key_type = driver.app.view(view).key
+    keys = KEYS[key_type.name] if key_type else []
+    return [(plain(driver.view(view, key)), versioned.view(view, key)) for key in keys]
 
 
 def is_shared(path: str) -> bool:

@@ -2,12 +2,21 @@
 
 import { chart } from "./chart.js";
 import { h, keyed, setText } from "./dom.js";
-import { compact, duration, plural } from "./format.js";
+import { compact, count, duration, plural } from "./format.js";
 import { follow, liveMark } from "./live.js";
 import { partitionMap } from "./map.js";
 
 const SAMPLE_MS = 1_000;
 const REMEMBERED = 12;
+
+/** What the stages mean at which a record is refused. */
+const REFUSED = {
+  decode: "cannot be decoded",
+  fold: "cannot be folded",
+  schema: "of an unknown schema",
+  timestamp: "too far in the future",
+  skip: "left out by an operator",
+};
 
 /** The view of `#/system`. */
 export function system(main) {
@@ -57,7 +66,9 @@ function card(name) {
   const state = h("span", { class: "state" });
   const built = h("progress", { max: "1", "aria-label": `${name}: the state being built` });
   const building = h("p", { class: "building", hidden: "" }, "the state is being built ", built, h("span"));
-  const dead = h("p", { class: "dead" }, h("span"), h("span", { class: "quiet" }, " – why: ", h("code", {}, `streamstate dlq list ${name}`)));
+  const letters = h("h3"), reasons = h("ul", { class: "reasons" });
+  const dead = h("section", { class: "dead" }, letters, reasons,
+    h("p", { class: "quiet" }, "See them: ", h("code", {}, `streamstate dlq list ${name}`)));
   const charts = [
     [chart("lag, records", compact), (now) => now.lag],
     [chart("freshness", duration), (now) => now.freshnessMs],
@@ -73,7 +84,9 @@ function card(name) {
     built.value = service.progress;
     setText(building.lastChild, ` ${Math.floor(100 * service.progress)} %`);
     dead.hidden = !service.deadLetters;
-    setText(dead.firstChild, plural(service.deadLetters, "dead letter"));
+    setText(letters, plural(service.deadLetters, "dead letter"));
+    const most = Object.entries(service.deadLetterReasons).sort(([, one], [, other]) => other - one);
+    keyed(reasons, most, ([reason]) => reason, reasonRow, explainReason);
     return map.set(service.owners);
   }
 
@@ -81,4 +94,14 @@ function card(name) {
     h("h2", {}, name, state), building, map.element,
     h("div", { class: "charts" }, charts.map(([chart]) => chart.element)), dead);
   return { element, set, sample: () => now && charts.forEach(([chart, value]) => chart.add(value(now))) };
+}
+
+const reasonRow = () => h("li", {}, h("span", { class: "count" }), h("span"), h("code", { class: "quiet" }));
+
+function explainReason(row, [reason, number]) {
+  const [stage, exception] = reason.split(": ");
+  const [counted, words, raised] = row.children;
+  setText(counted, count(number));
+  setText(words, REFUSED[stage] ?? stage);
+  setText(raised, exception ?? "");
 }

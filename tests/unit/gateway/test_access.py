@@ -13,10 +13,12 @@ from services.gateway.access import CHALLENGE
 from services.gateway.settings import AccessSettings
 from streamstate.access import internal, keys, watched_file
 from streamstate.settings import HttpSettings, load
+from streamstate.web.server import asgi
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.guard import InternalGuard
 from streamstate.web.server.probes import application
-from tests.serving import Loop, Served, sample
+from tests.listening import Listener
+from tests.serving import Loop, Served, sample, until
 from tests.unit.gateway.conftest import USER, Deployment, started
 
 OPEN, READ, EXPLORE, ADMIN = "open", "read", "explore", "admin"
@@ -151,6 +153,33 @@ def test_every_route_is_for_those_who_have_its_scope(guarded: Guarded) -> None:
 def test_a_path_that_there_is_not_is_told_to_nobody(guarded: Guarded, path: str) -> None:
     problem(guarded.get(path), 401)
     assert guarded.get(path, guarded.keys[ADMIN]).status_code in (308, 400, 404)
+
+
+def streams(guarded: Guarded, *scopes: str) -> list[Listener]:
+    """An open stream for the key of each of `scopes`."""
+    path = f"/v1/users/{USER}/stream"
+    loop, app = guarded.deployment.loop, guarded.app
+    listeners = [Listener(loop, app, path, credential=guarded.keys[scope]) for scope in scopes]
+    assert all(listener.next().data["eventCount"] == 3 for listener in listeners)
+    return listeners
+
+
+def test_a_stream_ends_with_its_key_and_others_go_on(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asgi, "RECHECK_S", 0.05)
+    revoked, kept = streams(guarded, READ, ADMIN)
+    guarded.write(ADMIN)
+    until(lambda: revoked.ended)
+    guarded.deployment.play([(USER, 1, 2, 3, 9_000)])
+    assert kept.next().data["eventCount"] == 4
+
+
+def test_a_stream_ends_when_its_key_is_for_something_else_by_now(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asgi, "RECHECK_S", 0.05)
+    (client,) = streams(guarded, READ)
+    guarded.file.write_text(guarded.file.read_text().replace('["read"]', '["explore"]'))
+    until(lambda: client.ended)
 
 
 @pytest.mark.parametrize("user", ["", "anna", "ssk_", "Ä"])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.gateway.search import MOST_DIGITS, candidates
+from services.gateway.search import DRAWN, MOST_DIGITS, candidates, drawn, tried
 from streamstate.keys import LONG, LONG_MAX
 from tests.unit.gateway.conftest import FAN, USER, Deployment
 
@@ -24,6 +24,28 @@ def test_all_ids_of_a_length_are_candidates() -> None:
     assert candidates("12", 1) == [f"12{digit}" for digit in range(10)]
     assert candidates("", 2)[0] == "10"
     assert candidates("0", 1) == []
+
+
+@given(PREFIXES, st.integers(MOST_DIGITS + 1, 18))
+def test_those_of_a_greater_length_are_drawn_from_all_of_them(prefix: str, more: int) -> None:
+    found = drawn(prefix, more)
+    assert found == drawn(prefix, more)
+    assert [LONG.parse(text) for text in found] == sorted(set(map(int, found)))
+    assert all(text.startswith(prefix) and len(text) == len(prefix) + more for text in found)
+    # The ids that begin with 0 or are too large are left out.
+    fitting = prefix not in ("", "0") and len(prefix) + more < len(str(LONG_MAX))
+    assert len(found) == DRAWN if fitting else len(found) <= DRAWN
+
+
+@given(PREFIXES)
+def test_a_search_tries_a_bounded_number_of_ids(prefix: str) -> None:
+    assert sum(map(len, tried(prefix))) <= 1_111 + 1_024
+
+
+def test_a_user_with_a_long_id_is_suggested(deployment: Deployment) -> None:
+    user = int(drawn("7", 8)[20])
+    deployment.play([(user, 1, 2, 3, 1_000)])
+    assert deployment.gateway().get("/v1/users?prefix=7").get_json() == {"users": [user]}
 
 
 @pytest.mark.parametrize(

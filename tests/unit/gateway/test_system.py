@@ -28,9 +28,12 @@ def states(known: Processors | None, *answering: str, current: bool = True) -> l
 
 class TestService:
     def test_the_numbers_of_all_partitions_are_added_up(self) -> None:
-        known = told(partition(0, dead_letters=2), partition(1, THERE, dead_letters=1, progress=0.5))
+        letters: dict[str, Any] = {"dead_letters": 2, "dead_letter_reasons": {"decode: BadRecord": 1, "timestamp": 1}}
+        others: dict[str, Any] = {"dead_letters": 1, "dead_letter_reasons": {"timestamp": 1}}
+        known = told(partition(0, **letters), partition(1, THERE, progress=0.5, **others))
         found = service("words", known, {HERE, THERE}, 7.5, current=True)
         assert (found.partitions, found.lag, found.dead_letters, found.progress) == (2, 4, 3, 0.75)
+        assert found.dead_letter_reasons == {"decode: BadRecord": 1, "timestamp": 2}
         assert (found.ready, found.reads_per_second, found.freshness_ms) == (True, 7.5, 120)
 
     def test_an_instance_is_called_by_the_first_part_of_its_host_name(self) -> None:

@@ -18,7 +18,10 @@ from werkzeug.test import Client, TestResponse
 from devkit.child_process import free_port
 from services.gateway import tokens
 from services.gateway.settings import AccessSettings
-from tests.serving import Served
+from streamstate.web.server import asgi
+from streamstate.web.server.asgi import Asgi
+from tests.listening import Listener
+from tests.serving import Loop, Served, until
 from tests.unit.gateway.conftest import FAN, USER, Deployment
 
 ISSUER, AUDIENCE = "https://issuer.company", "profiles"
@@ -67,14 +70,19 @@ Ask = Callable[..., TestResponse]
 
 
 @pytest.fixture
-def ask(issuer: Issuer, deployment: Deployment, request: pytest.FixtureRequest) -> Ask:
-    """Asks a gateway that accepts the issuer's tokens; instances have no access of their own here."""
+def gateway(issuer: Issuer, deployment: Deployment, request: pytest.FixtureRequest) -> Asgi:
+    """It accepts the issuer's tokens; instances have no access of their own here."""
     given = getattr(request, "param", {})
     deployment.access = AccessSettings(
         jwt_jwks=issuer.jwks, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, requests_per_s=1_000, cost_per_s=10_000, **given
     )
     deployment.http = {}
-    client: Client = deployment.gateway(access="required", internal_tokens=_token_file(request))
+    return deployment.app(access="required", internal_tokens=_token_file(request))
+
+
+@pytest.fixture
+def ask(gateway: Asgi, loop: Loop) -> Ask:
+    client = Client(loop.wsgi(gateway))
 
     def get(path: str, token: str) -> TestResponse:
         return client.get(path, headers={"Authorization": f"Bearer {token}"})
@@ -189,7 +197,7 @@ OTHERS = [
 OWN = [MINE, f"{MINE}/metrics", f"{MINE}/recent", f"{MINE}/recommendations/artists", f"/v1/many?metrics={USER}"]
 
 
-@pytest.mark.parametrize("ask", [{"jwt_user": "userId"}], indirect=True, ids=["by userId"])
+@pytest.mark.parametrize("gateway", [{"jwt_user": "userId"}], indirect=True, ids=["by userId"])
 def test_a_token_of_a_user_is_for_its_own_data_alone(ask: Ask, issuer: Issuer) -> None:
     for claim in (USER, str(USER)):
         for scope in ("read", "read explore admin"):
@@ -203,3 +211,13 @@ def test_a_token_of_a_user_is_for_its_own_data_alone(ask: Ask, issuer: Issuer) -
     for nobody in (None, True, "", [USER], {"a": USER}, f"{USER} "):
         assert ask(MINE, issuer.token(userId=nobody)).status_code == 403
     assert ask(MINE, issuer.token(scope="admin")).status_code == 200
+
+
+def test_a_stream_ends_when_its_token_expires(
+    issuer: Issuer, gateway: Asgi, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asgi, "RECHECK_S", 0.05)
+    expires = time.time() + 3 - tokens.LEEWAY_S
+    client = Listener(loop, gateway, f"{MINE}/stream", credential=issuer.token(exp=expires))
+    assert client.next().data["eventCount"] == 3
+    until(lambda: client.ended)

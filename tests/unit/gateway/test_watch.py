@@ -3,12 +3,18 @@
 from typing import Any
 
 import pytest
+from werkzeug.test import Client
 
+from services.gateway.router import Router
 from services.gateway.watch import Budget
 from streamstate.keys import LONG, partition_of
+from streamstate.web.http.deadline import Deadline
+from streamstate.web.http.problems import not_ready
+from streamstate.web.partition_map import VERSIONS
 from streamstate.web.server.asgi import Asgi
+from streamstate.web.server.openapi import MANY
 from tests.listening import Listener
-from tests.serving import until
+from tests.serving import sample, scrape, until
 from tests.unit.gateway.conftest import FAN, PARTITIONS, STRANGER, USER, Deployment
 from tests.unit.gateway.test_api import without_scores
 
@@ -35,8 +41,12 @@ def read(deployment: Deployment, user: int, query: str = "?explain=true") -> Any
     return deployment.gateway().get(f"/v1/users/{user}{query}").get_json()
 
 
+def asked(deployment: Deployment, path: str) -> int:
+    return sum(seen.startswith(f"{path}?metrics") for one in deployment.at["metrics"] for seen in one.seen)
+
+
 def bulk_reads(deployment: Deployment) -> int:
-    return sum(path.startswith("/v1/many?metrics") for one in deployment.at["metrics"] for path in one.seen)
+    return asked(deployment, "/v1/many")
 
 
 def test_the_first_event_is_what_a_read_answers(deployment: Deployment, gateway: Asgi) -> None:
@@ -68,10 +78,32 @@ def test_the_id_of_an_event_is_where_the_state_was(deployment: Deployment, gatew
 def test_plays_of_others_in_the_partition_are_not_told(deployment: Deployment, gateway: Asgi) -> None:
     client = listen(deployment, gateway, USER)
     client.next()
-    reads = bulk_reads(deployment)
-    deployment.play([(neighbour(USER), 1, 2, 3, 9_000)])
-    until(lambda: bulk_reads(deployment) > reads)
-    assert client.quiet(QUIET_S)
+    for _ in range(2):
+        looks = asked(deployment, VERSIONS)
+        deployment.play([(neighbour(USER), 1, 2, 3, 9_000)])
+        until(lambda before=looks: asked(deployment, VERSIONS) > before)  # type: ignore[misc]
+        assert client.quiet(QUIET_S)
+    # The first time, it was not known at which version the profile was read.
+    assert bulk_reads(deployment) == 2
+
+
+def test_a_read_that_fails_is_tried_again(
+    deployment: Deployment, gateway: Asgi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = listen(deployment, gateway, USER)
+    client.next()
+    many_at, failed = Router.many_at, list[str]()
+
+    async def failing(router: Router, wanted: Any, deadline: Deadline, path: str = MANY) -> Any:
+        if path == MANY and not failed:
+            failed.append(path)
+            raise not_ready(path)
+        return await many_at(router, wanted, deadline, path)
+
+    monkeypatch.setattr(Router, "many_at", failing)
+    deployment.play([(USER, 1, 2, 3, 9_000)])
+    assert client.next().data["eventCount"] == 4
+    assert failed
 
 
 def test_a_user_is_not_read_while_the_partition_stands(deployment: Deployment, gateway: Asgi) -> None:
@@ -180,6 +212,21 @@ def test_one_stream_too_many_is_refused_and_a_place_is_free_when_a_client_leaves
     assert listen(deployment, gateway, USER).next().data["eventCount"] == 3
 
 
+def test_the_open_streams_are_counted(deployment: Deployment, gateway: Asgi) -> None:
+    client = Client(deployment.loop.wsgi(gateway))
+
+    def counted() -> float | None:
+        return sample(scrape(client), "streamstate_open_streams", service="gateway")
+
+    assert counted() == 0
+    listeners = [listen(deployment, gateway, user) for user in (USER, FAN)]
+    for listener in listeners:
+        listener.next()
+    assert counted() == 2
+    listeners[0].leave()
+    assert counted() == 1
+
+
 @pytest.mark.parametrize(("path", "status"), [("/v1/users/x/stream", 400), ("/v1/users/1/stream?parts=none", 400)])
 def test_a_stream_that_there_is_not_is_refused(deployment: Deployment, gateway: Asgi, path: str, status: int) -> None:
     refused = Listener(deployment.loop, gateway, path)
@@ -195,7 +242,7 @@ def test_all_streams_end_with_the_process(deployment: Deployment, gateway: Asgi)
         gateway.end_streams()
 
     deployment.loop.run(end())
-    until(lambda: client.blocks[-1] == "")
+    until(lambda: client.ended)
 
 
 def test_a_failure_ends_the_stream_and_is_logged(
@@ -208,7 +255,7 @@ def test_a_failure_ends_the_stream_and_is_logged(
             await super()._send(message)
 
     client = Failing(deployment.loop, gateway, "/v1/users/1/stream")
-    until(lambda: client.blocks[-1:] == [""])
+    until(lambda: client.ended)
     logged = capsys.readouterr().out
     assert "ArithmeticError" in logged
     assert "/v1/users/<key>/stream" in logged

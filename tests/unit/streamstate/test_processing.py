@@ -8,18 +8,21 @@ import pytest
 from services.events import ListeningEvent, decode_event
 from services.metrics.model import APP
 from streamstate.app import App, Count, Effect, Emit, Fold, FoldContext, Record, Source
-from streamstate.errors import NotRequested
+from streamstate.errors import BadRecord, NotRequested, UnknownSchema
 from streamstate.keys import LONG, LONG_MAX, partition_of
 from streamstate.operators.tables import table
 from streamstate.processing.decode import (
     DEAD,
+    DEAD_FOR,
     MISPLACED,
     Admission,
     DeadLetter,
     Decoded,
     RawRecord,
     Refusal,
+    Stage,
     decode_records,
+    reasons,
 )
 from streamstate.processing.parts import merge
 from streamstate.state.memory import MemoryStore
@@ -167,7 +170,8 @@ def test_a_misplaced_key_is_counted_and_folded_where_it_was_found() -> None:
     assert not decode([(0, 0, KEY, GOOD)], place=(right, 8)).misplaced
     driver = Driver(APP, MemoryStore(), 8)
     driver.feed(wrong, {SOURCE.topic: [(0, 0, KEY, GOOD), (1, 0, KEY, GOOD), (2, 0, KEY, b"{")]})
-    assert driver.store.read({wrong: []})[wrong].counters == {MISPLACED: 2, DEAD: 1}
+    counters = {MISPLACED: 2, DEAD: 1, f"{DEAD_FOR}decode: DecodeError": 1}
+    assert driver.store.read({wrong: []})[wrong].counters == counters
 
 
 def test_a_bad_record_is_not_called_misplaced_too() -> None:
@@ -200,6 +204,24 @@ def test_only_a_decoded_record_moves_stream_time() -> None:
     driver = Driver(APP, MemoryStore())
     driver.feed(0, {SOURCE.topic: raw[:2]})
     assert driver.store.read({0: []})[0].at(SOURCE.topic) == (2, 10)
+
+
+def test_the_reasons_of_dead_letters_are_counted_without_what_the_records_say() -> None:
+    def apply(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext) -> Iterable[Effect]:
+        known: dict[int, str] = {}
+        return [Put("k", known[record.key]) for record in records]
+
+    driver = Driver(App("failing", (Fold((SOURCE,), apply),)), MemoryStore())
+    driver.feed(0, {SOURCE.topic: [*between(KEY, b"{"), (13, 0, b"short", GOOD)]})
+    counters = driver.store.read({0: []})[0].counters
+    assert counters[DEAD] == 4
+    assert reasons(counters) == {"decode: BadRecord": 1, "decode: DecodeError": 1, "fold: KeyError": 2}
+
+
+@pytest.mark.parametrize("stage", ["schema", "timestamp", "skip"])
+def test_a_record_that_is_refused_again_by_its_letter_has_the_same_reason(stage: Stage) -> None:
+    for error in (BadRecord("it is too early"), UnknownSchema("there is no schema 7")):
+        assert DeadLetter("topic", 1, 0, 0, KEY, GOOD, stage, error).reason == stage
 
 
 def test_a_record_from_the_future_is_dead_lettered_and_stays_so_when_the_time_has_come() -> None:
@@ -251,7 +273,7 @@ def test_the_effects_of_a_fold_are_split_into_operations_counts_and_records_to_e
     driver = Driver(App("effects", (Fold((SOURCE,), apply),)), MemoryStore())
     driver.feed(0, {SOURCE.topic: [*between(KEY, GOOD), (13, 0, KEY, b"{")]})
     state = driver.store.read({0: [Value("k")]})[0]
-    assert (state.values, state.counters) == (["v"], {"late": 3, DEAD: 1})
+    assert (state.values, state.counters) == (["v"], {"late": 3, DEAD: 1, f"{DEAD_FOR}decode: DecodeError": 1})
     assert [(emit.topic, emit.cause.offset) for emit in driver.emitted] == [("out", 10), ("out", 11), ("out", 12)]
 
 

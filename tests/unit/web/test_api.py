@@ -358,7 +358,7 @@ def test_metrics_count_requests_by_route_and_never_show_a_key(service: Service, 
 
 def test_metrics_tell_what_the_state_says(service: Service, api: Instance) -> None:
     claim = service.store.claim(2, api.address, {})
-    counters = {"dead_letters": 3, "misplaced_keys": 2, "late": 4}
+    counters = {"dead_letters": 3, "dead_letters: decode: BadRecord": 3, "misplaced_keys": 2, "late": 4}
     service.store.commit(Commit(claim, [OffsetAdvance("numbers", None, 17)], [], counters))
     text = scrape(api.client)
     assert sample(text, "streamstate_offset", topic="numbers", partition="2") == 17
@@ -366,6 +366,9 @@ def test_metrics_tell_what_the_state_says(service: Service, api: Instance) -> No
     assert sample(text, "streamstate_misplaced_keys_total", partition="2") == 2
     assert sample(text, "streamstate_counted_total", partition="2", what="late") == 4
     assert sample(text, "streamstate_dead_letters_total", partition="1") == 0
+    assert "BadRecord" not in text
+    (told,) = [one for one in api.client.get("/processors").get_json()["partitions"] if one["partition"] == 2]
+    assert (told["dead_letters"], told["dead_letter_reasons"]) == (3, {"decode: BadRecord": 3})
 
 
 def test_the_openapi_document_is_valid_and_whole(api: Instance) -> None:

@@ -1,7 +1,7 @@
 """What an app answers: a view is one question, about a key or about all partitions together."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -27,6 +27,8 @@ class View(Generic[K]):
     answers: the type that `answer` gives, or None for what is unknown.
     names, part: what the gateway adds to the answer, and adds the answer to.
     scope: what a caller of the gateway must be allowed.
+    version: a read, given the key, whose value is another one whenever the answer is. By it, those who watch many keys
+        find out cheaply which have changed.
     """
 
     name: str
@@ -41,6 +43,14 @@ class View(Generic[K]):
     names: NamedIds | UnsetType = UNSET
     part: Part | UnsetType = UNSET
     scope: Scope = READ
+    version: Callable[[K], Read] | None = None
+
+    @property
+    def versions(self) -> "View[K] | None":
+        """The view that answers with the version alone, None where there is none."""
+        if (version := self.version) is None:
+            return None
+        return replace(self, reads=lambda key: [version(key)], answer=lambda _key, values: values[0], query=None)
 
     @property
     def over_all_partitions(self) -> bool:

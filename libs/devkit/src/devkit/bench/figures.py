@@ -11,6 +11,7 @@ from devkit.bench.ingest import Ingest, Size
 from devkit.bench.overload import Overload
 from devkit.bench.read_load import FEW, Measured, Situation
 from devkit.bench.recommendations import Recommender, Row
+from devkit.bench.watchers.figures import Watching
 
 JSON = "json"
 """The format of the services."""
@@ -65,6 +66,7 @@ class Figures:
     recommender: Recommender | None = None
     loading: Row | None = None
     scale: Sequence[Row] = ()
+    watching: Watching | None = None
 
     def failures(self) -> list[str]:
         """The reads that were not all answered with 200, or refused where many connections saturate the machine."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import redis
+from urllib3.exceptions import HTTPError
 
 from devkit.bench import cpu
 from devkit.local_cluster import LocalCluster
@@ -109,3 +110,15 @@ def used_memory(cluster: LocalCluster) -> int:
     """Bytes that Redis has allocated."""
     with redis.Redis.from_url(cluster.redis.url) as client:
         return int(client.info("memory")["used_memory"])
+
+
+def caught_up(cluster: LocalCluster, *services: str) -> bool:
+    """Whether the states have reached the ends of their topics; not while an instance is too busy to tell.
+
+    Waits a second first: to ask without pause takes from the streams what they need.
+    """
+    time.sleep(1)
+    try:
+        return cluster.behind(*services) == 0
+    except HTTPError:
+        return False

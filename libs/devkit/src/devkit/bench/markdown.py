@@ -10,6 +10,7 @@ from devkit.bench.ingest import Ingest
 from devkit.bench.read_load import Measured
 from devkit.bench.recommendations import Row
 from devkit.bench.steady import RATE
+from devkit.bench.watchers.figures import percentile
 from devkit.tables import table
 
 _WHAT = ("what", "figure")
@@ -98,6 +99,23 @@ def _overload(figures: Figures) -> Iterator[Row]:
         yield "all answers in the flood", f"p50 {overload.answers.p50_ms:.1f} ms, p99 {overload.answers.p99_ms:.1f} ms"
         yield "memory before / after", f"{overload.before / 1e6:.0f} / {overload.after / 1e6:.0f} MB"
         yield "pressure", _share(overload.pressure)
+
+
+def watching(figures: Figures) -> str:
+    return table(_WHAT, _watching(figures))
+
+
+def _watching(figures: Figures) -> Iterator[Row]:
+    if seen := figures.watching:
+        for when, late in (("", seen.behind_ms), (", an owner killed", seen.after_kill_ms)):
+            shown = [f"{percentile(late, share):,.0f}" for share in (50, 99, 100)]
+            yield f"events behind the commit, p50 / p99 / greatest{when}", f"{' / '.join(shown)} ms of {len(late):,}"
+        pairs = zip(seen.alone_ms, seen.beside_ms, strict=True)
+        yield "p99 of reads without / with watchers", ", ".join(f"{one:.1f} / {two:.1f}" for one, two in pairs) + " ms"
+        memory = f"{seen.memory[0] / 1e6:.0f} / {seen.memory[-1] / 1e6:.0f} MB"
+        yield "memory of the gateway before / after", memory
+        for when, cores in (("without watchers", seen.alone_cores), ("with them", seen.beside_cores)):
+            yield f"cores {when}", _amounts(cores)
 
 
 def recommender(figures: Figures) -> str:

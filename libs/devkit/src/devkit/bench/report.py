@@ -10,6 +10,7 @@ from devkit.bench import markdown, read_load
 from devkit.bench.figures import Figures, peak
 from devkit.bench.steady import RATE
 from devkit.bench.targets import Target, targets
+from devkit.bench.watchers.figures import WATCHERS
 from devkit.tables import table
 
 PAGE, CPU_CHART, LATENCY_CHART = "bench.md", "bench-cpu.svg", "bench-latency.svg"
@@ -38,7 +39,10 @@ The state is made of {events:,} seeded events in 8 partitions. Compare figures o
   ingest is counted from its first record, ours from the start of the processes and with Redis. Without it in a run,
   what is relative to it is left out.
 - Backlogs are folded from nothing: half of the records are in one partition, an hour has one timestamp, all are late
-  by minutes, and a topic ends at noon. *Files* is the most that the stream has in files, *memory* in its processes."""
+  by minutes, and a topic ends at noon. *Files* is the most that the stream has in files, *memory* in its processes.
+- Watchers are clients of streams of whole profiles, of {WATCHERS:,} users drawn evenly, in one process that shares the
+  machine. Metrics has two owners then, one of which is killed at the end. Reads beside are profiles at the gateway, 200
+  a second; a commit is known to 20 ms."""
 
 
 def text(figures: Figures) -> str:
@@ -52,6 +56,7 @@ def text(figures: Figures) -> str:
         ("Streams", markdown.streams(figures)),
         ("Backlogs of merged topics, killed half way", markdown.backlogs(figures.backlogs)),
         ("Overload", markdown.overload(figures)),
+        (f"{WATCHERS:,} watchers, of a user each", markdown.watching(figures)),
         ("Recommender, inside its process", markdown.recommender(figures)),
         ("Scale", table(("what", "figure"), figures.scale)),
         ("Failed", "".join(f"- {failure}\n" for failure in figures.failures())),

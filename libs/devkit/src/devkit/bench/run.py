@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from urllib3.exceptions import HTTPError
-
 from devkit import DevkitError
 from devkit.bench import backlog, event_latency, graphjet, ingest, overload, recommendations, rest, scale
 from devkit.bench.cpu import Meter, Usage
@@ -27,6 +25,7 @@ from devkit.bench.read_load import (
 )
 from devkit.bench.settings import BenchSettings
 from devkit.bench.steady import RATE, steady
+from devkit.bench.watchers import measure as watchers
 from devkit.child_process import Child, free_port
 from devkit.demo import CACHE, say
 from devkit.local_cluster import LocalCluster, Plan
@@ -72,6 +71,8 @@ class Run:
                 *scale.graph(self._settings.plays),
                 *scale.partitions(self._home / "wide", self._data),
             ]
+        if self._settings.runs("watchers"):
+            self.figures.watching = watchers.measure(self._home / "watchers", self._data)
         if self._settings.runs("rest"):
             self.figures.rest = rest.measure(self._home / "demo")
 
@@ -168,7 +169,7 @@ class Run:
         cluster = self._lab
         cluster.start_services()
         say("folding the events in all services")
-        cluster.streams.wait_until(lambda: caught_up(cluster) and cluster.ready(), timeout=CAUGHT_UP_S)
+        cluster.streams.wait_until(lambda: ingest.caught_up(cluster) and cluster.ready(), timeout=CAUGHT_UP_S)
         cluster.streams.stop()
         if self._settings.runs("reads", "recommendations"):
             say("the walks of a combined answer")
@@ -191,9 +192,9 @@ class Run:
         streams = cluster.host([f"metrics-0={cluster.addresses['metrics'][0]}"])
         streams.start()
         try:
-            streams.wait_until(lambda: caught_up(cluster, APP.name), timeout=CAUGHT_UP_S)
+            streams.wait_until(lambda: ingest.caught_up(cluster, APP.name), timeout=CAUGHT_UP_S)
             yield streams
-            streams.wait_until(lambda: caught_up(cluster, APP.name), timeout=CAUGHT_UP_S)
+            streams.wait_until(lambda: ingest.caught_up(cluster, APP.name), timeout=CAUGHT_UP_S)
         finally:
             streams.stop()
 
@@ -245,18 +246,6 @@ class Run:
 
     def _paced(self, reads: Sequence[Read], situation: Situation, rates: Mapping[str, float]) -> list[Measured]:
         return [self._reader.paced(read, situation, rates[read.name]) for read in reads]
-
-
-def caught_up(cluster: LocalCluster, *services: str) -> bool:
-    """Whether the states have reached the ends of their topics; not while an instance is too busy to tell.
-
-    Waits a second first: to ask without pause takes from the streams what they need.
-    """
-    time.sleep(1)
-    try:
-        return cluster.behind(*services) == 0
-    except HTTPError:
-        return False
 
 
 def half(peaks: Sequence[Measured]) -> dict[str, float]:

@@ -7,6 +7,7 @@ from devkit.bench.figures import JSON, Figures, peak
 from devkit.bench.overload import CLIENTS
 from devkit.bench.read_load import COMBINED, GATEWAY, OWNER
 from devkit.bench.steady import RATE
+from devkit.bench.watchers.figures import WATCHERS, percentile
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Target:
 
 def targets(figures: Figures) -> list[Target]:
     """Those for which there are figures, in the order of the report."""
-    return [*_reads(figures), *_rises(figures), *_overload(figures), *_streams(figures), *_ingest(figures)]
+    parts = _reads, _rises, _overload, _watching, _streams, _ingest
+    return [target for part in parts for target in part(figures)]
 
 
 def _reads(figures: Figures) -> Iterator[Target]:
@@ -62,6 +64,16 @@ def _overload(figures: Figures) -> Iterator[Target]:
         if overload.probes.refused:
             yield Target(f"{flood}: refusals, p99", overload.probes.refused_p99_ms, 50, unit="ms")
         yield Target(f"{flood}: memory after over before", overload.growth, 1.1, unit="x")
+
+
+def _watching(figures: Figures) -> Iterator[Target]:
+    if seen := figures.watching:
+        watchers = f"{WATCHERS:,} watchers at {RATE:,} events/s"
+        late = percentile(seen.behind_ms, 99)
+        yield Target(f"{watchers}: events behind the commit, p99", late, 1_000, unit="ms", parts=seen.beside_cores)
+        yield Target(f"{watchers}: p99 of reads over that without", seen.slowed, 1.5, unit="x", parts=seen.beside_cores)
+        yield Target(f"{watchers}: memory after over before", seen.growth, 1.1, unit="x")
+        yield Target(f"{watchers}: lost by an owner's kill", seen.lost, 0, unit="events")
 
 
 def _streams(figures: Figures) -> Iterator[Target]:

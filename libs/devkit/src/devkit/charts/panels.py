@@ -42,6 +42,7 @@ OVERVIEW = (
             '(rate(streamstate_request_seconds_bucket{route=~"/v1/.*"}[$__rate_interval])))'
         },
     ),
+    Panel("Event streams that are open", "short", {"streams": 'sum(streamstate_open_streams{service="gateway"})'}),
     Panel("Age of the state", "s", {"{{service}}": "max by (service) (streamstate_state_age_seconds)"}),
     Panel("Lag, in records", "short", {"{{service}}": "sum by (service) (streamstate_stream_lag)"}),
     Panel(

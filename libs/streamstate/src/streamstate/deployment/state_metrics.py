@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from prometheus_client.core import Metric
 
 from streamstate.deployment.metrics import Definition
-from streamstate.processing.decode import DEAD, MISPLACED
+from streamstate.processing.decode import DEAD, DEAD_FOR, MISPLACED
 from streamstate.processing.truncation import LOST
 from streamstate.state.store import Snapshot
 
@@ -55,6 +55,8 @@ def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterable[M
             begin.add_metric([service, topic, str(partition)], first)
         progress.add_metric([service, str(partition)], snapshot.progress(snapshot.targets))
         for name, count in {**dict.fromkeys(_OWN_COUNTERS, 0), **snapshot.counters}.items():
+            if name.startswith(DEAD_FOR):
+                continue
             of_folds = [] if name in _OWN_COUNTERS else [name]
             counters[_OWN_COUNTERS.get(name, COUNTED)].add_metric([service, str(partition), *of_folds], count)
     return (offset, begin, progress, *counters.values())

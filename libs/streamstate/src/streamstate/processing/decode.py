@@ -10,6 +10,9 @@ from streamstate.keys import partition_of
 from streamstate.marker import Marker
 
 DEAD = "dead_letters"
+DEAD_FOR = f"{DEAD}: "
+"""What the counts of dead letters by their reasons begin with."""
+
 MISPLACED = "misplaced_keys"
 
 RawRecord = tuple[int, int, bytes | None, bytes | None]
@@ -44,6 +47,12 @@ class DeadLetter:
     value: bytes | None
     stage: Stage
     error: Exception
+
+    @property
+    def reason(self) -> str:
+        """The stage, and what a decoder or a fold raised: no message, which may quote the record."""
+        raised = f": {type(self.error).__name__}" if self.stage in ("decode", "fold") else ""
+        return f"{self.stage}{raised}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +129,11 @@ def decode_records(
         if partition_of(raw_key or b"", partitions) != partition:
             misplaced.add(offset)
     return Decoded(entries, misplaced)
+
+
+def reasons(counters: Mapping[str, int]) -> dict[str, int]:
+    """How many of the dead letters in `counters` there are for each reason."""
+    return {name.removeprefix(DEAD_FOR): count for name, count in counters.items() if name.startswith(DEAD_FOR)}
 
 
 def mark(entries: Iterable[Entry], markers: Markers) -> None:

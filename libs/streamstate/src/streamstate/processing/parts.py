@@ -2,13 +2,14 @@
 
 import heapq
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from streamstate.app import Fold, Record
-from streamstate.processing.decode import DEAD, MISPLACED, DeadLetter, Decoded, Entry, Held, RawRecord
+from streamstate.processing.decode import DEAD, DEAD_FOR, MISPLACED, DeadLetter, Decoded, Entry, Held, RawRecord
 from streamstate.state.operations import Read
 from streamstate.state.store import OffsetAdvance, TopicPartition
 
@@ -49,7 +50,8 @@ class Part:
     def counters(self) -> dict[str, int]:
         records = self.records if self.misplaced else ()
         misplaced = sum((record.topic, record.offset) in self.misplaced for record in records)
-        return {DEAD: len(self.dead), MISPLACED: misplaced}
+        by_reason = Counter(DEAD_FOR + letter.reason for letter in self.dead)
+        return {DEAD: len(self.dead), MISPLACED: misplaced, **by_reason}
 
     def steps(self, reached: Mapping[TopicPartition, tuple[int | None, int]]) -> Sequence[OffsetAdvance]:
         """How far the part moves its topics, which stand where `reached` says (offset, stream time)."""

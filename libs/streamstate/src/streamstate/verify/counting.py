@@ -17,6 +17,9 @@ class Rewound(Exception):
     """The state went back while it was looked at: it was emptied, or its server lost something."""
 
 
+_REASON = "count:dead_letters: "
+"""What the fields begin with that count dead letters by their reasons."""
+
 NOTICED = 1_000
 """Records from one call of `notice` to the next."""
 
@@ -76,6 +79,11 @@ class Counting:
         fields = "offset", "target", "origin", "begin", "fold", "allow"
         # A claim keeps them of all topics, also of those that have fewer partitions.
         known |= {f"{field}:{topic}" for field in fields for topic in self._origins}
+        reasons = {name: int(count) for name, count in held.items() if name.startswith(_REASON)}
+        # Those that an earlier release has counted have none.
+        if sum(reasons.values()) > counts.get("dead_letters", 0):
+            return f"more reasons than dead letters: {reasons}"
+        known |= reasons.keys()
         # What is expired is held against the recount by the entries of the timelines, what is skipped by the letters.
         others = "expired:", "skip:"
         stored = {name: value for name, value in held.items() if name not in known and not name.startswith(others)}

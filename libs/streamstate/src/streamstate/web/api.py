@@ -18,7 +18,7 @@ from streamstate.web.client.instances import Instances
 from streamstate.web.consistency import Demands
 from streamstate.web.freshness import Freshness
 from streamstate.web.http.request import Request, Response, json
-from streamstate.web.partition_map import PATH, ViewEntry, entries, entry, processors
+from streamstate.web.partition_map import PATH, VERSIONS, ViewEntry, entries, entry, processors
 from streamstate.web.server.asgi import Asgi, Hook
 from streamstate.web.server.guard import internal_tokens
 from streamstate.web.server.openapi import Routes, query_parameters
@@ -62,7 +62,10 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
         query = query_parameters(view.query) if view.query else ()
         handler = partial(answers.view, view)
         routes.read(view.path, view.name, handler, view.summary, view.answers, view.key, query)
-    routes.many(answers.many, {view.name: view.key for view in views if not view.anywhere})
+    keyed = {view.name: view for view in app.views if not view.over_all_partitions}
+    routes.many(partial(answers.many, keyed), {view.name: view.key for view in views if not view.anywhere})
+    versions = {name: version for name, view in keyed.items() if (version := view.versions)}
+    routes.hidden(VERSIONS, "versions", partial(answers.many, versions))
     return Asgi(routes, settings, telemetry, starting=[freshness.start], ending=[instances.close, reads.close])
 
 

@@ -8,13 +8,16 @@ from msgspec import UNSET, UnsetType
 from streamstate.app import App
 from streamstate.errors import Misconfigured
 from streamstate.gateway import ADMIN, Cost, NamedIds, Part, Scope
-from streamstate.processing.decode import DEAD
+from streamstate.processing.decode import DEAD, reasons
 from streamstate.state.store import Snapshot
 from streamstate.web.freshness import Freshness
 from streamstate.web.http.problems import Problem
 from streamstate.web.state import State
 
 PATH = "/processors"
+VERSIONS = "/versions"
+"""Where an instance answers as at `/v1/many`, with versions in place of answers."""
+
 OVER_ALL_COST = 10
 """Of a view over all partitions, in reads of a key."""
 
@@ -23,8 +26,9 @@ class Partition(msgspec.Struct):
     """One partition: its owner's address (None: nobody yet), the owner's epoch, next offsets by topic.
 
     `ends` are the end offsets by topic as the instance saw them last; while it cannot ask Kafka, some are missing.
-    `progress` is how much of the first build is done, 0 to 1; `dead_letters` are the records that could not be used;
-    `refused` says why reads are refused, until someone changes something (empty: they are not).
+    `progress` is how much of the first build is done, 0 to 1; `dead_letters` are the records that could not be used,
+    and `dead_letter_reasons` how many there are for each reason; `refused` says why reads are refused, until someone
+    changes something (empty: they are not).
     """
 
     partition: int
@@ -35,6 +39,7 @@ class Partition(msgspec.Struct):
     ends: dict[str, int]
     progress: float = 1.0
     dead_letters: int = 0
+    dead_letter_reasons: dict[str, int] = {}
     refused: str = ""
 
 
@@ -50,7 +55,8 @@ class ViewEntry(msgspec.Struct):
     """One view: its path with `<key>` in it, the topic whose partitioning locates a key, and the key's type.
 
     `anywhere` says that any ready instance answers for any key, and that `/v1/many` does not. A view of all partitions
-    together has no topic, and one that is not about a key has no key: these are empty. `names`, `part`, `scope` and
+    together has no topic, and one that is not about a key has no key: these are empty. `versioned` says that its keys
+    have versions. `names`, `part`, `scope` and
     `cost` are what the service declares for the gateway.
     """
 
@@ -63,6 +69,7 @@ class ViewEntry(msgspec.Struct):
     part: Part | UnsetType = UNSET
     scope: Scope = ADMIN
     cost: Cost = Cost()
+    versioned: bool = False
 
 
 class Processors(msgspec.Struct):
@@ -94,6 +101,7 @@ def entries(app: App) -> list[ViewEntry]:
             view.part,
             view.scope,
             Cost(OVER_ALL_COST if view.over_all_partitions else 1),
+            view.version is not None,
         )
         for view in app.views
     ]
@@ -137,6 +145,7 @@ def _partition(app: App, state: State, number: int, snapshot: Snapshot, freshnes
         {topic: end for topic in positions if (end := freshness.end((topic, number))) is not None},
         snapshot.progress(app.topics),
         snapshot.counters.get(DEAD, 0),
+        reasons(snapshot.counters),
         _refused(app, state, number, snapshot),
     )
 

@@ -62,9 +62,8 @@ class Answers:
             raise Problem(404, "unknown-key", detail)
         return json(answer, served_by, self.state.headers_of(snapshots))
 
-    async def many(self, request: Request) -> Response:
-        """The answers for many keys of one or several views: `{view: {key: answer or null}}`."""
-        views = {view.name: view for view in self.app.views if not view.over_all_partitions}
+    async def many(self, views: Mapping[str, View[Any]], request: Request) -> Response:
+        """The answers for many keys of one or several of `views`, by their names: `{view: {key: answer or null}}`."""
         asked = asked_for_many(request, views)
         if any(name not in views for name, _ in asked):
             raise bad_query(views)

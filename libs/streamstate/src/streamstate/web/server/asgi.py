@@ -30,6 +30,9 @@ Hook = Callable[[], Awaitable[None]]
 BODY_SHARE = 0.5
 """The share of the longest deadline in which the body of a request must come; the rest is for the answer."""
 
+RECHECK_S = 2.0
+"""An answer that goes on ends so many seconds, at most, after its caller may not ask for it any more."""
+
 UNQUEUED = "streamstate.send_unqueued"
 """In the scope, what makes `send` wait until the client has taken what was sent; where the server can."""
 
@@ -98,7 +101,7 @@ class Asgi:
             await hook()
 
     async def _http(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-        started = time.monotonic()
+        started, caller = time.monotonic(), None
         scope["route"] = "unknown"
         scope["ids"] = ids = self.telemetry.ids(scope["headers"])
         logs.REQUEST.set(ids)
@@ -121,10 +124,13 @@ class Asgi:
         if isinstance(response, Response):
             await send({"type": "http.response.body", "body": response.body})
         else:
-            await self._stream(response, scope, receive, send)
+            await self._stream(response, caller, scope, receive, send)
 
-    async def _stream(self, stream: Stream, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
-        """Send chunks until the client leaves, or `end_streams`. No chunk is made before the one before it is sent."""
+    async def _stream(self, stream: Stream, caller: Any, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+        """Send chunks until the client leaves, may not ask any more, or `end_streams`.
+
+        No chunk is made before the one before it is sent.
+        """
 
         async def send_chunks() -> None:
             try:
@@ -135,17 +141,34 @@ class Asgi:
 
         if UNQUEUED in scope:
             scope[UNQUEUED]()
-        sending, leaving = asyncio.create_task(send_chunks()), asyncio.create_task(_left(receive))
+        sending = asyncio.create_task(send_chunks())
+        ending = {sending, asyncio.create_task(_left(receive))}
+        if caller is not None:
+            ending.add(asyncio.create_task(self._lapse(caller, scope["headers"])))
         self._streams.add(sending)
+        self.telemetry.open_streams.inc()
         try:
             if scope["method"] != "HEAD":
-                await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._streams.discard(sending)
-            sending.cancel()
-            leaving.cancel()
+            self.telemetry.open_streams.dec()
+            for task in ending:
+                task.cancel()
             stream.close()
         await send({"type": "http.response.body", "body": b""})
+
+    async def _lapse(self, caller: Any, headers: guard.Headers) -> None:
+        """Returns when these headers do not name `caller` any more, with all that it may do."""
+        while True:
+            await asyncio.sleep(RECHECK_S)
+            try:
+                if await self._guard.identify(headers) != caller:
+                    return
+            except Problem as problem:
+                # Any other says that it is not known now who asks.
+                if problem.status == HTTPStatus.UNAUTHORIZED:
+                    return
 
     def end_streams(self) -> None:
         """End the answers that go on: their clients connect again, to another process."""

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
@@ -54,7 +54,12 @@ UNREADABLE = Definition(
     "looks at a changed file of keys or tokens that cannot be used, one a second; the last good content is in use, "
     "correct the file",
 )
-METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED, UNREADABLE)
+OPEN_STREAMS = Definition(
+    "streamstate_open_streams",
+    ("service",),
+    "event streams that are open; a worker process refuses more than STREAMS",
+)
+METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED, UNREADABLE, OPEN_STREAMS)
 
 
 class Telemetry:
@@ -69,6 +74,14 @@ class Telemetry:
             for metric in (REQUESTS, FORWARDED, STOOD_IN, REFUSED, UNREADABLE)
         )
         self._seconds = Histogram(SECONDS.name, SECONDS.meaning, SECONDS.labels, registry=self._registry)
+        streams = Gauge(
+            OPEN_STREAMS.name,
+            OPEN_STREAMS.meaning,
+            OPEN_STREAMS.labels,
+            registry=self._registry,
+            multiprocess_mode="livesum",
+        )
+        self.open_streams = streams.labels(service)
         self.forwarded, self.stood_in = forwarded.labels(service), stood_in.labels(service)
         self._by_route: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._further: list[Source] = []

@@ -1,0 +1,1 @@
+"""Many clients, each of which watches a user, under the load of events."""

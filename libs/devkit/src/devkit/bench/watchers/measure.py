@@ -83,11 +83,10 @@ class Watch:
             for _ in range(PAIRS - 1):
                 with self._paired():
                     pass
-            with self._paired() as listeners:
-                with self._late(listeners, self._seen.after_kill_ms):
-                    self._kill()
-                    load.close()
-                    self._seen.differing = self._settled(listeners)
+            with self._paired() as listeners, self._late(listeners, self._seen.after_kill_ms):
+                self._kill()
+                load.close()
+                self._seen.differing = self._settled(listeners)
         return self._seen
 
     @contextmanager

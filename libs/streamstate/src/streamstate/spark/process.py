@@ -1,5 +1,6 @@
 """The stream process: its signals, its Spark, and a thread for each hosted app."""
 
+import math
 import os
 import signal
 import sys
@@ -58,7 +59,9 @@ def run(hosted: list[Hosted], settings: StreamSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     spark = _session(settings)
-    streams = [Stream(app, settings, spark, stopping) for app in hosted]
+    # A Python task costs tens of milliseconds, so a batch has no more of them than its share of the slots.
+    tasks = math.ceil(settings.slots / len(hosted))
+    streams = [Stream(app, settings, spark, stopping, tasks) for app in hosted]
     broken: list[BaseException] = []
 
     def guarded(stream: Stream) -> None:

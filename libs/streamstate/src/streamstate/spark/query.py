@@ -58,13 +58,15 @@ class Stream:
     """One hosted app: a query over the partitions held, restarted when they change or when a commit was refused."""
 
     def __init__(
-        self, hosted: Hosted, settings: StreamSettings, spark: SparkSession, stopping: threading.Event
+        self, hosted: Hosted, settings: StreamSettings, spark: SparkSession, stopping: threading.Event, tasks: int
     ) -> None:
+        """`tasks` is the most tasks in which a batch is folded."""
         self.name = f"{hosted.app.name}-{hosted.instance}"
         self._app = hosted.app
         self._settings = settings
         self._spark = spark
         self._stopping = stopping
+        self._tasks = tasks
         self._partitions = Partitions()
         self._store = bootstrap.store(settings.redis, settings.redis_timeout_s, hosted.app.name)
         kafka, security, update = settings.kafka, settings.security, self._partitions.update
@@ -241,7 +243,7 @@ class Stream:
     def _fold_until(self, ends: Offsets, run: Run) -> None:
         """Fold a slice. The loop turns meanwhile: a slice may take longer than the loop may stand still."""
         reader = kafka_source(self._spark.read.format("kafka"), self._settings, run.offsets, self._app)
-        rows = in_tasks(reader.option("endingOffsets", as_json(ends)).load(), run.job, self._settings.slots)
+        rows = in_tasks(reader.option("endingOffsets", as_json(ends)).load(), run.job, self._tasks)
         save = rows.write.format("noop").mode("overwrite").save
         with ThreadPoolExecutor(1) as executor:
             folding = executor.submit(inheritable_thread_target(self._spark)(save))
@@ -257,7 +259,7 @@ class Stream:
             reader = reader.option("maxOffsetsPerTrigger", self._settings.batch_records)
         # The commits are made in the tasks and fenced, so nothing is left to be written: the sink is empty. Nothing
         # reads the checkpoint again, so it is hardly ever written.
-        rows = in_tasks(reader.load(), run.job, self._settings.slots)
+        rows = in_tasks(reader.load(), run.job, self._tasks)
         writer = rows.writeStream.format("noop").option("asyncProgressTrackingEnabled", "true")
         writer = writer.option("asyncProgressTrackingCheckpointIntervalMs", str(CHECKPOINT_MS))
         return writer.queryName(self.name).option("checkpointLocation", checkpoint).start()

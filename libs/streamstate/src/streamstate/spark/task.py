@@ -124,9 +124,7 @@ class Job:
             yield from dead_letters(self.app, dead, place, self.origins[topic].id, headers)
 
 
-def in_tasks(rows: DataFrame, job: Job, slots: int) -> DataFrame:
-    """`rows` of Spark's Kafka source, committed by `job`: nothing is left of them."""
-    # A Python task costs tens of milliseconds: one for each slot, not for each partition.
-    tasks = 1 if job.app.one_task else slots
+def in_tasks(rows: DataFrame, job: Job, tasks: int) -> DataFrame:
+    """`rows` of Spark's Kafka source, committed by `job` in at most so many `tasks`: nothing is left of them."""
     columns = (*COLUMNS, MARKER) if job.app.marked else COLUMNS
-    return rows.selectExpr(*columns).coalesce(tasks).mapInArrow(job, "nothing long")
+    return rows.selectExpr(*columns).coalesce(1 if job.app.one_task else tasks).mapInArrow(job, "nothing long")

@@ -25,9 +25,9 @@ _LOGGING = tuple(
     f"-Dorg.slf4j.simpleLogger.{setting}"
     for setting in ("defaultLogLevel=warn", "showDateTime=true", "dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS")
 )
-# A broker that starts often and works little: the second compiler would cost more than it gives.
+# A broker that starts often and works little: a second compiler and a parallel collector cost more than they give.
 _JVM = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true", *_LOGGING)
-_HEAP = ("-Xms128m", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+_HEAP = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC")
 
 # Events carry their own time, years ago maybe: retention by time would delete them at once. A broker that was
 # killed is let in again when its last session has run out: a short one.

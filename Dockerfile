@@ -30,7 +30,8 @@ RUN pip install --no-cache-dir --no-compile --require-hashes -r requirements-str
  && cd "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
  && (cd pyspark/jars && rm rocksdbjni-* hive-[!s]* hive-se* hive-sh* spark-hive* datanucleus-* derby* \
     spark-mllib* breeze* spire* cats-kernel* algebra* JTransforms-* arpack* lapack* \
-    spark-connect_* spark-repl* scala-compiler* jline-* netty-*-osx-* netty-*-windows-*) \
+    spark-connect_* spark-repl* scala-compiler* jline-* netty-*-osx-* netty-*-windows-* \
+    curator-* zookeeper-* leveldbjni-* spark-graphx*) \
  && rm -r pyspark/examples pyspark/ml pyspark/mllib pyspark/pandas pandas/tests pyarrow/tests pyarrow/include \
     pyarrow/libarrow_flight* pyarrow/_flight* pyarrow/libarrow_s3* pyarrow/_s3fs* \
  && find numpy -name tests -prune -exec rm -r {} + \

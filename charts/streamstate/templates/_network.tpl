@@ -85,7 +85,7 @@ spec:
 {{- range $name, $customary := dict "redis" (list "6379" "6380") "registry" (list "443" "8081") }}
 {{- with get $.Values $name }}
 {{- $named := include "streamstate.urlPorts" .url | fromJsonArray }}
-{{- $ports = concat $ports (empty .urlSecret.name | ternary $named $customary) }}
+{{- $ports = concat $ports (dig "urlSecret" "name" "" . | empty | ternary $named $customary) }}
 {{- end }}
 {{- end }}
 {{- if dig "limitsRedisSecret" "name" "" .Values.access }}{{ $ports = concat $ports (list "6379" "6380") }}{{ end }}

@@ -1,8 +1,7 @@
 """Whether a state may be read and continued by the folds of this release."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from streamstate.app import App, Fold, Setting, Source
 from streamstate.errors import Misconfigured

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from streamstate.app import App, Fold, Source
 from streamstate.cli.report import PartitionReport, Seen, TopicReport, report
@@ -91,7 +92,7 @@ def test_counts_of_all_partitions_are_added_up() -> None:
 
 def stored(**changed: Any) -> Seen:
     """All up to date, with other fields in each partition."""
-    return replace(UP_TO_DATE, snapshots={p: replace(of, **changed) for p, of in UP_TO_DATE.snapshots.items()})
+    return replace(UP_TO_DATE, snapshots={p: structs.replace(of, **changed) for p, of in UP_TO_DATE.snapshots.items()})
 
 
 WIDER = {("orders", partition): 0 for partition in range(3)}

@@ -44,14 +44,14 @@ def script_keys(app: str, partition: int) -> tuple[int, str, str]:
     return 2, hash_tag, f"{hash_tag}-missing"
 
 
-# Without a line of Python for each pair: a profile has thirty.
-def _pairs(flat: Sequence[bytes], sign: Callable[[float], float] = pos) -> list[tuple[str, int]]:
-    return list(zip(map(bytes.decode, flat[::2]), map(int, map(sign, map(float, flat[1::2]))), strict=True))
+# Without a line of Python for each pair: a profile has thirty. Redis writes whole numbers up to 10^17 without exponent.
+def _pairs(flat: Sequence[bytes], sign: Callable[[int], int] = pos) -> list[tuple[str, int]]:
+    return list(zip(map(bytes.decode, flat[::2]), map(sign, map(int, flat[1::2])), strict=True))
 
 
 def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
     """What the script `READ` answered to `reads`. Raises `IncompleteCommit` for a partition that has a part of one."""
-    fields = _by_group(answer[0])
+    fields = _by_group(*answer[0])
     own = fields[""]
     if own.get("begun") != own.get("ended"):
         raise IncompleteCommit(hash_tag)
@@ -73,7 +73,7 @@ def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Sna
 
 def claim(partition: int, flat: Sequence[bytes]) -> Claim:
     """What the script of a claim answered: the partition's hash, with the server's run id as a field of it."""
-    fields = _by_group(flat)
+    fields = _by_group(*flat)
     own = fields[""]
     skips = {_place(name): reason for name, reason in fields["skip"].items()}
     return Claim(partition, int(own["epoch"]), own["server"].decode(), fields["offset"], fields["time"], skips)
@@ -84,33 +84,23 @@ def _place(name: str) -> tuple[str, int]:
     return topic, int(offset)
 
 
-def _by_group(flat: Sequence[bytes]) -> dict[str, dict[str, Any]]:
+# Between two commits, all reads of a partition get the same hash.
+@functools.lru_cache(1_024)
+def _by_group(*flat: bytes) -> Mapping[str, Mapping[str, Any]]:
     """The fields of a partition's hash, by the group before the colon (empty: no colon) and the name after it."""
     groups: dict[str, dict[str, Any]] = {group: {} for group in ("", *_DECODED)}
     for raw, value in zip(flat[::2], flat[1::2], strict=True):
-        group, name = _field(raw)
+        first, colon, rest = raw.decode().partition(":")
+        group, name = (first, rest) if colon else ("", first)
         # Other groups are for the scripts, or of a later release: this one keeps them, and does not know what they say.
         if group in groups:
             groups[group][name] = _DECODED[group](value) if group else value
     return groups
 
 
-# A partition has the same few fields, origins and folds at each read.
-@functools.lru_cache(4_096)
-def _field(raw: bytes) -> tuple[str, str]:
-    group, colon, name = raw.decode().partition(":")
-    return (group, name) if colon else ("", group)
-
-
-@functools.lru_cache(4_096)
 def _origin(raw: bytes) -> Origin:
     topic_id, _, partitions = raw.decode().rpartition("/")
     return Origin(topic_id, int(partitions))
-
-
-@functools.lru_cache(4_096)
-def _text(raw: bytes) -> str:
-    return raw.decode()
 
 
 def _allowance(raw: bytes) -> Allowance:
@@ -125,8 +115,8 @@ _DECODED: Mapping[str, Callable[[bytes], Any]] = {
     "count": int,
     "origin": _origin,
     "begin": int,
-    "fold": _text,
-    "skip": _text,
+    "fold": bytes.decode,
+    "skip": bytes.decode,
     "allow": _allowance,
 }
 """How the values of a group of fields are decoded."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from streamstate.web.http.problems import Problem, deadline_passed
 
@@ -16,6 +16,9 @@ MOST_MS = 999_999_999
 ENTRY_PATTERN = r"([A-Za-z0-9._-]{1,249}):([0-9]{1,9})=([0-9]{1,18})"
 ENTRIES_PATTERN = f"({ENTRY_PATTERN}(, ?{ENTRY_PATTERN})*)?"
 """What `X-Min-Position` says: topic:partition=offset, separated by commas; nothing is no demand."""
+
+_LOWER = HEADER.lower()
+_DEMANDS = {name.lower(): name for name in (MIN_POSITION, MAX_STALENESS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +38,8 @@ class Deadline:
 
         Raises a 400 `Problem` for another text.
         """
-        text = headers.get(HEADER.lower())
-        demands = {name: headers[name.lower()] for name in (MIN_POSITION, MAX_STALENESS) if name.lower() in headers}
+        text = headers.get(_LOWER)
+        demands = {name: headers[lower] for lower, name in _DEMANDS.items() if lower in headers}
         if text is None:
             return cls(accepted + longest_ms / 1000, demands, ids)
         if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) < 10):
@@ -53,7 +56,7 @@ class Deadline:
 
     def share(self, part: float) -> "Deadline":
         """The deadline of one of several attempts, which gets `part` (0 to 1) of the time left."""
-        return replace(self, at=time.monotonic() + part * self.left)
+        return Deadline(time.monotonic() + part * self.left, self.demands, self.ids)
 
     @property
     def headers(self) -> dict[str, str]:

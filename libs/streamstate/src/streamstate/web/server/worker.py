@@ -58,14 +58,15 @@ class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no annotat
         if self._closed:
             # It was told why it is closed; what it still sends is read, or the answer could be lost (RFC 9112, 9.6).
             return
-        if self in self.worker.waiting:
+        super().data_received(data)
+        # Nearly every head comes in one piece, and needs no timer.
+        if self in self.worker.waiting and not (self._closed or self._request_ready.is_set()):
             self._received += len(data)
             if self._timer is None:
                 self._expect_head()
-        super().data_received(data)
-        if self._received > MOST_BYTES and not (self._closed or self._request_ready.is_set()):
-            self._send_error_response(431, "")
-            self._close_transport()
+            if self._received > MOST_BYTES:
+                self._send_error_response(431, "")
+                self._close_transport()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._be_busy()
@@ -84,9 +85,9 @@ class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no annotat
         return scope
 
     async def _serve_http_request(self, *arguments: Any) -> bool:
-        """The head is whole."""
+        """The head is whole. No task of its own, as gunicorn makes one: nothing of ours goes on after its answer."""
         self._be_busy()
-        kept: bool = await super()._serve_http_request(*arguments)
+        kept: bool = await self._handle_http_request(*arguments)
         if not self._body_receiver._complete:
             # What is left of the body is read, or the answer could be lost, and the connection ends.
             self._lingers = True

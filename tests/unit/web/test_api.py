@@ -378,7 +378,8 @@ def test_the_openapi_document_is_valid_and_whole(api: Instance) -> None:
         document["paths"]
     )
     parameter, *_ = document["paths"]["/v1/numbers/{key}"]["get"]["parameters"]
-    assert parameter["schema"] == {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1}
+    limits = {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1}
+    assert parameter["schema"] == {**limits, "examples": [42]}
     assert [one["name"] for one in document["paths"]["/v1/many"]["get"]["parameters"] if one["in"] == "query"] == [
         "numbers",
         "words",

@@ -281,7 +281,7 @@ def test_processors_is_the_map_of_the_service(service: Service, api: Instance) -
 
 def _entry(name: str, path: str, topic: str = "", key: str = "", **declared: Any) -> dict[str, Any]:
     """A view in the map; one without a topic is answered anywhere."""
-    usual = {"anywhere": not topic, "scope": "read", "cost": {}}
+    usual = {"anywhere": not topic, "scope": "read", "cost": {}, "versioned": False}
     return {"name": name, "path": path, "topic": topic, "key": key, **usual, **declared}
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import structlog
 
 from streamstate.access.internal import InternalTokens
+from streamstate.deployment import tracing
 from streamstate.web.client.connections import Connections
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import CONTENT_TYPE
@@ -55,6 +56,15 @@ def same_service(address: str, other: str) -> bool:
     return is_name and bool(domain) and (domain, port) == (other_domain, other_port)
 
 
+def connections(name: str) -> Connections:
+    """New ones, of which the process called `name` makes spans if it exports traces."""
+    if (spans := tracing.spans(name)) is None:
+        return Connections()
+    from streamstate.web.client.traced import TracedConnections  # noqa: PLC0415, with it comes OpenTelemetry
+
+    return TracedConnections(spans)
+
+
 class Unreachable(Exception):
     """An instance that gave no answer; another one may."""
 
@@ -65,10 +75,10 @@ class Instances:
     One that gave no answer is ill until it answers a probe: only probes wait for it then.
     """
 
-    def __init__(self, tokens: InternalTokens | None = None) -> None:
-        """tokens: what instances ask for; None where access is off."""
+    def __init__(self, tokens: InternalTokens | None = None, name: str = "") -> None:
+        """tokens: what instances ask for; None where access is off. name: that of this process in traces."""
         self._tokens = tokens
-        self._connections = Connections()
+        self._connections = connections(name)
         self._ill: dict[str, asyncio.Task[None]] = {}
 
     async def get(

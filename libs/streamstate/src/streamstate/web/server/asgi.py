@@ -16,7 +16,7 @@ from typing import Any
 from werkzeug.exceptions import MethodNotAllowed
 from werkzeug.routing import Rule
 
-from streamstate.deployment import logs
+from streamstate.deployment import logs, tracing
 from streamstate.settings import HttpSettings
 from streamstate.web.http.events import Stream
 from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded, overloaded, problem_of
@@ -26,6 +26,7 @@ from streamstate.web.server.openapi import Routes
 from streamstate.web.server.telemetry import Telemetry
 
 Hook = Callable[[], Awaitable[None]]
+Serve = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
 
 BODY_SHARE = 0.5
 """The share of the longest deadline in which the body of a request must come; the rest is for the answer."""
@@ -68,11 +69,16 @@ class Asgi:
         self._patterns = [(_pattern(rule.rule), rule) for rule in rules]
         self._open_paths = flask.open_paths
         self._in_flight = 0
+        self._serve: Serve = self._http
+        if (spans := tracing.spans(flask.title)) is not None:
+            from streamstate.web.server.traced import traced  # noqa: PLC0415, with it comes OpenTelemetry
+
+            self._serve = traced(self._http, spans)
         self._streams: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            await self._http(scope, receive, send)
+            await self._serve(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:

@@ -16,7 +16,7 @@ SERVICE = "service.name"
 
 
 class Exported(NamedTuple):
-    """A span: the process that made it, and its ids in hexadecimal digits (parent: empty for none)."""
+    """A span: the process that made it, its ids in hexadecimal digits (parent: empty for none), and its length."""
 
     service: str
     name: str
@@ -24,6 +24,7 @@ class Exported(NamedTuple):
     id: str
     parent: str
     attributes: Mapping[str, Any]
+    seconds: float
 
 
 class Collector:
@@ -43,7 +44,8 @@ class Collector:
                 for span in scope.spans:
                     values = {each.key: _value(each.value) for each in span.attributes}
                     ids = span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex()
-                    self.spans.append(Exported(service, span.name, *ids, values))
+                    took = (span.end_time_unix_nano - span.start_time_unix_nano) / 1e9
+                    self.spans.append(Exported(service, span.name, *ids, values, took))
 
     def named(self, service: str, name: str) -> list[Exported]:
         """The spans of this name that a process made."""

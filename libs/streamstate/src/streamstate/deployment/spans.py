@@ -30,9 +30,9 @@ class Spans:
 
     def __init__(self, name: str) -> None:
         own = {} if "OTEL_SERVICE_NAME" in os.environ else {SERVICE_NAME: name}
-        self._provider = TracerProvider(resource=Resource.create(own))
-        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-        self._tracer = self._provider.get_tracer("streamstate")
+        provider = TracerProvider(resource=Resource.create(own))
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._tracer = provider.get_tracer("streamstate")
 
     @contextmanager
     def request(self, method: str, parent: str) -> Iterator[Span]:
@@ -107,10 +107,6 @@ class Spans:
         carrier: dict[str, str] = {}
         _W3C.inject(carrier, trace.set_span_in_context(span, Context()))
         return carrier[TRACE_PARENT]
-
-    def flush(self) -> None:
-        """Export what is left, as far as the collector takes it."""
-        self._provider.force_flush()
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
 
     further = [not_found(), no_instance(), unknown_service(addresses), too_many_streams(settings.streams)]
     routes, telemetry = application(NAME, NAME, ready, further)
-    client = Instances(internal_tokens(settings, telemetry), NAME)
+    client = Instances(internal_tokens(settings, telemetry), name=NAME)
     balance = Balance(client)
     owners = Owners(addresses, balance, settings.owners_ttl_s)
     router = Router(owners, balance)

@@ -1,11 +1,11 @@
 """Spans by OpenTelemetry's SDK, exported as OTLP over HTTP. No attribute holds a key or a user id."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -25,6 +25,26 @@ Told = Mapping[str, str | int]
 _METHODS = {"GET", "HEAD", "OPTIONS", "POST"}
 
 
+_NAME = TRACE_PARENT.encode()
+
+ANSWERS = "/v1/"
+"""The paths of requests that have spans begin so: probes and maps are asked for all the time."""
+
+Handle = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
+
+
+class Answer(Protocol):
+    """What another instance answers."""
+
+    @property
+    def status(self) -> int: ...
+
+
+A = TypeVar("A", bound=Answer)
+Get = Callable[[str, str, Mapping[str, str]], Awaitable[A]]
+"""Asks an address for a path and query, with headers."""
+
+
 class Spans:
     """Makes the spans of a process, which is called `name` unless OTEL_SERVICE_NAME says otherwise."""
 
@@ -34,11 +54,51 @@ class Spans:
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = provider.get_tracer("streamstate")
 
+    def served(self, handle: Handle) -> Handle:
+        """`handle`, which answers HTTP and says in `scope["route"]` for which route, with a span of each request.
+
+        The request has the `traceparent` of its span from then on, so that logs and calls of others are in its trace.
+        """
+
+        async def answer(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+            if not scope["path"].startswith(ANSWERS):
+                await handle(scope, receive, send)
+                return
+            fields = scope["headers"]
+            with self._request(scope["method"], dict(fields).get(_NAME, b"").decode("latin-1")) as span:
+
+                async def tell(message: MutableMapping[str, Any]) -> None:
+                    await send(message)
+                    if message["type"] == "http.response.start":
+                        _answered(span, scope["route"], message["status"])
+
+                others = [(name, text) for name, text in fields if name != _NAME]
+                scope["headers"] = [*others, (_NAME, _parent(span).encode())]
+                await handle(scope, receive, tell)
+
+        return answer
+
+    def called(self, get: Get[A]) -> Get[A]:
+        """`get`, which asks another instance, with a span of each call that is made for a request.
+
+        One without a `traceparent` among its headers is made in the background.
+        """
+
+        async def traced(address: str, target: str, headers: Mapping[str, str]) -> A:
+            if TRACE_PARENT not in headers:
+                return await get(address, target, headers)
+            with self._call(address, headers[TRACE_PARENT]) as span:
+                answer = await get(address, target, {**headers, TRACE_PARENT: _parent(span)})
+                span.set_attribute("http.response.status_code", answer.status)
+                return answer
+
+        return traced
+
     @contextmanager
-    def request(self, method: str, parent: str) -> Iterator[Span]:
+    def _request(self, method: str, parent: str) -> Iterator[Span]:
         """A request that this process answers, in the trace of the `traceparent` that came with it, if any.
 
-        It ends when it is `answered`, or with the body. Spans that are begun there are its parts.
+        It ends when it is answered, or with the body. Spans that are begun there are its parts.
         """
         told = {"http.request.method": method if method in _METHODS else "_OTHER"}
         context = _W3C.extract({TRACE_PARENT: parent}, Context())
@@ -50,17 +110,8 @@ class Spans:
             if span.is_recording():
                 span.end()
 
-    def answered(self, span: Span, route: str, status: int) -> None:
-        """End the span of a request for `route`."""
-        if span.is_recording():
-            span.update_name(f"HTTP {route}")
-            span.set_attributes({"http.route": route, "http.response.status_code": status})
-            if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                span.set_status(Status(StatusCode.ERROR))
-            span.end()
-
     @contextmanager
-    def call(self, address: str, parent: str) -> Iterator[Span]:
+    def _call(self, address: str, parent: str) -> Iterator[Span]:
         """A call of another instance at `address`, for the request that has this `traceparent`."""
         host, _, port = address.rpartition(":")
         told: Told = {"http.request.method": "GET", "server.address": host, "server.port": int(port)}
@@ -102,11 +153,22 @@ class Spans:
                 span.end(began + progress.durationMs["triggerExecution"] * 1_000_000)
         return after
 
-    def parent(self, span: Span) -> str:
-        """The `traceparent` of what belongs to `span`."""
-        carrier: dict[str, str] = {}
-        _W3C.inject(carrier, trace.set_span_in_context(span, Context()))
-        return carrier[TRACE_PARENT]
+
+def _answered(span: Span, route: str, status: int) -> None:
+    """End the span of a request for `route`."""
+    if span.is_recording():
+        span.update_name(f"HTTP {route}")
+        span.set_attributes({"http.route": route, "http.response.status_code": status})
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            span.set_status(Status(StatusCode.ERROR))
+        span.end()
+
+
+def _parent(span: Span) -> str:
+    """The `traceparent` of what belongs to `span`."""
+    carrier: dict[str, str] = {}
+    _W3C.inject(carrier, trace.set_span_in_context(span, Context()))
+    return carrier[TRACE_PARENT]
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
 
     views = entries(app)
     routes, telemetry = skeleton(app, settings, state, freshness, views, ready)
-    instances = Instances(internal_tokens(settings, telemetry), app.name)
+    instances = Instances(internal_tokens(settings, telemetry), name=app.name)
     demands = Demands(freshness, state.positions, settings)
     answers = Answers(app, settings.advertise, state, demands, instances, telemetry)
     for view in app.views:

@@ -56,15 +56,6 @@ def same_service(address: str, other: str) -> bool:
     return is_name and bool(domain) and (domain, port) == (other_domain, other_port)
 
 
-def connections(name: str) -> Connections:
-    """New ones, of which the process called `name` makes spans if it exports traces."""
-    if (spans := tracing.spans(name)) is None:
-        return Connections()
-    from streamstate.web.client.traced import TracedConnections  # noqa: PLC0415, with it comes OpenTelemetry
-
-    return TracedConnections(spans)
-
-
 class Unreachable(Exception):
     """An instance that gave no answer; another one may."""
 
@@ -78,7 +69,8 @@ class Instances:
     def __init__(self, tokens: InternalTokens | None = None, name: str = "") -> None:
         """tokens: what instances ask for; None where access is off. name: that of this process in traces."""
         self._tokens = tokens
-        self._connections = connections(name)
+        self._connections, spans = Connections(), tracing.spans(name)
+        self._get = self._connections.get if spans is None else spans.called(self._connections.get)
         self._ill: dict[str, asyncio.Task[None]] = {}
 
     async def get(
@@ -90,7 +82,7 @@ class Instances:
         started = time.monotonic()
         try:
             async with asyncio.timeout_at(deadline.at):
-                answer = await self._connections.get(address, target, headers)
+                answer = await self._get(address, target, headers)
         except OSError as error:
             # A caller in a hurry does not make an instance ill.
             if not isinstance(error, TimeoutError) or time.monotonic() - started > PATIENCE_S:

@@ -69,11 +69,8 @@ class Asgi:
         self._patterns = [(_pattern(rule.rule), rule) for rule in rules]
         self._open_paths = flask.open_paths
         self._in_flight = 0
-        self._serve: Serve = self._http
-        if (spans := tracing.spans(flask.title)) is not None:
-            from streamstate.web.server.traced import traced  # noqa: PLC0415, with it comes OpenTelemetry
-
-            self._serve = traced(self._http, spans)
+        spans = tracing.spans(flask.title)
+        self._serve: Serve = self._http if spans is None else spans.served(self._http)
         self._streams: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:

@@ -144,9 +144,9 @@ PIN = .cache/uv/bin/uv pip compile --quiet --generate-hashes --custom-compile-co
 .PHONY: requirements
 requirements: .cache/uv ## pin all requirements anew, with hashes
 	@$(PIN) requirements.in -o requirements.txt
-	@$(PIN) --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-base.txt
-	@$(PIN) --extra web --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
-	@$(PIN) --extra spark --extra cli --extra formats -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
+	@$(PIN) --extra cli --extra formats --extra traces -c requirements.txt libs/streamstate/pyproject.toml -o requirements-base.txt
+	@$(PIN) --extra web --extra cli --extra formats --extra traces -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
+	@$(PIN) --extra spark --extra cli --extra formats --extra traces -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
 	@$(PIN) requirements-docs.in -o requirements-docs.txt
 	@$(PIN) -c requirements.txt requirements-browser.in -o requirements-browser.txt
 	@for in in services/*/requirements.in; do $(PIN) -c requirements.txt $$in -o $${in%.in}.txt; done

@@ -1,10 +1,12 @@
 """An application against its own OpenAPI document: all that the document allows, and what it does not."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import schemathesis
 from hypothesis import HealthCheck, given, settings
+from jsonschema import Draft202012Validator
 from schemathesis import Case, GenerationMode
 from schemathesis.checks import positive_data_acceptance
 from schemathesis.config import SchemathesisConfig
@@ -33,6 +35,7 @@ def hold(app: Wsgi) -> None:
     Let its deadline be short: what is demanded is not there.
     """
     schema = schemathesis.openapi.from_wsgi("/openapi.json", app, config=SchemathesisConfig.from_dict(CONFIG))
+    hold_examples(schema.raw_schema)
     for result in schema.get_all_operations():
         assert isinstance(result, Ok)
         operation = result.ok()
@@ -40,6 +43,30 @@ def hold(app: Wsgi) -> None:
             _ask(case)
         for mode in _modes(operation):
             _draw(operation, mode)
+
+
+def hold_examples(document: Mapping[str, Any]) -> None:
+    """Fails at an answer or a problem without an example, or with one that its schema does not allow."""
+    components = document["components"]
+    answers = [each["responses"]["200"] for item in document["paths"].values() for each in item.values()]
+    for response in (*answers, *components["responses"].values()):
+        for content in response["content"].values():
+            examples = [each["value"] for each in content.get("examples", {}).values()] or [content["example"]]
+            for example in examples:
+                _validate(example, content["schema"], components)
+    for header in components["headers"].values():
+        if "example" in header:
+            _validate(header["example"], header["schema"], components)
+    for answer in answers:
+        for content_type, content in answer["content"].items():
+            if content_type == "text/event-stream":
+                data = content["schema"]["properties"]["data"]["contentSchema"]
+                _validate(json.loads(content["example"]["data"]), data, components)
+
+
+def _validate(example: Any, schema: Mapping[str, Any], components: Mapping[str, Any]) -> None:
+    # References begin at the root of the document.
+    Draft202012Validator({**schema, "components": components}).validate(example)
 
 
 def _borders(schema: BaseSchema, operation: Operation) -> Iterator[Case[Any]]:
@@ -62,7 +89,8 @@ def _draw(operation: Operation, mode: GenerationMode) -> None:
 
 def _modes(operation: Operation) -> Iterator[GenerationMode]:
     yield GenerationMode.POSITIVE
-    if any(True for _ in operation.iter_parameters()):
+    # Any text is a text.
+    if any(parameter.definition["schema"] != {"type": "string"} for parameter in operation.iter_parameters()):
         yield GenerationMode.NEGATIVE
 
 

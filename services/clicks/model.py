@@ -100,7 +100,7 @@ APP = App(
             key=None,
             reads=reads_of_all,
             answer=regions,
-            answers=Regions,
+            example=Regions([Region("americas", 7), Region("europe", 109)]),
             scope=EXPLORE,
         ),
         View(
@@ -111,7 +111,7 @@ APP = App(
             key=TEXT,
             reads=reads_of_one,
             answer=region,
-            answers=Region,
+            example=Region("europe", 109),
             scope=EXPLORE,
         ),
     ),

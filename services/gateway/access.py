@@ -3,7 +3,7 @@
 import binascii
 import math
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
@@ -19,7 +19,7 @@ from services.gateway.tokens import BadToken, Tokens
 from streamstate.access import keys
 from streamstate.access.watched_file import WatchedFile
 from streamstate.errors import Misconfigured
-from streamstate.gateway import ADMIN, Scope
+from streamstate.gateway import ADMIN, READ, Scope
 from streamstate.state.redis_reader import open_commands
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import SERVED_BY, Request, Response
@@ -39,6 +39,8 @@ class Access(Guard):
     scopes: those of the gateway's own routes, by endpoint; `ADMIN` for one that is not there.
     """
 
+    told = ("RateLimit-Policy", "RateLimit")
+
     def __init__(
         self,
         settings: AccessSettings,
@@ -57,6 +59,16 @@ class Access(Guard):
         self._owners = owners
         self._callers: Mapping[str, Caller] = {}
         self._callers_of: keys.Keys = {}
+        self.schemes = {scheme: {"type": "http", "scheme": scheme} for scheme in ("bearer", "basic")}
+        someone = Caller("someone", {READ}, settings.requests_per_s, settings.cost_per_s)
+        self.problems = [
+            _no_credential(),
+            forbidden("this needs the scope admin; use a key or a token that has it"),
+            _exceeded(someone, REQUESTS, Spent(fine=False, left=0, wait_s=1.0)),
+        ]
+
+    def security(self, scope: Scope) -> Sequence[Mapping[str, Sequence[str]]]:
+        return [{scheme: [scope]} for scheme in self.schemes]
 
     @classmethod
     def of(
@@ -96,10 +108,8 @@ class Access(Guard):
             try:
                 return await self._tokens.caller(credential)
             except BadToken as error:
-                detail = f"the token is not accepted: {error}; get a new one"
-                raise unauthorized(detail, 'Bearer error="invalid_token"') from error
-        detail = "send a key or a token of yours as `Authorization: Bearer KEY`; ask who runs this for one"
-        raise unauthorized(detail, CHALLENGE)
+                raise _bad_token(error) from error
+        raise _no_credential()
 
     async def admit(
         self, caller: Caller, rule: Rule, arguments: Mapping[str, Any], request: Request
@@ -114,7 +124,7 @@ class Access(Guard):
             method = request.scope["method"]
             log.info("audit", caller=caller.name, route=needed.route, method=method, allowed=not refusal)
         if refusal:
-            raise Problem(403, "forbidden", refusal)
+            raise forbidden(refusal)
         cost = await self._limiter.spend(f"{caller.name}:{COST}", caller.cost_per_s, needed.cost)
         if not cost.fine:
             raise _exceeded(caller, COST, cost)
@@ -156,6 +166,19 @@ def _refusal(caller: Caller, needed: Needs) -> str:
     if caller.user is not None and needed.user != caller.user:
         return "this token is for the data of one user only; ask for /v1/users/ with its id"
     return ""
+
+
+def _no_credential() -> Problem:
+    detail = "send a key or a token of yours as `Authorization: Bearer KEY`; ask who runs this for one"
+    return unauthorized(detail, CHALLENGE)
+
+
+def _bad_token(error: BadToken) -> Problem:
+    return unauthorized(f"the token is not accepted: {error}; get a new one", 'Bearer error="invalid_token"')
+
+
+def forbidden(reason: str) -> Problem:
+    return Problem(403, "forbidden", reason)
 
 
 def _policy(caller: Caller) -> str:

@@ -6,18 +6,19 @@ from contextlib import ExitStack
 from importlib import resources
 from typing import Any, cast
 
+import msgspec
 import structlog
 
 from services.gateway import documents
 from services.gateway.access import Access
-from services.gateway.balance import Balance
+from services.gateway.balance import Balance, no_instance
 from services.gateway.names import NameCache
-from services.gateway.owners import Owners
-from services.gateway.route import Route, route
+from services.gateway.owners import Owners, not_found
+from services.gateway.route import EXAMPLE_ROUTE, route, unknown_service
 from services.gateway.router import Router
 from services.gateway.search import Found, Search, search
 from services.gateway.settings import AccessSettings
-from services.gateway.system import System, SystemState
+from services.gateway.system import EXAMPLE_STATE, SYSTEM, System, SystemState
 from services.gateway.users import PARTS, Users
 from services.gateway.watch import Watch
 from streamstate import bootstrap
@@ -26,12 +27,13 @@ from streamstate.keys import LONG
 from streamstate.settings import GatewaySettings, load
 from streamstate.web.client.instances import Instances
 from streamstate.web.http import parameters
-from streamstate.web.http.events import Stream, Streams
+from streamstate.web.http.events import Event, Stream, Streams, too_many_streams
 from streamstate.web.http.problems import not_ready
 from streamstate.web.http.request import JSON, Request, Response, json
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.guard import Guard, internal_tokens
-from streamstate.web.server.openapi import LAST, Routes, query_parameters
+from streamstate.web.server.openapi import Routes
+from streamstate.web.server.parameters import LAST, of_struct
 from streamstate.web.server.probes import application
 from streamstate.web.server.static import static
 from streamstate.web.views import asked_for_many
@@ -60,8 +62,9 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
         if len(missing) == len(addresses):
             raise not_ready(f"no instance answers of: {', '.join(missing)}")
 
-    routes, telemetry = application(NAME, NAME, ready)
-    client = Instances(internal_tokens(settings, telemetry))
+    further = [not_found(), no_instance(), unknown_service(addresses), too_many_streams(settings.streams)]
+    routes, telemetry = application(NAME, NAME, ready, further)
+    client = Instances(internal_tokens(settings, telemetry), name=NAME)
     balance = Balance(client)
     owners = Owners(addresses, balance, settings.owners_ttl_s)
     router = Router(owners, balance)
@@ -93,15 +96,16 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
         theirs = await asyncio.gather(*(owners.document(service, documents.SPEC) for service in owners.addresses))
         with routes.app_context():
             own = cast("dict[str, Any]", routes.spec)
-        body = documents.merged(own, theirs, [view for _, view in owners.views])
+        body = documents.merged(routes, own, theirs, [view for _, view in owners.views])
         return Response(200, body, {"Content-Type": JSON})
 
     summary = "All that is known of a user, with names"
-    routes.read("/v1/users/<key>", "user", users.user, summary, documents.UserProfile, LONG, [documents.PARTS], READ)
+    nothing = documents.UserProfile([])
+    routes.read("/v1/users/<key>", "user", users.user, summary, nothing, LONG, [documents.PARTS], READ)
     routes.hidden("/v1/<path:rest>", "view", users.view)
-    routes.many(many, {})
+    routes.many(many, {}, {})
     summary = "Which instance answers for a key of a service, and why"
-    routes.read("/v1/route/<service>/<key>", "route", explain, summary, Route)
+    routes.process("/v1/route/<service>/<key>", "route", explain, summary, EXAMPLE_ROUTE)
     files = [*(resources.files(__package__) / "page").iterdir()]
     page = static(files)
     routes.hidden("/", "page", page)
@@ -115,8 +119,8 @@ def _add_search(routes: Routes, owners: Owners, router: Router) -> None:
     async def find(request: Request) -> Response:
         return json(await search(owners, router, parameters.parse(Search, request.query), request.deadline), NAME)
 
-    summary = "A sample of the users whose ids begin with some digits"
-    routes.read(f"/v1/{documents.USERS}", "search-users", find, summary, Found, None, query_parameters(Search), EXPLORE)
+    summary, found = "A sample of the users whose ids begin with some digits", Found([42, 420])
+    routes.read(f"/v1/{documents.USERS}", "search-users", find, summary, found, None, of_struct(Search), EXPLORE)
 
 
 def _add_streams(routes: Routes, streams: Streams, watch: Watch, system: System) -> None:
@@ -136,9 +140,8 @@ def _add_streams(routes: Routes, streams: Streams, watch: Watch, system: System)
         return json(await system.look(), NAME)
 
     summary = "The same as server-sent events: the whole answer, and again whenever it has changed"
-    profile = documents.UserProfile | None
-    routes.stream(
-        "/v1/users/<key>/stream", "user-stream", user_stream, summary, profile, LONG, [documents.PARTS, LAST], READ
-    )
-    routes.process("/v1/system", "system", system_now, "Services, partitions and their owners", SystemState)
-    routes.stream("/v1/system/stream", "system-stream", system_stream, summary, SystemState)
+    event, profile, query = Event(documents.PROFILE, "", b"null"), documents.UserProfile | None, [documents.PARTS, LAST]
+    routes.stream("/v1/users/<key>/stream", "user-stream", user_stream, summary, event, profile, LONG, query, READ)
+    routes.process("/v1/system", "system", system_now, "Services, partitions and their owners", EXAMPLE_STATE)
+    event = Event(SYSTEM, "", msgspec.json.encode(EXAMPLE_STATE))
+    routes.stream("/v1/system/stream", "system-stream", system_stream, summary, event, SystemState)

@@ -8,7 +8,7 @@ import msgspec
 
 from streamstate.web.client.instances import ANYONE, OWNER, STANDBY, Instances, Query, Unreachable
 from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.problems import Problem
+from streamstate.web.http.problems import RETRY_AFTER_S, Problem
 from streamstate.web.http.request import Response
 
 ANOTHER_MAY = (503, 504)
@@ -62,9 +62,14 @@ class Balance:
             elif address == owner or answer.status not in ANOTHER_MAY:
                 return answer
         if answer is None:
-            raise Problem(503, "no-instance", "no instance that answers this can be reached; ask again in 1 s")
+            raise no_instance()
         return answer
 
     def _rank(self, address: str, owner: str | None) -> tuple[bool, bool, int, int]:
         ill = not self._client.well(address)
         return ill, address != owner, self._outstanding[address], self._asked.get(address, 0)
+
+
+def no_instance() -> Problem:
+    detail = f"no instance that answers this can be reached; ask again in {RETRY_AFTER_S} s"
+    return Problem(503, "no-instance", detail)

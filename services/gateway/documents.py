@@ -5,24 +5,28 @@ from typing import Any
 
 import msgspec
 
-from services.gateway.names import name_of
-from streamstate.gateway import NamedIds
+from services.gateway.names import name_of, named
+from streamstate.gateway import ADMIN, NamedIds
 from streamstate.keys import LONG
+from streamstate.web.http import events
 from streamstate.web.http.request import JSON
 from streamstate.web.partition_map import ViewEntry
-from streamstate.web.server.openapi import MANY, REF, many_operations, parameter
+from streamstate.web.server.openapi import MANY, Routes
+from streamstate.web.server.parameters import example_key, many_operations, parameter
+from streamstate.web.server.responses import Document, ref
 
 SPEC = "/openapi.json"
 USERS = "users"
 """What the keys of users are called among those of views."""
 
 USER = f"/v1/{USERS}/{{key}}"
+USER_STREAM = f"{USER}/stream"
+PROFILE = "profile"
+"""The type of the events of a user."""
 
 _CHOICE = "the parts of the answer, separated by commas"
 _NAME = {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "null when none is known"}
 _WARNINGS = {"type": "array", "items": {"type": "string"}, "description": "what could not be had, or not in full"}
-
-Schema = dict[str, Any]
 
 
 class UserProfile(msgspec.Struct):
@@ -31,65 +35,110 @@ class UserProfile(msgspec.Struct):
     warnings: list[str]
 
 
-PARTS = {**parameter("query", "parts", _CHOICE), "schema": {"$ref": REF.format(name="Parts")}, "explode": False}
+PARTS = {**parameter("query", "parts", _CHOICE), "schema": ref("schemas", "Parts"), "explode": False}
 
 
-def merged(own: Mapping[str, Any], documents: Iterable[bytes], views: Sequence[ViewEntry]) -> bytes:
-    """The document `own` with the paths and schemas of the services' `documents`; where both have one, its own stays.
+def merged(routes: Routes, own: Document, documents: Iterable[bytes], views: Sequence[ViewEntry]) -> bytes:
+    """The document `own` of `routes` with the paths and schemas of the services' `documents`.
 
-    A service that gave no document has an empty one. `views` are those of all services.
+    Where both have one, its own stays. A service that gave no document has an empty one. `views` are those of all
+    services.
     """
-    paths: dict[str, Any] = {}
-    schemas: dict[str, Schema] = {}
+    paths: dict[str, Document] = {}
+    schemas: dict[str, Document] = {}
+    scopes = {_path(view): view.scope for view in views}
     for service in map(msgspec.json.decode, filter(None, documents)):
-        paths |= {path: item for path, item in service["paths"].items() if path.startswith("/v1/")}
+        for path, item in service["paths"].items():
+            if path.startswith("/v1/") and path != MANY:
+                paths[path] = {"get": routes.completed(path, item["get"], scopes.get(path, ADMIN))}
         schemas |= service["components"]["schemas"]
-    schemas |= own["components"]["schemas"]
-    _add_joins(paths, schemas, views)
-    keyed = [view for view in views if not view.anywhere]
-    keys = {**{view.name: view.key for view in keyed}, USERS: LONG.name}
-    many = many_operations(own["paths"][MANY], keys, [view.name for view in keyed if view.part])
-    user = own["paths"][USER]["get"]
-    of_parts = {"get": {**user, "parameters": [*user["parameters"], *_parameters(paths, views)]}}
-    paths |= {**own["paths"], MANY: many, USER: of_parts}
-    return msgspec.json.encode({**own, "paths": paths, "components": {"schemas": schemas}})
-
-
-def _parameters(paths: Mapping[str, Any], views: Sequence[ViewEntry]) -> list[Schema]:
-    """The parameters that a request for a profile may have, since parts of it do."""
-    return [
-        described
-        for view in views
-        if view.part and (item := paths.get(_path(view)))
-        for described in item["get"]["parameters"]
-        if described["name"] in view.part.parameters
-    ]
+    answers = _joined(paths, [view for view in views if _path(view) in paths])
+    parts = [view for view in views if view.part and view.name in answers]
+    schemas |= own["components"]["schemas"] | _of_profiles(parts, answers, own["components"]["schemas"])
+    paths |= own["paths"] | _of_users(own["paths"], parts, answers, paths)
+    paths[MANY] = _many(paths[MANY], [view for view in views if not view.anywhere], answers)
+    return msgspec.json.encode({**own, "paths": paths, "components": {**own["components"], "schemas": schemas}})
 
 
 def _path(view: ViewEntry) -> str:
     return view.path.replace("<key>", "{key}")
 
 
-def _add_joins(paths: Mapping[str, Any], schemas: dict[str, Schema], views: Sequence[ViewEntry]) -> None:
-    """Describe the names in the answers of `views`, and the parts of a profile."""
-    parts: dict[str, Schema] = {}
+def _joined(paths: Mapping[str, Document], views: Sequence[ViewEntry]) -> Mapping[str, Document]:
+    """Describe the names in the answers of `views`; returns schema and example of each, by the view's name."""
+    found = {view.name: paths[_path(view)]["get"]["responses"]["200"]["content"][JSON] for view in views}
+    names = {view: answer["example"].get("name") for view, answer in found.items()}
     for view in views:
-        if (item := paths.get(_path(view))) is None:
-            continue
-        content = item["get"]["responses"]["200"]["content"][JSON]
         if view.names:
-            item["get"]["summary"] += ", with names"
-            content["schema"] = {"allOf": [content["schema"], _with_names(view.names)]}
-        if view.part:
-            parts[view.name] = content["schema"]
-    default = [view.name for view in views if view.part and view.part.by_default]
-    schemas["Parts"] = {"type": "array", "items": {"enum": list(parts)}, "minItems": 1, "default": default}
-    schemas["UserProfile"] = {**schemas["UserProfile"], "anyOf": list(parts.values()) or [{}]}
+            paths[_path(view)]["get"]["summary"] += ", with names"
+            answer = found[view.name]
+            answer["schema"] = {"allOf": [answer["schema"], _with_names(view.names)]}
+            for holder, member, (kind, _) in named(answer["example"], view.names.views):
+                holder[member] = names.get(kind)
+            if view.names.empty_warnings:
+                answer["example"].setdefault("warnings", [])
+    return found
 
 
-def _with_names(names: NamedIds) -> Schema:
+def _of_profiles(
+    parts: Sequence[ViewEntry], answers: Mapping[str, Document], schemas: Mapping[str, Document]
+) -> Mapping[str, Document]:
+    """The schemas of the names of parts, and of a profile."""
+    default = [view.name for view in parts if view.part and view.part.by_default]
+    names = {"type": "array", "items": {"enum": [view.name for view in parts]}, "minItems": 1, "default": default}
+    any_of = [answers[view.name]["schema"] for view in parts] or [{}]
+    return {"Parts": names, UserProfile.__name__: {**schemas[UserProfile.__name__], "anyOf": any_of}}
+
+
+def _of_users(
+    own: Mapping[str, Document],
+    parts: Sequence[ViewEntry],
+    answers: Mapping[str, Document],
+    paths: Mapping[str, Document],
+) -> Mapping[str, Document]:
+    """What is answered of a user, with an example, and the parameters that it may have, since parts of it do."""
+    further = [
+        described
+        for view in parts
+        for described in paths[_path(view)]["get"]["parameters"]
+        if view.part and described["name"] in view.part.parameters
+    ]
+    profile = _profile([view for view in parts if view.part and view.part.by_default], answers)
+    user, stream = own[USER]["get"], own[USER_STREAM]["get"]
+    event = {"event": PROFILE, "id": "listening-events:3=17", "data": msgspec.json.encode(profile).decode()}
+    return {
+        USER: {"get": {**_with_example(user, JSON, profile), "parameters": [*user["parameters"], *further]}},
+        USER_STREAM: {"get": _with_example(stream, events.CONTENT_TYPE, event)},
+    }
+
+
+def _profile(parts: Sequence[ViewEntry], answers: Mapping[str, Document]) -> Document:
+    """The members of these parts together."""
+    members: Document = {}
+    for view in parts:
+        members |= answers[view.name]["example"]
+    return {**members, "warnings": []}
+
+
+def _many(item: Document, keyed: Sequence[ViewEntry], answers: Mapping[str, Document]) -> Document:
+    parts = [view for view in keyed if view.part]
+    keys = {**{view.name: view.key for view in keyed}, USERS: LONG.name}
+    examples = {view.name: answers[view.name]["example"] for view in keyed if view.name in answers}
+    examples[USERS] = _profile([view for view in parts if view.name in answers], answers)
+    found = {view: {example_key(keys[view]): example} for view, example in examples.items()}
+    operations = many_operations(item, keys, [view.name for view in parts])
+    return {method: _with_example(operation, JSON, found) for method, operation in operations.items()}
+
+
+def _with_example(operation: Document, content_type: str, example: Any) -> Document:
+    answer = operation["responses"]["200"]
+    content = {content_type: {**answer["content"][content_type], "example": example}}
+    return {**operation, "responses": {**operation["responses"], "200": {**answer, "content": content}}}
+
+
+def _with_names(names: NamedIds) -> Document:
     """What the gateway adds to an answer."""
-    added: Schema = {"properties": {"warnings": _WARNINGS}, "required": ["warnings"] if names.empty_warnings else []}
+    added: Document = {"properties": {"warnings": _WARNINGS}, "required": ["warnings"] if names.empty_warnings else []}
     for place in names.views:
         *lists, member = place.split(".")
         shape = added

@@ -149,8 +149,7 @@ class Owners:
                 return *located, segments[place]
         if located := self._by_path.get(path):
             return *located, ""
-        advice = "no service answers this path; see /openapi.json for those that there are"
-        raise self.absent(Problem(404, "not-found", advice))
+        raise self.absent(not_found())
 
     async def _keep_fresh(self) -> None:
         while True:
@@ -165,3 +164,7 @@ class Owners:
 
 def unknown(service: str) -> Problem:
     return not_ready(f"no instance of {service} answers")
+
+
+def not_found() -> Problem:
+    return Problem(404, "not-found", "no service answers this path; see /openapi.json for those that there are")

@@ -1,5 +1,7 @@
 """Why a request goes where it goes: the route of a key, step by step."""
 
+from collections.abc import Iterable
+
 import msgspec
 from confluent_kafka import murmur2
 
@@ -43,13 +45,31 @@ class Route(msgspec.Struct, rename="camel"):
     views: list[ViewRoute]
 
 
+_EXAMPLE_VIEW = ViewRoute(
+    view="metrics",
+    topic="listening-events",
+    key="long",
+    key_bytes="000000000000002a",
+    hash=506_863_552,
+    partitions=6,
+    partition=4,
+    anywhere=False,
+    owner="metrics-1:8101",
+    epoch=7,
+    ready=True,
+    lag=0,
+)
+EXAMPLE_ROUTE = Route("metrics", "42", [_EXAMPLE_VIEW])
+"""For the document."""
+
+
 def route(owners: Owners, service: str, text: str) -> Route:
     """As the gateway knows it now.
 
     Raises `BadKey` for text that is a key of no view of `service`, a 404 `Problem` for a service that there is not.
     """
     if service not in owners.addresses:
-        raise Problem(404, "unknown-service", f"the services are: {', '.join(owners.addresses)}")
+        raise unknown_service(owners.addresses)
     processors = owners.service(service).processors
     routes, refused = [], BadKey(f"{service} answers for no key")
     for view in processors.views:
@@ -61,6 +81,10 @@ def route(owners: Owners, service: str, text: str) -> Route:
     if not routes:
         raise refused
     return Route(service, text, routes)
+
+
+def unknown_service(services: Iterable[str]) -> Problem:
+    return Problem(404, "unknown-service", f"the services are: {', '.join(services)}")
 
 
 def positive_hash(key: bytes) -> int:

@@ -72,6 +72,25 @@ class SystemState(msgspec.Struct):
     services: list[Service]
 
 
+EXAMPLE_STATE = SystemState(
+    [
+        Service(
+            name="metrics",
+            partitions=1,
+            ready=False,
+            lag=17,
+            reads_per_second=240.5,
+            freshness_ms=120,
+            dead_letters=3,
+            dead_letter_reasons={"decode: BadRecord": 3},
+            progress=0.75,
+            owners=[Owner(0, "metrics-0", "metrics-0:8101", "building")],
+        )
+    ]
+)
+"""For the document."""
+
+
 class System:
     """Asks every instance, for all who want to know together. For one event loop."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from services.gateway.documents import PROFILE
 from services.gateway.owners import LocatedPart, Owners
 from services.gateway.router import Router
 from services.gateway.users import PARTS, Users, empty, part_names
@@ -21,9 +22,6 @@ from streamstate.web.freshness import Positions, offsets_text
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.events import Event, Latest
 from streamstate.web.partition_map import VERSIONS
-
-PROFILE = "profile"
-"""The type of the events."""
 
 EXPLAINED = ("explain", "true")
 

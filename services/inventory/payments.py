@@ -64,4 +64,5 @@ FOLD = paired(
     apply=apply,
 )
 SUMMARY = "How often an order was paid"
-VIEW = View("payments", "/v1/orders/<key>/payments", SUMMARY, ORDERS, TEXT, reads, paid, Paid, scope=EXPLORE)
+EXAMPLE = Paid("order-42", 1)
+VIEW = View("payments", "/v1/orders/<key>/payments", SUMMARY, ORDERS, TEXT, reads, paid, EXAMPLE, scope=EXPLORE)

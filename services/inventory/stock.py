@@ -87,7 +87,7 @@ VIEW = View(
     key=TEXT,
     reads=reads,
     answer=stock,
-    answers=Stock,
+    example=Stock("berlin", [Item("bread", 12), Item("milk", -1)]),
     query=Wanted,
     scope=EXPLORE,
 )

@@ -21,6 +21,8 @@ PERIOD_MS = 32 * DAY_MS
 """Hours are kept for this one and the last period: two state keys take turns, so that a period is forgotten at once."""
 
 ALL = "plays"
+_MIDNIGHT = 1_767_225_600_000
+"""Of the first of January 2026."""
 
 
 class HourOfPlays(msgspec.Struct):
@@ -118,7 +120,7 @@ VIEW: View[Any] = View(
     key=None,
     reads=reads,
     answer=plays,
-    answers=Plays,
+    example=Plays(3, [DayOfPlays(_MIDNIGHT, 3)], [HourOfPlays(_MIDNIGHT, 3, 3.0)]),
     query=Span,
     scope=EXPLORE,
 )

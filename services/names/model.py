@@ -17,6 +17,7 @@ from streamstate.state.operations import Newest, Operation, PushRecent, Read, Va
 from streamstate.view import View
 
 RECENT = 50
+EXAMPLES = {"artists": "Prince", "albums": "1999", "tracks": "Delirious"}
 ENRICHED = "listening-events-enriched"
 
 
@@ -104,8 +105,8 @@ def _name_view(kind: str) -> View[int]:
     def reads(key: int) -> Sequence[Read]:
         return [Value(row(kind, key))]
 
-    path, summary = f"/v1/{kind}/<key>", f"One of the {kind} by id"
-    return View(name=kind, path=path, summary=summary, topic=kind, key=LONG, reads=reads, answer=name, answers=Name)
+    path, summary, example = f"/v1/{kind}/<key>", f"One of the {kind} by id", Name(42, EXAMPLES[kind])
+    return View(name=kind, path=path, summary=summary, topic=kind, key=LONG, reads=reads, answer=name, example=example)
 
 
 APP = App(
@@ -124,7 +125,7 @@ APP = App(
             key=LONG,
             reads=recent_reads,
             answer=recent,
-            answers=RecentPlays,
+            example=RecentPlays(42, [ListeningEvent(42, 42, 42, 42, 1_767_297_600_000)]),
             names=NamedIds({f"recent.{kind.removesuffix('s')}Id": kind for kind in KINDS}, empty_warnings=False),
             part=Part(members=("recent",), by_default=False),
         ),

@@ -117,7 +117,7 @@ def app(settings: GraceSettings) -> App:
                 key=TEXT,
                 reads=reads,
                 answer=notified,
-                answers=Notified,
+                example=Notified("anna", [Window(1_767_297_600_000, 1_767_297_600_000 + SIZE_MS, 2)], None),
                 query=Page,
             ),
         ),

@@ -153,3 +153,16 @@ class AllRecommendations(msgspec.Struct, rename="camel"):
 def _short(item: Recommended) -> Recommended:
     """As it is among those of all kinds."""
     return item if item.via is UNSET else Recommended(item.id, item.score, why=item.via[:WHYS])
+
+
+_WHY = [Via(43, 17)]
+RECOMMENDATIONS = Recommendations(42, [Recommended(42, 31, via=_WHY)], walks=1_000, partial=False, fallback=None)
+ALL_RECOMMENDATIONS = AllRecommendations(
+    user_id=42,
+    artist_recommendations=[Recommended(42, 31, why=_WHY)],
+    album_recommendations=[Recommended(42, 25)],
+    track_recommendations=[Recommended(42, 5)],
+    fallbacks=["trackRecommendations"],
+    warnings=[],
+)
+"""Answers, for the document."""

@@ -8,6 +8,8 @@ from msgspec.structs import asdict
 from services.events import KINDS
 from services.recommendations.answers import (
     ALL_KINDS,
+    ALL_RECOMMENDATIONS,
+    RECOMMENDATIONS,
     VIAS,
     AllParameters,
     AllRecommendations,
@@ -37,7 +39,7 @@ from streamstate.web.http import parameters
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.asgi import Asgi
-from streamstate.web.server.openapi import query_parameters
+from streamstate.web.server.parameters import of_struct
 from streamstate.web.state import State
 
 WALKING = 0.8
@@ -65,13 +67,13 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
     routes, telemetry = skeleton(app, settings, state, freshness, views, ready)
     telemetry.further(GraphCollector(live, state).collect)
     answers = _Answers(settings, freshness, live, pool)
-    query = query_parameters(Parameters)
+    query = of_struct(Parameters)
     for kind in KINDS:
         summary = f"{kind.capitalize()} that a user may like and does not know"
-        routes.read(path(kind), view(kind), partial(answers.one, kind), summary, Recommendations, LONG, query)
+        routes.read(path(kind), view(kind), partial(answers.one, kind), summary, RECOMMENDATIONS, LONG, query)
     summary = "Artists, albums and tracks that a user may like and does not know"
-    query = query_parameters(AllParameters)
-    routes.read(ALL_KINDS, "recommendations", answers.all, summary, AllRecommendations, LONG, query)
+    query = of_struct(AllParameters)
+    routes.read(ALL_KINDS, "recommendations", answers.all, summary, ALL_RECOMMENDATIONS, LONG, query)
     return Asgi(routes, settings, telemetry, starting=[freshness.start, live.start], ending=[pool.close, reads.close])
 
 

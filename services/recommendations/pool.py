@@ -7,13 +7,9 @@ from typing import TypeVar
 
 from services.recommendations.settings import PoolSettings
 from streamstate.deployment.cores import cores
-from streamstate.web.http.problems import RETRY_AFTER_S, Problem
+from streamstate.web.http.problems import overloaded
 
 T = TypeVar("T")
-
-FULL = Problem(
-    503, "overloaded", f"more walks are wanted than this instance can take in time; ask again in {RETRY_AFTER_S} s"
-)
 
 
 class Pool:
@@ -28,7 +24,7 @@ class Pool:
     async def run(self, walk: Callable[[], T]) -> T:
         """What `walk` gives, called in a thread; raises a 503 `Problem` at once when the queue is full."""
         if self._taken >= self._most:
-            raise FULL
+            raise overloaded(wanted="walks")
         self._taken += 1
         walking = asyncio.get_running_loop().run_in_executor(self._threads, walk)
         # Also when nobody waits for it any more, it takes a thread until it is done.

@@ -54,6 +54,13 @@ class NumberWindows(msgspec.Struct):
     next: str | None
 
 
+_TIME = 1_767_297_600_000
+"""The second of January 2026, 20:00 (UTC)."""
+LATEST = Latest("anna", msgspec.Raw(b'{"status": "shipped"}'), 17, _TIME)
+HISTORY = History("anna", [HistoryRecord(msgspec.Raw(b'{"status": "paid"}'), 4, _TIME)], None)
+WINDOWS = NumberWindows("anna", [NumberWindow(_TIME, _TIME + 60_000, count=2, min=1.5, max=3, sum=4.5)], None)
+
+
 def history(key: int | str, values: Sequence[Any], page: Page) -> History | None:
     """A page of the history, from entries of sortable offset and value; None for a key that has none."""
     if (cut := page.cut(values)) is None:

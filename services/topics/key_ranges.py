@@ -33,6 +33,9 @@ class Keys(msgspec.Struct):
     next: Key | None
 
 
+KEYS = Keys(["anna", "bob"], "bob")
+
+
 class _Paged(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     order: Order = "asc"
     limit: Annotated[int, Meta(ge=1, le=1_000, description="most keys of one answer")] = 100

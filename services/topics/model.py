@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from services.topics.answers import History, Latest, NumberWindows, history, windows
+from services.topics.answers import HISTORY, LATEST, WINDOWS, Latest, history, windows
 from services.topics.decoding import Kept, decoder
-from services.topics.key_ranges import Keys, NumberRange, TextRange, keys, member
+from services.topics.key_ranges import KEYS, NumberRange, TextRange, keys, member
 from services.topics.key_ranges import reads as key_reads
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.app import App, Effect, Fold, FoldContext, Form, Record, Setting, Source
@@ -118,23 +118,23 @@ def views(kept: KeptTopic) -> Iterator[View[Any]]:
     view = partial(View[Any], topic=kept.topic, key=CODECS[kept.key], scope=EXPLORE)
     if kept.latest:
         summary = f"The last value of a key of {kept.topic}"
-        yield view(name, path, summary, reads=topic.latest_reads, answer=latest, answers=Latest)
+        yield view(name, path, summary, reads=topic.latest_reads, answer=latest, example=LATEST)
     if kept.keys:
         summary = f"The keys of {kept.topic} that have a value, in their order"
         kind = NumberRange if isinstance(CODECS[kept.key], Number) else TextRange
         reads = partial(key_reads, topic.family("keys"))
         path_ = f"/v1/topics/{kept.topic}"
-        yield View(f"{name}-keys", path_, summary, kept.topic, None, reads, keys, Keys, kind, scope=EXPLORE)
+        yield View(f"{name}-keys", path_, summary, kept.topic, None, reads, keys, KEYS, kind, scope=EXPLORE)
     if kept.range:
         summary = f"The history of a key of {kept.topic}, by time"
         reads = partial(topic.timeline_reads, index="range")
         name_, path_ = f"{name}-range", f"{path}/range"
-        yield view(name_, path_, summary, reads=reads, answer=history, answers=History, query=Page)
+        yield view(name_, path_, summary, reads=reads, answer=history, example=HISTORY, query=Page)
     if kept.windows:
         summary = f"Count, min, max and sum of {kept.windows.field} of a key of {kept.topic}, in windows"
         reads, answer = partial(topic.timeline_reads, index="windows"), partial(windows, size=kept.windows.size_ms)
         name_, path_ = f"{name}-windows", f"{path}/windows"
-        yield view(name_, path_, summary, reads=reads, answer=answer, answers=NumberWindows, query=Page)
+        yield view(name_, path_, summary, reads=reads, answer=answer, example=WINDOWS, query=Page)
 
 
 def fold(kept: KeptTopic) -> Fold:

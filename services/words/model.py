@@ -59,6 +59,6 @@ SUMMARY = "How often a word was said"
 APP = App(
     name="words",
     folds=(Fold((Source(LINES, TEXT, decode, form="text"),), fold),),
-    views=(View("words", "/v1/words/<key>", SUMMARY, None, TEXT, reads, answer, Word, scope=EXPLORE),),
+    views=(View("words", "/v1/words/<key>", SUMMARY, None, TEXT, reads, answer, Word("anna", 3), scope=EXPLORE),),
     totals=(Totals(WORD_COUNTS, WORDS),),
 )

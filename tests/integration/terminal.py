@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -62,6 +63,17 @@ class Terminal:
         *printed, end = self._lines()
         text, _, status = end.partition(_END)
         return Printed("\n".join([*printed, text]).strip(), int(status))
+
+    def follow(self, example: Example, seconds: float) -> None:
+        """Type the lines; the last one again and again, until it prints the answer. Fails after `seconds`."""
+        *before, question = example.lines
+        for line in before:
+            assert self.run(line).status == 0, line
+        end, printed = time.monotonic() + seconds, self.run(question)
+        while not (printed.status == 0 if example.answer is None else same(example.answer, printed.text)):
+            assert time.monotonic() < end, f"{question} printed {printed}, not {example.answer}"
+            time.sleep(0.1)
+            printed = self.run(question)
 
     def close(self) -> None:
         """End the shell and what it has left running."""

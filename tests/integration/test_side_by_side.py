@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import pytest
 from confluent_kafka import KafkaException
 
 from devkit.child_process import Child
@@ -20,6 +21,7 @@ from streamstate.marker import Marker
 from streamstate.settings import CommandSettings
 from streamstate.state.redis import RedisStore, connect
 from streamstate.verify.check import Check
+from tests.collector import collecting
 from tests.integration.driving import Driving, eventually
 from tests.worked import CLICKS, TOTALS
 
@@ -82,14 +84,26 @@ def test_a_service_that_merges_topics_and_publishes_totals_over_other_topics(dri
     assert driving.regions() == before
 
 
-def test_a_service_that_looks_up_tables_and_emits_records_into_a_topic_of_its_own(driving: Driving) -> None:
+def test_a_service_that_looks_up_tables_and_emits_records_into_a_topic_of_its_own(
+    driving: Driving, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topics = {"artists": "eu-artists", ENRICHED: "eu-enriched"}
     before, plays = len(driving.read(ENRICHED)), driving.usable_plays()
 
     def enriched() -> set[Marker | None]:
         return {Marker.of(record.headers()) for record in driving.read("eu-enriched")}
 
-    with released(driving, NAMES_APP, "names-eu", topics):
-        # No record is too large: this release knows no names.
-        eventually(lambda: enriched() == plays, "the enriched events", 120)
+    with collecting() as collector:
+        for name, text in collector.environment.items():
+            monkeypatch.setenv(name, text)
+
+        def traced() -> int:
+            """The records of all micro-batches that were told of."""
+            spans = collector.named("names-eu-stream", "micro-batch")
+            return sum(span.attributes["messaging.batch.message_count"] for span in spans)
+
+        with released(driving, NAMES_APP, "names-eu", topics):
+            # No record is too large: this release knows no names.
+            eventually(lambda: enriched() == plays, "the enriched events", 120)
+            eventually(lambda: traced() >= len(plays), "the spans of the micro-batches")
     assert len(driving.read(ENRICHED)) == before

@@ -27,31 +27,11 @@ def terminal(driving: Driving) -> Iterator[Terminal]:
         terminal.close()
 
 
-def follow(terminal: Terminal, example: Example) -> None:
-    """Type the lines; the last one again and again, until it prints the answer."""
-    *before, question = example.lines
-    for line in before:
-        assert terminal.run(line).status == 0, line
-    printed = [terminal.run(question)]
-
-    def answered() -> bool:
-        if example.answer is None:
-            return printed[-1].status == 0
-        printed.append(terminal.run(question))
-        return same(example.answer, printed[-1].text)
-
-    try:
-        eventually(answered, f"{question} to print {example.answer}", STARTED_S if example in STARTED else 30)
-    except AssertionError as error:
-        error.add_note(f"it printed {printed[-1]}")
-        raise
-
-
 @pytest.mark.parametrize(
     "example", [*STARTED, *examples(SYSTEMS), VERIFIED, STOPPED], ids=lambda example: str(example.lines[-1])
 )
 def test_the_answer_is_what_the_page_says(driving: Driving, terminal: Terminal, example: Example) -> None:
-    follow(terminal, example)
+    terminal.follow(example, STARTED_S if example in STARTED else 30)
     # So does the demo, with what was killed.
     driving.cluster.revive()
 

@@ -44,7 +44,7 @@ ALLOWED: Mapping[str, set[str]] = {
         "web.server",
     },
     "web.http": {"errors"},
-    "web.client": {"access", "web.http"},
+    "web.client": {"access", "deployment", "web.http"},
     "web.server": {*CONTRACT, "access", "settings", "processing", "deployment", "web.http"},
     "verify": {*CONTRACT, "bootstrap", "formats", "settings", "processing", "kafka"},
     "cli": {

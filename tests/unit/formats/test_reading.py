@@ -231,6 +231,63 @@ def test_a_schema_may_name_others(tmp_path: Path) -> None:
         assert json.loads(reader.read(content)) == {"inner": {"id": 7}}
 
 
+NESTED = {"userId": "user.id", "artistId": "what.artist.id", "timestamp": "at"}
+NESTED_AVRO = """{"type": "record", "name": "Play", "fields": [
+  {"name": "user", "type": {"type": "record", "name": "User", "fields": [{"name": "id", "type": "long"}]}},
+  {"name": "what", "type": ["null", {"type": "record", "name": "What", "fields": [
+    {"name": "artist", "type": {"type": "record", "name": "Artist", "fields": [{"name": "id", "type": "long"}]}}]}]},
+  {"name": "albumId", "type": "long"}, {"name": "trackId", "type": "long"}, {"name": "at", "type": "long"}]}"""
+NESTED_PROTO = """syntax = "proto3";
+message Play {
+  message User { int64 id = 1; }
+  message What { User artist = 1; }
+  User user = 1; What what = 2; int64 albumId = 3; int64 trackId = 4; int64 at = 5;
+}"""
+NESTED_JSON = {"user": {"id": 7}, "what": {"artist": {"id": 1}}, "albumId": 2, "trackId": 3, "at": 4}
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ("json", json.dumps(NESTED_JSON).encode()),
+        ("avro", b"\0\0\0\0\1" + bytes([14, 2, 2, 4, 6, 8])),
+        ("protobuf", b"\0\0\0\0\2\0" + b"\x0a\2\x08\7" + b"\x12\4\x0a\2\x08\1" + b"\x18\2\x20\3\x28\4"),
+    ],
+)
+def test_a_name_with_dots_is_that_of_a_member_within(value: str, content: bytes, tmp_path: Path) -> None:
+    known = registry(tmp_path, _1=Schema("AVRO", NESTED_AVRO), _2=Schema("PROTOBUF", NESTED_PROTO))
+    source = formatted(METRICS, {"*": Format(value=value, fields=NESTED)}, known).source(LISTENING_EVENTS)  # type: ignore[arg-type]
+    assert source.decode(7, content) == PLAY
+
+
+def test_what_is_not_within_is_missing_and_no_error_of_its_own(tmp_path: Path) -> None:
+    known = registry(tmp_path)
+    folded = driver(METRICS, known, value="json", fields=NESTED)
+    contents = [{**NESTED_JSON, "what": what} for what in (None, {}, 5, {"artist": [1]})]
+    rows = [(n, 0, LONG.encode(7), json.dumps(content).encode()) for n, content in enumerate(contents)]
+    folded.feed(0, {LISTENING_EVENTS: [*rows, (4, 0, LONG.encode(7), json.dumps(NESTED_JSON).encode())]})
+    assert [letter[2] for letter in letters(folded)] == ["Object missing required field `artistId`"] * 4
+    assert folded.view("metrics", 7).event_count == 1  # type: ignore[union-attr]
+
+
+def test_names_can_be_exchanged(tmp_path: Path) -> None:
+    fields = {"artistId": "albumId", "albumId": "artistId"}
+    source = formatted(METRICS, {"*": Format(fields=fields)}, registry(tmp_path)).source(LISTENING_EVENTS)
+    content = {"userId": 7, "artistId": 2, "albumId": 1, "trackId": 3, "timestamp": 4}
+    assert source.decode(7, json.dumps(content).encode()) == PLAY
+
+
+def test_a_value_may_be_within_a_record(tmp_path: Path) -> None:
+    given = {USER_CLICKS: Format(value="json", field="event.count")}
+    source = formatted(CLICKS, given, registry(tmp_path)).source(USER_CLICKS)
+    assert source.decode("anna", b'{"event": {"count": 3}}') == 3
+
+
+def test_names_within_members_are_not_written(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="records of listening-events-enriched are written"):
+        formatted(NAMES_APP, {"listening-events-enriched": Format(value="json", fields=NESTED)}, registry(tmp_path))
+
+
 PROTO = """syntax = "proto3";
 package shop;
 import "google/protobuf/timestamp.proto";

@@ -134,6 +134,8 @@ def test_formats_travel_to_the_workers(tmp_path: Path) -> None:
         ({"key": "long"}, bytes(7) + b"\7", b"5", (b"7", b"5")),
         ({"value": "long"}, b"amy", b"5", None),
         ({"value": "json", "field": "clicks"}, b"amy", b"{}", None),
+        ({"value": "json", "field": "event.clicks"}, b"amy", b'{"event": {"clicks": 5}}', (b"amy", b"5")),
+        ({"value": "json", "field": "event.clicks"}, b"amy", b'{"event": 5}', None),
         ({"key": "long"}, b"amy", b"5", None),
         ({"value": "long"}, b"amy", None, (b"amy", None)),
     ],
@@ -148,3 +150,15 @@ def test_a_recount_reads_the_same_by_means_of_its_own(given: Any, key: bytes, va
     (entry,) = decoded.entries
     assert isinstance(entry, Record) == (own is not None and value is not None)
     assert not isinstance(entry, Record) or (entry.key, entry.value) == (own[0].decode(), int(own[1]))
+
+
+def test_a_recount_finds_members_within_members_by_means_of_its_own() -> None:
+    formats = {LISTENING_EVENTS: Format(fields={"userId": "user.id", "artistId": "albumId", "albumId": "artistId"})}
+    value = b'{"user": {"id": 7}, "artistId": 2, "albumId": 1, "trackId": 3, "timestamp": 4}'
+    message = Message(topic=LISTENING_EVENTS, partition=0, offset=3, key=LONG.encode(7), value=value, timestamp=(1, 5))
+    found = OwnForm(METRICS, formats, Registry(""))(message)
+    assert found is not None
+    reader = formatted(METRICS, formats, Registry("")).source(LISTENING_EVENTS).decode
+    assert isinstance(reader, Reader)
+    assert json.loads(found.value() or b"") == json.loads(reader.read(value))
+    assert reader(7, value) == ListeningEvent(7, 1, 2, 3, 4)

@@ -66,7 +66,7 @@ INVENTED = App(
             key=LONG,
             reads=_reads,
             answer=_answer,
-            answers=Firsts,
+            example=Firsts(42, [First(42, 42)], []),
             names=NamedIds({"firsts.trackId": "tracks", "firsts.albumId": "albums"}),
             part=Part(members=("firsts",)),
         ),

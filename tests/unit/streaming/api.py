@@ -42,7 +42,7 @@ def create() -> Asgi:
 
     routes, telemetry = application("streaming", "here", ready)
     for path, latest in (("/v1/counted", counted), ("/v1/still", still)):
-        routes.stream(path, path.rpartition("/")[2], partial(answer, latest), "Numbers", int)
+        routes.stream(path, path.rpartition("/")[2], partial(answer, latest), "Numbers", _event(1), int)
     return Asgi(routes, load(HttpSettings), telemetry, starting=[start])
 
 

@@ -23,7 +23,7 @@ from streamstate.keys import (
     sortable,
     unsortable,
 )
-from streamstate.web.server.openapi import many_operations
+from streamstate.web.server.parameters import many_operations
 
 with warnings.catch_warnings():
     # kafka-python reads its own schemas in a deprecated way while it is imported.

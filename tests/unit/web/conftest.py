@@ -32,6 +32,9 @@ class Tally(msgspec.Struct):
     count: int
 
 
+TALLY = Tally("42", 3)
+
+
 def _decode(_key: Any, _value: bytes | None) -> None:
     return None
 
@@ -50,7 +53,7 @@ def _answer(key: Any, values: Sequence[Any]) -> Tally | None:
 
 
 def _view(name: str, codec: KeyCodec[Any]) -> View[Any]:
-    return View(name, f"/v1/{name}/<key>", f"How often one of the {name} came", name, codec, _reads, _answer, Tally)
+    return View(name, f"/v1/{name}/<key>", f"How often one of the {name} came", name, codec, _reads, _answer, TALLY)
 
 
 class Least(msgspec.Struct, frozen=True):
@@ -94,10 +97,10 @@ def _above(key: int, values: Sequence[Any], query: Least) -> Tally | None:
     return tally if tally and tally.count >= query.least else None
 
 
-ALL: View[Any] = View("all", "/v1/all", "Everything", None, None, _all_reads, _all_counts, Counts, Least)
-SUM = View("sum", "/v1/sum/<key>", "A word wherever it is counted", None, TEXT, _sum_reads, _sum, Tally)
+ALL: View[Any] = View("all", "/v1/all", "Everything", None, None, _all_reads, _all_counts, Counts({"anna": 3}), Least)
+SUM = View("sum", "/v1/sum/<key>", "A word wherever it is counted", None, TEXT, _sum_reads, _sum, TALLY)
 ABOVE = View(
-    "above", "/v1/above/<key>", "A number that came often", "numbers", LONG, _above_reads, _above, Tally, Least
+    "above", "/v1/above/<key>", "A number that came often", "numbers", LONG, _above_reads, _above, TALLY, Least
 )
 
 APP = App(

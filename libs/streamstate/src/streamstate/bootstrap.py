@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_type_hints
 from pydantic_settings import BaseSettings
 
 from streamstate.app import App
-from streamstate.deployment import logs
+from streamstate.deployment import logs, tracing
 from streamstate.deployment.overrides import renamed
 from streamstate.errors import Misconfigured
 from streamstate.formats.applied import formatted
@@ -26,6 +26,7 @@ from streamstate.settings import ApiSettings, ServiceSettings, StreamSettings, l
 from streamstate.state.deletion import Deletion
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reader import RedisReader, open_commands
+from streamstate.state.store import AsyncReads
 
 S = TypeVar("S", bound=BaseSettings)
 T = TypeVar("T")
@@ -103,6 +104,8 @@ def deletion(redis: str, timeout_s: float, app: str) -> Deletion:
     return Deletion(connect(redis, timeout_s), app)
 
 
-def reads(settings: ApiSettings, app: App) -> RedisReader:
+def reads(settings: ApiSettings, app: App) -> AsyncReads:
     """The state of `app`, for an event loop. The first read connects."""
-    return RedisReader(open_commands(settings.redis, settings.redis_timeout_s), app.name)
+    reader = RedisReader(open_commands(settings.redis, settings.redis_timeout_s), app.name)
+    spans = tracing.spans(app.name)
+    return reader if spans is None else spans.reads(reader)

@@ -24,7 +24,7 @@ class View(Generic[K]):
     every partition instead. It is about everything when `key` is None; without a topic it may be about a key.
 
     query: the parameters of the request, all with defaults; `reads` and `answer` get them as a further argument.
-    answers: the type that `answer` gives, or None for what is unknown.
+    example: an answer, for the document; its type is that of all answers. What is unknown is answered with None.
     names, part: what the gateway adds to the answer, and adds the answer to.
     scope: what a caller of the gateway must be allowed.
     version: a read, given the key, whose value is another one whenever the answer is. By it, those who watch many keys
@@ -38,7 +38,7 @@ class View(Generic[K]):
     key: KeyCodec[K] | None
     reads: Callable[..., Sequence[Read]]
     answer: Callable[..., msgspec.Struct | None]
-    answers: type[msgspec.Struct]
+    example: msgspec.Struct
     query: type[msgspec.Struct] | None = None
     names: NamedIds | UnsetType = UNSET
     part: Part | UnsetType = UNSET

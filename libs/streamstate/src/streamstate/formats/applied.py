@@ -7,6 +7,7 @@ from typing import Any
 from streamstate.app import App, Derived, Fold, Form, Source
 from streamstate.errors import Misconfigured
 from streamstate.formats.format import Format
+from streamstate.formats.plain import WITHIN
 from streamstate.formats.reading import Reader
 from streamstate.formats.registered.registry import Registry
 from streamstate.formats.writing import Writer, registering
@@ -97,6 +98,9 @@ def _derived(topic: str, derived: Derived, given: Format, registry: Registry) ->
     key = codec(topic, derived.key, given)
     if key is derived.key and not (given.value or given.fields):
         return derived
+    if any(WITHIN in name for name in given.fields.values()):
+        msg = f"the records of {topic} are written, and names within members are for reading only: correct FORMATS"
+        raise Misconfigured(msg)
     form: Form = "text" if derived.value in (str, int) else "json"
     reader = Reader.of(lambda _key, value: value, form, given, registry)
     own = derived.key

@@ -24,12 +24,14 @@ class Format(BaseModel):
         default="", description="the format of its values; avro, protobuf and jsonschema as Confluent's serializers"
     )
     fields: dict[str, str] = Field(
-        default={}, description='other names of members, by the name that the service reads: {"userId": "user_id"}'
+        default={},
+        description="other names of members, by the name that the service reads, joined by dots for members within "
+        'members: {"userId": "user_id", "artistId": "artist.id"}',
     )
     field: str = Field(
         default="",
         description="the member that is the value, where the service reads text and the topic has records; "
-        "`value` when empty",
+        "`value` when empty; likewise with dots",
     )
     message: str = Field(
         default="",

@@ -12,6 +12,11 @@ from streamstate.errors import BadRecord
 
 _json = msgspec.json.Encoder(decimal_format="number").encode
 
+WITHIN = "."
+"""Between the names of a member and of one within it."""
+
+_MISSING = object()
+
 Read = Callable[[bytes], Any]
 Write = Callable[[Any], bytes]
 
@@ -67,11 +72,18 @@ def as_object(kind: type, value: bytes) -> Any:
 
 
 def renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """`value`, where it is a record, with the members in `names` under the names that these give."""
+    """`value`, where it is a record, with the members in `names` under the names that these give.
+
+    A member within a member (`user.id`) is copied, any other moved.
+    """
     if isinstance(value, dict):
+        found = {}
         for old, new in names.items():
             if old in value:
-                value[new] = value.pop(old)
+                found[new] = value.pop(old)
+            elif WITHIN in old and (inner := _within(value, old)) is not _MISSING:
+                found[new] = inner
+        value |= found
     return value
 
 
@@ -79,7 +91,17 @@ def picked(value: Any, field: str) -> Any:
     """The member `field` where `value` is a record. Raises `BadRecord` when it has none of this name."""
     if not isinstance(value, dict):
         return value
-    if field not in value:
+    found = value[field] if field in value else _within(value, field)
+    if found is _MISSING:
         msg = f"the record has no member {field}"
         raise BadRecord(msg)
-    return value[field]
+    return found
+
+
+def _within(value: Any, path: str) -> Any:
+    """The member of a member that `path` names, `_MISSING` where there is none."""
+    for name in path.split(WITHIN):
+        if not isinstance(value, dict) or name not in value:
+            return _MISSING
+        value = value[name]
+    return value

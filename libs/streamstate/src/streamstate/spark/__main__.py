@@ -1,6 +1,7 @@
 """The process of a stream: `python -m streamstate.spark services.metrics`."""
 
 from streamstate import bootstrap
+from streamstate.deployment import tracing
 from streamstate.settings import StreamSettings
 from streamstate.spark.process import run
 from streamstate.spark.query import Hosted
@@ -10,7 +11,8 @@ def main(service: str) -> None:
     """Run one instance. Exits with `bootstrap.MISCONFIGURED` when a setting or the service does not fit."""
     with bootstrap.exiting():
         settings = bootstrap.configure(StreamSettings, service)
-        hosted = Hosted(bootstrap.app(service, settings), settings.instance, settings.advertise)
+        app = bootstrap.app(service, settings)
+        hosted = Hosted(app, settings.instance, settings.advertise, tracing.spans(f"{app.name}-stream"))
     run([hosted], settings)
 
 

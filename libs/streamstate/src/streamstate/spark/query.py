@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import structlog
 from confluent_kafka import KafkaException
@@ -34,6 +35,9 @@ from streamstate.spark.status import Status, reason
 from streamstate.spark.task import Job, in_tasks
 from streamstate.state.store import Claim, Snapshot, whole
 
+if TYPE_CHECKING:
+    from streamstate.deployment.spans import Spans
+
 log = structlog.get_logger()
 
 CHECKPOINT_MS = 3_600_000
@@ -47,11 +51,12 @@ FAILURES = (StreamStateError, RedisError, KafkaException, StreamingQueryExceptio
 
 @dataclass(frozen=True)
 class Hosted:
-    """An app that this process runs as `instance`, whose API others reach at `advertise`."""
+    """An app that this process runs as `instance`, whose API others reach at `advertise`; `spans` tell its batches."""
 
     app: App
     instance: str
     advertise: str
+    spans: "Spans | None" = None
 
 
 class Stream:
@@ -67,6 +72,10 @@ class Stream:
         self._spark = spark
         self._stopping = stopping
         self._tasks = tasks
+        self._spans = hosted.spans
+        if self._spans:
+            # As many batches as there can be between two looks.
+            spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100")
         self._partitions = Partitions()
         self._store = bootstrap.store(settings.redis, settings.redis_timeout_s, hosted.app.name)
         kafka, security, update = settings.kafka, settings.security, self._partitions.update
@@ -172,6 +181,7 @@ class Stream:
 
     def _watch(self, query: StreamingQuery, run: Run) -> str:
         """Look after the query once a second until it has to start again; returns why."""
+        told = -1
         while not query.awaitTermination(PAUSE_S):  # type: ignore[arg-type]  # seconds may be a fraction
             self._membership.require()
             progress, behind = query.lastProgress, query.status["isDataAvailable"]
@@ -179,6 +189,8 @@ class Stream:
             snapshots = self._snapshots(run.claims)
             if ended := self._ended(run, snapshots):
                 return ended
+            if self._spans:
+                told = self._spans.batches(query.recentProgress, told)
             if progress:
                 self.status.finished(progress.batchId)
                 if not behind:

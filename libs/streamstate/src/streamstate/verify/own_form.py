@@ -3,9 +3,11 @@
 import json
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
-from functools import cache
+from functools import cache, reduce
+from operator import getitem
 from typing import Any
 
 from confluent_kafka import Message
@@ -67,9 +69,8 @@ class OwnForm:
             return raw
         content = self._content(topic, given, raw, given.value or ("string" if is_text else "json"))
         if isinstance(content, dict):
-            own = {theirs: name for name, theirs in given.fields.items()}
-            content = {own.get(name, name): each for name, each in content.items()}
-            content = content[given.field or VALUE] if is_text else content
+            content = _renamed(content, given.fields)
+            content = _member(content, given.field or VALUE) if is_text else content
         if is_text and isinstance(content, str | bytes):
             return content if isinstance(content, bytes) else content.encode()
         return json.dumps(content, default=_as_json, ensure_ascii=False, separators=(",", ":")).encode()
@@ -94,6 +95,20 @@ class OwnForm:
                 return raw.decode()
             case number:
                 return struct.unpack(_NUMBERS[number], raw)[0]
+
+
+def _renamed(record: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
+    """`record` with the members whose names are the values of `names` under the names that are its keys."""
+    found = {}
+    for own, theirs in names.items():
+        with suppress(KeyError, TypeError):
+            found[own] = _member(record, theirs)
+    return {**{name: each for name, each in record.items() if name not in names.values()}, **found}
+
+
+def _member(record: Mapping[str, Any], name: str) -> Any:
+    """A member, or one within members. Raises `KeyError` or `TypeError` when there is none."""
+    return record[name] if name in record else reduce(getitem, name.split("."), record)
 
 
 def _key(raw: bytes, serializer: str, size: int) -> bytes:

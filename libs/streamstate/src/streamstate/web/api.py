@@ -17,11 +17,13 @@ from streamstate.state.store import AsyncReads
 from streamstate.web.client.instances import Instances
 from streamstate.web.consistency import Demands
 from streamstate.web.freshness import Freshness
+from streamstate.web.http.problems import not_the_owner
 from streamstate.web.http.request import Request, Response, json
-from streamstate.web.partition_map import PATH, VERSIONS, ViewEntry, entries, entry, processors
+from streamstate.web.partition_map import EXAMPLE, PATH, VERSIONS, ViewEntry, entries, entry, processors
 from streamstate.web.server.asgi import Asgi, Hook
 from streamstate.web.server.guard import internal_tokens
-from streamstate.web.server.openapi import Routes, query_parameters
+from streamstate.web.server.openapi import Routes
+from streamstate.web.server.parameters import of_struct
 from streamstate.web.server.probes import application
 from streamstate.web.server.telemetry import Telemetry
 from streamstate.web.state import State
@@ -55,15 +57,16 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
 
     views = entries(app)
     routes, telemetry = skeleton(app, settings, state, freshness, views, ready)
-    instances = Instances(internal_tokens(settings, telemetry))
+    instances = Instances(internal_tokens(settings, telemetry), name=app.name)
     demands = Demands(freshness, state.positions, settings)
     answers = Answers(app, settings.advertise, state, demands, instances, telemetry)
     for view in app.views:
-        query = query_parameters(view.query) if view.query else ()
+        query = of_struct(view.query) if view.query else ()
         handler = partial(answers.view, view)
-        routes.read(view.path, view.name, handler, view.summary, view.answers, view.key, query)
+        routes.read(view.path, view.name, handler, view.summary, view.example, view.key, query)
     keyed = {view.name: view for view in app.views if not view.over_all_partitions}
-    routes.many(partial(answers.many, keyed), {view.name: view.key for view in views if not view.anywhere})
+    examples = {name: view.example for name, view in keyed.items()}
+    routes.many(partial(answers.many, keyed), {view.name: view.key for view in views if not view.anywhere}, examples)
     versions = {name: version for name, view in keyed.items() if (version := view.versions)}
     routes.hidden(VERSIONS, "versions", partial(answers.many, versions))
     return Asgi(routes, settings, telemetry, starting=[freshness.start], ending=[instances.close, reads.close])
@@ -76,7 +79,7 @@ def skeleton(
 
     `ready` raises a `Problem` when the instance is not.
     """
-    routes, telemetry = application(app.name, settings.advertise, ready)
+    routes, telemetry = application(app.name, settings.advertise, ready, [not_the_owner("metrics-1:8101", 3)])
 
     async def metrics() -> Iterable[Metric]:
         try:
@@ -94,5 +97,5 @@ def skeleton(
 
     own = entry(app)
     for path, name in ((PATH, "processors"), (own.path, own.name)):
-        routes.process(path, name, owners, "Who owns which partition, and which views are answered")
+        routes.process(path, name, owners, "Who owns which partition, and which views are answered", EXAMPLE)
     return routes, telemetry

@@ -13,8 +13,8 @@ from redis.exceptions import RedisError
 from streamstate.errors import IncompleteCommit, Misconfigured
 from streamstate.settings import DemandSettings
 from streamstate.web.freshness import Freshness, Positions, offsets_of
-from streamstate.web.http.deadline import ENTRIES_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline
-from streamstate.web.http.problems import Problem, not_ready
+from streamstate.web.http.deadline import ENTRIES_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline, bad_demand
+from streamstate.web.http.problems import not_ready
 
 PAUSE_S = 0.05
 MARGIN_S = 0.1
@@ -37,15 +37,15 @@ class Demand:
         """From `X-Min-Position` and `X-Max-Staleness` (milliseconds); raises a 400 `Problem` for other texts."""
         wanted = headers.get(MIN_POSITION, "")
         if not _ENTRIES.fullmatch(wanted):
-            raise Problem(400, "bad-demand", f"{MIN_POSITION} is topic:partition=offset, separated by commas")
+            raise bad_demand(MIN_POSITION, "topic:partition=offset, separated by commas")
         positions = offsets_of(wanted)
         staleness = headers.get(MAX_STALENESS)
         if staleness is None:
             return cls(positions, None)
         if not (staleness.isascii() and staleness.isdigit() and len(staleness) < 10):
-            raise Problem(400, "bad-demand", f"{MAX_STALENESS} is a whole number of milliseconds")
+            raise bad_demand(MAX_STALENESS, "a whole number of milliseconds")
         if int(staleness) < least_staleness_ms:
-            raise Problem(400, "bad-demand", f"{MAX_STALENESS} is at least {least_staleness_ms}")
+            raise bad_demand(MAX_STALENESS, f"at least {least_staleness_ms}")
         return cls(positions, int(staleness) / 1000)
 
     def lacking(self, positions: Positions, age: float | None) -> str:

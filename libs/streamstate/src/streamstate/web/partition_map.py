@@ -1,13 +1,14 @@
 """The map of a service: who owns which partition, and what can be asked. The gateway lives on it."""
 
 from collections import defaultdict
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from streamstate.app import App
 from streamstate.errors import Misconfigured
-from streamstate.gateway import ADMIN, Cost, NamedIds, Part, Scope
+from streamstate.gateway import ADMIN, READ, Cost, NamedIds, Part, Scope
 from streamstate.processing.decode import DEAD, reasons
 from streamstate.state.store import Snapshot
 from streamstate.web.freshness import Freshness
@@ -86,6 +87,24 @@ class Processors(msgspec.Struct):
     views: list[ViewEntry]
     age_ms: int | None = None
     answered: int = 0
+
+
+EXAMPLE: dict[str, Any] = msgspec.to_builtins(
+    Processors(
+        "metrics",
+        {"listening-events": 6},
+        [Processor("metrics-0", 8101, [3])],
+        [
+            Partition(
+                3, "metrics-0:8101", 7, ready=True, positions={"listening-events": 17}, ends={"listening-events": 19}
+            )
+        ],
+        [ViewEntry("metrics", "/v1/users/<key>/metrics", "listening-events", "long", scope=READ)],
+        age_ms=120,
+        answered=4_711,
+    )
+)
+"""A map, for the document."""
 
 
 def entries(app: App) -> list[ViewEntry]:

@@ -16,7 +16,14 @@ from streamstate.web.client.instances import DIRECT, STAND_IN, Instances, Unreac
 from streamstate.web.consistency import Demands
 from streamstate.web.http import parameters
 from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.problems import MOST_KEYS, MOST_KEYS_POSTED, Problem, bad_query
+from streamstate.web.http.problems import (
+    MOST_KEYS,
+    MOST_KEYS_POSTED,
+    bad_body,
+    bad_query,
+    not_the_owner,
+    unknown_key,
+)
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.telemetry import Telemetry
 from streamstate.web.state import State
@@ -58,8 +65,7 @@ class Answers:
         values = [snapshot.values for snapshot in snapshots.values()]
         answer = question.answer(values if view.over_all_partitions else values[0])
         if answer is None:
-            detail = f"nothing is known of this key in {view.name}; check the key, or ask again later"
-            raise Problem(404, "unknown-key", detail)
+            raise unknown_key(view.name)
         return json(answer, served_by, self.state.headers_of(snapshots))
 
     async def many(self, views: Mapping[str, View[Any]], request: Request) -> Response:
@@ -96,8 +102,7 @@ class Answers:
         if snapshot.owner is None or snapshot.owner == self.address:
             return self.address
         if DIRECT.lower() in request.headers:
-            detail = f"ask {snapshot.owner}, which owns the key's partition"
-            raise Problem(421, "not-the-owner", detail, partition=partition, owner=snapshot.owner)
+            raise not_the_owner(snapshot.owner, partition)
         return STANDBY
 
     async def _pass_on(self, owner: str, request: Request) -> Response | None:
@@ -130,5 +135,5 @@ def posted(body: bytes) -> list[tuple[str, str]]:
     try:
         lists = _decode_lists(body)
     except msgspec.DecodeError as error:
-        raise Problem(400, "bad-body", f"{error}; send a JSON object with a list of keys for each view") from error
+        raise bad_body(str(error)) from error
     return [(name, str(text)) for name, texts in lists.items() for text in texts]

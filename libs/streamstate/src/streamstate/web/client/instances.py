@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 import structlog
 
 from streamstate.access.internal import InternalTokens
+from streamstate.deployment import tracing
 from streamstate.web.client.connections import Connections
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import CONTENT_TYPE
@@ -65,10 +66,11 @@ class Instances:
     One that gave no answer is ill until it answers a probe: only probes wait for it then.
     """
 
-    def __init__(self, tokens: InternalTokens | None = None) -> None:
-        """tokens: what instances ask for; None where access is off."""
+    def __init__(self, tokens: InternalTokens | None = None, name: str = "") -> None:
+        """tokens: what instances ask for; None where access is off. name: that of this process in traces."""
         self._tokens = tokens
-        self._connections = Connections()
+        self._connections, spans = Connections(), tracing.spans(name)
+        self._get = self._connections.get if spans is None else spans.called(self._connections.get)
         self._ill: dict[str, asyncio.Task[None]] = {}
 
     async def get(
@@ -80,7 +82,7 @@ class Instances:
         started = time.monotonic()
         try:
             async with asyncio.timeout_at(deadline.at):
-                answer = await self._connections.get(address, target, headers)
+                answer = await self._get(address, target, headers)
         except OSError as error:
             # A caller in a hurry does not make an instance ill.
             if not isinstance(error, TimeoutError) or time.monotonic() - started > PATIENCE_S:

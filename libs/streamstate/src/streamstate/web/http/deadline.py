@@ -43,7 +43,7 @@ class Deadline:
         if text is None:
             return cls(accepted + longest_ms / 1000, demands, ids)
         if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) < 10):
-            raise Problem(400, "bad-deadline", f"{HEADER} is a whole number of milliseconds above 0")
+            raise bad_deadline()
         return cls(accepted + min(int(text), longest_ms) / 1000, demands, ids)
 
     @property
@@ -62,3 +62,11 @@ class Deadline:
     def headers(self) -> dict[str, str]:
         """What tells another instance of it; raises a 504 `Problem` when no time is left."""
         return {HEADER: str(max(1, int(self.left * 1000))), **self.demands, **self.ids}
+
+
+def bad_deadline() -> Problem:
+    return Problem(400, "bad-deadline", f"{HEADER} is a whole number of milliseconds above 0")
+
+
+def bad_demand(header: str, accepted: str) -> Problem:
+    return Problem(400, "bad-demand", f"{header} is {accepted}")

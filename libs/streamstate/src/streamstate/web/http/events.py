@@ -75,8 +75,7 @@ class Streams:
     def place(self) -> Iterator[None]:
         """The body has a place for one. Raises a 503 `Problem` when all are taken."""
         if self._open >= self._most:
-            detail = f"{self._most} streams are open, as many as may be; ask again in {RETRY_AFTER_S} s"
-            raise Problem(503, "too-many-streams", detail)
+            raise too_many_streams(self._most)
         self._open += 1
         try:
             yield
@@ -106,3 +105,8 @@ async def chunks(latest: Latest, last_id: str, heartbeat_s: float) -> AsyncItera
             seen = event
             if not known:
                 yield event.encoded
+
+
+def too_many_streams(most: int) -> Problem:
+    detail = f"{most} streams are open, as many as may be; ask again in {RETRY_AFTER_S} s"
+    return Problem(503, "too-many-streams", detail)

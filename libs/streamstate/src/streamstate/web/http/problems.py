@@ -21,11 +21,20 @@ MOST_KEYS = 200
 MOST_KEYS_POSTED = 1_000
 """The most keys of one POST."""
 
+MOST_LINE_BYTES = 8_190
+"""The longest request line, and the longest header field."""
+
+MOST_FIELDS = 100
+MOST_HEAD_BYTES = 32 * 1024
+"""The longest head of a request."""
+
 
 class Problem(StreamStateError):
     """An answer that is an error. `kind` is the stable last part of its type URI, `detail` says what to do next.
 
-    headers: further ones of the answer.
+    Make a new one for each `raise`: an exception that is raised again keeps the frames of all times before.
+
+    headers: those of the answer that tell of the problem.
     """
 
     def __init__(self, status: int, kind: str, detail: str, **members: Any) -> None:
@@ -34,11 +43,16 @@ class Problem(StreamStateError):
         self.kind = kind
         self.detail = detail
         self.members = members
-        self.headers: dict[str, str] = {}
+        self.headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else {}
 
 
 def not_ready(detail: str, **members: Any) -> Problem:
     return Problem(503, "not-ready", f"{detail}; ask again in {RETRY_AFTER_S} s", **members)
+
+
+def overloaded(wanted: str = "requests") -> Problem:
+    detail = f"more {wanted} have come than this instance can answer in time; ask again in {RETRY_AFTER_S} s"
+    return Problem(503, "overloaded", detail)
 
 
 def bad_query(views: Iterable[str]) -> Problem:
@@ -49,11 +63,35 @@ def bad_query(views: Iterable[str]) -> Problem:
     return Problem(400, "bad-query", detail)
 
 
+def bad_body(reason: str) -> Problem:
+    return Problem(400, "bad-body", f"{reason}; send a JSON object with a list of keys for each view")
+
+
+def unknown_key(view: str) -> Problem:
+    return Problem(404, "unknown-key", f"nothing is known of this key in {view}; check the key, or ask again later")
+
+
+def not_the_owner(owner: str, partition: int) -> Problem:
+    detail = f"ask {owner}, which owns the key's partition"
+    return Problem(421, "not-the-owner", detail, partition=partition, owner=owner)
+
+
 def deadline_passed() -> Problem:
     return Problem(
         504, "deadline", "no answer came within the deadline; ask again, or allow more time by X-Deadline-Ms"
     )
 
+
+INTERNAL = Problem(500, "internal", "this is our fault; tell us the X-Request-Id of this answer")
+MALFORMED = Problem(400, "malformed-request", "this is no HTTP/1.1 request by RFC 9112; correct it")
+ADDRESS_TOO_LONG = Problem(
+    414, "address-too-long", f"shorten the request line to {MOST_LINE_BYTES} bytes; ask for fewer keys at a time"
+)
+HEADERS_TOO_LARGE = Problem(
+    431,
+    "headers-too-large",
+    f"send at most {MOST_FIELDS} header fields of {MOST_LINE_BYTES} bytes each, {MOST_HEAD_BYTES} in all",
+)
 
 _ADVICE = {
     400: "correct the request",
@@ -82,7 +120,7 @@ def problem_of(error: Exception, route: str) -> Problem:
             return Problem(status, error.name.lower().replace(" ", "-"), detail)
         case _:
             log.error("a request failed", exc_info=error, route=route)
-            return Problem(500, "internal", "this is our fault; tell us the X-Request-Id of this answer")
+            return INTERNAL
 
 
 def encoded(problem: Problem, **members: Any) -> bytes:

@@ -73,10 +73,9 @@ async def read_body(receive: Callable[[], Awaitable[Mapping[str, Any]]], within_
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
                 if len(body) > MOST_BODY_BYTES:
-                    detail = f"the body has more than {MOST_BODY_BYTES} bytes; ask for fewer keys at a time"
-                    raise Problem(413, "body-too-large", detail)
+                    raise body_too_large()
     except TimeoutError:
-        raise Problem(408, "slow-body", f"send the whole body within {within_s} s") from None
+        raise slow_body(within_s) from None
     return bytes(body)
 
 
@@ -105,7 +104,19 @@ def json(answer: Any, served_by: str, told: Mapping[str, str] | None = None) -> 
     """An answer in JSON; `told` is what its headers say of the state. Raises a 400 `Problem` when it is too long."""
     body = msgspec.json.encode(answer)
     if len(body) > MOST_BYTES:
-        raise Problem(
-            400, "answer-too-large", f"the answer has {len(body)} bytes; ask for less to get {MOST_BYTES} at most"
-        )
+        raise answer_too_large(len(body))
     return Response(200, body, {"Content-Type": JSON, SERVED_BY: served_by, **(told or {})})
+
+
+def body_too_large() -> Problem:
+    detail = f"the body has more than {MOST_BODY_BYTES} bytes; ask for fewer keys at a time"
+    return Problem(413, "body-too-large", detail)
+
+
+def slow_body(within_s: float) -> Problem:
+    return Problem(408, "slow-body", f"send the whole body within {within_s} s")
+
+
+def answer_too_large(size: int) -> Problem:
+    detail = f"the answer has {size} bytes; ask for less to get {MOST_BYTES} at most"
+    return Problem(400, "answer-too-large", detail)

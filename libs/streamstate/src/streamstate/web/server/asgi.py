@@ -16,16 +16,17 @@ from typing import Any
 from werkzeug.exceptions import MethodNotAllowed
 from werkzeug.routing import Rule
 
-from streamstate.deployment import logs
+from streamstate.deployment import logs, tracing
 from streamstate.settings import HttpSettings
 from streamstate.web.http.events import Stream
-from streamstate.web.http.problems import CONTENT_TYPE, RETRY_AFTER_S, Problem, encoded, problem_of
+from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded, overloaded, problem_of
 from streamstate.web.http.request import Request, Response, headers_of, read_body
 from streamstate.web.server import guard, probes
 from streamstate.web.server.openapi import Routes
 from streamstate.web.server.telemetry import Telemetry
 
 Hook = Callable[[], Awaitable[None]]
+Serve = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
 
 BODY_SHARE = 0.5
 """The share of the longest deadline in which the body of a request must come; the rest is for the answer."""
@@ -35,10 +36,6 @@ RECHECK_S = 2.0
 
 UNQUEUED = "streamstate.send_unqueued"
 """In the scope, what makes `send` wait until the client has taken what was sent; where the server can."""
-
-OVERLOADED = Problem(
-    503, "overloaded", f"this instance has all the requests that it can answer in time; ask again in {RETRY_AFTER_S} s"
-)
 
 
 class Asgi:
@@ -62,7 +59,7 @@ class Asgi:
         self.telemetry = telemetry
         self._starting = starting
         self._ending = ending
-        self._guard = guarding or guard.of_instance(settings, telemetry)
+        self._guard = flask.guard = guarding or guard.of_instance(settings, telemetry)
         self._routes = flask.url_map.bind("")
         views: Mapping[str, Any] = flask.view_functions
         self._handlers = {name: view for name, view in views.items() if inspect.iscoroutinefunction(view)}
@@ -73,11 +70,13 @@ class Asgi:
         self._patterns = [(_pattern(rule.rule), rule) for rule in rules if "<" in rule.rule]
         self._open_paths = flask.open_paths
         self._in_flight = 0
+        spans = tracing.spans(flask.title)
+        self._serve: Serve = self._http if spans is None else spans.served(self._http)
         self._streams: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            await self._http(scope, receive, send)
+            await self._serve(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:
@@ -182,8 +181,9 @@ class Asgi:
         self._in_flight += 1
         try:
             if self._in_flight > self._settings.requests_in_flight and scope["path"] not in probes.PATHS:
-                self.telemetry.refused(OVERLOADED.kind)
-                raise OVERLOADED
+                problem = overloaded()
+                self.telemetry.refused(problem.kind)
+                raise problem
             rule, arguments = self._match(scope["path"], scope["method"])
             scope["route"] = rule.rule
             request = Request(scope, started, self._settings.deadline_ms, body)
@@ -247,8 +247,6 @@ def _failure(error: Exception, route: str, path: str) -> Response:
     """The answer to a request for `path` that ended with `error`."""
     problem = problem_of(error, route)
     headers = {"Content-Type": CONTENT_TYPE, **problem.headers}
-    if problem.status == 503:
-        headers["Retry-After"] = str(RETRY_AFTER_S)
     if isinstance(error, MethodNotAllowed) and error.valid_methods:
         headers["Allow"] = ", ".join(sorted(error.valid_methods))
     return Response(problem.status, encoded(problem, instance=path), headers)

@@ -1,12 +1,13 @@
 """Who may ask: what `Asgi` calls before each request that is not for a probe."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from werkzeug.routing import Rule
 
 from streamstate.access.internal import HEADER, InternalTokens
 from streamstate.errors import Misconfigured
+from streamstate.gateway import Scope
 from streamstate.settings import HttpSettings
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Request, Response
@@ -19,7 +20,19 @@ _RAW_HEADER = HEADER.lower().encode()
 
 
 class Guard:
-    """Lets everybody ask everything: access is off."""
+    """Lets everybody ask everything: access is off.
+
+    problems: one of each kind that it answers. schemes: how callers identify themselves, as OpenAPI has it.
+    told: the names of the headers that it adds to answers.
+    """
+
+    problems: Sequence[Problem] = ()
+    schemes: Mapping[str, Mapping[str, str]] = {}
+    told: Sequence[str] = ()
+
+    def security(self, scope: Scope) -> Sequence[Mapping[str, Sequence[str]]]:  # noqa: ARG002
+        """What a request for what needs `scope` must have, as OpenAPI has it."""
+        return ()
 
     async def identify(self, headers: Headers) -> Any:  # noqa: ARG002
         """The caller, None for one who may ask everything. Raises a 401 `Problem`; no body was read by then."""
@@ -39,12 +52,16 @@ class InternalGuard(Guard):
 
     def __init__(self, tokens: InternalTokens) -> None:
         self._tokens = tokens
+        self.problems = [_not_the_gateway()]
+        self.schemes = {"instance": {"type": "apiKey", "in": "header", "name": HEADER}}
+
+    def security(self, scope: Scope) -> Sequence[Mapping[str, Sequence[str]]]:  # noqa: ARG002
+        return [{"instance": []}]
 
     async def identify(self, headers: Headers) -> None:
         given = next((text for name, text in headers if name == _RAW_HEADER), b"")
         if not self._tokens.accept(given):
-            detail = "an instance answers the gateway only; ask the gateway"
-            raise unauthorized(detail, "Instance")
+            raise _not_the_gateway()
 
 
 def internal_tokens(settings: HttpSettings, telemetry: Telemetry) -> InternalTokens | None:
@@ -61,6 +78,10 @@ def of_instance(settings: HttpSettings, telemetry: Telemetry) -> Guard:
     """The guard of an API. Raises `Misconfigured` when its file cannot be read."""
     tokens = internal_tokens(settings, telemetry)
     return Guard() if tokens is None else InternalGuard(tokens)
+
+
+def _not_the_gateway() -> Problem:
+    return unauthorized("an instance answers the gateway only; ask the gateway", "Instance")
 
 
 def unauthorized(detail: str, challenge: str) -> Problem:

@@ -1,15 +1,16 @@
 """What every process that answers over HTTP tells of itself: `/livez`, `/readyz`, `/metrics`, `/docs`."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from importlib import resources
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from streamstate.deployment import background
 from streamstate.gateway import READ
-from streamstate.web.http.problems import not_ready
+from streamstate.web.http.problems import Problem, not_ready
 from streamstate.web.http.request import Request, Response, json
+from streamstate.web.server import responses
 from streamstate.web.server.openapi import Routes
 from streamstate.web.server.static import static
 from streamstate.web.server.telemetry import Telemetry
@@ -20,29 +21,34 @@ OPEN = ("/livez", "/readyz")
 
 PATHS = (*OPEN, METRICS_PATH)
 
+ALIVE, READY = {"status": "alive"}, {"status": "ready"}
 
-def application(name: str, served_by: str, ready: Callable[[], Awaitable[None]]) -> tuple[Routes, Telemetry]:
+
+def application(
+    name: str, served_by: str, ready: Callable[[], Awaitable[None]], further: Iterable[Problem] = ()
+) -> tuple[Routes, Telemetry]:
     """These routes of the process called `name`, to which others may be added, and its metrics.
 
-    `ready` raises a `Problem` when the process is not.
+    `ready` raises a `Problem` when the process is not; `further` are examples of those that only this kind of process
+    answers.
     """
-    routes, telemetry = Routes(name), Telemetry(name)
+    routes, telemetry = Routes(name, [*responses.problems(), *further]), Telemetry(name)
     routes.open_paths.update(OPEN)
 
     async def livez(_request: Request) -> Response:
         if stuck := background.stuck(time.monotonic()):
             raise not_ready(f"{', '.join(stuck)} does not go on in the background; start this process again")
-        return json({"status": "alive"}, served_by)
+        return json(ALIVE, served_by)
 
     async def readyz(_request: Request) -> Response:
         await ready()
-        return json({"status": "ready"}, served_by)
+        return json(READY, served_by)
 
     async def prometheus(_request: Request) -> Response:
         return Response(200, await telemetry.scrape(), {"Content-Type": CONTENT_TYPE_LATEST})
 
-    routes.process("/livez", "livez", livez, "The process runs")
-    routes.process("/readyz", "readyz", readyz, "The process has all that it answers from")
+    routes.process("/livez", "livez", livez, "The process runs", ALIVE)
+    routes.process("/readyz", "readyz", readyz, "The process has all that it answers from", READY)
     routes.hidden(METRICS_PATH, "prometheus", prometheus)
     swagger = resources.files("flask_swagger_ui") / "dist"
     own = (resources.files(__package__) / "docs").iterdir()

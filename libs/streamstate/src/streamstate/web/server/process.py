@@ -12,6 +12,7 @@ from prometheus_client import multiprocess
 
 from streamstate.deployment.cores import cores
 from streamstate.settings import HttpSettings
+from streamstate.web.http.problems import MOST_FIELDS, MOST_LINE_BYTES
 from streamstate.web.server.asgi import Asgi
 
 _UNREAD_MS = 5_000
@@ -47,9 +48,9 @@ def options(settings: HttpSettings) -> Mapping[str, Any]:
         # Longer than any client keeps a connection idle, so that none is closed under a request.
         "keepalive": 75,
         "graceful_timeout": 10,
-        "limit_request_line": 8_190,
-        "limit_request_fields": 100,
-        "limit_request_field_size": 8_190,
+        "limit_request_line": MOST_LINE_BYTES,
+        "limit_request_fields": MOST_FIELDS,
+        "limit_request_field_size": MOST_LINE_BYTES,
         "worker_tmp_dir": "/dev/shm",  # noqa: S108, gunicorn makes its own file in it
         "control_socket_disable": True,
         "accesslog": None,

@@ -12,14 +12,19 @@ from typing import Any
 from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.workers import gasgi
 
-from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded
+from streamstate.web.http.problems import (
+    ADDRESS_TOO_LONG,
+    CONTENT_TYPE,
+    HEADERS_TOO_LARGE,
+    MALFORMED,
+    MOST_HEAD_BYTES,
+    Problem,
+    encoded,
+)
 from streamstate.web.server.asgi import UNQUEUED
 
 PATIENCE_S = 5.0
 """How long the head of a request may take, from the connection or its first byte on."""
-
-MOST_BYTES = 32 * 1024
-"""The longest head."""
 
 MOST_UNSENT = 16 * 1024
 """Bytes of an answer that goes on which the kernel keeps until the client has room for them."""
@@ -27,13 +32,12 @@ MOST_UNSENT = 16 * 1024
 LINGER_S = 1.0
 """How long connections stay open on which nothing was asked when the process was told to end."""
 
-_MALFORMED = Problem(400, "malformed-request", "this is no HTTP/1.1 request by RFC 9112; correct it")
 _REFUSALS = {
-    400: _MALFORMED,
+    400: MALFORMED,
     # An unknown transfer coding, for which RFC 9112 suggests 501: a 5xx would be counted as our failure.
-    501: _MALFORMED,
-    414: Problem(414, "address-too-long", "shorten the request line to 8190 bytes; ask for fewer keys at a time"),
-    431: Problem(431, "headers-too-large", f"send at most 100 header fields of 8190 bytes each, {MOST_BYTES} in all"),
+    501: MALFORMED,
+    414: ADDRESS_TOO_LONG,
+    431: HEADERS_TOO_LARGE,
 }
 _INTERNAL = Problem(500, "internal", "this is our fault; tell us when it was")
 
@@ -64,7 +68,7 @@ class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no annotat
             self._received += len(data)
             if self._timer is None:
                 self._expect_head()
-            if self._received > MOST_BYTES:
+            if self._received > MOST_HEAD_BYTES:
                 self._send_error_response(431, "")
                 self._close_transport()
 

@@ -1,0 +1,113 @@
+"""What requests may have, as the OpenAPI document has it: keys, parameters and bodies."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from streamstate.keys import (
+    DIGITS,
+    INT,
+    LONG,
+    PAIR,
+    PAIR_PATTERN,
+    SPELLED,
+    TEXT,
+    TEXT_MAX_BYTES,
+    TEXT_PATTERN,
+    UUID,
+    UUID_PATTERN,
+    KeyCodec,
+)
+from streamstate.settings import LEAST_STALENESS_MS
+from streamstate.web.http import events
+from streamstate.web.http.deadline import ENTRIES_PATTERN, HEADER, MAX_STALENESS, MIN_POSITION, MOST_MS
+from streamstate.web.http.problems import MOST_KEYS, MOST_KEYS_POSTED
+from streamstate.web.http.request import JSON
+
+PLACE = re.compile("<([a-z]+)>")
+"""What a path has in brackets."""
+
+_NUMBERS = ((LONG.name, LONG), (INT.name, INT), (DIGITS.name, DIGITS.number))
+_KEYS: Mapping[str, dict[str, Any]] = {
+    **{
+        name: {"type": "integer", "format": f"int{8 * ids.size}", "minimum": 0, "maximum": ids.most, "examples": [42]}
+        for name, ids in _NUMBERS
+    },
+    **{spelled.name: {"type": "string", "minLength": 1, "examples": ["42"]} for spelled in SPELLED},
+    TEXT.name: {
+        "type": "string",
+        "pattern": f"^{TEXT_PATTERN}$",
+        "minLength": 1,
+        "maxLength": TEXT_MAX_BYTES,
+        "examples": ["anna"],
+    },
+    PAIR.name: {
+        "type": "string",
+        "pattern": f"^{PAIR_PATTERN}$",
+        "minLength": 3,
+        "maxLength": TEXT_MAX_BYTES,
+        "examples": ["berlin:bread"],
+    },
+    UUID.name: {
+        "type": "string",
+        "pattern": f"^{UUID_PATTERN}$",
+        "format": "uuid",
+        "examples": ["00000000-0000-4000-8000-000000000042"],
+    },
+}
+
+Parameter = dict[str, Any]
+
+
+def parameter(place: str, name: str, description: str = "", *, required: bool = False, **schema: Any) -> Parameter:
+    return {"in": place, "name": name, "description": description, "required": required, "schema": schema}
+
+
+_IN_TIME = "milliseconds within which an answer is wanted"
+_REACHED = "topic:partition=offset, separated by commas: the state must have reached these next offsets"
+_BEHIND = "milliseconds that the state may be behind its topics"
+DEMANDS = [
+    parameter("header", HEADER, _IN_TIME, type="integer", minimum=1, maximum=MOST_MS),
+    parameter("header", MIN_POSITION, _REACHED, type="string", pattern=f"^{ENTRIES_PATTERN}$"),
+    parameter("header", MAX_STALENESS, _BEHIND, type="integer", minimum=LEAST_STALENESS_MS, maximum=MOST_MS),
+]
+
+LAST = parameter("header", events.LAST_EVENT_ID, "the id of the last event that the client has", type="string")
+
+
+def places(path: str, key: KeyCodec[Any] | None) -> list[Parameter]:
+    """The parameters in `path`, each of the type of `key`, or a text."""
+    schema = {"type": "string"} if key is None else _KEYS[key.name]
+    return [parameter("path", place, required=True, **schema) for place in PLACE.findall(path)]
+
+
+def of_struct(kind: type[msgspec.Struct]) -> list[Parameter]:
+    """The parameters that `http.parameters.parse` takes for `kind`."""
+    _, schemas = msgspec.json.schema_components([kind])
+    return [parameter("query", name, **schema) for name, schema in schemas[kind.__name__]["properties"].items()]
+
+
+def example_key(key: str) -> str:
+    """A key of the type of this name."""
+    return str(_KEYS[key]["examples"][0])
+
+
+def many_operations(item: Mapping[str, Any], keys: Mapping[str, str], parts: Sequence[str] = ()) -> dict[str, Any]:
+    """The operations of `item` for many keys, given the name of the key's type by view; parts: what may be chosen."""
+    chosen: dict[str, Any] = {"parts": {"type": "array", "items": {"enum": parts}}} if parts else {}
+    views = {view: {"type": "array", "items": _KEYS[key], "maxItems": MOST_KEYS} for view, key in keys.items()}
+    query = [parameter("query", name, **schema) for name, schema in {**views, **chosen}.items()]
+    # JavaScript writes numbers beyond 2^53 as strings.
+    posted = {"type": "array", "items": {"type": ["string", "integer"]}, "maxItems": MOST_KEYS_POSTED}
+    properties = {**dict.fromkeys(keys, posted), **chosen}
+    body = {"type": "object", "properties": properties, "additionalProperties": False}
+    wanted = {view: [example_key(key)] for view, key in keys.items()}
+    return {
+        "get": {**item["get"], "parameters": [*query, *item["get"]["parameters"]]},
+        "post": {
+            **item["post"],
+            "requestBody": {"required": True, "content": {JSON: {"schema": body, "example": wanted}}},
+        },
+    }

@@ -11,7 +11,7 @@ class WindowSettings(Settings):
     window: int = Field(
         1_000_000,
         ge=1_000,
-        le=10_000_000,
+        le=100_000_000,
         description="how many of the newest records of each partition of listening-events are in the graph; "
         "the same for stream and API",
     )

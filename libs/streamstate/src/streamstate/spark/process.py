@@ -10,6 +10,7 @@ import structlog
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
+from streamstate.deployment import tracing
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
 from streamstate.spark.jars import jars
@@ -99,6 +100,8 @@ def _session(settings: StreamSettings) -> SparkSession:
         .config("spark.jars", ",".join(str(jar) for jar in jars(settings.jars)))
         .config("spark.sql.execution.arrow.maxRecordsPerBatch", settings.commit_records)
     )
-    for name, value in {**_TUNING, **settings.spark}.items():
+    # As many batches as there can be between two looks.
+    kept = {"spark.sql.streaming.numRecentProgressUpdates": "100"} if tracing.wanted() else {}
+    for name, value in {**_TUNING, **kept, **settings.spark}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

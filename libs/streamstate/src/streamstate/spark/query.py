@@ -193,6 +193,7 @@ class Stream:
                 told = self._spans.batches(query.recentProgress, told)
             if progress:
                 self.status.finished(progress.batchId)
+                self.status.trace(query)
                 if not behind:
                     self._pass_gaps(json.loads(progress.sources[0].endOffset), run, snapshots)
             self._show(snapshots)

@@ -14,7 +14,9 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
+from pyspark.sql.streaming.query import StreamingQuery
 
+from streamstate.deployment import tracing
 from streamstate.deployment.metrics import Definition
 from streamstate.state.store import TopicPartition
 
@@ -67,6 +69,7 @@ class Status:
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     turned: float = field(default_factory=time.monotonic)
     _earlier: int = 0
+    _traced: int = -1
 
     def turn(self) -> None:
         """The loop has come round."""
@@ -80,12 +83,20 @@ class Status:
 
     def started(self, refusal: str = "") -> None:
         """A query begins, and numbers its batches from 0; `refusal` says why it leaves partitions out."""
-        self._earlier = self.batches
+        self._earlier, self._traced = self.batches, -1
         self.refusal = refusal
 
     def finished(self, batch: int) -> None:
         """The query is through with its batch of this number."""
         self.batches = self._earlier + batch + 1
+
+    def trace(self, query: StreamingQuery) -> None:
+        """Make spans of the batches that the query is through with, where traces are wanted.
+
+        Raises `Misconfigured` when there can be none.
+        """
+        if spans := tracing.spans(f"{self.service}-stream"):
+            self._traced = spans.batches(query.recentProgress, self._traced)
 
     def idle(self, *, known: bool) -> None:
         """The group gives no partitions; `known` once it has said so."""

@@ -16,11 +16,11 @@ from streamstate.cli import output
 from streamstate.cli.output import AsJson, Exit
 from streamstate.cli.report import DEAD_LETTERS, Seen, ServiceReport, report
 from streamstate.cli.services import Deployment, Services, configured, deployments
-from streamstate.errors import IncompleteCommit, Misconfigured
+from streamstate.errors import Misconfigured
 from streamstate.settings import StreamSettings, load
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_reads import tag
-from streamstate.state.store import Origin, Snapshot
+from streamstate.state.store import Origin, Snapshot, whole
 
 PAUSE_S = 2.0
 Watch = Annotated[bool, typer.Option("--watch", help="Go on showing it, until Ctrl-C.")]
@@ -83,9 +83,9 @@ def readable(store: RedisStore, app: str, partitions: Iterable[int]) -> tuple[di
     faults: list[str] = []
     for partition in partitions:
         try:
-            snapshots |= store.read({partition: []})
-        except IncompleteCommit as error:
-            faults.append(str(error))
+            found, halves = whole(store, [partition])
+            snapshots |= found
+            faults += map(str, halves.values())
         except (TryAgainError, ClusterError):
             slot = f"the slot of {tag(app, partition)}"
             faults.append(f"{slot} is between two nodes of Redis; see `redis-cli --cluster check` and `fix`")

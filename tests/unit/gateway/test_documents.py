@@ -51,6 +51,7 @@ def test_a_profile_is_shown_with_the_names_that_the_gateway_adds(guarded: Guarde
     paths = document(guarded)["paths"]
     profile = paths["/v1/users/{key}"]["get"]["responses"]["200"]["content"]["application/json"]["example"]
     assert profile["topTenArtists"] == [{"id": 42, "name": "Prince", "countPlays": 3}]
+    assert [album["name"] for album in profile["topTenAlbums"]] == ["1999", None]
     assert profile["trackRecommendations"][0]["name"] == "Delirious"
     many = paths["/v1/many"]["post"]["responses"]["200"]["content"]["application/json"]["example"]
     assert many["artists"] == {"42": {"id": 42, "name": "Prince"}}

@@ -41,7 +41,18 @@ PATHS = [
 
 def line(key: str) -> str:
     """The line of the file of keys for `key`."""
-    return json.dumps({"name": "me", "sha256": keys.digest(key), "scopes": ["read"], "requests_per_s": 10_000}) + "\n"
+    return (
+        json.dumps(
+            {
+                "name": "me",
+                "sha256": keys.digest(key),
+                "scopes": ["read"],
+                "requests_per_s": 10_000,
+                "cost_per_s": 100_000,
+            }
+        )
+        + "\n"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -112,6 +112,12 @@ class ServiceSettings(KafkaSettings):
         description="URL of the schema registry, as far as its paths have Confluent's names: "
         "https://[user:password@]host:port; SSL_CERT_FILE names another CA",
     )
+    deletions: str = Field(
+        "user-deletions",
+        pattern=r"^[A-Za-z0-9._-]{0,249}$",
+        description="topic of the deletions of users, compacted and with one partition; the same for all services. "
+        "Empty: users are not deleted",
+    )
     truncated_topics: tuple[str, ...] = Field(
         (),
         description='topics of which Kafka has deleted the first records already: ["listening-events"]; a '

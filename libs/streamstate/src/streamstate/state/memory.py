@@ -13,6 +13,7 @@ from streamstate.state.operations import (
     Append,
     Between,
     Delete,
+    DeleteTimeline,
     ExpireBefore,
     Field,
     Fields,
@@ -196,13 +197,13 @@ def _apply(keys: dict[str, Any], operation: Operation) -> None:
             keys[key] = dict(kept[:keep])
         case Append(key, number, text, keep):
             keys.setdefault(key, _Log()).append(number, text.encode(), keep)
-        case Insert() | Remove() | ExpireBefore():
+        case Insert() | Remove() | DeleteTimeline() | ExpireBefore():
             _apply_to_timelines(keys, operation)
         case _:
             assert_never(operation)
 
 
-def _apply_to_timelines(keys: dict[str, Any], operation: Insert | Remove | ExpireBefore) -> None:
+def _apply_to_timelines(keys: dict[str, Any], operation: Insert | Remove | DeleteTimeline | ExpireBefore) -> None:
     kept: _Family = keys.setdefault(operation.family, _Family())
     match operation:
         case Insert(family, name, entries, instead):
@@ -212,6 +213,9 @@ def _apply_to_timelines(keys: dict[str, Any], operation: Insert | Remove | Expir
             keys[key] = {text: at for text, at in keys.get(key, {}).items() if at not in gone} | entries
         case Remove(family, name, text):
             keys.get(f"{family}:{name}", {}).pop(text, None)
+        case DeleteTimeline(family, name):
+            kept.timelines.discard(f"{family}:{name}")
+            keys.pop(f"{family}:{name}", None)
         case ExpireBefore(_, before):
             kept.expired = max(kept.expired, before)
             for key in kept.timelines:

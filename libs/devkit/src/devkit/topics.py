@@ -12,7 +12,7 @@ from streamstate.settings import ServiceSettings
 
 USUAL = 8
 DELETIONS = str(ServiceSettings.model_fields["deletions"].default)
-PARTITIONS = {EXAMPLE.topic: 9, DELETIONS: 1}
+PARTITIONS = {EXAMPLE.topic: 9}
 """Another number than the other topics have: what reads all services must know that of each."""
 
 

@@ -1,15 +1,28 @@
 """What a fold keeps of a user: what an erasure removes, and an export tells."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from streamstate.state.operations import Delete, DeleteTimeline, Operation, Read
+from streamstate.state.operations import Between, Delete, DeleteTimeline, Insert, Operation, Read, Remove
 
 K = TypeVar("K")
 
 MOST_MEMBERS = 10_000
 """So many members of a place are exported."""
+
+SEEN, USERS = "last seen", "users"
+"""Family and key of the timeline of users, by the stream time at which each was seen last."""
+
+
+def seen(times: Mapping[str, int]) -> Operation:
+    """The operation that keeps when users were seen (milliseconds of stream time)."""
+    return Insert(SEEN, USERS, dict(times))
+
+
+def not_seen_since(time: int, n: int) -> Read:
+    """The read of the first `n` users who were not seen at `time` or later: [(user, milliseconds)]."""
+    return Between(f"{SEEN}:{USERS}", 0, time, n)
 
 
 class Place(NamedTuple):
@@ -46,4 +59,5 @@ class UserState(Generic[K]):
         """The operations after which the state names none of `users`; `values` answer `reads`."""
         for user in users:
             yield from (place.deletion for place in self.places(user))
+            yield Remove(SEEN, USERS, str(user))
         yield from self.rewrite(users, values)

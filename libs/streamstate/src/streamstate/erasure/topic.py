@@ -3,16 +3,23 @@
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from confluent_kafka import OFFSET_BEGINNING
+import structlog
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 
 from streamstate.app import App
-from streamstate.erasure.deletions import Bound, Deletion, Deletions
+from streamstate.erasure.deletions import Asked, Bound, Deletion, Deletions
 from streamstate.errors import BadKey, Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import Outgoing, producer, send_all
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.security import Security
 from streamstate.keys import partition_of
+from streamstate.state.store import Origin
+
+PARTITION = 0
+"""All records are here, whatever their keys: they need one order."""
+
+log = structlog.get_logger()
 
 _decode = msgspec.json.Decoder(Deletion).decode
 
@@ -30,25 +37,37 @@ class DeletionTopic:
         self._next = OFFSET_BEGINNING
 
     def catch_up(self) -> list[Deletion]:
-        """Read on to the present end; returns what came. Raises `Misconfigured` for a topic that cannot be used."""
-        origin = self._topics.origin(self._name)
-        if origin.partitions != 1:
-            msg = f"{self._name} has {origin.partitions} partitions, and its records need one order; make it with one"
-            raise Misconfigured(msg)
+        """Read on to the present end; returns what came. Raises `Misconfigured` where there is no such topic."""
+        origin = self._origin()
         if origin.id != self._topic_id:
             self._topic_id, self._next, self.deletions = origin.id, OFFSET_BEGINNING, Deletions()
-        place = self._name, 0
+        place = self._name, PARTITION
         [end] = self._topics.ends([place]).values()
         if end <= max(self._next, 0):
             return []
         came = []
         for message in read_to_end(self._bootstrap, {place: self._next}, self._security):
-            deletion = _decode(message.value() or b"")
-            self.deletions.add(message.offset() or 0, deletion)
-            came.append(deletion)
             self._next = (message.offset() or 0) + 1
+            try:
+                came.append(_decode(message.value() or b""))
+            except msgspec.MsgspecError:
+                log.error("a record that is no deletion is left out", topic=self._name, offset=self._next - 1)
+                continue
+            self.deletions.add(self._next - 1, came[-1])
         self._next = max(self._next, end)
         return came
+
+    def request(self, app: App, user: str) -> Sequence[Deletion]:
+        """Ask for the deletion of `user` from the state of `app`; returns the requests when Kafka has them."""
+        self._origin()
+        requests = _requests(app, user, self._topics)
+        self.write(requests)
+        return requests
+
+    def asked(self, app: App, user: str) -> list[tuple[int, Asked]]:
+        """What is asked of the state of `app` about `user`, by partition."""
+        self.catch_up()
+        return self.deletions.of(user, app.name)
 
     @property
     def end(self) -> int:
@@ -59,10 +78,19 @@ class DeletionTopic:
         """Returns when Kafka has all of them for good."""
         records: list[Outgoing] = [(self._name, each.key, msgspec.json.encode(each), []) for each in deletions]
         if records:
-            send_all(producer(self._bootstrap, self._security), records)
+            send_all(producer(self._bootstrap, self._security), records, partition=PARTITION)
+
+    def _origin(self) -> Origin:
+        try:
+            return self._topics.origin(self._name)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            msg = f"the topic {self._name} may not be read; let this user of Kafka describe, read and write it"
+            raise Misconfigured(msg) from error
 
 
-def requests(app: App, user: str, topics: Topics) -> Sequence[Deletion]:
+def _requests(app: App, user: str, topics: Topics) -> Sequence[Deletion]:
     """The requests that delete `user` from the state of `app`: none where no key of its users is written so."""
     bounds: dict[int, dict[str, Bound]] = {}
     for source in (source for fold in app.folds if fold.users for source in fold.sources):

@@ -21,6 +21,7 @@ from streamstate.processing.parts import Part, merge
 from streamstate.processing.requested import requested
 from streamstate.state.operations import LARGE, LARGE_NUMBERS, MOST, Operation, Read, changes
 from streamstate.state.store import Claim, Commit, Store, TopicPartition
+from streamstate.user_state import seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +210,8 @@ class Advance:
                     counters[effect.what] += effect.by
                 else:
                     operations.append(effect)
+        if self._limits.seen and part.fold.users and part.kept:
+            operations.append(seen({str(each.key): max(stream_time, each.stream_time) for each in part.kept}))
         commit = Commit(self._claims[part.partition], part.steps(self._reached), operations, +counters)
         return Folded(part.partition, commit, emits, part.dead)
 

@@ -86,7 +86,7 @@ class Limits:
     """The limits of a stream; by default there are none.
 
     building: of commits to what is built from nothing, of which nobody reads. ready: of all others.
-    erased: as of an `Admission`.
+    erased: as of an `Admission`. seen: whether it is kept when each user was seen.
     """
 
     building: CommitLimit = NO_LIMIT
@@ -94,6 +94,7 @@ class Limits:
     dead_letters: DeadLetterLimit = field(default_factory=DeadLetterLimit)
     timestamps: TimestampLimit = field(default_factory=TimestampLimit)
     erased: Mapping[TopicPartition, Mapping[bytes, int]] = field(default_factory=dict)
+    seen: bool = False
 
     def admission(self, place: TopicPartition, now_ms: int) -> Admission:
         """What is taken of `place` when the clock says `now_ms` (milliseconds since 1970)."""

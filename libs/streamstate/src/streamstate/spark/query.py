@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 
 from streamstate import bootstrap
 from streamstate.app import App
+from streamstate.deployment.background import keep_running
 from streamstate.erasure.stream import Erasure
 from streamstate.errors import FencedInstance, IncompleteCommit, Misconfigured, StreamStateError, TooManyDeadLetters
 from streamstate.formats.applied import registered
@@ -85,7 +86,7 @@ class Stream:
         self._claims = Claims(hosted.app, self._store, self._topics, hosted.advertise, truncated, skip_lost=skip_lost)
         self._refusals = Refusals(kafka, self._topics, hosted.app.dead_letters, security)
         self._held_up = HeldUp(hosted.app, kafka, security)
-        self._erasure = Erasure(hosted.app, self._store, bootstrap.deletions(settings))
+        self._erasure = Erasure(hosted.app, self._store, bootstrap.deletions(settings), settings.users_expire_ms)
         self.status = Status(hosted.app.name, self._topics.ends)
         self._log = log.bind(service=hosted.app.name, instance=hosted.instance)
         self._joined = False
@@ -95,6 +96,7 @@ class Stream:
 
     def run(self) -> None:
         """Until the process stops: after a failure or a refusal it starts again from the state."""
+        keep_running("deletions", self._erasure.look, PAUSE_S)
         while not self._stopping.is_set():
             self.status.turn()
             self._membership.require()
@@ -220,7 +222,7 @@ class Stream:
             return "a partition that held a part of a commit was reset"
         if run.building and not self._incomplete_tables(run.partitions):
             return "the tables are complete"
-        if self._erasure.due(run.claims):
+        if self._erasure.due:
             return "a user is to be deleted"
         if self._held_up.over():
             return "the schema registry answers"
@@ -294,7 +296,6 @@ class Stream:
             (topic, partition): offset
             for partition, snapshot in snapshots.items()
             for topic, offset in snapshot.positions.items()
-            if topic in self._app.topics
         }
         self._membership.commit(positions)
         self.status.moved(positions)

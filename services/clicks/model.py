@@ -10,8 +10,9 @@ from streamstate.app import App, FoldContext, Source, Totals
 from streamstate.errors import BadRecord
 from streamstate.gateway import EXPLORE
 from streamstate.keys import TEXT
-from streamstate.operators.tables import Joined, changelog, left_join
-from streamstate.state.operations import Field, Fields, Merge, Operation, Read
+from streamstate.operators.tables import Joined, changelog, left_join, row
+from streamstate.state.operations import Field, Fields, Merge, Operation, Read, Value
+from streamstate.user_state import Place, UserState
 from streamstate.view import View
 
 USER_CLICKS, USER_REGIONS, CLICKS_PER_REGION = "user-clicks", "user-regions", "clicks-per-region"
@@ -64,6 +65,11 @@ def fold(records: Sequence[Joined[str]], _context: FoldContext) -> Iterable[Oper
         yield Merge(REGIONS, add=dict(clicks))
 
 
+def places(user: str) -> Iterable[Place]:
+    """Clicks name nobody: those of an erased user stay counted, by a build from nothing without a region."""
+    return [Place(Value(row(USER_REGIONS, user)))]
+
+
 def reads_of_all() -> Sequence[Read]:
     """Of every partition: its part of the clicks."""
     return [Fields(REGIONS)]
@@ -87,7 +93,8 @@ def region(name: str, partitions: Sequence[Sequence[Any]]) -> Region | None:
 
 # The regions are no table, whose topic is compacted: where users were is wanted again when the state is built anew.
 REGIONS_OF_USERS = changelog(USER_REGIONS, TEXT, decode_region, form="text")
-JOIN = left_join(REGIONS_OF_USERS, Source(USER_CLICKS, TEXT, decode_clicks, form="text"), fold)
+CLICKS = Source(USER_CLICKS, TEXT, decode_clicks, form="text")
+JOIN = left_join(REGIONS_OF_USERS, CLICKS, users=UserState(places), shared=fold)
 APP = App(
     name="clicks",
     folds=(JOIN,),

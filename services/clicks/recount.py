@@ -36,6 +36,15 @@ class Clicks(Recount):
         self._clicks[user] += int(value)
         return True
 
+    def add_erased(self, message: Message, stream_time: int) -> None:
+        """Clicks stay counted, in any region where their user was."""
+        user = text_key(message.key()) or ""
+        row = self._rows.get(user)
+        self.add(message, stream_time)
+        self._rows.pop(user, None)
+        if row is not None:
+            self._rows[user] = row
+
     def _move(self, user: str, value: bytes | None) -> bool:
         if value is None:
             self._rows.pop(user, None)

@@ -161,6 +161,8 @@ def _credential(headers: Headers) -> str:
 
 def _refusal(caller: Caller, needed: Needs) -> str:
     """Why `caller` may not ask what needs this; empty when it may."""
+    if needed.own and caller.user is not None and caller.user == needed.user and caller.may(READ):
+        return ""
     if missing := [scope for scope in needed.scopes if not caller.may(scope)]:
         return f"this needs the scope {', '.join(sorted(missing))}; use a key or a token that has it"
     if caller.user is not None and needed.user != caller.user:

@@ -12,6 +12,7 @@ import structlog
 from services.gateway import documents
 from services.gateway.access import Access
 from services.gateway.balance import Balance, no_instance
+from services.gateway.erasure import EXAMPLE_DELETION, EXAMPLE_EXPORT, EXPORTED, PATH, Erasure
 from services.gateway.names import NameCache
 from services.gateway.owners import Owners, not_found
 from services.gateway.route import EXAMPLE_ROUTE, route, unknown_service
@@ -23,7 +24,7 @@ from services.gateway.users import PARTS, Users
 from services.gateway.watch import Watch
 from streamstate import bootstrap
 from streamstate.gateway import EXPLORE, READ
-from streamstate.keys import LONG
+from streamstate.keys import LONG, TEXT
 from streamstate.settings import GatewaySettings, load
 from streamstate.web.client.instances import Instances
 from streamstate.web.http import parameters
@@ -71,6 +72,7 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
     users = Users(owners, router, NameCache(owners, router, settings.names_cached))
     _add_routes(routes, owners, users)
     _add_search(routes, owners, router)
+    _add_erasure(routes, Erasure(owners, balance))
     longest_s = settings.deadline_ms / 1000
     watch, system = Watch(owners, router, users, settings.watch_ms / 1000, longest_s), System(owners, client)
     _add_streams(routes, Streams(settings.streams, settings.heartbeat_s), watch, system)
@@ -121,6 +123,15 @@ def _add_search(routes: Routes, owners: Owners, router: Router) -> None:
 
     summary, found = "A sample of the users whose ids begin with some digits", Found([42, 420])
     routes.read(f"/v1/{documents.USERS}", "search-users", find, summary, found, None, of_struct(Search), EXPLORE)
+
+
+def _add_erasure(routes: Routes, erasure: Erasure) -> None:
+    summary = "Delete what all services hold of a user; Location tells how far it is"
+    routes.deletion("/v1/users/<key>", "delete-user", erasure.delete, summary, EXAMPLE_DELETION, TEXT)
+    summary = "How far the deletion of a user is, by service"
+    routes.process(PATH, "user-deletion", erasure.look, summary, EXAMPLE_DELETION, TEXT)
+    summary = "All that the services hold of a user"
+    routes.process(EXPORTED, "user-export", erasure.export, summary, EXAMPLE_EXPORT, TEXT)
 
 
 def _add_streams(routes: Routes, streams: Streams, watch: Watch, system: System) -> None:

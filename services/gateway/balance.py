@@ -31,7 +31,13 @@ class Balance:
         self._asked: dict[str, int] = {}
 
     async def get(
-        self, addresses: Sequence[str], path: str, query: Query, deadline: Deadline, owner: str | None = None
+        self,
+        addresses: Sequence[str],
+        path: str,
+        query: Query,
+        deadline: Deadline,
+        owner: str | None = None,
+        method: str = "GET",
     ) -> Response:
         """The answer of `owner`, or the first of another instance that is one, else a 503 or 504.
 
@@ -48,7 +54,7 @@ class Balance:
                 # An instance that hangs must leave time to ask the next one.
                 share = deadline.share(SHARE) if untried else deadline
                 marks = OWNER if address == owner else others_as
-                answer = await self._client.get(address, path, share, query, marks)
+                answer = await self._client.get(address, path, share, query, marks, method)
             except Unreachable:
                 continue
             finally:

@@ -107,7 +107,10 @@ def _of_users(
     user, stream = own[USER]["get"], own[USER_STREAM]["get"]
     event = {"event": PROFILE, "id": "listening-events:3=17", "data": msgspec.json.encode(profile).decode()}
     return {
-        USER: {"get": {**_with_example(user, JSON, profile), "parameters": [*user["parameters"], *further]}},
+        USER: {
+            **own[USER],
+            "get": {**_with_example(user, JSON, profile), "parameters": [*user["parameters"], *further]},
+        },
         USER_STREAM: {"get": _with_example(stream, events.CONTENT_TYPE, event)},
     }
 

@@ -18,8 +18,8 @@ USER_PATH = "/v1/users/<key>"
 DEMAND_COST = 5
 """Of a request that may wait for a fresher state, in reads of a key."""
 
-COSTS = {"/openapi.json": 20, "/v1/users": 200}
-"""Of the document of all services, and of a search, which reads many keys."""
+COSTS = {"/openapi.json": 20, "/v1/users": 200, "/v1/users/<key>/export": 50}
+"""Of the document of all services, of a search, which reads many keys, and of an export, which may be long."""
 
 MOST_TIMES = 100
 """What parameters can multiply a cost by: more than their limits allow, which the service knows, is refused there."""
@@ -31,13 +31,14 @@ ANSWER_BYTES = 64 * 1024
 class Needs(NamedTuple):
     """cost: in reads of a key. user: the id of the only user that it is about, None when there is not just one.
 
-    route: what the log calls it.
+    route: what the log calls it. own: whether a caller who may ask for one user only may ask this about that one.
     """
 
     scopes: Set[Scope]
     cost: int
     user: str | None
     route: str
+    own: bool = False
 
 
 def needs(request: Request, rule: str, arguments: Mapping[str, str], scope: Scope, owners: Owners) -> Needs:
@@ -51,6 +52,8 @@ def needs(request: Request, rule: str, arguments: Mapping[str, str], scope: Scop
             _, view, text = owners.find(request.path)
             cost = cost_of(view.cost, request.query) + demands
             return Needs({view.scope}, cost, text if view.path.startswith(USER_PATH) else None, view.path)
+        case "/v1/users/<key>/export":
+            return Needs({scope}, COSTS[rule], arguments.get("key"), rule, own=True)
         case "/v1/many":
             return _many(request, owners, demands)
         case _ if rule.startswith(USER_PATH):

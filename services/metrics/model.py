@@ -13,6 +13,7 @@ from streamstate.app import App, Effect, Fold, FoldContext, Record, Source
 from streamstate.gateway import NamedIds, Part
 from streamstate.keys import LONG, sortable, unsortable
 from streamstate.state.operations import Field, Fields, IncrementScores, Merge, Read, Top
+from streamstate.user_state import MOST_MEMBERS, Place, UserState
 from streamstate.view import View
 
 TOP = 10
@@ -38,7 +39,7 @@ class Profile(msgspec.Struct, rename="camel"):
     top_ten_tracks: list[Played]
 
 
-def fold(records: Sequence[Record[int, ListeningEvent]], context: FoldContext) -> Iterable[Effect]:
+def fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext) -> Iterable[Effect]:
     """The operations of a user are commutative, so the order of events does not matter."""
     plays: defaultdict[int, list[ListeningEvent]] = defaultdict(list)
     for record in records:
@@ -48,7 +49,6 @@ def fold(records: Sequence[Record[int, ListeningEvent]], context: FoldContext) -
         yield Merge(_user(user), add={"count": len(events)}, least={"first": min(times)}, most={"last": max(times)})
         for kind, ids in zip(KINDS, zip(*(event.ids() for event in events), strict=True), strict=True):
             yield IncrementScores(_chart(user, kind), tally(ids))
-    yield from all_plays.tally(records, context)
 
 
 def tally(ids: Iterable[int]) -> dict[str, int]:
@@ -60,8 +60,12 @@ def tally(ids: Iterable[int]) -> dict[str, int]:
     return counts
 
 
-def reads(user: int) -> Sequence[Read]:
-    return [Fields(_user(user)), *(Top(_chart(user, kind), TOP) for kind in KINDS)]
+def reads(user: int, n: int = TOP) -> Sequence[Read]:
+    return [Fields(_user(user)), *(Top(_chart(user, kind), n) for kind in KINDS)]
+
+
+def places(user: int) -> Iterable[Place]:
+    return map(Place, reads(user, MOST_MEMBERS))
 
 
 def version(user: int) -> Read:
@@ -94,7 +98,15 @@ def _chart(user: int, kind: str) -> str:
 
 APP = App(
     name="metrics",
-    folds=(Fold((Source(LISTENING_EVENTS, LONG, decode_event),), fold, version=2),),
+    folds=(
+        Fold(
+            (Source(LISTENING_EVENTS, LONG, decode_event),),
+            fold,
+            version=2,
+            users=UserState(places),
+            shared=all_plays.tally,
+        ),
+    ),
     views=(
         View(
             name="metrics",

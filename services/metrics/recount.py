@@ -37,6 +37,7 @@ class Profiles(Recount):
 
     def __init__(self) -> None:
         self.users: dict[int, User] = {}
+        self._count = 0
         self._hours: Counter[int] = Counter()
         self._now = self._late = 0
 
@@ -45,13 +46,17 @@ class Profiles(Recount):
         if event is None:
             return False
         self.users.setdefault(event["userId"], User()).add(event)
+        self.add_erased(message, stream_time)
+        return True
+
+    def add_erased(self, message: Message, stream_time: int) -> None:
+        self._count += 1
         hour, self._now = message.timestamp()[1] // HOUR_MS, stream_time // HOUR_MS
         if hour // HOURS_OF_PERIOD < self._now // HOURS_OF_PERIOD - 1:
             self._late += 1
             self.counts = {"late_records": self._late}
         else:
             self._hours[hour] += 1
-        return True
 
     def due(self) -> Iterable[str]:
         yield from self._plays()
@@ -65,10 +70,9 @@ class Profiles(Recount):
 
     def _plays(self) -> dict[str, Stored]:
         """Of all users: the count, and the hours of this period and the last one, each under its own key."""
-        if not self.users:
+        if not self._count:
             return {}
-        count = sum(user.count for user in self.users.values())
-        expected: dict[str, Stored] = {"plays": {b"count": b"%d" % count}}
+        expected: dict[str, Stored] = {"plays": {b"count": b"%d" % self._count}}
         current = self._now // HOURS_OF_PERIOD
         for period in (current - 1, current):
             hours = {b"%d" % h: b"%d" % n for h, n in self._hours.items() if h // HOURS_OF_PERIOD == period}

@@ -14,6 +14,7 @@ from streamstate.gateway import NamedIds, Part
 from streamstate.keys import LONG, sortable
 from streamstate.operators.tables import row, table
 from streamstate.state.operations import Newest, Operation, PushRecent, Read, Value
+from streamstate.user_state import Place, UserState
 from streamstate.view import View
 
 RECENT = 50
@@ -89,6 +90,10 @@ def recent_reads(user: int) -> Sequence[Read]:
     return [Newest(_plays(user), RECENT)]
 
 
+def places(user: int) -> Iterable[Place]:
+    return map(Place, recent_reads(user))
+
+
 def recent(user: int, values: Sequence[Any]) -> RecentPlays | None:
     """The most recent plays, None for a user who never played anything."""
     (plays,) = values
@@ -113,7 +118,7 @@ APP = App(
     name="names",
     folds=(
         *(table(kind, LONG, decode_name) for kind in KINDS),
-        Fold((Source(LISTENING_EVENTS, LONG, decode_event),), fold, lookups),
+        Fold((Source(LISTENING_EVENTS, LONG, decode_event),), fold, lookups, users=UserState(places)),
     ),
     views=(
         *map(_name_view, KINDS),

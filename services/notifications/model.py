@@ -10,9 +10,10 @@ from streamstate.app import App, Derived, Effect, Emit, FoldContext, Source
 from streamstate.errors import BadRecord
 from streamstate.keys import TEXT
 from streamstate.operators.pages import Page
-from streamstate.operators.tables import Joined, changelog, left_join
+from streamstate.operators.tables import Joined, changelog, left_join, row
 from streamstate.operators.windows import Sample, Update, Windowed, Windows, summaries, timeline
-from streamstate.state.operations import Read
+from streamstate.state.operations import Between, Read, Value
+from streamstate.user_state import MOST_MEMBERS, Place, UserState
 from streamstate.view import View
 
 OPEN, TICK = "open", "tick"
@@ -86,6 +87,11 @@ def reads(user: str, page: Page) -> Sequence[Read]:
     return page.reads(timeline(FAMILY, user))
 
 
+def places(user: str) -> Iterable[Place]:
+    yield Place(Value(row(OPEN, user)))
+    yield Place(Between(timeline(FAMILY, user), 0, n=MOST_MEMBERS), FAMILY)
+
+
 def notified(user: str, values: Sequence[Any], page: Page) -> Notified | None:
     """The windows of the page, None for a user who got nothing for as long as windows are kept."""
     if (cut := page.cut(values)) is None:
@@ -107,7 +113,7 @@ def app(settings: GraceSettings) -> App:
     ticks = Source(TICK, TEXT, decode_tick, requires_beginning=False, form="text")
     return App(
         name="notifications",
-        folds=(left_join(states, ticks, apply, windowed.reads, version=2, settings=windowed.windows.settings),),
+        folds=(left_join(states, ticks, apply, windowed.reads, 2, windowed.windows.settings, UserState(places)),),
         views=(
             View(
                 name="notifications",

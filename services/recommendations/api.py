@@ -1,5 +1,6 @@
 """The API deployment of recommendations: answers from the graph in memory, any instance for any user."""
 
+from collections.abc import Callable
 from functools import partial
 
 from msgspec import UNSET
@@ -29,6 +30,7 @@ from services.recommendations.salsa import recommend
 from services.recommendations.settings import PoolSettings, WindowSettings
 from streamstate import bootstrap
 from streamstate.app import App
+from streamstate.erasure.topic import DeletionTopic
 from streamstate.keys import LONG
 from streamstate.settings import ApiSettings, load
 from streamstate.state.store import AsyncReads
@@ -41,6 +43,7 @@ from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.parameters import of_struct
 from streamstate.web.state import State
+from streamstate.web.user_data import UserData
 
 WALKING = 0.8
 """The share of the time left that may be walked; the rest is for ranking and for the way back."""
@@ -53,11 +56,23 @@ def create() -> Asgi:
     window, pool = load(WindowSettings).window, Pool(load(PoolSettings))
     live = Live(bootstrap.store(settings.redis, settings.redis_timeout_s, app.name), window, *app.topics)
     freshness = Freshness(bootstrap.topics(settings.kafka, settings.security), app.topics)
-    return build(app, settings, bootstrap.reads(settings, app), freshness, live, pool)
+    open_topic = partial(bootstrap.deletions, settings)
+    return build(app, settings, bootstrap.reads(settings, app), freshness, live, pool, open_topic)
 
 
-def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshness, live: Live, pool: Pool) -> Asgi:
-    """The application over these parts; what runs in the background begins with the server."""
+def build(
+    app: App,
+    settings: ApiSettings,
+    reads: AsyncReads,
+    freshness: Freshness,
+    live: Live,
+    pool: Pool,
+    open_topic: Callable[[], DeletionTopic | None] = lambda: None,
+) -> Asgi:
+    """The application over these parts; what runs in the background begins with the server.
+
+    open_topic: as for any service.
+    """
     views = entries(live.topic)
     state = State(app, reads, freshness, settings.truncated_topics)
 
@@ -66,6 +81,7 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
 
     routes, telemetry = skeleton(app, settings, state, freshness, views, ready)
     telemetry.further(GraphCollector(live, state).collect)
+    UserData(app, state, settings.advertise, open_topic, live.played).add_to(routes)
     answers = _Answers(settings, freshness, live, pool)
     query = of_struct(Parameters)
     for kind in KINDS:

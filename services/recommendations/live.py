@@ -10,8 +10,9 @@ from redis.exceptions import RedisError
 from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.graph import MOST_EVENTS, Graph
 from services.recommendations.salsa import recommend
-from services.recommendations.tail import Rewound, Tail
+from services.recommendations.tail import Rewound, Rewritten, Tail
 from streamstate.deployment.background import keep_running
+from streamstate.keys import LONG
 from streamstate.state.store import Store
 from streamstate.web.http.problems import not_ready
 
@@ -56,28 +57,38 @@ class Live:
         """By partition, the offset up to which the graph has all plays."""
         return self._positions
 
+    def played(self, key: str) -> dict[str, list[int]]:
+        """What a user has played in the graph, by kind, oldest first. Raises as `graph` does."""
+        graph, user = self.graph(), LONG.parse(key)
+        known = {kind: graph.view(kind) for kind in graph.kinds}
+        return {kind: view.item_names.external[view.known(user)].tolist() for kind, view in known.items()}
+
     def step(self) -> bool:
         """Take in what is new; tells whether there is likely more. Raises what the servers' clients raise."""
         if self._tail.partitions == 0 and not self._begin():
             return False
         try:
             plays = self._tail.poll()
+        except Rewritten as error:
+            # Until the new one is loaded, the old one answers.
+            log.info("the graph is built again", reason=str(error))
+            return self._begin(self._ready)
         except Rewound as error:
             log.warning("the graph is built again", reason=str(error))
             return self._begin()
         if plays:
             self._graph.append(np.concatenate([entry.ids for entry in plays]))
         self._positions = self._tail.positions
-        if self._ready is None and self._tail.caught_up:
+        if self._ready is not self._graph and self._tail.caught_up:
             self._ready = self._graph
             log.info("the graph is loaded", plays=len(self._graph))
         return self._tail.more
 
-    def _begin(self) -> bool:
-        """Begin from nothing; tells whether the state knows by now how many partitions there are."""
+    def _begin(self, ready: Graph | None = None) -> bool:
+        """Begin from nothing, while `ready` answers; tells whether the state knows by now its number of partitions."""
         origin = self._store.read({0: []})[0].origins.get(self.topic)
         partitions = 0 if origin is None else origin.partitions
-        self._ready = None
+        self._ready = ready
         self._graph = Graph(KINDS, max(1, min(partitions * self._window, MOST_EVENTS)))
         self._tail = Tail(self._store, partitions, self.topic)
         self._positions = self._tail.positions

@@ -1,19 +1,24 @@
 """What a play changes: a log of packed plays for each partition, from which every API instance builds its graph."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from services.events import LISTENING_EVENTS, ListeningEvent, decode_event
-from services.recommendations.packing import Plays, pack
+from services.recommendations.packing import Int64s, Plays, pack, unpack
 from services.recommendations.settings import WindowSettings
 from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.keys import LONG
-from streamstate.state.operations import Append, Operation
+from streamstate.state.operations import Append, Delete, Operation, Since
+from streamstate.user_state import UserState
 
 PLAYS = "plays"
 """The key of the log."""
+
+ENTRY_PLAYS = 4_096
+"""So many plays make an entry of a log that is written again."""
 
 
 def fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext, *, window: int) -> Iterable[Operation]:
@@ -23,8 +28,28 @@ def fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext, 
         yield Append(PLAYS, records[-1].offset + 1, pack(Plays(records[0].stream_time, ids)), keep=window)
 
 
+def without(users: Collection[int], values: Sequence[Any], *, window: int) -> Iterable[Operation]:
+    """The log again without the plays of `users`: Redis changes no entry. Small entries become one."""
+    (entries,) = values
+    yield Delete(PLAYS)
+    merged: list[Int64s] = []
+    time, number = 0, 0
+    for number, text in entries:
+        plays = unpack(text)
+        ids = plays.ids[~np.isin(plays.ids[:, 0], list(users))]
+        if len(ids):
+            time = time if merged else plays.time
+            merged.append(ids)
+        if sum(map(len, merged)) >= ENTRY_PLAYS:
+            yield Append(PLAYS, number, pack(Plays(time, np.concatenate(merged))), keep=window)
+            merged = []
+    if merged:
+        yield Append(PLAYS, number, pack(Plays(time, np.concatenate(merged))), keep=window)
+
+
 def app(settings: WindowSettings) -> App:
     """The use case over the newest records of each partition."""
     plays = Source(LISTENING_EVENTS, LONG, decode_event, requires_beginning=False)
-    folds = (Fold((plays,), partial(fold, window=settings.window)),)
+    log = UserState[int](lambda _user: (), [Since(PLAYS, 0, settings.window)], partial(without, window=settings.window))
+    folds = (Fold((plays,), partial(fold, window=settings.window), users=log),)
     return App("recommendations", folds, any_instance=True)

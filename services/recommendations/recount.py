@@ -35,6 +35,7 @@ class Log(Recount):
     def __init__(self, window: int) -> None:
         self._window = window
         self._plays: list[tuple[int, int, Play]] = []
+        self._erased = False
 
     def add(self, message: Message, stream_time: int) -> bool:
         event = listening_event(message)
@@ -42,6 +43,10 @@ class Log(Recount):
             play = (event["userId"], *(event[name] for name in FIELDS.values()))
             self._plays.append((message.offset() or 0, stream_time, play))
         return event is not None
+
+    def add_erased(self, _message: Message, _stream_time: int) -> None:
+        """The entries that such plays were in may have their times and offsets."""
+        self._erased = True
 
     def due(self) -> Iterable[str]:
         return [KEY] if self._plays else []
@@ -56,13 +61,23 @@ class Log(Recount):
         for number, fields in reversed(stored):
             time, plays = unpacked(fields[b"text"])
             batch = self._plays[max(0, at - len(plays)) : at]
-            if not batch or (number, time, plays) != (batch[-1][0] + 1, batch[0][1], [play for *_, play in batch]):
+            if [play for *_, play in batch] != plays or not (batch and self._fits(number, time, at - len(batch), at)):
                 return f"the entry {number} is not a batch of the plays before it"
             at -= len(plays)
-        oldest = self._plays[-1][0] + 1 - self._window + 1
+        newest = stored[-1][0] if self._erased and stored else self._plays[-1][0] + 1
+        oldest = newest - self._window + 1
         if stored and (stored[0][0] < oldest or (at > 0 and self._plays[at - 1][0] + 1 >= oldest)):
             return f"the window begins at the entry {oldest}, and the log at {stored[0][0]}"
         return unequal("a log", stored) if not stored else None
+
+    def _fits(self, number: int, time: int, start: int, end: int) -> bool:
+        """Whether an entry of the plays from `start` to before `end` may have this number and stream time."""
+        first, last = self._plays[start], self._plays[end - 1]
+        if not self._erased:
+            return (number, time) == (last[0] + 1, first[1])
+        following = self._plays[end][0] if end < len(self._plays) else number
+        before = self._plays[start - 1][1] if start else 0
+        return last[0] < number <= following and before <= time <= first[1]
 
 
 def recount(settings: WindowSettings) -> Recounted:

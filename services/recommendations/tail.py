@@ -23,6 +23,10 @@ class Rewound(StreamStateError):
     """The store no longer holds what was read from it: it was emptied, or fell back to an older state."""
 
 
+class Rewritten(Rewound):
+    """The log was written again without the plays of users who were deleted."""
+
+
 @dataclass
 class _Part:
     """How far one partition was read: up to the entry `last`, which is `text`.
@@ -38,6 +42,7 @@ class _Part:
     ready: bool = False
     more: bool = True
     many: int = FIRST
+    deletions: int | None = None
     given: int = 0
     waiting: deque[tuple[int, Plays]] = field(default_factory=deque)
 
@@ -89,6 +94,7 @@ class Tail:
         for partition, snapshot in self._store.read(reads).items():
             part = self._parts[partition]
             self._require_width(snapshot)
+            _require_as_written(partition, part, snapshot)
             if snapshot.epoch != part.epoch or snapshot.positions.get(self._topic, 0) < part.stored:
                 self._check(partition, part)
             else:
@@ -125,10 +131,19 @@ class Tail:
     def _check(self, partition: int, part: _Part) -> None:
         """Go on under a new claim if the last entry is still there; its news are read by the next poll."""
         snapshot = self._store.read({partition: [Since(PLAYS, max(0, part.last - 1), 1)]})[partition]
+        _require_as_written(partition, part, snapshot)
         if part.last and snapshot.values[0] != [(part.last, part.text)]:
             msg = f"partition {partition} does not hold entry {part.last} any more; the graph is built again"
             raise Rewound(msg)
         part.epoch, part.stored, part.more = snapshot.epoch, snapshot.positions.get(self._topic, 0), True
+
+
+def _require_as_written(partition: int, part: _Part, snapshot: Snapshot) -> None:
+    deletions = snapshot.deletions or 0
+    if part.deletions not in (None, deletions):
+        msg = f"users were deleted from partition {partition}"
+        raise Rewritten(msg)
+    part.deletions = deletions
 
 
 def _merged(parts: list[_Part]) -> Iterator[Plays]:

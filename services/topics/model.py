@@ -1,7 +1,7 @@
 """What is kept of each topic: the last values, histories, windows; and how it is asked for."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +18,18 @@ from streamstate.gateway import EXPLORE
 from streamstate.keys import CODECS, Number, sortable
 from streamstate.operators.pages import Page
 from streamstate.operators.windows import Windowed, Windows, clock, timeline
-from streamstate.state.operations import Delete, ExpireBefore, Insert, Operation, Put, Read, UpdateIndex, Value
+from streamstate.state.operations import (
+    Between,
+    Delete,
+    ExpireBefore,
+    Insert,
+    Operation,
+    Put,
+    Read,
+    UpdateIndex,
+    Value,
+)
+from streamstate.user_state import MOST_MEMBERS, Place, UserState
 from streamstate.view import View
 
 Records = Sequence[Record[Any, Kept]]
@@ -93,6 +104,25 @@ class _Topic:
             yield Insert(self.family("range"), str(key), entries)
         yield ExpireBefore(self.family("range"), max(clock(records, context)) - retention)
 
+    def places(self, user: Any) -> Iterator[Place]:
+        if self.kept.latest:
+            yield from map(Place, self.latest_reads(user))
+        for index, kept in (("range", self.kept.range), ("windows", self.kept.windows)):
+            if kept:
+                yield Place(Between(self.key(index, user), 0, n=MOST_MEMBERS), self.family(index))
+
+    def forget_keys(self, users: Collection[Any], _values: Sequence[Any]) -> Iterator[Operation]:
+        if self.kept.keys:
+            yield UpdateIndex(self.family("keys"), add=[], remove=list(map(member, users)))
+
+    def expire(self, records: Records, context: FoldContext) -> Iterator[Operation]:
+        """Records of erased users let time go on, too."""
+        if any(record.erased for record in records):
+            now = max(clock(records, context))
+            for index, kept in (("range", self.kept.range), ("windows", self.kept.windows)):
+                if kept:
+                    yield ExpireBefore(self.family(index), now - kept.retention_ms)
+
     def latest_reads(self, key: Any) -> Sequence[Read]:
         return [Value(self.key("latest", key))]
 
@@ -143,7 +173,8 @@ def fold(kept: KeptTopic) -> Fold:
     # Ranges and windows end with their retention, a last value never.
     form: Form = "json" if kept.value == "json" else "text"
     source = Source(kept.topic, CODECS[kept.key], decoder(kept), requires_beginning=kept.latest, form=form)
-    return Fold((source,), topic.apply, reads=topic.reads, settings=topic.settings)
+    users = UserState(topic.places, rewrite=topic.forget_keys) if kept.users else None
+    return Fold((source,), topic.apply, reads=topic.reads, settings=topic.settings, users=users, shared=topic.expire)
 
 
 def app(settings: KeptSettings) -> App:

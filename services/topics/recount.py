@@ -116,6 +116,8 @@ class Topics(Recount):
 
     def __init__(self, kept: Sequence[KeptTopic]) -> None:
         self._topics = {topic.topic: Topic(topic) for topic in kept}
+        # A state counts what came late of users before it has erased them, a build does not.
+        self.unsure = ("late_records",) if any(topic.users for topic in kept) else ()
         self._state: dict[str, Any] | None = None
 
     def add(self, message: Message, stream_time: int) -> bool:
@@ -123,6 +125,11 @@ class Topics(Recount):
         usable = self._topics[str(message.topic())].add(message, stream_time)
         self.counts = {"late_records": sum(topic.late for topic in self._topics.values())}
         return usable
+
+    def add_erased(self, message: Message, stream_time: int) -> None:
+        """Time goes on."""
+        self._state = None
+        self._topics[str(message.topic())].now = stream_time
 
     def due(self) -> Iterable[str]:
         return self._expected()

@@ -50,6 +50,7 @@ class KeptTopic(BaseModel):
     topic: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$", description="its name in Kafka")
     key: Literal["long", "int", "text", "uuid", "pair"] = Field(description="type of its keys")
     value: Literal["json", "text", "bytes"] = Field(description="type of its values; bytes are answered in base64")
+    users: bool = Field(default=False, description="whether its keys are ids of users, whom an erasure removes")
     latest: bool = Field(default=True, description="whether the last value of each key is kept")
     keys: bool = Field(default=False, description="whether ranges of the keys that have a value are answered")
     range: RangeIndex | None = Field(default=None, description="whether and how long the history of each key is kept")

@@ -9,6 +9,7 @@ from confluent_kafka import Message, murmur2
 
 from services import reference_decoding
 from services.metrics.recount import Profiles, User
+from tests.integration import erased
 
 PARTITIONS = 8
 
@@ -35,7 +36,7 @@ def profiles(messages: Iterable[Message], known: dict[str, dict[int, str]]) -> d
     for message in messages:
         if murmur2(message.key() or b"", PARTITIONS) == message.partition():
             recount.add(message, 0)
-    return {number: _profile(number, user, known) for number, user in recount.users.items()}
+    return {number: _profile(number, user, known) for number, user in recount.users.items() if number != erased.USER}
 
 
 def _profile(number: int, user: User, known: dict[str, dict[int, str]]) -> dict[str, Any]:

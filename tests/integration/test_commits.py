@@ -51,7 +51,7 @@ def test_a_task_commits_what_is_built_in_large_steps_and_what_is_read_in_small_o
         store = RedisStore(client, app.name)
         claims = {0: store.claim(0, "a:1", {TOPIC: RECORDS} if built else {})}
         kafka = driving.cluster.kafka.bootstrap
-        job = Job(app, claims, origins, TimestampLimit(), RECORDS, RECORDS, 0, 1.0, kafka, url, 5.0)
+        job = Job(app, claims, origins, TimestampLimit(), RECORDS, RECORDS, 0, 1.0, {}, False, kafka, url, 5.0)
         list(job(iter([pa.RecordBatch.from_pydict(columns)])))
         made = int(client.hget(tag(app.name, 0), "ended") or 0)
         assert made == 2 if built else made >= RECORDS * MEMBERS / READY_CHANGES

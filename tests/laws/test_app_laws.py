@@ -86,8 +86,8 @@ KEYS: dict[str, list[str]] = {
 BAD: st.SearchStrategy[Pair] = st.tuples(ids.map(LONG.encode) | st.just(b"key"), broken)
 
 KEPT = (
-    KeptTopic(topic="words", key="text", value="text", keys=True, range=RangeIndex(retention_ms=5)),
-    KeptTopic(topic="blobs", key="text", value="bytes", latest=False, range=RangeIndex(retention_ms=7)),
+    KeptTopic(topic="words", key="text", value="text", users=True, keys=True, range=RangeIndex(retention_ms=5)),
+    KeptTopic(topic="blobs", key="text", value="bytes", users=True, latest=False, range=RangeIndex(retention_ms=7)),
     KeptTopic(
         topic="bookings",
         key="long",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -11,13 +12,16 @@ from hypothesis import strategies as st
 
 from services.topics.recount import recounted
 from streamstate.cli.services import deployments
+from streamstate.erasure.deletions import erased
 from streamstate.processing.decode import DEAD, MISPLACED
 from streamstate.settings import CommandSettings
 from streamstate.state.redis import Client, RedisStore
 from streamstate.testing import Driver
 from streamstate.verify.recount import Recount
 from streamstate.verify.redis_state import State
-from tests.laws.test_app_laws import APPS, KEPT, PARTITIONS, Records, numbered, pairs_of
+from tests.laws.test_app_laws import APPS, KEPT, PARTITIONS, RECORDS, Records, numbered, pairs_of
+from tests.laws.test_erasure_laws import ALL as ERASING
+from tests.laws.test_erasure_laws import World, user_of
 
 RECOUNTS = {
     **{of.service: of.recounted for of in deployments(CommandSettings.model_validate({}), module="recount")},
@@ -39,6 +43,45 @@ def recount(name: str, records: Records, partition: int) -> Recount:
             if made.add(message(topic, partition, record), max(stream_time, record[1])):
                 stream_time = max(stream_time, record[1])
     return made
+
+
+def recount_without(name: str, world: World) -> Recount:
+    """The recount of the records of `world` that its deletions leave."""
+    made, left_out = RECOUNTS[name].make(), RECOUNTS[name].make()
+    bounds = erased(world.deletions.asked(world.app.name, 0, {topic: topic for topic in world.logs}), 0)
+    for topic, log in world.logs.items():
+        stream_time = 0
+        for record in log:
+            each = message(topic, 0, record)
+            is_erased = record[0] < bounds.get((topic, 0), {}).get(record[2] or b"", 0)
+            if (left_out if is_erased else made).add(each, max(stream_time, record[1])):
+                stream_time = max(stream_time, record[1])
+                if is_erased:
+                    made.add_erased(each, stream_time)
+    return made
+
+
+@pytest.mark.parametrize("name", ERASING)
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_a_recount_finds_the_state_without_deleted_users(
+    name: str, data: st.DataObject, redis_client: Client, redis_name: Callable[[], str]
+) -> None:
+    service = redis_name()
+    world = World(replace(APPS[name], name=service), RedisStore(redis_client, service))
+    time = count()
+    for _ in range(2):
+        for topic in world.logs:
+            for pair in data.draw(st.lists(RECORDS[topic], max_size=8)):
+                world.produce(topic, pair, next(time))
+        world.fold()
+        users = next(fold for fold in world.app.folds if fold.users).sources[0].topic
+        world.request(data.draw(user_of(world.app, users)))
+        world.begin(world.driver.store)
+    made, state = recount_without(name, world), State(redis_client, service)
+    keys = sorted({*state.keys(0), *made.due()})
+    look = state.look(0, keys)
+    assert [wrong for key, value in zip(keys, look.values, strict=True) if (wrong := made.wrong(key, value))] == []
 
 
 def test_every_app_has_a_recount() -> None:

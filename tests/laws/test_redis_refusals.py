@@ -13,6 +13,7 @@ from streamstate.errors import Misconfigured
 from streamstate.state.operations import (
     Append,
     Delete,
+    DeleteTimeline,
     ExpireBefore,
     IncrementScores,
     Insert,
@@ -37,16 +38,17 @@ EACH: dict[str, Operation] = {
     "append": Append("log", 7, "x", 5),
     "insert": Insert("family", "k", {"x": 9}),
     "remove": Remove("family", "k", "x"),
+    "delete_timeline": DeleteTimeline("family", "k"),
     "expire": ExpireBefore("family", 5),
 }
 WRITES = {
     "set": ("put",),
-    "del": ("delete",),
+    "del": ("delete", "delete_timeline"),
     "hset": ("merge",),
     "zadd": ("increment", "index", "push_recent", "insert"),
     "zremrangebyrank": ("push_recent", "expire"),
     "xadd": ("append",),
-    "zrem": ("index", "remove", "expire"),
+    "zrem": ("index", "remove", "delete_timeline", "expire"),
     "zremrangebyscore": ("insert",),
     "hincrby": ("put",),
 }
@@ -90,7 +92,8 @@ def test_a_key_of_another_type(server: Redis, kind: str, type_of_another: str) -
     store = RedisStore(client, "app")
     claim = store.claim(0, "a:1", {})
     operation = EACH[kind]
-    keys = [f"{{app:0}}:{operation.family if isinstance(operation, Insert | Remove | ExpireBefore) else operation.key}"]
+    in_family = isinstance(operation, Insert | Remove | DeleteTimeline | ExpireBefore)
+    keys = [f"{{app:0}}:{getattr(operation, 'family' if in_family else 'key')}"]
     keys += [f"{keys[0]}:{operation.key}"] if isinstance(operation, Insert | Remove) else []
     for key in keys:
         client.set(key, "text") if type_of_another == "text" else client.sadd(key, "member")

@@ -10,7 +10,7 @@ import pytest
 LIBRARY = Path("libs/streamstate/src/streamstate")
 MOST_FILES = 12
 
-CONTRACT = {"errors", "keys", "marker", "state", "gateway", "view", "app"}
+CONTRACT = {"errors", "keys", "marker", "state", "user_state", "gateway", "view", "app"}
 ALLOWED: Mapping[str, set[str]] = {
     "errors": set(),
     "keys": {"errors"},
@@ -18,18 +18,20 @@ ALLOWED: Mapping[str, set[str]] = {
     "state": {"errors"},
     "gateway": set(),
     "view": {"errors", "keys", "state", "gateway"},
-    "app": {"errors", "keys", "marker", "state", "view"},
+    "user_state": {"state"},
+    "app": {"errors", "keys", "marker", "state", "user_state", "view"},
     "formats": CONTRACT,
     "access": {"errors", "gateway"},
     "settings": {"errors", "formats", "kafka"},
     "service": {"errors"},
-    "bootstrap": {*CONTRACT, "formats", "service", "settings", "deployment", "kafka"},
+    "bootstrap": {*CONTRACT, "formats", "service", "settings", "deployment", "erasure", "kafka"},
     "testing": {*CONTRACT, "processing"},
     "operators": CONTRACT,
     "processing": {*CONTRACT, "operators"},
     "deployment": {*CONTRACT, "processing"},
     "kafka": {*CONTRACT, "formats", "processing"},
-    "spark": {*CONTRACT, "bootstrap", "formats", "settings", "processing", "deployment", "kafka"},
+    "erasure": {*CONTRACT, "kafka"},
+    "spark": {*CONTRACT, "bootstrap", "erasure", "formats", "settings", "processing", "deployment", "kafka"},
     "web": {
         *CONTRACT,
         "bootstrap",
@@ -37,6 +39,7 @@ ALLOWED: Mapping[str, set[str]] = {
         "settings",
         "processing",
         "deployment",
+        "erasure",
         "kafka",
         "access",
         "web.http",
@@ -46,7 +49,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "web.http": {"errors"},
     "web.client": {"access", "deployment", "web.http"},
     "web.server": {*CONTRACT, "access", "settings", "processing", "deployment", "web.http"},
-    "verify": {*CONTRACT, "bootstrap", "formats", "settings", "processing", "kafka"},
+    "verify": {*CONTRACT, "bootstrap", "erasure", "formats", "settings", "processing", "kafka"},
     "cli": {
         *CONTRACT,
         "access",

@@ -10,6 +10,7 @@ from streamstate.state.operations import (
     Append,
     Between,
     Delete,
+    DeleteTimeline,
     ExpireBefore,
     Field,
     Fields,
@@ -57,11 +58,12 @@ appends = st.builds(
 families = st.sampled_from(["x", "x:y", "é"])
 inserts = st.builds(Insert, families, keys, st.dictionaries(names, times, max_size=6), st.booleans())
 removals = st.builds(Remove, families, keys, names)
+forgets = st.builds(DeleteTimeline, families, keys)
 expiries = st.builds(ExpireBefore, families, times)
 timelines = st.tuples(families, keys).map(":".join)
 deletes = st.builds(Delete, st.tuples(st.sampled_from("vftinl"), keys).map("".join) | timelines)
 operations = st.lists(
-    puts | merges | ranks | indexes | pushes | appends | inserts | removals | expiries | deletes, max_size=12
+    puts | merges | ranks | indexes | pushes | appends | inserts | removals | forgets | expiries | deletes, max_size=12
 )
 
 READS: list[Read] = [

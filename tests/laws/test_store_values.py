@@ -7,6 +7,7 @@ from streamstate.state.operations import (
     Append,
     Between,
     Delete,
+    DeleteTimeline,
     ExpireBefore,
     Field,
     IncrementScores,
@@ -215,6 +216,15 @@ class TestEveryStore:
         assert look(store, reads=reads).values == [[("c", 2)], [("b", 5)]]
         store.commit(step(claim, [Remove("i", "l", "b"), ExpireBefore("i", 3)], 3, 4))
         assert look(store, reads=reads).values == [[], []]
+
+    def test_a_timeline_is_deleted_and_the_others_stay(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        inserts = [Insert("i", "k", {"a": 1, "b": 5}), Insert("i", "l", {"a": 1})]
+        store.commit(step(claim, [*inserts, DeleteTimeline("i", "k"), DeleteTimeline("i", "none")], None, 1))
+        reads = [Between(f"i:{key}", 0, 9, 9) for key in "kl"]
+        assert look(store, reads=reads).values == [[], [("a", 1)]]
+        store.commit(step(claim, [Insert("i", "k", {"c": 2}), ExpireBefore("i", 2)], 1, 2))
+        assert look(store, reads=reads).values == [[("c", 2)], []]
 
     def test_timelines_of_a_family_let_go_of_what_is_before_a_time(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})

@@ -53,6 +53,8 @@ class Deployment:
     graphs: list[Live] = field(default_factory=list)
     freshness: list[Freshness] = field(default_factory=list)
     topics: FixedTopics = field(default_factory=lambda: FixedTopics({}))
+    deletions: Any = None
+    """The topic of deletions; by default there is none."""
     http: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of instances and gateway."""
     access: AccessSettings = field(default_factory=lambda: load(AccessSettings))
@@ -66,7 +68,8 @@ class Deployment:
             address = f"127.0.0.1:{free_port()}"
             freshness = Freshness(self.topics, app.topics)
             self.freshness.append(freshness)
-            api = build(app, _settings(advertise=address, **self.http), Reader(store), freshness)
+            settings = _settings(advertise=address, **self.http)
+            api = build(app, settings, Reader(store), freshness, lambda: self.deletions)
             self.at[app.name].append(self.serve(address, api))
         self.share_out(app.name)
 
@@ -85,7 +88,8 @@ class Deployment:
         self.graphs.append(live)
         freshness = Freshness(self.topics, RECOMMENDATIONS.topics)
         pool = Pool(load(PoolSettings))
-        api = build_recommendations(RECOMMENDATIONS, settings, Reader(store), freshness, live, pool)
+        parts = (Reader(store), freshness, live, pool)
+        api = build_recommendations(RECOMMENDATIONS, settings, *parts, lambda: self.deletions)
         served = self.serve(settings.advertise, api)
         self.at["recommendations"].append(served)
         return served

@@ -39,6 +39,8 @@ NEEDED = {
     "/v1/users": EXPLORE,
     "/v1/users/<key>": READ,
     "/v1/users/<key>/stream": READ,
+    "/v1/users/<key>/deletion": ADMIN,
+    "/v1/users/<key>/export": ADMIN,
     "/v1/users/<key>/metrics": READ,
     "/v1/users/<key>/recent": READ,
     "/v1/users/<key>/recommendations": READ,

@@ -23,14 +23,22 @@ class Acted(Instances):
         self.does = {f"{name}:1": what for name, what in does.items()}
         self.asked: list[str] = []
         self.allowed: list[float] = []
+        self.methods: list[str] = []
         self.ill: set[str] = set()
 
     def well(self, address: str) -> bool:
         return address not in self.ill
 
     async def get(
-        self, address: str, path: str, deadline: Deadline, query: Sequence[tuple[str, str]] = (), marks: Marks = OWNER
+        self,
+        address: str,
+        path: str,
+        deadline: Deadline,
+        query: Sequence[tuple[str, str]] = (),
+        marks: Marks = OWNER,
+        method: str = "GET",
     ) -> Response:
+        self.methods.append(method)
         self.asked.append(address)
         self.allowed.append(deadline.left)
         what = self.does.get(address, 200)
@@ -135,8 +143,9 @@ def test_instances_that_name_each_other_as_the_owner_do_not_keep_a_request() -> 
             deadline: Deadline,
             query: Sequence[tuple[str, str]] = (),
             marks: Marks = OWNER,
+            method: str = "GET",
         ) -> Response:
-            answer = await super().get(address, path, deadline, query, marks)
+            answer = await super().get(address, path, deadline, query, marks, method)
             other = {"a:1": "b:1", "b:1": "a:1"}[address]
             return Response(421, b'{"owner": "%s"}' % other.encode(), {}) if marks == OWNER else answer
 

@@ -193,8 +193,16 @@ OTHERS = [
     f"/v1/many?metrics={USER}&artists={USER}",
     f"/v1/users/{USER}%2f..%2f{FAN}", f"/v1/users/{USER}/../{FAN}", f"/v1/users//{FAN}", f"/v1/users/0{USER}",
     "/v1/metrics/processors", f"/v1/route/metrics/{USER}", "/openapi.json",
+    f"/v1/users/{FAN}/export", f"{MINE}/deletion",
 ]  # fmt: skip
-OWN = [MINE, f"{MINE}/metrics", f"{MINE}/recent", f"{MINE}/recommendations/artists", f"/v1/many?metrics={USER}"]
+OWN = [
+    MINE,
+    f"{MINE}/metrics",
+    f"{MINE}/recent",
+    f"{MINE}/recommendations/artists",
+    f"/v1/many?metrics={USER}",
+    f"{MINE}/export",
+]
 
 
 @pytest.mark.parametrize("gateway", [{"jwt_user": "userId"}], indirect=True, ids=["by userId"])

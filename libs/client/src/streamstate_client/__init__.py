@@ -10,8 +10,19 @@
 `streamstate_client.asynchronous.AsyncClient` has the same calls for an event loop; it needs the extra `async`.
 """
 
-from streamstate_client.answers import Played, Profile, Recommended, Why
+from streamstate_client.answers import Deletion, Played, Profile, Recommended, Why
 from streamstate_client.client import Client
 from streamstate_client.errors import GatewayError, Refused, Unavailable, Unreachable
 
-__all__ = ["Client", "GatewayError", "Played", "Profile", "Recommended", "Refused", "Unavailable", "Unreachable", "Why"]
+__all__ = [
+    "Client",
+    "Deletion",
+    "GatewayError",
+    "Played",
+    "Profile",
+    "Recommended",
+    "Refused",
+    "Unavailable",
+    "Unreachable",
+    "Why",
+]

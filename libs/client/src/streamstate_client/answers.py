@@ -47,3 +47,26 @@ class Profile(msgspec.Struct, rename="camel", frozen=True):
     album_recommendations: list[Recommended] = []
     track_recommendations: list[Recommended] = []
     warnings: list[str] = []
+
+
+class PartitionDeletion(msgspec.Struct, frozen=True):
+    """A partition of a service's state; `before` are, by topic, the offsets before which the user does not count."""
+
+    partition: int
+    done: bool
+    before: dict[str, int]
+
+
+class ServiceDeletion(msgspec.Struct, frozen=True):
+    """A service that is to forget a user."""
+
+    service: str
+    partitions: list[PartitionDeletion]
+
+
+class Deletion(msgspec.Struct, rename="camel", frozen=True):
+    """The deletion of a user. `done`: every state has forgotten the user."""
+
+    user_id: str
+    done: bool
+    services: list[ServiceDeletion]

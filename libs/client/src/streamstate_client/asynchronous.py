@@ -10,9 +10,9 @@ import aiohttp
 import msgspec
 
 from streamstate_client import protocol
-from streamstate_client.answers import Profile
+from streamstate_client.answers import Deletion, Profile
 from streamstate_client.errors import Unavailable
-from streamstate_client.protocol import Event, Parser, decoded, unreachable, user_path
+from streamstate_client.protocol import Event, Parser, about, decoded, unreachable, user_path
 
 
 class AsyncClient:
@@ -47,6 +47,20 @@ class AsyncClient:
         profile: Profile = await self._get(user_path(user, parts, explain=explain), Profile)
         return profile
 
+    async def delete(self, user: int | str) -> Deletion:
+        """As `Client.delete`."""
+        deletion: Deletion = await self._get(about(user), Deletion, "DELETE")
+        return deletion
+
+    async def deletion(self, user: int | str) -> Deletion:
+        """As `Client.deletion`."""
+        deletion: Deletion = await self._get(about(user, "/deletion"), Deletion)
+        return deletion
+
+    async def export(self, user: int | str) -> Any:
+        """As `Client.export`."""
+        return await self._get(about(user, "/export"), Any)
+
     async def watch(self, user: int, parts: Iterable[str] = ()) -> AsyncGenerator[Profile | None, None]:
         """As `Client.watch`. Leave it by `contextlib.aclosing`, or its connection ends with that of the client."""
         path, last = user_path(user, parts, explain=False, stream=True), ""
@@ -60,9 +74,9 @@ class AsyncClient:
                 pass
             await asyncio.sleep(protocol.RETRY_S)
 
-    async def _get(self, path: str, kind: Any) -> Any:
+    async def _get(self, path: str, kind: Any, method: str = "GET") -> Any:
         try:
-            async with self._open.get(f"{self.url}{path}") as answer:
+            async with self._open.request(method, f"{self.url}{path}") as answer:
                 return decoded(self.url, answer.status, await answer.read(), kind)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise unreachable(self.url) from error

@@ -10,9 +10,9 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from streamstate_client import protocol
-from streamstate_client.answers import Profile
+from streamstate_client.answers import Deletion, Profile
 from streamstate_client.errors import Unavailable
-from streamstate_client.protocol import Event, Parser, decoded, unreachable, user_path
+from streamstate_client.protocol import Event, Parser, about, decoded, unreachable, user_path
 
 
 def _ignore(_error: Unavailable) -> None:
@@ -38,6 +38,23 @@ class Client:
         profile: Profile = self._get(user_path(user, parts, explain=explain), Profile)
         return profile
 
+    def delete(self, user: int | str) -> Deletion:
+        """Ask all services to forget a user. Raises `Refused` (403 without the scope admin), `Unavailable`.
+
+        What is asked for is done some seconds later: see `deletion`. It may be asked for again.
+        """
+        deletion: Deletion = self._get(about(user), Deletion, "DELETE")
+        return deletion
+
+    def deletion(self, user: int | str) -> Deletion:
+        """How far the deletion of a user is. Raises as `delete`; 404 when it was not asked for."""
+        deletion: Deletion = self._get(about(user, "/deletion"), Deletion)
+        return deletion
+
+    def export(self, user: int | str) -> Any:
+        """All that the services hold of a user. Raises as `delete`; 404 when that is nothing."""
+        return self._get(about(user, "/export"), Any)
+
     def watch(self, user: int, parts: Iterable[str] = ()) -> Generator[Profile | None, None, None]:
         """The profile now, and whenever it has changed, without end; None while nothing is known of the user.
 
@@ -59,10 +76,10 @@ class Client:
                 lost(error)
             time.sleep(protocol.RETRY_S)
 
-    def _get(self, path: str, kind: Any) -> Any:
+    def _get(self, path: str, kind: Any, method: str = "GET") -> Any:
         timeout = urllib3.Timeout(connect=protocol.CONNECT_S, read=protocol.ANSWER_S)
         try:
-            answer = self._http.request("GET", f"{self.url}{path}", timeout=timeout)
+            answer = self._http.request(method, f"{self.url}{path}", timeout=timeout)
         except HTTPError as error:
             raise unreachable(self.url) from error
         return decoded(self.url, answer.status, answer.data, kind)

@@ -36,18 +36,23 @@ def headers(key: str) -> Mapping[str, str]:
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
+def about(user: int | str, what: str = "") -> str:
+    """The path of a user, or of something about one."""
+    return f"/v1/users/{quote(str(user), safe='')}{what}"
+
+
 def user_path(user: int | str, parts: Iterable[str], *, explain: bool, stream: bool = False) -> str:
     """The path of a profile, or of its stream, with its query."""
     names = ",".join(parts)
     query = [("parts", names)] * bool(names) + [("explain", "true")] * explain
-    path = f"/v1/users/{quote(str(user), safe='')}{'/stream' if stream else ''}"
+    path = about(user, "/stream" if stream else "")
     return f"{path}?{urlencode(query, safe=',')}" if query else path
 
 
 def decoded(url: str, status: int, body: bytes, kind: type[T]) -> T:
     """The answer as `kind`. Raises `Refused` or `Unavailable` for a problem, `Unreachable` for another answer."""
     try:
-        if status == HTTPStatus.OK:
+        if status in (HTTPStatus.OK, HTTPStatus.ACCEPTED):
             return msgspec.json.decode(body, type=kind)
         detail = str(msgspec.json.decode(body)["detail"])
     except (msgspec.MsgspecError, KeyError, TypeError) as error:

@@ -8,8 +8,10 @@ from confluent_kafka.cimpl import NewTopic
 
 from devkit import DevkitError, registry
 from services.topics.settings import EXAMPLE
+from streamstate.settings import ServiceSettings
 
 USUAL = 8
+DELETIONS = str(ServiceSettings.model_fields["deletions"].default)
 PARTITIONS = {EXAMPLE.topic: 9}
 """Another number than the other topics have: what reads all services must know that of each."""
 
@@ -18,7 +20,9 @@ def configurations() -> dict[str, Mapping[str, str]]:
     """The configuration of each topic that a service reads or writes, by name: tables and totals are compacted."""
     apps = [registry.app(service) for service in registry.SERVICES]
     topics = [topic for app in apps for topic in (*app.topics, *app.emits, app.dead_letters)]
-    compacted = [topic for app in apps for topic in (*app.tables, *(totals.topic for totals in app.totals))]
+    compacted = [topic for app in apps for topic in (*app.tables, *(totals.topic for totals in app.totals))] + [
+        DELETIONS
+    ]
     return {topic: {} for topic in topics} | {topic: {"cleanup.policy": "compact"} for topic in compacted}
 
 

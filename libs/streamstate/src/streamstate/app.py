@@ -11,6 +11,7 @@ from streamstate.errors import Misconfigured
 from streamstate.keys import TEXT, KeyCodec
 from streamstate.marker import Marker
 from streamstate.state.operations import Operation, Read
+from streamstate.user_state import UserState
 from streamstate.view import View
 
 K = TypeVar("K")
@@ -21,7 +22,8 @@ class Record(msgspec.Struct, Generic[K, V], gc=False):
     """A decoded Kafka record: `topic` as the service calls it, `timestamp` Kafka's own, in milliseconds.
 
     `stream_time` is the greatest timestamp of a decoded record of its topic's partition so far, itself included.
-    `marker` is that of a record of a derived topic, where the source is `marked`.
+    `marker` is that of a record of a derived topic, where the source is `marked`. `erased`: whether its user, the key,
+    was erased after it.
     """
 
     topic: str
@@ -31,6 +33,7 @@ class Record(msgspec.Struct, Generic[K, V], gc=False):
     timestamp: int
     stream_time: int
     marker: Marker | None = None
+    erased: bool = False
 
 
 class Emit(msgspec.Struct, frozen=True):
@@ -88,6 +91,11 @@ def no_reads(_records: Sequence[Any]) -> Iterable[Read]:
     return ()
 
 
+def no_effects(_records: Sequence[Any], _context: FoldContext) -> Iterable[Effect]:
+    """The effects of a fold that has none of a kind."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Source(Generic[K, V]):
     """One topic of an app, and how its records are read.
@@ -130,6 +138,9 @@ class Fold:
     reads: records → the parts of the partition's own state that `apply` looks at in `FoldContext.values`.
     version: raise it in a release that makes another state of the same records.
     settings: the values, by name, of settings that do the same, such as the size of windows.
+    users: what the state keeps of a user, where keys are users. Records of users who were erased after them do not come
+        to `apply`, `lookups` and `reads`.
+    shared: as `apply`, for what names no user. It gets the records of erased users too, which go on counting there.
 
     The state keeps version and settings, and a state of other ones is not continued.
     """
@@ -140,6 +151,8 @@ class Fold:
     reads: Callable[[Sequence[Record[Any, Any]]], Iterable[Read]] = no_reads
     version: int = 1
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    users: UserState[Any] | None = None
+    shared: Callable[[Sequence[Record[Any, Any]], FoldContext], Iterable[Effect]] = no_effects
 
     @property
     def declaration(self) -> str:

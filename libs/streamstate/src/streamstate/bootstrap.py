@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings
 from streamstate.app import App
 from streamstate.deployment import logs, tracing
 from streamstate.deployment.overrides import renamed
+from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import Misconfigured
 from streamstate.formats.applied import formatted
 from streamstate.formats.registered.registry import Registry
@@ -92,6 +93,12 @@ def deployed(app: App, settings: ServiceSettings) -> App:
 def topics(kafka: str, security: Security) -> Topics:
     """Metadata and offsets of Kafka's topics."""
     return Topics(kafka, security=security)
+
+
+def deletions(settings: ServiceSettings) -> DeletionTopic | None:
+    """The topic of the deletions of users, None where there is none."""
+    kafka, security = settings.kafka, settings.security
+    return DeletionTopic(settings.deletions, kafka, topics(kafka, security), security) if settings.deletions else None
 
 
 def store(redis: str, timeout_s: float, app: str) -> RedisStore:

@@ -112,6 +112,11 @@ class ServiceSettings(KafkaSettings):
         description="URL of the schema registry, as far as its paths have Confluent's names: "
         "https://[user:password@]host:port; SSL_CERT_FILE names another CA",
     )
+    deletions: str = Field(
+        "user-deletions",
+        pattern=r"^[A-Za-z0-9._-]{0,249}$",
+        description="compacted topic of deletions of users, the same for all services; empty: users are not deleted",
+    )
     truncated_topics: tuple[str, ...] = Field(
         (),
         description='topics of which Kafka has deleted the first records already: ["listening-events"]; a '
@@ -184,6 +189,12 @@ class StreamSettings(ServiceSettings):
         ge=0,
         description="milliseconds that a timestamp may be ahead of the clock, in topics without "
         "message.timestamp.after.max.ms; a record beyond is a dead letter",
+    )
+    users_expire_ms: int = Field(
+        0,
+        ge=0,
+        description="milliseconds of stream time after which users who were not seen are deleted, as DELETIONS has it; "
+        "counted from when it was set. 0: never",
     )
     jars: Path = Field(Path("/opt/streamstate/jars"), description="folder of the jars of Spark's Kafka source")
     checkpoints: Path = Field(

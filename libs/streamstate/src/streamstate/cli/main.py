@@ -16,6 +16,7 @@ from streamstate.cli.status import owners, status
 from streamstate.cli.users.forward import forward
 from streamstate.cli.users.partitions import lag, route, top
 from streamstate.cli.users.profile import get, open_page, watch
+from streamstate.cli.users.removal import erase, export
 from streamstate.cli.verify import verify
 
 FURTHER = "streamstate.commands"
@@ -40,7 +41,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for command in (get, watch, route, lag, top, forward, open_page, status, owners, verify, config, skip, allow, reset):
+for command in (
+    get,
+    watch,
+    export,
+    erase,
+    route,
+    lag,
+    top,
+    forward,
+    open_page,
+    status,
+    owners,
+    verify,
+    config,
+    skip,
+    allow,
+    reset,
+):
     app.command(command.__name__.partition("_")[0])(command)
 app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(keys.app, name="keys")

@@ -41,8 +41,8 @@ class Answer(Protocol):
 
 
 A = TypeVar("A", bound=Answer)
-Get = Callable[[str, str, Mapping[str, str]], Awaitable[A]]
-"""Asks an address for a path and query, with headers."""
+Ask = Callable[[str, str, Mapping[str, str], str], Awaitable[A]]
+"""Asks an address for a path and query, with headers, by a method."""
 
 
 class Spans:
@@ -78,17 +78,17 @@ class Spans:
 
         return answer
 
-    def called(self, get: Get[A]) -> Get[A]:
-        """`get`, which asks another instance, with a span of each call that is made for a request.
+    def called(self, ask: Ask[A]) -> Ask[A]:
+        """`ask`, which asks another instance, with a span of each call that is made for a request.
 
         One without a `traceparent` among its headers is made in the background.
         """
 
-        async def traced(address: str, target: str, headers: Mapping[str, str]) -> A:
+        async def traced(address: str, target: str, headers: Mapping[str, str], method: str) -> A:
             if TRACE_PARENT not in headers:
-                return await get(address, target, headers)
-            with self._call(address, headers[TRACE_PARENT]) as span:
-                answer = await get(address, target, {**headers, TRACE_PARENT: _parent(span)})
+                return await ask(address, target, headers, method)
+            with self._call(address, method, headers[TRACE_PARENT]) as span:
+                answer = await ask(address, target, {**headers, TRACE_PARENT: _parent(span)}, method)
                 span.set_attribute("http.response.status_code", answer.status)
                 return answer
 
@@ -111,11 +111,11 @@ class Spans:
                 span.end()
 
     @contextmanager
-    def _call(self, address: str, parent: str) -> Iterator[Span]:
+    def _call(self, address: str, method: str, parent: str) -> Iterator[Span]:
         """A call of another instance at `address`, for the request that has this `traceparent`."""
         host, _, port = address.rpartition(":")
-        told: Told = {"http.request.method": "GET", "server.address": host, "server.port": int(port)}
-        span = self._tracer.start_span("GET", _W3C.extract({TRACE_PARENT: parent}, Context()), SpanKind.CLIENT, told)
+        told: Told = {"http.request.method": method, "server.address": host, "server.port": int(port)}
+        span = self._tracer.start_span(method, _W3C.extract({TRACE_PARENT: parent}, Context()), SpanKind.CLIENT, told)
         with _failing(span):
             yield span
 

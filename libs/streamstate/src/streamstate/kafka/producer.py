@@ -64,7 +64,16 @@ Headers = list[tuple[str, str | bytes | None]]
 Outgoing = tuple[str, bytes | None, bytes | None, Headers]
 
 
-def send_all(out: Producer, records: Iterable[Outgoing], instead: Callable[[Outgoing], Outgoing] | None = None) -> int:
+BY_KEY = -1
+"""Leaves the choice of a partition to the partitioner."""
+
+
+def send_all(
+    out: Producer,
+    records: Iterable[Outgoing],
+    instead: Callable[[Outgoing], Outgoing] | None = None,
+    partition: int = BY_KEY,
+) -> int:
     """Produce, wait until Kafka has acknowledged every record, and return how many.
 
     An endless stream goes in slices. `instead` makes what is sent in place of a record that is too large for its topic.
@@ -74,7 +83,7 @@ def send_all(out: Producer, records: Iterable[Outgoing], instead: Callable[[Outg
     count = 0
     for record in records:
         count += 1
-        _produce(out, record, refused)
+        _produce(out, record, refused, partition)
         out.poll(0)
     out.flush()
     if instead and all(error.code() == KafkaError.MSG_SIZE_TOO_LARGE for error, _ in refused):
@@ -85,7 +94,9 @@ def send_all(out: Producer, records: Iterable[Outgoing], instead: Callable[[Outg
     return count
 
 
-def _produce(out: Producer, record: Outgoing, refused: list[tuple[KafkaError, Outgoing]]) -> None:
+def _produce(
+    out: Producer, record: Outgoing, refused: list[tuple[KafkaError, Outgoing]], partition: int = BY_KEY
+) -> None:
     """Hand `record` to the producer; it is added to `refused` when Kafka does not accept it."""
     topic, key, value, headers = record
 
@@ -95,7 +106,7 @@ def _produce(out: Producer, record: Outgoing, refused: list[tuple[KafkaError, Ou
 
     while True:
         try:
-            out.produce(topic, value=value, key=key, headers=headers, on_delivery=delivered)
+            out.produce(topic, value, key, partition, on_delivery=delivered, headers=headers)
         except BufferError:
             out.poll(0.1)
         except KafkaException as error:

@@ -17,11 +17,13 @@ from streamstate.app import (
     Rows,
     Setting,
     Source,
+    no_effects,
     no_reads,
 )
 from streamstate.keys import KeyCodec, partition_of
 from streamstate.state.operations import Delete, Operation, Put, Read, Value
 from streamstate.state.store import Store
+from streamstate.user_state import UserState
 
 K = TypeVar("K")
 
@@ -94,16 +96,18 @@ class Joined(msgspec.Struct, Generic[K], frozen=True, gc=False):
 def left_join(
     table: Source[K, str | None],
     stream: Source[K, Any],
-    apply: Callable[[Sequence[Joined[K]], FoldContext], Iterable[Effect]],
+    apply: Callable[[Sequence[Joined[K]], FoldContext], Iterable[Effect]] = no_effects,
     reads: Callable[[Sequence[Record[K, Any]]], Iterable[Read]] = no_reads,
     version: int = 1,
     settings: Mapping[str, Setting] = NO_SETTINGS,
+    users: UserState[K] | None = None,
+    shared: Callable[[Sequence[Joined[K]], FoldContext], Iterable[Effect]] = no_effects,
 ) -> Fold:
     """A fold over the records of both topics in the order of their stream time, the table first at a tie.
 
     table: a `changelog`; the fold keeps its rows.
     apply: as of a `Fold`, with the row of each record's key. reads: as of a `Fold`; the rows need none.
-    version, settings: as of a `Fold`.
+    version, settings, users: as of a `Fold`. shared: too, with the row; a record of an erased user has none.
 
     A row holds for the records of `stream` that follow it. A record of the table that comes to Kafka late, when a
     micro-batch has already taken records of the stream with greater timestamps, holds from then on only: Kafka Streams'
@@ -119,13 +123,27 @@ def left_join(
         yield from changes(record for record in records if record.topic == table.topic)
         yield from apply(_joined(table.topic, records, context), context)
 
-    return Fold((table, stream), apply_joined, reads=reads_with_rows, version=version, settings=settings)
+    def share_joined(records: Sequence[Record[K, Any]], context: FoldContext) -> Iterable[Effect]:
+        return shared(_joined(table.topic, records, context), context) if shared is not no_effects else ()
+
+    return Fold(
+        (table, stream),
+        apply_joined,
+        reads=reads_with_rows,
+        version=version,
+        settings=settings,
+        users=users,
+        shared=share_joined,
+    )
 
 
 def _joined(table: str, records: Sequence[Record[K, Any]], context: FoldContext) -> list[Joined[K]]:
     rows: dict[K, str | None] = {}
     joined = []
     for record in records:
+        if record.erased:
+            joined.append(Joined(record, None))
+            continue
         if record.topic == table:
             rows[record.key] = record.value
         elif record.key not in rows:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 from streamstate.app import App, Count, Emit, Fold, FoldContext, Lookups, Rows
@@ -21,6 +21,7 @@ from streamstate.processing.parts import Part, merge
 from streamstate.processing.requested import requested
 from streamstate.state.operations import LARGE, LARGE_NUMBERS, MOST, Operation, Read, changes
 from streamstate.state.store import Claim, Commit, Store, TopicPartition
+from streamstate.user_state import seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ class Advance:
                     raw[source.own_name],
                     self._reached[source.topic, partition],
                     (partition, self._counts[source.topic]),
-                    self._limits.timestamps.admission((source.topic, partition), now_ms),
+                    self._limits.admission((source.topic, partition), now_ms),
                 )
                 for source in sources
             }
@@ -200,13 +201,17 @@ class Advance:
         counters = Counter(part.counters)
         with _refusing():
             context = FoldContext(*requested(part.fold, part.lookups, rows, part.reads, values), stream_time)
-            for effect in part.fold.apply(part.records, context) if part.records else ():
+            own = part.fold.apply(part.kept, context) if part.kept else ()
+            shared = part.fold.shared(part.records, context) if part.records else ()
+            for effect in chain(own, shared):
                 if isinstance(effect, Emit):
                     emits.append(effect)
                 elif isinstance(effect, Count):
                     counters[effect.what] += effect.by
                 else:
                     operations.append(effect)
+        if self._limits.seen and part.fold.users and part.kept:
+            operations.append(seen({str(each.key): max(stream_time, each.stream_time) for each in part.kept}))
         commit = Commit(self._claims[part.partition], part.steps(self._reached), operations, +counters)
         return Folded(part.partition, commit, emits, part.dead)
 

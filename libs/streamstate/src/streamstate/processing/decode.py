@@ -80,10 +80,14 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Which records are decoded: up to the timestamp `latest` (milliseconds), except at the offsets in `refused`."""
+    """Which records are decoded: up to the timestamp `latest` (milliseconds), except at the offsets in `refused`.
+
+    erased: by the keys of users who were erased, the offset before which their records are left out.
+    """
 
     latest: int
     refused: Mapping[int, Refusal] = field(default_factory=dict)
+    erased: Mapping[bytes, int] = field(default_factory=dict)
 
 
 def decode_records(
@@ -125,7 +129,8 @@ def decode_records(
             entries.append(DeadLetter(topic, offset, timestamp, time, raw_key, value, refused, error))
             continue
         time = max(time, timestamp)
-        entries.append(Record(topic, key, content, offset, timestamp, time))
+        erased = bool(admission.erased) and offset < admission.erased.get(raw_key or b"", 0)
+        entries.append(Record(topic, key, content, offset, timestamp, time, erased=erased))
         if partition_of(raw_key or b"", partitions) != partition:
             misplaced.add(offset)
     return Decoded(entries, misplaced)

@@ -3,7 +3,7 @@
 import sys
 from collections import deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from streamstate.errors import TooManyDeadLetters
@@ -86,9 +86,16 @@ class Limits:
     """The limits of a stream; by default there are none.
 
     building: of commits to what is built from nothing, of which nobody reads. ready: of all others.
+    erased: as of an `Admission`. seen: whether it is kept when each user was seen.
     """
 
     building: CommitLimit = NO_LIMIT
     ready: CommitLimit = NO_LIMIT
     dead_letters: DeadLetterLimit = field(default_factory=DeadLetterLimit)
     timestamps: TimestampLimit = field(default_factory=TimestampLimit)
+    erased: Mapping[TopicPartition, Mapping[bytes, int]] = field(default_factory=dict)
+    seen: bool = False
+
+    def admission(self, place: TopicPartition, now_ms: int) -> Admission:
+        """What is taken of `place` when the clock says `now_ms` (milliseconds since 1970)."""
+        return replace(self.timestamps.admission(place, now_ms), erased=self.erased.get(place, {}))

@@ -33,18 +33,23 @@ class Part:
         return [entry for entry in self.entries if isinstance(entry, Record)]
 
     @cached_property
+    def kept(self) -> Sequence[Record[Any, Any]]:
+        """The records that are not of erased users."""
+        return [record for record in self.records if not record.erased]
+
+    @cached_property
     def dead(self) -> Sequence[DeadLetter]:
         return [entry for entry in self.entries if isinstance(entry, DeadLetter)]
 
     @cached_property
     def lookups(self) -> Mapping[str, set[Any]]:
         """The rows of tables that the fold asks for; raises what the fold's own function raises."""
-        return {table: set(keys) for table, keys in self.fold.lookups(self.records).items()} if self.records else {}
+        return {table: set(keys) for table, keys in self.fold.lookups(self.kept).items()} if self.kept else {}
 
     @cached_property
     def reads(self) -> Sequence[Read]:
         """What the fold asks for of the partition's own state; raises what the fold's own function raises."""
-        return list(self.fold.reads(self.records)) if self.records else []
+        return list(self.fold.reads(self.kept)) if self.kept else []
 
     @property
     def counters(self) -> dict[str, int]:

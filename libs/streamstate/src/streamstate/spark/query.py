@@ -20,6 +20,8 @@ from redis.exceptions import RedisError
 
 from streamstate import bootstrap
 from streamstate.app import App
+from streamstate.deployment.background import keep_running
+from streamstate.erasure.stream import Erasure
 from streamstate.errors import FencedInstance, IncompleteCommit, Misconfigured, StreamStateError, TooManyDeadLetters
 from streamstate.formats.applied import registered
 from streamstate.kafka.claims import Claims
@@ -84,6 +86,7 @@ class Stream:
         self._claims = Claims(hosted.app, self._store, self._topics, hosted.advertise, truncated, skip_lost=skip_lost)
         self._refusals = Refusals(kafka, self._topics, hosted.app.dead_letters, security)
         self._held_up = HeldUp(hosted.app, kafka, security)
+        self._erasure = Erasure(hosted.app, self._store, bootstrap.deletions(settings), settings.users_expire_ms)
         self.status = Status(hosted.app.name, self._topics.ends)
         self._log = log.bind(service=hosted.app.name, instance=hosted.instance)
         self._joined = False
@@ -93,6 +96,7 @@ class Stream:
 
     def run(self) -> None:
         """Until the process stops: after a failure or a refusal it starts again from the state."""
+        keep_running("deletions", self._erasure.look, PAUSE_S)
         while not self._stopping.is_set():
             self.status.turn()
             self._membership.require()
@@ -143,6 +147,7 @@ class Stream:
         if left_out and (self._app.tables or not snapshots):
             raise next(iter(left_out.values()))
         claims, offsets = self._claims.claim(snapshots, origins)
+        erased = self._erasure.apply(claims, origins)
         tables = self._incomplete_tables(max(counts.values()))
         topics = tables or self._app.topics
         offsets = self._held_up.leave_out({place: at for place, at in offsets.items() if place[0] in topics})
@@ -160,7 +165,7 @@ class Stream:
         why = list(map(str, left_out.values()))
         tell("folding", partitions=sorted(claims), topics=topics, left_out=why, waiting=waiting)
         refused = self._refusals.read(origins, claims)
-        job = Job.of(app, claims, origins, self._topics, refused, self._settings)
+        job = Job.of(app, claims, origins, self._topics, refused, erased, self._settings)
         return Run(bool(tables), offsets, job, publisher, left_out)
 
     def _supervise(self, run: Run) -> str:
@@ -217,6 +222,8 @@ class Stream:
             return "a partition that held a part of a commit was reset"
         if run.building and not self._incomplete_tables(run.partitions):
             return "the tables are complete"
+        if self._erasure.due:
+            return "a user is to be deleted"
         if self._held_up.over():
             return "the schema registry answers"
         return None

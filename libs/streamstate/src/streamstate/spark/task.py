@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from streamstate import bootstrap
 from streamstate.app import App
+from streamstate.erasure.stream import Erased
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.dead_letters import dead_letters, derived, original_headers, shortened
 from streamstate.kafka.producer import Outgoing, producer, send_all
@@ -40,7 +41,8 @@ class Job:
     """One query's work, sent to the workers: the app, what it may write (claims), and where the servers are.
 
     `origins` are those of the app's topics, `task_records` and `commit_records` the most records of a task that has all
-    of its batch and of one commit; `dead_letters` and `dead_letter_share` are as of a `DeadLetterLimit`.
+    of its batch and of one commit; `dead_letters` and `dead_letter_share` are as of a `DeadLetterLimit`, `erased`
+    and `seen` as of the `Limits`.
     """
 
     app: App
@@ -51,6 +53,8 @@ class Job:
     commit_records: int
     dead_letters: int
     dead_letter_share: float
+    erased: Erased
+    seen: bool
     kafka: str
     redis: str
     redis_timeout_s: float
@@ -64,6 +68,7 @@ class Job:
         origins: dict[str, Origin],
         topics: Topics,
         refused: Mapping[TopicPartition, Mapping[int, Refusal]],
+        erased: Erased,
         settings: StreamSettings,
     ) -> Self:
         """As `settings` and the configurations of `topics` say. The workers have no files, so these are read here."""
@@ -77,6 +82,8 @@ class Job:
             settings.commit_records,
             settings.dead_letters,
             settings.dead_letter_share,
+            erased,
+            settings.users_expire_ms > 0,
             settings.kafka,
             settings.redis,
             settings.redis_timeout_s,
@@ -103,7 +110,8 @@ class Job:
         store = _store(self.redis, self.redis_timeout_s, self.app.name)
         dead_letters = _dead_letter_limit(self.app.name, self.dead_letters, self.dead_letter_share)
         building = CommitLimit(self.commit_records, int(CHANGES_A_RECORD * self.commit_records))
-        limits = Limits(building, CommitLimit(self.commit_records, READY_CHANGES), dead_letters, self.timestamps)
+        ready = CommitLimit(self.commit_records, READY_CHANGES)
+        limits = Limits(building, ready, dead_letters, self.timestamps, self.erased, self.seen)
         return Advance(self.app, store, self.claims, self.counts, self._publish, limits)
 
     def _publish(self, folded: Sequence[Folded]) -> None:

@@ -1,18 +1,19 @@
 """A store in memory: the reference of what a store does."""
 
 import itertools
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, assert_never
 
 from streamstate.errors import Fenced, IncompleteCommit
+from streamstate.state import timelines
 from streamstate.state.operations import (
     LARGE,
     LARGE_NUMBERS,
     Append,
     Between,
     Delete,
+    DeleteTimeline,
     ExpireBefore,
     Field,
     Fields,
@@ -31,7 +32,18 @@ from streamstate.state.operations import (
     UpdateIndex,
     Value,
 )
-from streamstate.state.store import FORMAT, NOTHING, Allowance, Claim, Commit, Origin, Snapshot, Store, committed
+from streamstate.state.store import (
+    DELETIONS,
+    FORMAT,
+    NOTHING,
+    Allowance,
+    Claim,
+    Commit,
+    Origin,
+    Snapshot,
+    Store,
+    committed,
+)
 
 T = TypeVar("T")
 
@@ -52,14 +64,6 @@ class _Partition:
     incomplete: bool = False
     skips: dict[tuple[str, int], str] = field(default_factory=dict)
     allowances: dict[str, Allowance] = field(default_factory=dict)
-
-
-@dataclass
-class _Family:
-    """The keys of its timelines, and the time before which their entries are expired."""
-
-    timelines: set[str] = field(default_factory=set)
-    expired: float = -math.inf
 
 
 @dataclass
@@ -97,7 +101,8 @@ class MemoryStore:
         held.targets = {**_unstored(held, ends), **held.targets}
         held.begins |= _unstored(held, begins)
         held.folds = {**folds, **held.folds, **_unstored(held, folds)}
-        return Claim(partition, held.epoch, self._server, dict(held.positions), dict(held.times), dict(held.skips))
+        positions, deletions = _positions(held)
+        return Claim(partition, held.epoch, self._server, positions, dict(held.times), dict(held.skips), deletions)
 
     def commit(self, *commits: Commit) -> None:
         for commit in commits:
@@ -154,10 +159,11 @@ class MemoryStore:
 
     def _snapshot(self, partition: int, reads: Sequence[Read]) -> Snapshot:
         held = self._complete(partition)
+        positions, deletions = _positions(held)
         return Snapshot(
             held.owner,
             held.epoch,
-            dict(held.positions),
+            positions,
             dict(held.times),
             dict(held.targets),
             dict(held.counters),
@@ -167,7 +173,14 @@ class MemoryStore:
             dict(held.folds),
             held.format,
             dict(held.allowances),
+            deletions,
         )
+
+
+def _positions(held: _Partition) -> tuple[dict[str, int], int | None]:
+    """The next offsets, and that in the topic of deletions."""
+    positions = dict(held.positions)
+    return positions, positions.pop(DELETIONS, None)
 
 
 def _unstored(held: _Partition, by_topic: Mapping[str, T]) -> dict[str, T]:
@@ -196,26 +209,10 @@ def _apply(keys: dict[str, Any], operation: Operation) -> None:
             keys[key] = dict(kept[:keep])
         case Append(key, number, text, keep):
             keys.setdefault(key, _Log()).append(number, text.encode(), keep)
-        case Insert() | Remove() | ExpireBefore():
-            _apply_to_timelines(keys, operation)
+        case Insert() | Remove() | DeleteTimeline() | ExpireBefore():
+            timelines.apply(keys, operation)
         case _:
             assert_never(operation)
-
-
-def _apply_to_timelines(keys: dict[str, Any], operation: Insert | Remove | ExpireBefore) -> None:
-    kept: _Family = keys.setdefault(operation.family, _Family())
-    match operation:
-        case Insert(family, name, entries, instead):
-            key = f"{family}:{name}"
-            kept.timelines.add(key)
-            gone = set(entries.values()) if instead else set()
-            keys[key] = {text: at for text, at in keys.get(key, {}).items() if at not in gone} | entries
-        case Remove(family, name, text):
-            keys.get(f"{family}:{name}", {}).pop(text, None)
-        case ExpireBefore(_, before):
-            kept.expired = max(kept.expired, before)
-            for key in kept.timelines:
-                keys[key] = {text: at for text, at in keys.get(key, {}).items() if at >= before}
 
 
 def _merge(fields: dict[str, int], add: dict[str, int], least: dict[str, int], most: dict[str, int]) -> None:
@@ -260,21 +257,13 @@ def _answer(keys: dict[str, Any], read: Read) -> Any:
             entries = keys.get(key, _Log()).entries
             return [(number, text) for number, text in entries.items() if number > after][:n]
         case Between(key, start, end, n, skip, most_bytes, descending):
-            first = max(start, *_expired(keys, key))
+            first = max(start, *timelines.expired(keys, key))
             entries = sorted(keys.get(key, {}).items(), key=_by_time, reverse=descending)
             page = [entry for entry in entries if first <= entry[1] < end][skip : skip + n]
             before = itertools.accumulate((len(text.encode()) for text, _ in page), initial=0)
             return [entry for entry, size in zip(page, before, strict=False) if size < most_bytes]
         case _:
             assert_never(read)
-
-
-def _expired(keys: dict[str, Any], timeline: str) -> Iterator[float]:
-    """Before which times the entries of `timeline` are expired, for each family that it may be of."""
-    names = timeline.split(":")
-    for count in range(len(names)):
-        family = keys.get(":".join(names[:count]))
-        yield family.expired if isinstance(family, _Family) else -math.inf
 
 
 def _by_time(item: tuple[str, int]) -> tuple[int, bytes]:

@@ -90,6 +90,13 @@ class Remove(msgspec.Struct, frozen=True, array_like=True, tag="remove"):
     text: str
 
 
+class DeleteTimeline(msgspec.Struct, frozen=True, array_like=True, tag="delete_timeline"):
+    """Delete the timeline `family`:`key`, and its name in the family."""
+
+    family: str
+    key: str
+
+
 class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
     """Let go of what the timelines of `family` hold before the time `before` (milliseconds), now and later.
 
@@ -100,7 +107,19 @@ class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
     before: int
 
 
-Operation = Put | Delete | Merge | IncrementScores | UpdateIndex | PushRecent | Append | Insert | Remove | ExpireBefore
+Operation = (
+    Put
+    | Delete
+    | Merge
+    | IncrementScores
+    | UpdateIndex
+    | PushRecent
+    | Append
+    | Insert
+    | Remove
+    | DeleteTimeline
+    | ExpireBefore
+)
 
 
 def changes(operation: Operation) -> int:

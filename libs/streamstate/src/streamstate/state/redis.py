@@ -7,6 +7,7 @@ A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that t
                                      fold:<topic>; what operators decide, allow:<topic> and skip:<topic>:<offset>
                                      begun, ended: the numbers of the last commit that began and that ended; they
                                      differ after one, or a deletion, that stopped half way
+                                     offset:user deletions, before which users are deleted as asked
     {metrics:7}:<key>                string (Put), hash (Merge), stream (Append, the number as id), sorted set
                                      (IncrementScores, with negated scores; PushRecent; Insert; UpdateIndex, all
                                      scores 0)

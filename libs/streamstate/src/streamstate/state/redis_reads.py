@@ -11,7 +11,7 @@ import msgspec
 
 from streamstate.errors import IncompleteCommit
 from streamstate.state.operations import Between, Field, Fields, Members, Newest, Read, Since, Top, Value
-from streamstate.state.store import Allowance, Claim, Origin, Snapshot
+from streamstate.state.store import DELETIONS, Allowance, Claim, Origin, Snapshot
 
 pack = msgspec.msgpack.encode
 
@@ -68,6 +68,7 @@ def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Sna
         folds=fields["fold"],
         format=int(own["format"]) if "format" in own else None,
         allowances=fields["allow"],
+        deletions=fields[DELETIONS].get(""),
     )
 
 
@@ -76,7 +77,8 @@ def claim(partition: int, flat: Sequence[bytes]) -> Claim:
     fields = _by_group(*flat)
     own = fields[""]
     skips = {_place(name): reason for name, reason in fields["skip"].items()}
-    return Claim(partition, int(own["epoch"]), own["server"].decode(), fields["offset"], fields["time"], skips)
+    held = fields["offset"], fields["time"], skips
+    return Claim(partition, int(own["epoch"]), own["server"].decode(), *held, fields[DELETIONS].get(""))
 
 
 def _place(name: str) -> tuple[str, int]:
@@ -95,7 +97,9 @@ def _by_group(*flat: bytes) -> Mapping[str, Mapping[str, Any]]:
         # Other groups are for the scripts, or of a later release: this one keeps them, and does not know what they say.
         if group in groups:
             groups[group][name] = _DECODED[group](value) if group else value
-    return groups
+    # It is of no topic.
+    deletions = groups["offset"].pop(DELETIONS, None)
+    return {**groups, DELETIONS: {"": deletions}}
 
 
 def _origin(raw: bytes) -> Origin:

@@ -17,6 +17,10 @@ TopicPartition = tuple[str, int]
 """Topic and partition."""
 
 
+DELETIONS = "user deletions"
+"""As of a topic, but called as none can be: the offset before which a state has applied all deletions of users."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """What a writer got when it took a partition over; its commits count only as long as this is true.
@@ -24,7 +28,7 @@ class Claim:
     `epoch` rises with every claim. `server` names the run of the server that answered: one that restarted, failed
     over or was emptied may hold an older state, so it refuses the commits of an earlier claim. `positions` are the next
     offsets by topic, as stored, and `times` the stream times there. `skips` are the records, by topic and offset, that
-    an operator skips, and why.
+    an operator skips, and why. `deletions` is the offset before which the deletions of users are applied.
     """
 
     partition: int
@@ -33,6 +37,7 @@ class Claim:
     positions: Mapping[str, int]
     times: Mapping[str, int] = field(default_factory=dict)
     skips: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    deletions: int | None = None
 
 
 class Allowance(NamedTuple):
@@ -102,7 +107,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     nothing is complete; `origins` are the topics as they were at the first claim; `values` answers the reads in their
     order. `begins` are the offsets at which the build began, `folds` the declarations of the folds that made the state,
     by topic, and `format` is its form: of a state from before these were kept, they are absent. `allowances` are what
-    an operator allows it to lack, by topic.
+    an operator allows it to lack, by topic. `deletions` is as of a `Claim`.
     """
 
     owner: str | None
@@ -117,6 +122,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     folds: Mapping[str, str] = {}
     format: int | None = None
     allowances: Mapping[str, Allowance] = {}
+    deletions: int | None = None
 
     def at(self, topic: str) -> tuple[int | None, int]:
         """The next offset of `topic` (None: nothing is stored) and the stream time there."""

@@ -63,6 +63,7 @@ class Check:
         self._recounted = recounted
         self._settings = settings
         self._topics = bootstrap.topics(settings.kafka, settings.security)
+        self._deletions = bootstrap.deletions(settings)
         self._state = State(connect(settings.redis, TIMEOUT_S), recounted.service)
         self._progress = progress
         self._done = 0
@@ -99,7 +100,7 @@ class Check:
             try:
                 return self._partition(partition, origins, refused, report)
             except Rewound:
-                log.info("the state went back meanwhile; looking again", partition=partition)
+                log.info("the state changed meanwhile; looking again", partition=partition)
         msg = f"the state of {self._state.tag(partition)} goes back again and again; look why its server restarts"
         raise StreamStateError(msg)
 
@@ -113,7 +114,7 @@ class Check:
                 for topic, origin in origins.items()
                 if partition < origin.partitions
             }
-            counting = Counting(self._recounted, partition, origins, logs, refused, self._notice)
+            counting = Counting(self._recounted, partition, origins, logs, refused, self._notice, self._deletions)
             seen, differences = self._compare_all(partition, counting)
         self._done += sum(counting.reached.values())
         self._notice(0)
@@ -150,7 +151,7 @@ class Check:
         look = self._state.look(partition, keys)
         counting.advance(look.positions)
         for key, value in zip(keys, look.values, strict=True):
-            if reason := counting.recount.wrong(key, value):
+            if reason := counting.wrong(key, value):
                 yield Difference(f"{self._state.tag(partition)}:{key}", reason)
 
 

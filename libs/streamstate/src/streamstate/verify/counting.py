@@ -5,16 +5,19 @@ from collections.abc import Callable, Mapping
 
 from confluent_kafka import Message, murmur2
 
+from streamstate.erasure.deletions import erased
+from streamstate.erasure.topic import DeletionTopic
 from streamstate.state.operations import LARGE_NUMBERS
-from streamstate.state.store import Origin
+from streamstate.state.store import DELETIONS, Origin, TopicPartition
+from streamstate.user_state import SEEN
 from streamstate.verify.derived_topics import Effects, dead_content
-from streamstate.verify.recount import Recounted, unequal
+from streamstate.verify.recount import Recounted, Stored, unequal
 from streamstate.verify.refused_records import RefusedRecords
 from streamstate.verify.topic_log import Log
 
 
 class Rewound(Exception):
-    """The state went back while it was looked at: it was emptied, or its server lost something."""
+    """The state is not that of before: it was emptied, its server lost something, or users were deleted."""
 
 
 _REASON = "count:dead_letters: "
@@ -28,6 +31,7 @@ class Counting:
     """The recount of one partition, brought forward to where the state stands.
 
     notice: called with the sum of the offsets that are reached, every now and then.
+    deletions: of users, whose records before them do not count.
     """
 
     def __init__(
@@ -38,8 +42,13 @@ class Counting:
         logs: Mapping[str, Log],
         refused: RefusedRecords,
         notice: Callable[[int], None],
+        deletions: DeletionTopic | None = None,
     ) -> None:
         self.recount = recounted.make()
+        self._erased_recount = recounted.make()
+        self._deletions = deletions
+        self._applied: int | None = None
+        self._erased: Mapping[TopicPartition, Mapping[bytes, int]] = {}
         self.reached = dict.fromkeys(logs, 0)
         self.records = 0
         self.dead = {topic: Effects() for topic in logs}
@@ -54,8 +63,9 @@ class Counting:
         self._counted: Counter[str] = Counter()
 
     def advance(self, positions: Mapping[str, int]) -> None:
-        """Count the records before `positions`. Raises `Rewound` when more were counted already."""
+        """Count the records before `positions`. Raises `Rewound` when others were counted already."""
         self._refused.catch_up()
+        self._leave_out(positions.get(DELETIONS, 0))
         for topic, reader in self._logs.items():
             position = positions.get(topic, 0)
             if position < self.reached[topic]:
@@ -67,6 +77,10 @@ class Counting:
                     self._notice(sum(self.reached.values()))
             self.reached[topic] = position
 
+    def wrong(self, key: str, stored: Stored | None) -> str | None:
+        """As `Recount.wrong`. When users were seen follows from no setting that is known here, so it is left out."""
+        return None if key.partition(":")[0] == SEEN else self.recount.wrong(key, stored)
+
     def wrong_fields(self, held: Mapping[str, str]) -> str | None:
         """What is wrong with the partition's own hash, None when nothing is."""
         counts = {name: count for name, count in {**self._counted, **self.recount.counts}.items() if count}
@@ -74,7 +88,7 @@ class Counting:
         expected |= {
             f"time:{topic}": str(self._times.get(topic, 0)) for topic in self._logs if f"offset:{topic}" in held
         }
-        known = {"owner", "epoch", "format", "begun", "ended"}
+        known = {"owner", "epoch", "format", "begun", "ended", f"offset:{DELETIONS}", f"time:{DELETIONS}"}
         known |= {f"count:{name}" for name in (LARGE_NUMBERS, *self.recount.unsure)}
         fields = "offset", "target", "origin", "begin", "fold", "allow"
         # A claim keeps them of all topics, also of those that have fewer partitions.
@@ -89,13 +103,26 @@ class Counting:
         stored = {name: value for name, value in held.items() if name not in known and not name.startswith(others)}
         return unequal(expected, stored)
 
+    def _leave_out(self, applied: int) -> None:
+        """Know what a state leaves out that has applied all deletions before the offset `applied` of their topic."""
+        if self._applied not in (None, applied):
+            raise Rewound
+        if self._applied is None and self._deletions and applied:
+            self._deletions.catch_up()
+            ids = {topic: origin.id for topic, origin in self._origins.items()}
+            asked = self._deletions.deletions.asked(self._recounted.service, self._partition, ids, applied)
+            self._erased = erased(asked, self._partition)
+        self._applied = applied
+
     def _add(self, topic: str, message: Message) -> None:
         self.records += 1
         offset, origin = message.offset() or 0, self._origins[topic]
         stage = self._refused.stages.get((origin.id, self._partition, offset))
         time = max(self._times.get(topic, 0), message.timestamp()[1])
         declared = self._recounted.as_declared(message) if stage is None else None
-        usable = declared is not None and self.recount.add(declared, time)
+        left_out = offset < self._erased.get((topic, self._partition), {}).get(message.key() or b"", 0)
+        recount = self._erased_recount if left_out else self.recount
+        usable = declared is not None and recount.add(declared, time)
         if usable or stage == "fold":
             self._times[topic] = time
         if declared is None or not usable:
@@ -104,5 +131,8 @@ class Counting:
             return
         if murmur2(message.key() or b"", origin.partitions) != self._partition:
             self._counted["misplaced_keys"] += 1
-        if self._recounted.published:
+        if left_out:
+            self.recount.add_erased(declared, time)
+            self.published[topic].leave_open(offset)
+        elif self._recounted.published:
             self.published[topic].add(offset, self._recounted.published.caused(declared))

@@ -11,6 +11,9 @@ from streamstate.kafka.letters import Cause, cause_of, is_derived, is_receipt
 from streamstate.marker import Marker
 from streamstate.verify.recount import Difference
 
+ANYTHING = -1
+"""Stands for whatever a record caused, or nothing: no hash is -1."""
+
 
 class Effects:
     """What the records of one place have to cause in one derived topic: hashes of contents by offset, 0 for nothing."""
@@ -22,6 +25,11 @@ class Effects:
         """The record at `offset` causes `content`, None: nothing."""
         self.reach(offset)
         self.contents.append(0 if content is None else _digest(content))
+
+    def leave_open(self, offset: int) -> None:
+        """The record at `offset` may have caused something."""
+        self.reach(offset)
+        self.contents.append(ANYTHING)
 
     def reach(self, offset: int) -> None:
         """No record before `offset` causes anything more."""
@@ -59,7 +67,7 @@ class Derived:
                 yield Difference(f"{self.topic}:{record.partition()}:{record.offset()}", reason)
         for (topic_id, partition), marks in seen.items():
             for offset, content in enumerate(self.expected[topic_id, partition].contents):
-                if content and not marks[offset]:
+                if content not in (0, ANYTHING) and not marks[offset]:
                     yield Difference(_text((topic_id, partition, offset)), f"is missing in {self.topic}")
 
     def _judge(self, record: Message, seen: Mapping[tuple[str, int], bytearray]) -> str | None:
@@ -69,7 +77,7 @@ class Derived:
             return "names no cause"
         place, offset = cause[:2], cause[2]
         effects = self.expected.get(place)
-        if effects is None or offset >= len(effects.contents):
+        if effects is None or offset >= len(effects.contents) or effects.contents[offset] == ANYTHING:
             return None
         if effects.contents[offset] != _digest(self._content(record)):
             return f"is not what {_text(cause)} causes"

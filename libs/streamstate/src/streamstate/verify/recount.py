@@ -37,6 +37,9 @@ class Recount(ABC):
         Records that a fold refused, or that came from the future, are not among these.
         """
 
+    def add_erased(self, message: Message, stream_time: int) -> None:  # noqa: B027, most recounts do nothing
+        """Count a usable record of a user who was erased, as far as it counts without the user."""
+
     @abstractmethod
     def due(self) -> Iterable[str]:
         """The keys that there must be, without the partition's tag."""

@@ -1,6 +1,6 @@
 """The API of a service: Flask routes over the state, built from the contract alone, served as ASGI."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import structlog
@@ -10,6 +10,7 @@ from redis.exceptions import RedisError
 from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.deployment.state_metrics import of_partitions
+from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import StreamStateError
 from streamstate.service import find
 from streamstate.settings import ApiSettings
@@ -27,6 +28,7 @@ from streamstate.web.server.parameters import of_struct
 from streamstate.web.server.probes import application
 from streamstate.web.server.telemetry import Telemetry
 from streamstate.web.state import State
+from streamstate.web.user_data import UserData
 from streamstate.web.views import Answers
 
 log = structlog.get_logger()
@@ -43,11 +45,20 @@ def create(service: str) -> Asgi:
     settings = bootstrap.configure(ApiSettings)
     app = bootstrap.app(service, settings)
     freshness = Freshness(bootstrap.topics(settings.kafka, settings.security), app.topics)
-    return build(app, settings, bootstrap.reads(settings, app), freshness)
+    return build(app, settings, bootstrap.reads(settings, app), freshness, partial(bootstrap.deletions, settings))
 
 
-def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshness) -> Asgi:
-    """The views of `app` over any store; what runs in the background begins with the server."""
+def build(
+    app: App,
+    settings: ApiSettings,
+    reads: AsyncReads,
+    freshness: Freshness,
+    open_topic: Callable[[], DeletionTopic | None] = lambda: None,
+) -> Asgi:
+    """The views of `app` over any store; what runs in the background begins with the server.
+
+    open_topic: opens the topic of deletions at the first request about one; by default users are not deleted.
+    """
     state = State(app, reads, freshness, settings.truncated_topics)
 
     async def ready() -> None:
@@ -64,6 +75,7 @@ def build(app: App, settings: ApiSettings, reads: AsyncReads, freshness: Freshne
         query = of_struct(view.query) if view.query else ()
         handler = partial(answers.view, view)
         routes.read(view.path, view.name, handler, view.summary, view.example, view.key, query)
+    UserData(app, state, settings.advertise, open_topic).add_to(routes)
     keyed = {view.name: view for view in app.views if not view.over_all_partitions}
     examples = {name: view.example for name, view in keyed.items()}
     routes.many(partial(answers.many, keyed), {view.name: view.key for view in views if not view.anywhere}, examples)

@@ -77,7 +77,8 @@ class Processors(msgspec.Struct):
     """The whole map; `topics` are the partition counts by topic, as Kafka had them when the state was claimed.
 
     `age_ms` are the milliseconds since the state last had all that its topics held, None when that is long ago.
-    `answered` are the requests for views that the instance which tells the map has answered since its start.
+    `answered` are the requests for views that the instance which tells the map has answered since its start; `users`
+    says whether the state holds something of users.
     """
 
     service: str
@@ -87,6 +88,7 @@ class Processors(msgspec.Struct):
     views: list[ViewEntry]
     age_ms: int | None = None
     answered: int = 0
+    users: bool = False
 
 
 EXAMPLE: dict[str, Any] = msgspec.to_builtins(
@@ -150,6 +152,7 @@ async def processors(
         [entry(app), *views],
         None if age is None else round(age * 1000),
         answered,
+        any(fold.users for fold in app.folds),
     )
 
 

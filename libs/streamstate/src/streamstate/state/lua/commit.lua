@@ -28,6 +28,7 @@ local rights = {
   append = {{'XADD', tag, '*', '', ''}},
   insert = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYSCORE', tag, 0, 0}},
   remove = {{'ZREM', tag, ''}},
+  delete_timeline = {{'DEL', tag}, {'ZREM', tag, ''}},
   expire = {
     {'ZCOUNT', tag, 0, 0}, {'ZREMRANGEBYRANK', tag, 0, 0}, {'ZRANGE', tag, 0, 0}, {'ZADD', tag, 0, ''}, {'ZREM', tag, ''},
   },
@@ -104,6 +105,7 @@ local touch = {
     call('ZCARD', family)
     call('ZCARD', family .. ':' .. op[3])
   end,
+  delete_timeline = function(family) call('ZCARD', family) end,
   expire = function(family, op)
     local outdated = call('ZRANGEBYSCORE', family, '-inf', string.format('(%.0f', op[3]), 'LIMIT', 0, expiring)
     for _, name in ipairs(outdated) do call('ZCARD', family .. ':' .. name) end
@@ -195,6 +197,10 @@ local write = {
   end,
   -- The family may name a timeline that is empty: `expire` drops it.
   remove = function(family, op) call('ZREM', family .. ':' .. op[3], op[4]) end,
+  delete_timeline = function(family, op)
+    call('DEL', family .. ':' .. op[3])
+    call('ZREM', family, op[3])
+  end,
   expire = function(family, op, outdated)
     local field, before = 'expired:' .. op[2], string.format('(%.0f', op[3])
     if op[3] > (tonumber(call('HGET', tag, field) or nil) or -math.huge) then
@@ -214,7 +220,7 @@ local write = {
 
 local types = {put = 'string', merge = 'hash', append = 'stream', delete = 'none'}
 local replaces = {put = true, delete = true}
-local of_family = {insert = true, remove = true, expire = true}
+local of_family = {insert = true, remove = true, delete_timeline = true, expire = true}
 
 require_rights('commit')
 local keys, old, names, seen = {}, {}, {}, {}

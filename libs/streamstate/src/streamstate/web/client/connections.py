@@ -1,4 +1,4 @@
-"""HTTP/1.1 GETs over kept connections: a gateway spends most of its time with them.
+"""HTTP/1.1 requests without a body over kept connections: a gateway spends most of its time with them.
 
 A client library (aiohttp) does the same for twice the CPU time, since it does much more.
 """
@@ -98,15 +98,15 @@ class Connections:
     def __init__(self) -> None:
         self._idle: defaultdict[str, deque[Connection]] = defaultdict(deque)
 
-    async def get(self, address: str, target: str, headers: Mapping[str, str]) -> Response:
-        """GET `target` (path and query, encoded). Raises `OSError` when there is no whole answer."""
+    async def ask(self, address: str, target: str, headers: Mapping[str, str], method: str = "GET") -> Response:
+        """Ask for `target` (path and query, encoded). Raises `OSError` when there is no whole answer."""
         fields = "".join(f"{name}: {text}\r\n" for name, text in headers.items())
-        request = f"GET {target} HTTP/1.1\r\nHost: {address}\r\n{fields}\r\n".encode("latin-1")
+        request = f"{method} {target} HTTP/1.1\r\nHost: {address}\r\n{fields}\r\n".encode("latin-1")
         while kept := self._last_used(address):
             try:
                 return await self._ask(kept, address, request)
             except ConnectionError:
-                # Most likely the other side closed it meanwhile; a GET may be sent again.
+                # Most likely the other side closed it meanwhile; what is asked here may be asked again.
                 if kept.answering:
                     raise
         host, _, port = address.rpartition(":")

@@ -70,19 +70,25 @@ class Instances:
         """tokens: what instances ask for; None where access is off. name: that of this process in traces."""
         self._tokens = tokens
         self._connections, spans = Connections(), tracing.spans(name)
-        self._get = self._connections.get if spans is None else spans.called(self._connections.get)
+        self._ask = self._connections.ask if spans is None else spans.called(self._connections.ask)
         self._ill: dict[str, asyncio.Task[None]] = {}
 
     async def get(
-        self, address: str, path: str, deadline: Deadline, query: Query = (), marks: Marks = OWNER
+        self,
+        address: str,
+        path: str,
+        deadline: Deadline,
+        query: Query = (),
+        marks: Marks = OWNER,
+        method: str = "GET",
     ) -> Response:
-        """GET within the deadline; only JSON counts as an answer. Raises `Unreachable` when none comes."""
+        """The answer within the deadline; only JSON counts as one. Raises `Unreachable` when none comes."""
         target = f"{path}?{urlencode(query)}" if query else path
         headers = {**deadline.headers, **marks, **(self._tokens.headers if self._tokens else {})}
         started = time.monotonic()
         try:
             async with asyncio.timeout_at(deadline.at):
-                answer = await self._get(address, target, headers)
+                answer = await self._ask(address, target, headers, method)
         except OSError as error:
             # A caller in a hurry does not make an instance ill.
             if not isinstance(error, TimeoutError) or time.monotonic() - started > PATIENCE_S:
@@ -118,7 +124,7 @@ class Instances:
             await asyncio.sleep(PROBE_S)
             with suppress(OSError):
                 async with asyncio.timeout(PROBE_S):
-                    await self._connections.get(address, PROBE, {})
+                    await self._connections.ask(address, PROBE, {})
                 log.info("an instance answers again", address=address)
                 break
         del self._ill[address]

@@ -63,7 +63,11 @@ class Asgi:
         self._routes = flask.url_map.bind("")
         views: Mapping[str, Any] = flask.view_functions
         self._handlers = {name: view for name, view in views.items() if inspect.iscoroutinefunction(view)}
-        rules = [rule for rule in flask.url_map.iter_rules() if rule.endpoint in self._handlers]
+        rules = [
+            rule
+            for rule in flask.url_map.iter_rules()
+            if rule.endpoint in self._handlers and "GET" in (rule.methods or ())
+        ]
         # As Flask does: what is written in a rule goes before what is in brackets, segment by segment.
         rules.sort(key=lambda rule: [part.startswith("<") for part in rule.rule.split("/")])
         self._fixed = {rule.rule: rule for rule in rules if "<" not in rule.rule}

@@ -16,6 +16,7 @@ from streamstate.web.server.parameters import DEMANDS, PLACE, Parameter, example
 from streamstate.web.server.responses import ALWAYS, OF_STATES, Answer, Document
 
 MANY = "/v1/many"
+FOUND, ACCEPTED = "200", "202"
 
 Handler = Callable[..., Awaitable[Response | Stream]]
 """A coroutine function that gets the request and, by name, what the path has in brackets; `Asgi` awaits it."""
@@ -50,12 +51,20 @@ class Routes(APIFlask):
         self.scopes[name] = scope
         self.add_url_rule(path, name, cast("Any", handler), methods=methods)
 
-    def process(self, path: str, name: str, handler: Handler, summary: str, example: Any) -> None:
+    def process(
+        self, path: str, name: str, handler: Handler, summary: str, example: Any, key: KeyCodec[Any] | None = None
+    ) -> None:
         """Add a route that tells of the process itself, or of others, and demands nothing of a state."""
-        in_path = places(path, None)
+        in_path = places(path, key)
         operation = {"operationId": name, "summary": summary, "parameters": in_path}
         self._documented(path, operation, Answer(type(example), example), (404,) if in_path else ())
         self.hidden(path, name, handler)
+
+    def deletion(self, path: str, name: str, handler: Handler, summary: str, example: Any, key: KeyCodec[Any]) -> None:
+        """Add a route for DELETE, which is accepted with an answer like `example`, and done later."""
+        operation = {"operationId": name, "summary": summary, "parameters": places(path, key)}
+        self._documented(path, operation, Answer(type(example), example), (404,), "delete")
+        self.hidden(path, name, handler, methods=("DELETE",))
 
     def read(
         self,
@@ -110,7 +119,10 @@ class Routes(APIFlask):
         (schema,), schemas = responses.schemas(answer.kind)
         found: Document = dict.fromkeys(map(str, sorted({*ALWAYS, *further})))
         item = self._paths.setdefault(PLACE.sub(r"{\1}", path), {})
-        item[method] = {**operation, "responses": {"200": responses.found(schema, answer), **found}}
+        item[method] = {
+            **operation,
+            "responses": {ACCEPTED if method == "delete" else FOUND: responses.found(schema, answer), **found},
+        }
         self._schemas |= schemas
 
     def document(self) -> Document:
@@ -138,11 +150,12 @@ class Routes(APIFlask):
         told = () if is_open else self.guard.told
         own = {str(problem.status) for problem in (*self._problems, *guarding)}
         statuses = {*operation["responses"], *(str(problem.status) for problem in guarding)} & own
-        answer = operation["responses"]["200"]
+        [good] = operation["responses"].keys() & {FOUND, ACCEPTED}
+        answer = operation["responses"][good]
         answer = {**answer, "headers": {**answer["headers"], **responses.header_refs(told)}}
         security = [] if is_open else self.guard.security(scope or self.scopes[operation["operationId"]])
         return {
             **operation,
-            "responses": {"200": answer, **{status: responses.ref("responses", status) for status in sorted(statuses)}},
+            "responses": {good: answer, **{status: responses.ref("responses", status) for status in sorted(statuses)}},
             **({"security": security} if security else {}),
         }

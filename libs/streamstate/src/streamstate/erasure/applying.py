@@ -1,0 +1,101 @@
+"""What a state does about deletions when its partition was claimed: forget the users, and know what to leave out."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from streamstate.app import App, Fold
+from streamstate.erasure.deletions import Asked, Bound, Deletion
+from streamstate.errors import BadKey
+from streamstate.keys import partition_of
+from streamstate.state.operations import Operation
+from streamstate.state.store import DELETIONS, Claim, Commit, OffsetAdvance, Origin, Store
+
+TOGETHER = 200
+"""So many users are forgotten in one commit."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """The receipts that are published before the commit, so that the bounds of a build are those of this state.
+
+    applied: the offset before which all requests are applied then.
+    """
+
+    receipts: Sequence[Deletion]
+    commit: Commit
+    applied: int
+
+
+def steps(
+    app: App, store: Store, claim: Claim, origins: Mapping[str, Origin], pending: Sequence[Asked]
+) -> Iterator[Step]:
+    """The steps after which the state has applied `pending`, those of one partition in the order of their requests.
+
+    Nobody else commits meanwhile, since `claim` is the last one. So what a user did up to the offsets of the claim is
+    in the state, where it is forgotten, and what is behind them up to the bounds is left out as it comes.
+    """
+    applied = claim.deletions
+    for start in range(0, len(pending), TOGETHER):
+        asked = pending[start : start + TOGETHER]
+        bounds = {each.user: _bounds(app, claim, origins, each) for each in asked}
+        receipts = [
+            Deletion(each.user, app.name, claim.partition, bounds[each.user], each.request)
+            for each in asked
+            if each.receipt is None or dict(each.receipt.bounds) != bounds[each.user]
+        ]
+        following = asked[-1].request + 1
+        advances = [OffsetAdvance(topic, at, at, claim.times.get(topic, 0)) for topic, at in claim.positions.items()]
+        operations = [
+            operation
+            for fold in app.folds
+            if fold.users and any(topic in claim.positions for topic in fold.topics)
+            for operation in _forget(fold, store, claim.partition, list(bounds.values()))
+        ]
+        advances.append(OffsetAdvance(DELETIONS, applied, following))
+        yield Step(receipts, Commit(claim, advances, operations), following)
+        applied = following
+
+
+def pending(asked: Sequence[Asked], claim: Claim) -> list[Asked]:
+    """Those that the state has yet to apply."""
+    return [each for each in asked if each.request >= (claim.deletions or 0)]
+
+
+def expiries(app: App, claim: Claim, origins: Mapping[str, Origin], users: Iterable[str]) -> Iterator[Deletion]:
+    """The requests that delete `users` from the partition of `claim`, with all that the state has of them."""
+    for user in users:
+        bounds = {}
+        for source in (source for fold in app.folds if fold.users for source in fold.sources):
+            with suppress(BadKey):
+                key, origin = source.key.encode(source.key.parse(user)), origins[source.topic]
+                if partition_of(key, origin.partitions) == claim.partition:
+                    bounds[source.topic] = Bound(origin.id, key, claim.positions.get(source.topic, 0))
+        yield Deletion(user, app.name, claim.partition, bounds)
+
+
+def _bounds(app: App, claim: Claim, origins: Mapping[str, Origin], asked: Asked) -> dict[str, Bound]:
+    """What is left out from now on: at least what the state has read by now, in all topics of the same fold."""
+    bounds = {}
+    for fold in app.folds:
+        key = _key(fold, asked.bounds)
+        for source in fold.sources if fold.users and key is not None else ():
+            given = asked.bounds.get(source.topic)
+            offset = max(given.offset if given else 0, claim.positions.get(source.topic, 0))
+            bounds[source.topic] = Bound(origins[source.topic].id, source.key.encode(key), offset)
+    return bounds
+
+
+def _key(fold: Fold, bounds: Mapping[str, Bound]) -> object:
+    """The user, as the fold's keys have it; None for one of whom its topics say nothing."""
+    keys = (source.key.decode(bounds[source.topic].key) for source in fold.sources if source.topic in bounds)
+    return next(keys, None)
+
+
+def _forget(fold: Fold, store: Store, partition: int, bounds: Sequence[Mapping[str, Bound]]) -> Iterator[Operation]:
+    assert fold.users
+    users = [key for each in bounds if (key := _key(fold, each)) is not None]
+    reads = fold.users.reads
+    values = store.read({partition: reads})[partition].values if reads and users else ()
+    if users:
+        yield from fold.users.forget(users, values)

@@ -1,0 +1,143 @@
+"""Deletions in the process of a stream: applied when a query begins, which is when nothing else is committed."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import structlog
+from confluent_kafka import KafkaException
+from redis.exceptions import RedisError
+
+from streamstate.app import App
+from streamstate.erasure.applying import expiries, pending, steps
+from streamstate.erasure.deletions import Asked, Deletion, erased
+from streamstate.erasure.topic import DeletionTopic
+from streamstate.errors import Misconfigured
+from streamstate.state.store import Claim, Origin, Store, TopicPartition
+from streamstate.user_state import not_seen_since
+
+log = structlog.get_logger()
+
+EXPIRY_S = 600.0
+"""Seconds between two looks for users who have expired."""
+
+EXPIRED = 10_000
+"""At most so many users of a partition expire at a time."""
+
+PAUSE_S = 10.0
+"""Least seconds between two starts of a query for deletions: those that come meanwhile are applied together."""
+
+Erased = Mapping[TopicPartition, Mapping[bytes, int]]
+
+
+class Erasure:
+    """The deletions of one app: those that are asked for, and of users who were not seen for `expire_ms` (0: none).
+
+    `look` is for another thread than the rest: Kafka may take long to answer.
+    """
+
+    def __init__(self, app: App, store: Store, topic: DeletionTopic | None, expire_ms: int = 0) -> None:
+        self._app = app
+        self._store = store
+        self._topic = topic if any(fold.users for fold in app.folds) else None
+        self._expire_ms = expire_ms
+        self._one_at_a_time = threading.Lock()
+        self._looked_at = -EXPIRY_S
+        self._topic_ids: Mapping[str, str] = {}
+        self._applied: dict[int, int] = {}
+        """By partition, the offset before which all requests are applied."""
+        self._due = False
+        self._applied_at = -PAUSE_S
+
+    def apply(self, claims: Mapping[int, Claim], origins: Mapping[str, Origin]) -> Erased:
+        """Apply what is asked of the partitions that were just claimed; returns what their query leaves out.
+
+        Raises `Misconfigured` where a state has applied deletions of a topic that is not there any more.
+        """
+        with self._one_at_a_time:
+            return self._apply(claims, origins)
+
+    def _apply(self, claims: Mapping[int, Claim], origins: Mapping[str, Origin]) -> Erased:
+        if self._topic is None or not self._read(claims):
+            return {}
+        self._topic_ids = {topic: origin.id for topic, origin in origins.items()}
+        self._applied = {partition: claim.deletions or 0 for partition, claim in claims.items()}
+        left_out: dict[TopicPartition, dict[bytes, int]] = {}
+        for partition, claim in claims.items():
+            # Nothing is committed meanwhile: who has expired has not come back.
+            self._topic.write(expiries(self._app, claim, origins, self._expired(partition, claim.times, EXPIRED)))
+        self._topic.catch_up()
+        for partition, claim in claims.items():
+            waiting = pending(self._asked(partition), claim)
+            for step in steps(self._app, self._store, claim, origins, waiting):
+                self._topic.write(step.receipts)
+                self._store.commit(step.commit)
+                self._applied[partition] = step.applied
+            if waiting:
+                log.info("users are deleted", service=self._app.name, partition=partition, count=len(waiting))
+        self._due = self._are_new(self._topic.catch_up())
+        for partition, claim in claims.items():
+            for place, keys in erased(self._asked(partition), partition).items():
+                at = claim.positions.get(place[0], 0)
+                left_out[place] = {key: before for key, before in keys.items() if before > at}
+        self._applied_at = time.monotonic()
+        return {place: keys for place, keys in left_out.items() if keys}
+
+    @property
+    def due(self) -> bool:
+        """Whether there are deletions that the query has to begin again for."""
+        return self._due and time.monotonic() >= self._applied_at + PAUSE_S
+
+    def look(self) -> None:
+        """Find out what is due."""
+        # A topic that is missing, or a server that is away, is told by what needs it.
+        with self._one_at_a_time, suppress(Misconfigured, KafkaException, RedisError):
+            if self._topic:
+                self._find(self._topic.catch_up())
+
+    def _find(self, came: Sequence[Deletion]) -> None:
+        self._due |= self._are_new(came)
+        if self._expire_ms and time.monotonic() >= self._looked_at + EXPIRY_S:
+            self._looked_at = time.monotonic()
+            snapshots = self._store.read({partition: [] for partition in self._applied})
+            self._due |= any(self._expired(partition, of.times, 1) for partition, of in snapshots.items())
+
+    def _are_new(self, came: Sequence[Deletion]) -> bool:
+        """Whether requests are among these that a partition has yet to apply."""
+        if all(each.request is not None for each in came):
+            return False
+        held = self._applied.items()
+        return any(each.request >= applied for partition, applied in held for each in self._asked(partition))
+
+    def _expired(self, partition: int, times: Mapping[str, int], most: int) -> list[str]:
+        """At most so many users of `partition` who were not seen for too long, by the stream times of its topics."""
+        topics = [topic for fold in self._app.folds if fold.users for topic in fold.topics]
+        before = max(times.get(topic, 0) for topic in topics) - self._expire_ms
+        if not self._expire_ms or before <= 0:
+            return []
+        [found] = self._store.read({partition: [not_seen_since(before, most)]})[partition].values
+        return [user for user, _ in found]
+
+    def _read(self, claims: Mapping[int, Claim]) -> bool:
+        """Whether there are deletions: a topic that was never there is none that is missing."""
+        assert self._topic
+        applied = max(claim.deletions or 0 for claim in claims.values())
+        try:
+            self._topic.catch_up()
+        except Misconfigured as error:
+            if applied:
+                raise
+            log.warning("users are not deleted", service=self._app.name, reason=str(error))
+            return False
+        if applied > self._topic.end:
+            msg = (
+                f"the state has applied deletions of users up to the offset {applied}, and their topic ends at "
+                f"{self._topic.end}: restore it, or users who were deleted come back when a state is built anew"
+            )
+            raise Misconfigured(msg)
+        return True
+
+    def _asked(self, partition: int) -> list[Asked]:
+        assert self._topic
+        return self._topic.deletions.asked(self._app.name, partition, self._topic_ids)

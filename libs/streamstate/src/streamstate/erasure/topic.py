@@ -1,0 +1,107 @@
+"""The topic of deletions at Kafka."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+import structlog
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
+
+from streamstate.app import App
+from streamstate.erasure.deletions import Asked, Bound, Deletion, Deletions
+from streamstate.errors import BadKey, Misconfigured
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.producer import Outgoing, producer, send_all
+from streamstate.kafka.reading import read_to_end
+from streamstate.kafka.security import Security
+from streamstate.keys import partition_of
+from streamstate.state.store import Origin
+
+PARTITION = 0
+"""All records are here, whatever their keys: they need one order."""
+
+log = structlog.get_logger()
+
+_decode = msgspec.json.Decoder(Deletion).decode
+
+
+class DeletionTopic:
+    """Reads and writes the topic `name`. For one thread."""
+
+    def __init__(self, name: str, bootstrap: str, topics: Topics, security: Security) -> None:
+        self.deletions = Deletions()
+        self._name = name
+        self._bootstrap = bootstrap
+        self._topics = topics
+        self._security = security
+        self._topic_id = ""
+        self._next = OFFSET_BEGINNING
+
+    def catch_up(self) -> list[Deletion]:
+        """Read on to the present end; returns what came. Raises `Misconfigured` where there is no such topic."""
+        origin = self._origin()
+        if origin.id != self._topic_id:
+            self._topic_id, self._next, self.deletions = origin.id, OFFSET_BEGINNING, Deletions()
+        place = self._name, PARTITION
+        [end] = self._topics.ends([place]).values()
+        if end <= max(self._next, 0):
+            return []
+        came = []
+        for message in read_to_end(self._bootstrap, {place: self._next}, self._security):
+            self._next = (message.offset() or 0) + 1
+            try:
+                came.append(_decode(message.value() or b""))
+            except msgspec.MsgspecError:
+                log.error("a record that is no deletion is left out", topic=self._name, offset=self._next - 1)
+                continue
+            self.deletions.add(self._next - 1, came[-1])
+        self._next = max(self._next, end)
+        return came
+
+    def request(self, app: App, user: str) -> Sequence[Deletion]:
+        """Ask for the deletion of `user` from the state of `app`; returns the requests when Kafka has them."""
+        self._origin()
+        requests = _requests(app, user, self._topics)
+        self.write(requests)
+        return requests
+
+    def asked(self, app: App, user: str) -> list[tuple[int, Asked]]:
+        """What is asked of the state of `app` about `user`, by partition."""
+        self.catch_up()
+        return self.deletions.of(user, app.name)
+
+    @property
+    def end(self) -> int:
+        """The offset up to which it was read."""
+        return max(self._next, 0)
+
+    def write(self, deletions: Iterable[Deletion]) -> None:
+        """Returns when Kafka has all of them for good."""
+        records: list[Outgoing] = [(self._name, each.key, msgspec.json.encode(each), []) for each in deletions]
+        if records:
+            send_all(producer(self._bootstrap, self._security), records, partition=PARTITION)
+
+    def _origin(self) -> Origin:
+        try:
+            return self._topics.origin(self._name)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            msg = f"the topic {self._name} may not be read; let this user of Kafka describe, read and write it"
+            raise Misconfigured(msg) from error
+
+
+def _requests(app: App, user: str, topics: Topics) -> Sequence[Deletion]:
+    """The requests that delete `user` from the state of `app`: none where no key of its users is written so."""
+    bounds: dict[int, dict[str, Bound]] = {}
+    for source in (source for fold in app.folds if fold.users for source in fold.sources):
+        try:
+            key = source.key.encode(source.key.parse(user))
+        except BadKey:
+            continue
+        origin = topics.origin(source.topic)
+        partition = partition_of(key, origin.partitions)
+        bounds.setdefault(partition, {})[source.topic] = Bound(origin.id, key, 0)
+    places = [(topic, partition) for partition, by_topic in bounds.items() for topic in by_topic]
+    for (topic, partition), end in topics.ends(places).items():
+        bounds[partition][topic] = msgspec.structs.replace(bounds[partition][topic], offset=end)
+    return [Deletion(user, app.name, partition, by_topic) for partition, by_topic in bounds.items()]

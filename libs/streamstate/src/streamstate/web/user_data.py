@@ -1,0 +1,146 @@
+"""What an instance does for the gateway about one user: tells all that the state holds, asks for a deletion."""
+
+import asyncio
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from typing import Any, TypeVar
+
+import msgspec
+
+from streamstate.app import App
+from streamstate.erasure.topic import DeletionTopic
+from streamstate.errors import BadKey
+from streamstate.keys import partition_of
+from streamstate.state.operations import Read
+from streamstate.user_state import MOST_MEMBERS
+from streamstate.web.http.problems import Problem
+from streamstate.web.http.request import Request, Response, json
+from streamstate.web.server.openapi import Routes
+from streamstate.web.state import State
+
+DELETION, EXPORT = "/user-deletions/<key>", "/user-exports/<key>"
+"""The paths, which are for the gateway itself."""
+
+Held = Callable[[str], Mapping[str, Any]]
+
+T = TypeVar("T")
+
+
+class PartitionDeletion(msgspec.Struct):
+    """A partition of a state from which a user is deleted.
+
+    before: by topic, the offset before which the user's records do not count: where the topic ended at the request and,
+        once it is `done`, how far the state had read it by then, if that is further.
+    """
+
+    partition: int
+    done: bool
+    before: dict[str, int]
+
+
+class ServiceDeletion(msgspec.Struct):
+    """What a service has of the deletion of a user; no partitions where it was not asked for."""
+
+    service: str
+    partitions: list[PartitionDeletion]
+
+
+class ServiceExport(msgspec.Struct):
+    """What a service holds of a user, by state key. `truncated` names what has more members than are here."""
+
+    service: str
+    held: dict[str, Any]
+    truncated: list[str]
+
+
+def nothing(_user: str) -> Mapping[str, Any]:
+    return {}
+
+
+class UserData:
+    """The routes of an instance. `open_topic` is called at the first request that needs it.
+
+    held: what the process holds of a user besides the state.
+    """
+
+    def __init__(
+        self, app: App, state: State, address: str, open_topic: Callable[[], DeletionTopic | None], held: Held = nothing
+    ) -> None:
+        self._app = app
+        self._state = state
+        self._address = address
+        self._open_topic = open_topic
+        self._held = held
+        self._one_at_a_time = threading.Lock()
+
+    def add_to(self, routes: Routes) -> None:
+        """Add the routes, if the app has users."""
+        if any(fold.users for fold in self._app.folds):
+            routes.hidden(DELETION, "user-deletion", self.look)
+            routes.hidden(DELETION, "delete-user", self.delete, methods=("DELETE",))
+            routes.hidden(EXPORT, "user-export", self.export)
+
+    async def delete(self, _request: Request, key: str) -> Response:
+        """Ask for the deletion of a user; returns when Kafka has the request."""
+        requests = await self._ask(lambda topic: topic.request(self._app, key))
+        return self._answer(
+            PartitionDeletion(
+                each.partition, done=False, before={topic: bound.offset for topic, bound in each.bounds.items()}
+            )
+            for each in requests
+        )
+
+    async def look(self, _request: Request, key: str) -> Response:
+        """How far the deletion of a user is."""
+        asked = await self._ask(lambda topic: topic.asked(self._app, key))
+        snapshots = await self._state.read({partition: [] for partition, _ in asked})
+        return self._answer(
+            PartitionDeletion(
+                partition,
+                (snapshots[partition].deletions or 0) > each.request,
+                {topic: bound.offset for topic, bound in each.bounds.items()},
+            )
+            for partition, each in asked
+        )
+
+    def _answer(self, partitions: Iterable[PartitionDeletion]) -> Response:
+        return json(ServiceDeletion(self._app.name, list(partitions)), self._address)
+
+    async def export(self, _request: Request, key: str) -> Response:
+        """All that the state holds of a user."""
+        counts = await self._state.counts()
+        reads: defaultdict[int, list[Read]] = defaultdict(list)
+        for fold in self._app.folds:
+            source = fold.sources[0]
+            # A user of another service may be no key of this one.
+            with suppress(BadKey):
+                user = source.key.parse(key)
+                partition = partition_of(source.key.encode(user), counts[source.topic])
+                reads[partition] += [place.read for place in fold.users.places(user)] if fold.users else []
+        held: dict[str, Any] = {}
+        with suppress(BadKey):
+            held |= {name: value for name, value in self._held(key).items() if value}
+        for partition, snapshot in (await self._state.read(reads)).items():
+            self._state.require_ready(partition, snapshot, self._app.topics)
+            held |= {read.key: value for read, value in zip(reads[partition], snapshot.values, strict=True) if value}
+        truncated = [name for name, value in held.items() if isinstance(value, list) and len(value) >= MOST_MEMBERS]
+        return json(ServiceExport(self._app.name, held, truncated), self._address)
+
+    async def _ask(self, question: Callable[[DeletionTopic], T]) -> T:
+        """What `question` answers, in a thread: it goes on when the request's deadline has passed."""
+
+        def asking() -> T:
+            with self._one_at_a_time:
+                return question(self._topic)
+
+        return await asyncio.to_thread(asking)
+
+    @cached_property
+    def _topic(self) -> DeletionTopic:
+        topic = self._open_topic()
+        if topic is None:
+            raise Problem(404, "not-found", "users are not deleted here: STREAMSTATE_DELETIONS is empty")
+        return topic

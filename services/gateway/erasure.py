@@ -1,0 +1,100 @@
+"""All services at once about one user: deletion, its progress, and the export of what they hold."""
+
+import asyncio
+from collections.abc import Mapping
+from urllib.parse import quote
+
+import msgspec
+
+from services.gateway.balance import Balance
+from services.gateway.owners import Owners
+from streamstate.keys import TEXT
+from streamstate.web.http.deadline import Deadline
+from streamstate.web.http.problems import Problem, not_ready
+from streamstate.web.http.request import Request, Response, json
+from streamstate.web.user_data import DELETION, EXPORT, PartitionDeletion, ServiceDeletion, ServiceExport
+
+NAME = "gateway"
+PATH, EXPORTED = "/v1/users/<key>/deletion", "/v1/users/<key>/export"
+
+
+class UserDeletion(msgspec.Struct, rename="camel"):
+    """The deletion of a user, by service. `done`: every state has forgotten the user, and no build brings it back."""
+
+    user_id: str
+    done: bool
+    services: list[ServiceDeletion]
+
+
+class UserExport(msgspec.Struct, rename="camel"):
+    """What the services hold of a user."""
+
+    user_id: str
+    services: list[ServiceExport]
+
+
+EXAMPLE_DELETION = UserDeletion(
+    "42", True, [ServiceDeletion("metrics", [PartitionDeletion(3, True, {"listening-events": 17})])]
+)
+EXAMPLE_EXPORT = UserExport(
+    "42",
+    [
+        ServiceExport(
+            "metrics", {"user:42": {"count": 3, "first": 1_000, "last": 3_000}, "user:42:artists": [["a1", 3]]}, []
+        )
+    ],
+)
+
+
+class Erasure:
+    """The routes. Each is answered by all services that know users, or not at all."""
+
+    def __init__(self, owners: Owners, balance: Balance) -> None:
+        self._owners = owners
+        self._balance = balance
+
+    async def delete(self, request: Request, key: str) -> Response:
+        """Ask all services to forget a user. What has been asked for stays asked for when a service does not answer."""
+        deletion = await self._deletion("DELETE", request, key)
+        if not deletion.services:
+            raise Problem(404, "unknown-key", "no service has users with such ids; check it")
+        location = PATH.replace("<key>", quote(key, safe=""))
+        return json(deletion, NAME, {"Location": location})._replace(status=202)
+
+    async def look(self, request: Request, key: str) -> Response:
+        """How far a deletion is."""
+        deletion = await self._deletion("GET", request, key)
+        if not deletion.services:
+            raise Problem(404, "unknown-key", "the deletion of this user was not asked for; DELETE /v1/users/{userId}")
+        return json(deletion, NAME)
+
+    async def export(self, request: Request, key: str) -> Response:
+        """All that is held of a user."""
+        answers = await self._all("GET", EXPORT, key, request.deadline)
+        services = [msgspec.json.decode(body, type=ServiceExport) for body in answers.values()]
+        known = [each for each in services if each.held]
+        if not known:
+            raise Problem(404, "unknown-key", "nothing is held of this user; check the id")
+        return json(UserExport(key, known), NAME)
+
+    async def _deletion(self, method: str, request: Request, key: str) -> UserDeletion:
+        answers = await self._all(method, DELETION, key, request.deadline)
+        services = [msgspec.json.decode(body, type=ServiceDeletion) for body in answers.values()]
+        asked = [each for each in services if each.partitions]
+        return UserDeletion(key, all(part.done for each in asked for part in each.partitions), asked)
+
+    async def _all(self, method: str, path: str, key: str, deadline: Deadline) -> Mapping[str, bytes]:
+        """The answers by service. Raises a 503 `Problem` when a service does not answer."""
+        TEXT.parse(key)
+        if missing := self._owners.missing():
+            raise not_ready(f"no instance of {', '.join(missing)} answers, which may hold something of the user")
+        services = [name for name in self._owners.addresses if self._owners.service(name).processors.users]
+        path = path.replace("<key>", quote(key, safe=""))
+        addresses = self._owners.addresses
+        asking = (self._balance.get(addresses[name], path, (), deadline, method=method) for name in services)
+        answers = dict(zip(services, await asyncio.gather(*asking), strict=True))
+        for name, answer in answers.items():
+            if answer.status != 200:
+                detail = f"{name}: {msgspec.json.decode(answer.body)['detail']}"
+                raise Problem(404, "not-found", detail) if answer.status == 404 else not_ready(detail)
+        return {name: answer.body for name, answer in answers.items()}

@@ -1,0 +1,127 @@
+"""A user who is deleted from all services: nothing names the user any more, nor after a build from nothing."""
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+import urllib3
+
+from services.clicks.model import USER_CLICKS, USER_REGIONS
+from services.events import LISTENING_EVENTS
+from services.notifications.model import OPEN, TICK
+from services.recommendations.recount import unpacked
+from streamstate.keys import LONG, sortable
+from tests.integration.driving import SETTLED_S, Driving, eventually
+from tests.integration.erased import USER
+
+SERVICES = ("metrics", "names", "recommendations", "clicks", "notifications")
+PATH = f"/v1/users/{USER}"
+
+
+def play(driving: Driving, times: int) -> None:
+    """So many plays, and all else that a user can do. No click is counted, so that totals stay as they are."""
+    ids = {"artistId": 1, "albumId": 1, "trackId": 1}
+    for number in range(times):
+        event = {"userId": USER, **ids, "timestamp": 1_750_000_000_000 + number}
+        driving.out.produce(LISTENING_EVENTS, json.dumps(event).encode(), LONG.encode(USER))
+    key = str(USER).encode()
+    for topic, value in ((USER_REGIONS, b"asia"), (USER_CLICKS, b"0"), (OPEN, b"Closed"), (TICK, b"")):
+        driving.out.produce(topic, value, key)
+    driving.out.flush()
+    driving.settle()
+
+
+def delete(driving: Driving) -> str:
+    """Ask for the deletion, until all services answer; returns where it is told how far that is."""
+    places: list[str] = []
+
+    def accepted() -> bool:
+        asked = urllib3.request("DELETE", f"{driving.cluster.url}{PATH}", timeout=10, retries=False)
+        assert asked.status in (202, 503), asked.data
+        places.extend([asked.headers["Location"]] if asked.status == 202 else [])
+        return bool(places)
+
+    eventually(accepted, "all services to take the request")
+    return places[0]
+
+
+def done(driving: Driving, place: str) -> bool:
+    answer = driving.get(place)
+    return answer.status == 200 and bool(answer.json()["done"])
+
+
+def values(client: Any, key: bytes) -> Iterator[bytes]:
+    """All that a key holds, with what is packed there unpacked."""
+    match client.type(key):
+        case b"string":
+            yield client.get(key) or b""
+        case b"hash":
+            for item in client.hgetall(key).items():
+                yield from item
+        case b"zset":
+            yield from client.zrange(key, 0, -1)
+        case b"stream":
+            for _, fields in client.xrange(key):
+                yield base64.b64decode(fields[b"text"])
+                yield str(unpacked(fields[b"text"])[1]).encode()
+
+
+def places(driving: Driving) -> list[str]:
+    """Where something says the user's id: keys of Redis, answers, logs."""
+    spelled = [str(USER).encode(), sortable(USER).encode(), LONG.encode(USER), USER.to_bytes(5, "little")]
+
+    def names_user(text: bytes) -> bool:
+        return any(each in text for each in spelled)
+
+    client = redis.Redis(port=driving.cluster.redis.port)
+    found = [
+        key.decode()
+        for key in client.scan_iter(count=2_000)
+        if names_user(key) or any(map(names_user, values(client, key)))
+    ]
+    asked = (f"{PATH}/metrics", f"{PATH}/recent", f"{PATH}/export", f"/v1/notifications/{USER}")
+    found += [path for path in asked if driving.get(path).status != 404]
+    return found + [str(child.log) for child in driving.cluster.children if names_user(child.log.read_bytes())]
+
+
+def export(driving: Driving) -> dict[str, Any]:
+    return {each["service"]: each["held"] for each in driving.get(f"{PATH}/export").json().get("services", ())}
+
+
+@pytest.fixture
+def active(driving: Driving) -> Driving:
+    """The ring, where the user is known to all services."""
+    play(driving, 3)
+    assert driving.get(f"{PATH}/metrics").json()["eventCount"] == 3
+    eventually(lambda: set(export(driving)) == set(SERVICES), "all services to hold something of the user")
+    assert len(places(driving)) > len(SERVICES)
+    return driving
+
+
+def test_nothing_names_a_user_who_was_deleted(active: Driving) -> None:
+    place = delete(active)
+    # In the middle of it.
+    active.kill("driver")
+    eventually(lambda: not active.cluster.streams.alive, "the process to end")
+    active.cluster.revive()
+    eventually(lambda: done(active, place), "the services to forget the user", SETTLED_S)
+    told = active.get(place).json()
+    assert {each["service"] for each in told["services"]} == set(SERVICES)
+    eventually(lambda: places(active) == [], "the graphs to be loaded without the user", SETTLED_S)
+    assert active.differences(*SERVICES) == []
+
+    play(active, 1)
+    assert active.get(f"{PATH}/metrics").json()["eventCount"] == 1
+    assert len(active.get(f"{PATH}/recent").json()["recent"]) == 1
+    assert active.differences(*SERVICES) == []
+
+    place = delete(active)
+    eventually(lambda: done(active, place), "the services to forget the user again", SETTLED_S)
+    redis.Redis(port=active.cluster.redis.port).flushall()
+    eventually(lambda: active.cluster.ready() and done(active, place), "the state to be built again", SETTLED_S)
+    active.settle()
+    eventually(lambda: places(active) == [], "the graphs to be loaded without the user", SETTLED_S)
+    assert active.differences(*SERVICES) == []

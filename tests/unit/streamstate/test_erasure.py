@@ -1,0 +1,142 @@
+"""Deletions in a stream: applied when its query begins, and the reason for which it begins again."""
+
+import pytest
+
+from services.events import LISTENING_EVENTS
+from services.metrics.model import APP
+from streamstate.erasure import stream
+from streamstate.erasure.stream import Erasure
+from streamstate.errors import Misconfigured
+from streamstate.keys import LONG
+from streamstate.processing.decode import RawRecord
+from streamstate.processing.limits import Limits
+from streamstate.state.memory import MemoryStore
+from streamstate.state.operations import Fields
+from streamstate.state.store import Claim, Origin
+from streamstate.testing import Driver
+from tests.deletions import InMemory
+from tests.raw import play_json
+from tests.serving import FixedTopics
+
+USER, OTHER = 1, 2
+PLACE = LISTENING_EVENTS, 0
+EXPIRE_MS = 100
+ORIGINS = {LISTENING_EVENTS: Origin(LISTENING_EVENTS, 1)}
+
+
+class Stream:
+    """A stream of metrics over one partition."""
+
+    def __init__(self) -> None:
+        self.topics = FixedTopics({LISTENING_EVENTS: 1, "user-deletions": 1})
+        self.topic = InMemory(self.topics)
+        self.store = MemoryStore()
+        self.erasure = Erasure(APP, self.store, self.topic, EXPIRE_MS)
+
+    def claim(self) -> dict[int, Claim]:
+        return {0: self.store.claim(0, "driver:1", {}, ORIGINS)}
+
+    def begin(self) -> dict[bytes, int]:
+        """The keys that its query leaves out, and up to where."""
+        return dict(self.erasure.apply(self.claim(), ORIGINS).get(PLACE, {}))
+
+    def due(self) -> bool:
+        self.erasure.look()
+        return self.erasure.due
+
+    def play(self, *users: int, time: int = 5) -> None:
+        raw: list[RawRecord] = []
+        for user in users:
+            raw.append((self.topics.written.get(PLACE, 0), time, LONG.encode(user), play_json((user, 1, 1, 1, 5))))
+            self.topics.written[PLACE] = raw[-1][0] + 1
+        Driver(APP, self.store, limits=Limits(seen=True)).feed(0, {LISTENING_EVENTS: raw})
+
+    def count(self, user: int) -> int | None:
+        count: int | None = self.store.read({0: [Fields(f"user:{user}")]})[0].values[0].get("count")
+        return count
+
+
+@pytest.fixture
+def metrics(monkeypatch: pytest.MonkeyPatch) -> Stream:
+    monkeypatch.setattr(stream, "PAUSE_S", 0.0)
+    return Stream()
+
+
+def test_a_query_begins_again_for_a_deletion_and_not_for_its_receipt(metrics: Stream) -> None:
+    metrics.play(USER, OTHER, USER)
+    metrics.begin()
+    assert not metrics.due()
+    metrics.topic.request(APP, str(USER))
+    assert metrics.due()
+    assert metrics.begin() == {}
+    assert (metrics.count(USER), metrics.count(OTHER)) == (None, 1)
+    assert not metrics.due()
+
+
+def test_deletions_that_come_soon_wait_for_each_other(metrics: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "PAUSE_S", 3_600.0)
+    metrics.begin()
+    metrics.topic.request(APP, str(USER))
+    assert not metrics.due()
+    monkeypatch.setattr(stream, "PAUSE_S", 0.0)
+    assert metrics.due()
+
+
+def test_what_is_not_read_yet_is_left_out(metrics: Stream) -> None:
+    metrics.play(USER)
+    metrics.topics.written[PLACE] = 9
+    metrics.topic.request(APP, str(USER))
+    assert metrics.begin() == {LONG.encode(USER): 9}
+    assert metrics.count(USER) is None
+
+
+def test_a_state_that_is_built_anew_leaves_out_as_much(metrics: Stream) -> None:
+    metrics.play(USER)
+    metrics.topic.request(APP, str(USER))
+    metrics.play(USER, OTHER)
+    metrics.begin()
+    metrics.store.empty()
+    assert metrics.begin() == {LONG.encode(USER): 3}
+
+
+def test_without_a_topic_a_stream_goes_on(metrics: Stream) -> None:
+    metrics.topic.missing = True
+    assert metrics.begin() == {}
+    assert not metrics.due()
+
+
+def test_a_topic_that_is_gone_or_made_anew_is_refused(metrics: Stream) -> None:
+    metrics.play(USER)
+    metrics.topic.request(APP, str(USER))
+    metrics.begin()
+    metrics.topic.missing = True
+    with pytest.raises(Misconfigured):
+        metrics.begin()
+    other = Erasure(APP, metrics.store, InMemory(metrics.topics))
+    with pytest.raises(Misconfigured, match="restore it"):
+        other.apply(metrics.claim(), ORIGINS)
+
+
+def test_users_who_are_not_seen_expire_by_stream_time(metrics: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "EXPIRY_S", 0.0)
+    metrics.play(USER, time=1)
+    metrics.play(OTHER, time=EXPIRE_MS + 1)
+    metrics.begin()
+    assert not metrics.due()
+    metrics.play(OTHER, time=EXPIRE_MS + 2)
+    assert metrics.due()
+    metrics.begin()
+    assert (metrics.count(USER), metrics.count(OTHER)) == (None, 2)
+    assert not metrics.due()
+    metrics.play(USER, time=EXPIRE_MS + 3)
+    metrics.begin()
+    assert metrics.count(USER) == 1
+    metrics.store.empty()
+    assert metrics.begin() == {LONG.encode(USER): 3}
+
+
+def test_a_user_who_has_come_back_does_not_expire(metrics: Stream) -> None:
+    metrics.play(USER, time=1)
+    metrics.play(OTHER, USER, time=500)
+    metrics.begin()
+    assert (metrics.count(USER), metrics.count(OTHER)) == (2, 1)

@@ -34,7 +34,7 @@ UNREAD = object()
 MOST_COMPLETING = 16
 """So many profiles are completed at the same time."""
 
-MOST_PER_S = 20
+MOST_PER_S = 10
 """So often, in all, what any instance answers is read again: it may cost ten times as much as what an owner answers."""
 
 

@@ -1,15 +1,11 @@
 """A deployment lives through what a cluster does to it. The tests build on one another, in this order."""
 
 import json
-import sys
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import answers
 from devkit.registry import STANDARD
 from tests.e2e import feed
 from tests.e2e.cluster import NAMESPACE, Reads, eventually, forwarded, get, helm, kubectl, run_job, upgrade
@@ -70,25 +66,6 @@ def test_no_read_fails_when_a_pod_is_killed(deployment: Deployment) -> None:
     assert reads.failed == []
     assert reads.count > 100
     assert_profiles(deployment)
-
-
-def test_a_forward_comes_back_when_its_pod_is_deleted(deployment: Deployment, tmp_path: Path) -> None:  # noqa: ARG001
-    port = free_port()
-    command = Path(sys.executable).with_name("streamstate")
-    argv = [str(command), "forward", "metrics", "0", "--port", str(port), "--namespace", NAMESPACE]
-    forward = Child("streamstate forward", argv, tmp_path / "forward.log")
-    uid = ("get", "pod", "metrics-0", "--output", "jsonpath={.metadata.uid}")
-    forward.start()
-    try:
-        forward.wait_until(lambda: answers(f"http://{LOCALHOST}:{port}/livez"), 60)
-        before = kubectl(*uid)
-        kubectl("delete", "pod", "metrics-0")
-        eventually(lambda: answers(f"http://{LOCALHOST}:{port}/livez"), "the forward to come back")
-        assert kubectl(*uid) != before
-        assert forward.alive
-    finally:
-        forward.stop()
-    kubectl("rollout", "status", "statefulset/metrics", "--timeout=180s")
 
 
 def test_no_read_fails_when_it_grows(deployment: Deployment) -> None:

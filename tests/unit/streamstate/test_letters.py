@@ -88,3 +88,9 @@ def test_an_overview_counts_each_record_once_and_has_the_latest() -> None:
     assert seen.by_place == {("in", 3): 3}
     assert seen.replayed == 1
     assert [letter.offset for letter in seen.latest] == [2, 3]
+
+
+def test_all_letters_are_counted_when_none_is_listed() -> None:
+    seen = overview([message(dead(1)), message(dead(2, "fold"), 1)], Choice(), 0)
+    assert seen.by_reason == {"decode: BadRecord": 1, "fold: BadRecord": 1}
+    assert seen.latest == []

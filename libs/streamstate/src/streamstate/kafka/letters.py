@@ -106,7 +106,8 @@ def overview(messages: Iterable[Message], choice: Choice, most: int) -> Overview
                 by_place[letter.topic, letter.cause[1] if letter.cause else -1] += 1
                 yield letter
 
-    latest = heapq.nlargest(most, chosen(), key=lambda letter: letter.written)
+    # To find the latest of none, not one letter would be looked at.
+    latest = heapq.nlargest(max(1, most), chosen(), key=lambda letter: letter.written)[:most]
     return Overview(by_reason, by_place, sum(cause in replayed for _, cause in seen), latest)
 
 

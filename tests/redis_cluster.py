@@ -13,6 +13,7 @@ import redis
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from streamstate.state.redis import connect
+from streamstate.state.redis_login import NO_LOGIN, Login
 from tests.serving import until
 
 SLOTS = 16384
@@ -70,9 +71,9 @@ def say(port: int, command: str) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def answers(url: str) -> bool:
+def answers(url: str, login: Login = NO_LOGIN) -> bool:
     try:
-        return bool(connect(url, 1.0).ping())
+        return bool(connect(url, 1.0, login).ping())
     except redis.ConnectionError:
         return False
 

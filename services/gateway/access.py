@@ -83,8 +83,8 @@ class Access(Guard):
             raise Misconfigured(msg)
         key_file = WatchedFile(settings.access_keys, keys.parse, failed) if settings.access_keys else None
         tokens = Tokens(settings) if settings.jwt_jwks else None
-        url = settings.limits_redis.get_secret_value()
-        shared = SharedBuckets(open_commands(url, REDIS_S), settings.limits_prefix) if url else None
+        commands = settings.limits_redis and open_commands(settings.limits_redis, REDIS_S, settings.redis_login)
+        shared = SharedBuckets(commands, settings.limits_prefix) if commands else None
         return cls(settings, key_file, tokens, shared or OwnBuckets(), scopes, owners)
 
     async def start(self) -> None:

@@ -2,15 +2,15 @@
 
 from typing import Literal, Self
 
-from pydantic import Field, FilePath, SecretStr, model_validator
+from pydantic import Field, FilePath, model_validator
 
-from streamstate.settings import Settings
+from streamstate.connections import REDIS_URL, RedisSettings, RedisUrl
 
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Of signatures: only those whose keys are public, so that none of them can be taken for a shared secret."""
 
 
-class AccessSettings(Settings):
+class AccessSettings(RedisSettings):
     """Access to the gateway."""
 
     access_keys: FilePath | None = Field(
@@ -42,8 +42,9 @@ class AccessSettings(Settings):
         ge=1,
         description="most cost a second of a caller whose key has no limit; a read of a key costs 1",
     )
-    limits_redis: SecretStr = Field(
-        SecretStr(""),
+    limits_redis: RedisUrl = Field(
+        "",
+        pattern=rf"^$|{REDIS_URL}",
         description="URL of the Redis by which the gateway's workers share limits, as REDIS has it; each has limits of "
         "its own when it is empty, or while Redis does not answer",
     )

@@ -352,7 +352,7 @@ def test_members_that_do_not_go_together_are_refused(given: Any) -> None:
 
 
 def test_a_registry_that_did_not_answer_is_not_asked_again_at_once() -> None:
-    client = Client(AWAY)
+    client = Client(AWAY, "", "")
     for reason in ("refused", "a moment ago"):
         with pytest.raises(RegistryUnavailable, match=reason):
             client.fetch(1)

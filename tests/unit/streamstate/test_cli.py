@@ -61,10 +61,7 @@ def test_config_tells_every_setting_and_whether_it_is_set() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("KAFKA_PASSWORD", "hidden"),
-        ("REDIS", "redis://user:hidden@redis:6379/0"),
-        ("REDIS", "redis://:hidden@redis:6379/0"),
-        ("REDIS", "rediss://redis:6379/0?password=hidden&ssl_ca_certs=/ca"),
+        ("GATEWAY_KEY", "hidden"),
         ("SPARK", '{"spark.ssl.keyPassword": "hidden", "spark.executor.cores": "2"}'),
     ],
 )
@@ -73,6 +70,24 @@ def test_config_masks_secrets(name: str, text: str) -> None:
     assert "***" in told
     assert "hidden" not in told
     assert "hidden" not in run("config", **{name: text}).stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("KAFKA_PASSWORD", "hidden"),
+        ("REDIS", "redis://user:hidden@redis:6379/0"),
+        ("REDIS", "redis://:hidden@redis:6379/0"),
+        ("REDIS", "rediss://redis:6379/0?password=hidden&ssl_ca_certs=/ca"),
+        ("REDIS", "redis+sentinel://:hidden@redis:26379/primary"),
+        ("REGISTRY", "https://user:hidden@registry:8081"),
+        ("KAFKA_TOKEN_URL", "https://user:hidden@issuer/token"),
+    ],
+)
+def test_a_password_that_is_no_file_is_refused_and_not_repeated(name: str, text: str) -> None:
+    told = failed(run("config", **{name: text}), 3)
+    assert f"STREAMSTATE_{name}" in told
+    assert "hidden" not in told
 
 
 def test_a_server_that_is_away_is_status_4_with_its_setting() -> None:

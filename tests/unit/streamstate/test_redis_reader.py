@@ -12,7 +12,7 @@ import pytest
 import uvloop
 from redis.exceptions import RedisError
 
-from streamstate.state.redis_reader import Pipelined
+from streamstate.state.redis_reader import Commands, open_commands
 
 COMMANDS = 500
 RESET = struct.pack("ii", 1, 0)
@@ -50,7 +50,7 @@ def test_every_command_on_a_connection_that_is_reset_ends_in_an_error_of_redis(
     endings: Counter[type[BaseException]] = Counter()
     unretrieved: list[object] = []
 
-    async def read(commands: Pipelined) -> None:
+    async def read(commands: Commands) -> None:
         try:
             await commands.execute_command("PING")
         except Exception as error:  # noqa: BLE001, which one it is is what is looked at
@@ -58,7 +58,7 @@ def test_every_command_on_a_connection_that_is_reset_ends_in_an_error_of_redis(
 
     async def main() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unretrieved.append(context))
-        commands = Pipelined(address, 10.0)
+        commands = open_commands(address, 10.0)
         async with asyncio.TaskGroup() as readers:
             for _ in range(COMMANDS):
                 readers.create_task(read(commands))

@@ -19,13 +19,13 @@ from streamstate.deployment.overrides import renamed
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import Misconfigured
 from streamstate.formats.applied import formatted
-from streamstate.formats.registered.registry import Registry
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.security import Security
 from streamstate.service import declared, find
-from streamstate.settings import ApiSettings, ServiceSettings, StreamSettings, load, require_known
+from streamstate.settings import ApiSettings, CommandSettings, ServiceSettings, StreamSettings, load, require_known
 from streamstate.state.deletion import Deletion
 from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis_login import NO_LOGIN, Login
 from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.store import AsyncReads
 
@@ -86,7 +86,7 @@ def app(service: str, settings: ServiceSettings) -> App:
 def deployed(app: App, settings: ServiceSettings) -> App:
     """`app` under the name, over the topics and in the formats of this deployment. Raises `Misconfigured`."""
     folder = str(settings.checkpoints / "schemas") if isinstance(settings, StreamSettings) else ""
-    own = formatted(app, settings.formats, Registry(settings.registry, folder))
+    own = formatted(app, settings.formats, settings.schema_registry(folder))
     return renamed(own, settings.name, settings.topics, settings.group)
 
 
@@ -101,18 +101,18 @@ def deletions(settings: ServiceSettings) -> DeletionTopic | None:
     return DeletionTopic(settings.deletions, kafka, topics(kafka, security), security) if settings.deletions else None
 
 
-def store(redis: str, timeout_s: float, app: str) -> RedisStore:
+def store(redis: str, timeout_s: float, app: str, login: Login = NO_LOGIN) -> RedisStore:
     """The state of the app of this name, for threads."""
-    return RedisStore(connect(redis, timeout_s), app)
+    return RedisStore(connect(redis, timeout_s, login), app)
 
 
-def deletion(redis: str, timeout_s: float, app: str) -> Deletion:
+def deletion(settings: CommandSettings, app: str) -> Deletion:
     """What deletes the state of the app of this name."""
-    return Deletion(connect(redis, timeout_s), app)
+    return Deletion(connect(settings.redis, settings.redis_timeout_s, settings.redis_login), app)
 
 
 def reads(settings: ApiSettings, app: App) -> AsyncReads:
     """The state of `app`, for an event loop. The first read connects."""
-    reader = RedisReader(open_commands(settings.redis, settings.redis_timeout_s), app.name)
-    spans = tracing.spans(app.name)
+    commands = open_commands(settings.redis, settings.redis_timeout_s, settings.redis_login)
+    reader, spans = RedisReader(commands, app.name), tracing.spans(app.name)
     return reader if spans is None else spans.reads(reader)

@@ -8,80 +8,30 @@ import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Literal, TypeVar
 
-from pydantic import Field, FilePath, SecretStr, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic import Field, FilePath, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsError
 
+from streamstate.connections import PREFIX as PREFIX  # noqa: PLC0414, with `Settings`, what services import
+from streamstate.connections import REDIS_URL, KafkaSettings, RedisSettings, RedisUrl, RegistrySettings, TlsSettings
+from streamstate.connections import Settings as Settings  # noqa: PLC0414
 from streamstate.errors import Misconfigured
 from streamstate.formats.format import Format
-from streamstate.kafka.security import Security
 
-PREFIX = "STREAMSTATE_"
 LEAST_STALENESS_MS = 100
 _ADDRESS = r"^[^:/\s]+:[0-9]{1,5}$"
 
 
-Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"]
-
-
-class Settings(BaseSettings):
-    """Base of all settings with the prefix, the library's and the services'. Its subclasses are all that there are."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
-
-
-class KafkaSettings(Settings):
-    """Kafka: connection and authentication."""
-
-    kafka: str = Field(
-        "127.0.0.1:9092", min_length=1, description="Kafka bootstrap servers, host:port separated by commas"
-    )
-    kafka_security: Protocol = Field(
-        "PLAINTEXT", description="security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
-    )
-    kafka_mechanism: Mechanism = Field(
-        "SCRAM-SHA-512", description="SASL mechanism: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN"
-    )
-    kafka_username: str = Field("", description="SASL user")
-    kafka_password: SecretStr = Field(SecretStr(""), description="SASL password")
-    kafka_ca: FilePath | None = Field(
-        None, description="PEM file of the CA that signed the brokers' certificates; the system's CAs when not set"
-    )
-    kafka_certificate: FilePath | None = Field(None, description="PEM file of the client certificate, for mutual TLS")
-    kafka_key: FilePath | None = Field(None, description="PEM file of its private key (PKCS 8, not encrypted)")
-
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        if self.kafka_security.startswith("SASL_") and not (self.kafka_username and self.kafka_password):
-            msg = f"{self.kafka_security} needs KAFKA_USERNAME and KAFKA_PASSWORD"
-            raise ValueError(msg)
-        if (self.kafka_certificate is None) != (self.kafka_key is None):
-            msg = "set both KAFKA_CERTIFICATE and KAFKA_KEY, or neither"
-            raise ValueError(msg)
-        return self
-
-    @property
-    def security(self) -> Security:
-        """The same for the clients, with the contents of the files."""
-        return Security(
-            self.kafka_security,
-            self.kafka_mechanism,
-            self.kafka_username,
-            self.kafka_password.get_secret_value(),
-            *(path.read_text() if path else "" for path in (self.kafka_ca, self.kafka_certificate, self.kafka_key)),
-        )
-
-
-class ServiceSettings(KafkaSettings):
+class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings):
     """A service: stream and API alike."""
 
-    redis: str = Field(
+    redis: RedisUrl = Field(
         "redis://127.0.0.1:6379/0",
-        pattern=r"^rediss?(\+cluster)?://.+",
-        description="URL of the Redis or Valkey that holds the state: redis://[user:password@]host:port/db, rediss:// "
-        "for TLS (?ssl_ca_certs=<file>), redis+cluster:// or rediss+cluster:// for a cluster",
+        pattern=REDIS_URL,
+        description="URL of the Redis or Valkey that holds the state: redis://host:port/db, rediss:// for TLS; "
+        "redis+cluster://host:port names any node of a cluster, redis+sentinel://host:port,host:port/master/db the "
+        "Sentinels and the name of what they watch (rediss+… for TLS)",
     )
     advertise: str = Field(
         "127.0.0.1:8101", pattern=_ADDRESS, description="host:port at which others reach the API of this instance"
@@ -105,12 +55,6 @@ class ServiceSettings(KafkaSettings):
         {},
         description="formats of topics that are read or written, by the service's name of each, or by * for all: "
         '{"listening-events": {"value": "avro", "fields": {"userId": "user_id"}}}; the same for stream and API',
-    )
-    registry: str = Field(
-        "",
-        pattern=r"^(https?://.+)?$",
-        description="URL of the schema registry, as far as its paths have Confluent's names: "
-        "https://[user:password@]host:port; SSL_CERT_FILE names another CA",
     )
     deletions: str = Field(
         "user-deletions",
@@ -203,13 +147,18 @@ class StreamSettings(ServiceSettings):
     )
     master: str = Field("", description="Spark master; local[SLOTS] when empty")
     spark: dict[str, str] = Field({}, description='further Spark properties: {"spark.executor.cores": "2"}')
+    spark_secret: FilePath | None = Field(
+        None,
+        description="file of the secret between driver and executors; the same in the pods of all executors of an "
+        "instance. Spark makes one when it is not set, which the descriptions of the executors' pods then show",
+    )
     driver_memory: str = Field("1g", pattern="^[0-9]+[mgMG]$", description="heap of the Spark driver, at least 512m")
     status_port: int = Field(
         0, ge=0, le=65535, description="port of the stream's /livez, /readyz and /metrics; 0 for none"
     )
 
 
-class HttpSettings(Settings):
+class HttpSettings(TlsSettings):
     """HTTP: every API and the gateway."""
 
     listen: str = Field("127.0.0.1:8080", pattern=_ADDRESS, description="host:port to listen on")

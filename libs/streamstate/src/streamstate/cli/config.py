@@ -14,7 +14,6 @@ from streamstate.settings import PREFIX, Settings, kinds, load
 _HIDDEN = "***"
 _SECRETS = (
     re.compile(r"(?<=://)(?P<before>[^:/@]*:)[^@]*(?=@)"),
-    re.compile(r"(?P<before>[?&]password=)[^&]*"),
     re.compile(r"(?P<before>\"[^\"]*(?:password|secret|token)[^\"]*\":\")[^\"]*", re.IGNORECASE),
 )
 """In URLs, and in JSON. Whole secrets are hidden by their type."""

@@ -66,7 +66,7 @@ def reset(
     if totals:
         _correct_totals(of, yes=yes, dry_run=dry_run, as_json=as_json)
         return
-    deletion = bootstrap.deletion(of.settings.redis, of.settings.redis_timeout_s, of.app.name)
+    deletion = bootstrap.deletion(of.settings, of.app.name)
     there = {p: held for p, held in deletion.holdings().items() if partition in (None, p)}
     answer = _plan(of, there, dry_run=dry_run)
     if there and not dry_run:

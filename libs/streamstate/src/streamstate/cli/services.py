@@ -16,7 +16,6 @@ from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.deployment import logs
 from streamstate.errors import Misconfigured
-from streamstate.formats.registered.registry import Registry
 from streamstate.kafka.admin import Topics
 from streamstate.service import declared, paths
 from streamstate.settings import CommandSettings, load, require_known
@@ -54,7 +53,9 @@ class Deployment:
 
     @cached_property
     def store(self) -> RedisStore:
-        return bootstrap.store(self.settings.redis, self.settings.redis_timeout_s, self.app.name)
+        return bootstrap.store(
+            self.settings.redis, self.settings.redis_timeout_s, self.app.name, self.settings.redis_login
+        )
 
     @cached_property
     def topics(self) -> Topics:
@@ -76,7 +77,7 @@ class Deployment:
         own_form = imported("streamstate.verify.own_form")
         own = bootstrap.made(declared(f"{self.package}.model", "app"))
         made: Callable[[Message], Message | None] = own_form.OwnForm(
-            own, self.settings.formats, Registry(self.settings.registry)
+            own, self.settings.formats, self.settings.schema_registry()
         )
         return made
 

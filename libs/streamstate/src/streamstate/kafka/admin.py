@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future
+from contextlib import suppress
 
 from confluent_kafka import (
     IsolationLevel,
@@ -18,7 +19,7 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._topic import TopicDescription
 
 from streamstate.errors import Misconfigured
-from streamstate.kafka.security import OPEN, Security
+from streamstate.kafka.security import OPEN, Properties, Security
 from streamstate.state.store import Origin
 
 TIMEOUT_S = 10.0
@@ -26,14 +27,54 @@ QUIET = {"log_level": 2}
 """Errors report a broker that is away; librdkafka would also log each of its attempts, twenty a second."""
 
 
+class Connection:
+    """A connection as `security` says, whose files are read again. `properties` are those of further clients of it.
+
+    now: what the files say, as far as it can be used.
+    """
+
+    def __init__(self, bootstrap: str, security: Security) -> None:
+        """Raises `Misconfigured` when a file cannot be used."""
+        self._bootstrap = bootstrap
+        self._security = security
+        try:
+            self.now = security.now()
+            self._admin = self._former = self._made(self.now)
+        except KafkaException as error:
+            msg = f"the files of KAFKA_PASSWORD, _CA, _CERTIFICATE and _KEY cannot be used: {error}"
+            raise Misconfigured(msg) from error
+
+    @property
+    def properties(self) -> Properties:
+        return {"bootstrap.servers": self._bootstrap, **self.now.client(), **QUIET}
+
+    def admin(self) -> AdminClient:
+        """A client; another one since the files changed. Files that cannot be used, or not yet, are as before."""
+        with suppress(Misconfigured, KafkaException):
+            if (now := self._security.now()) != self.now:
+                # Who waits for an answer of the former client still gets it.
+                self._admin, self._former = self._made(now), self._admin
+                self.now = now
+        return self._admin
+
+    def _made(self, now: Security) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self._bootstrap, **now.client(), **QUIET})
+
+
 class Topics:
     """Partition counts and ids of topics from Kafka, cached for `ttl` seconds. Safe for threads."""
 
     def __init__(self, bootstrap: str, ttl: float = 20.0, security: Security = OPEN) -> None:
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, **security.client(), **QUIET})
+        self._connection = Connection(bootstrap, security)
         self._ttl = ttl
         self._known: dict[str, tuple[float, Origin]] = {}
         self._asking = threading.Lock()
+
+    @property
+    def security(self) -> Security:
+        """What proves us to Kafka now, in texts."""
+        self._connection.admin()
+        return self._connection.now
 
     def partitions(self, topic: str) -> int:
         """How many partitions `topic` has. Raises `Misconfigured` for a topic that does not exist.
@@ -57,7 +98,7 @@ class Topics:
 
     def now(self, topics: Collection[str], timeout: float = TIMEOUT_S) -> dict[str, Origin]:
         """The ids and partition counts of `topics` as they are at this moment. Raises as `partitions` does."""
-        asked = self._admin.describe_topics(TopicCollection([*topics]), request_timeout=timeout)
+        asked = self._connection.admin().describe_topics(TopicCollection([*topics]), request_timeout=timeout)
         return {topic: _origin(topic, asked[topic]) for topic in topics}
 
     def known(self, topic: str) -> Origin | None:
@@ -83,7 +124,7 @@ class Topics:
         A topic whose configuration may not be read, or is of a broker that has no bound, is one of these.
         """
         resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-        answers = self._admin.describe_configs(resources, request_timeout=TIMEOUT_S)
+        answers = self._connection.admin().describe_configs(resources, request_timeout=TIMEOUT_S)
         return frozenset(resource.name for resource, answer in answers.items() if not _bounded(answer, most_ms))
 
     def widest(self, topics: Iterable[str]) -> int:
@@ -104,7 +145,7 @@ class Topics:
 
     def members(self, group: str) -> dict[int, str]:
         """The instance that the consumer group `group` gives each partition to; none where no stream runs."""
-        asked = self._admin.describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group]
+        asked = self._connection.admin().describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group]
         try:
             members = asked.result().members
         except KafkaException as error:
@@ -117,7 +158,7 @@ class Topics:
         specs = {TopicPartition(*place): of for place in places}
         if not specs:
             return {}
-        answers = self._admin.list_offsets(
+        answers = self._connection.admin().list_offsets(
             specs, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
         )
         return {(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}

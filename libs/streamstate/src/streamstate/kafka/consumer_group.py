@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from streamstate.errors import FencedInstance
-from streamstate.kafka.admin import QUIET, TIMEOUT_S
+from streamstate.kafka.admin import TIMEOUT_S, Connection
 from streamstate.kafka.security import OPEN, Security
 
 log = structlog.get_logger()
@@ -60,7 +59,7 @@ class Membership:
         changed: Callable[[frozenset[int]], None],
         security: Security = OPEN,
     ) -> None:
-        self._connection = {"bootstrap.servers": bootstrap, **security.client(), **QUIET}
+        self._connection = Connection(bootstrap, security)
         self._group = group
         self._instance = instance
         self._session_timeout_ms = session_timeout_ms
@@ -92,17 +91,22 @@ class Membership:
             raise FencedInstance(msg)
 
     def _run(self, topic: str) -> None:
-        while (refusal := self._be_member(topic)) is not None:
+        while not self._stopping.is_set():
+            refusal = self._be_member(topic)
             self._update(frozenset())
-            if self._taken():
+            if refusal is not None and self._taken():
                 self._refusal = refusal
                 return
 
     def _be_member(self, topic: str) -> str | None:
-        """Join, and stay until the process stops (None) or Kafka refuses the client for good (why)."""
+        """Join, and stay until the process stops, the files of `security` change, or Kafka refuses the client (why).
+
+        As a static member, the next client has the same place.
+        """
+        admin = self._connection.admin()
         consumer = Consumer(
             {
-                **self._connection,
+                **self._connection.properties,
                 "group.id": self._group,
                 "group.instance.id": self._instance,
                 "group.protocol": "classic",
@@ -124,6 +128,8 @@ class Membership:
                     if error.code() == KafkaError._FATAL:
                         return error.str()
                 self._commit(consumer)
+                if self._connection.admin() is not admin:
+                    return None
             self._leave(consumer)
         finally:
             consumer.close()
@@ -138,10 +144,9 @@ class Membership:
 
     def _taken(self) -> bool:
         """Whether the group knows another member by this instance's name; waits until it can say so."""
-        admin = AdminClient(self._connection)
         while not self._stopping.wait(_PAUSE_S):
             try:
-                asked = admin.describe_consumer_groups([self._group], request_timeout=TIMEOUT_S)
+                asked = self._connection.admin().describe_consumer_groups([self._group], request_timeout=TIMEOUT_S)
                 members = asked[self._group].result().members
             except KafkaException as error:
                 log.warning("the consumer group does not say who is in it", reason=str(error))

@@ -7,6 +7,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from streamstate.kafka.admin import QUIET, TIMEOUT_S
 from streamstate.kafka.security import OPEN, Security
 
+GROUP = "streamstate-reading"
+"""A client needs a group, although it commits nothing."""
+
 
 def read_to_end(
     bootstrap: str,
@@ -20,7 +23,7 @@ def read_to_end(
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": "streamstate-reading",
+            "group.id": GROUP,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             # So long does Kafka wait for more records before it says that a partition ends here.

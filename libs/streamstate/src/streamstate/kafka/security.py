@@ -1,51 +1,84 @@
 """How a process proves to Kafka who it is, and Kafka to it: one description for librdkafka and for Spark's source."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
+from streamstate.errors import Misconfigured
+
+OAUTH = "OAUTHBEARER"
+_JAVA = "org.apache.kafka.common.security"
 _LOGIN_MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "PLAIN": f"{_JAVA}.plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{_JAVA}.scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{_JAVA}.scram.ScramLoginModule",
+    OAUTH: f"{_JAVA}.oauthbearer.OAuthBearerLoginModule",
 }
+
+Properties = dict[str, str | int | float | bool]
 
 
 @dataclass(frozen=True)
 class Security:
-    """`ca`, `certificate` and `key` are PEM texts: Spark's executors have no such files."""
+    """`password`, `ca`, `certificate` and `key` (PEM) are texts, or the files that have them now.
+
+    With OAUTHBEARER, `username` and `password` are a client's id and secret, for which `token_url` gives a token.
+    """
 
     protocol: str = "PLAINTEXT"
     mechanism: str = "SCRAM-SHA-512"
     username: str = ""
-    password: str = field(default="", repr=False)
-    ca: str = ""
-    certificate: str = ""
-    key: str = field(default="", repr=False)
+    password: str | Path = field(default="", repr=False)
+    ca: str | Path = ""
+    certificate: str | Path = ""
+    key: str | Path = field(default="", repr=False)
+    token_url: str = ""
+    scope: str = ""
 
-    def client(self) -> dict[str, str | int | float | bool]:
-        """The properties of a confluent-kafka client."""
+    def now(self) -> "Security":
+        """The same with texts only: what the files have now. Raises `Misconfigured`."""
+        password = _text(self.password).strip("\r\n")
+        return replace(
+            self, password=password, ca=_text(self.ca), certificate=_text(self.certificate), key=_text(self.key)
+        )
+
+    def client(self) -> Properties:
+        """The properties of a confluent-kafka client, by what the files have now. Raises `Misconfigured`."""
+        now = self.now()
+        by_token = self._logs_in and self.mechanism == OAUTH
+        user = ("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
+        username, password = user if by_token else ("sasl.username", "sasl.password")
         return _without_empty(
             {
                 "security.protocol": self.protocol,
                 "sasl.mechanism": self.mechanism if self._logs_in else "",
-                "sasl.username": self.username,
-                "sasl.password": self.password,
-                "ssl.ca.pem": self.ca,
-                "ssl.certificate.pem": self.certificate,
-                "ssl.key.pem": self.key,
+                username: self.username,
+                password: str(now.password),
+                "sasl.oauthbearer.method": "oidc" if by_token else "",
+                "sasl.oauthbearer.token.endpoint.url": self.token_url,
+                "sasl.oauthbearer.scope": self.scope,
+                "ssl.ca.pem": str(now.ca),
+                "ssl.certificate.pem": str(now.certificate),
+                "ssl.key.pem": str(now.key),
             }
         )
 
-    def source(self) -> dict[str, str | int | float | bool]:
-        """The options of Spark's Kafka source: the Java client's properties behind `kafka.`."""
+    def source(self) -> Properties:
+        """The options of Spark's Kafka source: the Java client's properties behind `kafka.`. Raises `Misconfigured`."""
+        now = self.now()
+        by_token = self._logs_in and self.mechanism == OAUTH
         properties = {
             "security.protocol": self.protocol,
             "sasl.mechanism": self.mechanism if self._logs_in else "",
-            "sasl.jaas.config": self._jaas() if self._logs_in else "",
+            "sasl.jaas.config": now._jaas() if self._logs_in else "",
+            "sasl.login.callback.handler.class": f"{_JAVA}.oauthbearer.OAuthBearerLoginCallbackHandler"
+            if by_token
+            else "",
+            "sasl.oauthbearer.token.endpoint.url": self.token_url,
             "ssl.truststore.type": "PEM" if self.ca else "",
-            "ssl.truststore.certificates": self.ca,
+            "ssl.truststore.certificates": str(now.ca),
             "ssl.keystore.type": "PEM" if self.certificate else "",
-            "ssl.keystore.certificate.chain": self.certificate,
-            "ssl.keystore.key": self.key,
+            "ssl.keystore.certificate.chain": str(now.certificate),
+            "ssl.keystore.key": str(now.key),
         }
         return _without_empty({f"kafka.{name}": value for name, value in properties.items()})
 
@@ -54,8 +87,10 @@ class Security:
         return self.protocol.startswith("SASL_")
 
     def _jaas(self) -> str:
-        module = _LOGIN_MODULES[self.mechanism]
-        return f"{module} required username={_quoted(self.username)} password={_quoted(self.password)};"
+        names = ("clientId", "clientSecret", "scope") if self.mechanism == OAUTH else ("username", "password")
+        values = (self.username, str(self.password), self.scope)
+        given = [f"{name}={_quoted(value)}" for name, value in zip(names, values, strict=False) if value]
+        return f"{_LOGIN_MODULES[self.mechanism]} required {' '.join(given)};"
 
 
 OPEN = Security()
@@ -67,5 +102,13 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _without_empty(properties: dict[str, str]) -> dict[str, str | int | float | bool]:
+def _text(given: str | Path) -> str:
+    try:
+        return given.read_text() if isinstance(given, Path) else given
+    except OSError as error:
+        msg = f"{given} cannot be read: {error.strerror}"
+        raise Misconfigured(msg) from error
+
+
+def _without_empty(properties: dict[str, str]) -> Properties:
     return {name: value for name, value in properties.items() if value}

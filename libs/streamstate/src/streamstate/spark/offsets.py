@@ -13,11 +13,9 @@ from typing import TypeVar
 from pyspark.sql import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from streamstate.app import App
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import read_to_end
 from streamstate.processing.decode import RawRecord
-from streamstate.settings import StreamSettings
 from streamstate.spark.task import Job
 from streamstate.state.store import TopicPartition
 
@@ -27,21 +25,21 @@ Offsets = dict[TopicPartition, int]
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
 
-def kafka_source(reader: Reader, settings: StreamSettings, offsets: Offsets, app: App) -> Reader:
-    """`reader` with the options of Spark's Kafka source for reading what `app` needs from `offsets`."""
+def kafka_source(reader: Reader, job: Job, offsets: Offsets) -> Reader:
+    """`reader` with the options of Spark's Kafka source for reading what `job` needs from `offsets`."""
     assigned: dict[str, list[int]] = {}
     for topic, partition in offsets:
         assigned.setdefault(topic, []).append(partition)
     return (
-        reader.options(**settings.security.source())
-        .option("kafka.bootstrap.servers", settings.kafka)
-        .option("groupIdPrefix", f"{app.group}-spark")
+        reader.options(**job.security.source())
+        .option("kafka.bootstrap.servers", job.kafka)
+        .option("groupIdPrefix", f"{job.app.group}-spark")
         .option("assign", json.dumps(assigned))
         .option("startingOffsets", as_json(offsets))
         # The source asks for a partition's begin and end behind each fetch, on the connection on which the consumer
         # prefetches already: Kafka holds them back until that fetch is answered, and there is nothing more to come.
         .option("kafka.fetch.max.wait.ms", "0")
-        .option("includeHeaders", bool(app.marked))
+        .option("includeHeaders", bool(job.app.marked))
         .option("kafka.isolation.level", "read_committed")
     )
 

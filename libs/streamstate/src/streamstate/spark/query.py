@@ -79,7 +79,8 @@ class Stream:
             # As many batches as there can be between two looks.
             spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100")
         self._partitions = Partitions()
-        self._store = bootstrap.store(settings.redis, settings.redis_timeout_s, hosted.app.name)
+        redis, timeout_s = settings.redis, settings.redis_timeout_s
+        self._store = bootstrap.store(redis, timeout_s, hosted.app.name, settings.redis_login)
         kafka, security, update = settings.kafka, settings.security, self._partitions.update
         self._topics = bootstrap.topics(kafka, security)
         truncated, skip_lost = settings.truncated_topics, settings.lost_records == "skip"
@@ -160,7 +161,7 @@ class Stream:
         if self._app.totals and 0 in held:
             # Whoever holds the first partition publishes for all.
             settings = self._settings
-            publisher = Publisher(self._app, self._store, self._topics, settings.kafka, settings.security)
+            publisher = Publisher(self._app, self._store, self._topics, settings.kafka, self._topics.security)
         tell, waiting = self._log.error if left_out else self._log.info, self.status.waiting
         why = list(map(str, left_out.values()))
         tell("folding", partitions=sorted(claims), topics=topics, left_out=why, waiting=waiting)
@@ -224,6 +225,8 @@ class Stream:
             return "the tables are complete"
         if self._erasure.due:
             return "a user is to be deleted"
+        if self._topics.security != run.job.security:
+            return "what proves us to Kafka changed"
         if self._held_up.over():
             return "the schema registry answers"
         return None
@@ -262,7 +265,7 @@ class Stream:
 
     def _fold_until(self, ends: Offsets, run: Run) -> None:
         """Fold a slice. The loop turns meanwhile: a slice may take longer than the loop may stand still."""
-        reader = kafka_source(self._spark.read.format("kafka"), self._settings, run.offsets, self._app)
+        reader = kafka_source(self._spark.read.format("kafka"), run.job, run.offsets)
         rows = in_tasks(reader.option("endingOffsets", as_json(ends)).load(), run.job, self._tasks)
         save = rows.write.format("noop").mode("overwrite").save
         with ThreadPoolExecutor(1) as executor:
@@ -274,7 +277,7 @@ class Stream:
             folding.result()
 
     def _start(self, run: Run, checkpoint: str) -> StreamingQuery:
-        reader = kafka_source(self._spark.readStream.format("kafka"), self._settings, run.offsets, self._app)
+        reader = kafka_source(self._spark.readStream.format("kafka"), run.job, run.offsets)
         if not self._app.merges:
             reader = reader.option("maxOffsetsPerTrigger", self._settings.batch_records)
         # The commits are made in the tasks and fenced, so nothing is left to be written: the sink is empty. Nothing

@@ -21,6 +21,7 @@ from streamstate.processing.limits import CommitLimit, DeadLetterLimit, Limits, 
 from streamstate.processing.topic_identity import require_same_topics
 from streamstate.settings import StreamSettings
 from streamstate.spark.rows import COLUMNS, MARKER, by_partition, gather, markers
+from streamstate.state.redis_login import NO_LOGIN, Login
 from streamstate.state.store import Claim, Origin, TopicPartition
 
 READY_CHANGES = 1_500
@@ -58,6 +59,7 @@ class Job:
     kafka: str
     redis: str
     redis_timeout_s: float
+    redis_login: Login = NO_LOGIN
     security: Security = OPEN
 
     @classmethod
@@ -71,7 +73,7 @@ class Job:
         erased: Erased,
         settings: StreamSettings,
     ) -> Self:
-        """As `settings` and the configurations of `topics` say. The workers have no files, so these are read here."""
+        """As `settings` and the configurations of `topics` say, and what proves us to Kafka now."""
         return cls(
             app,
             claims,
@@ -87,7 +89,8 @@ class Job:
             settings.kafka,
             settings.redis,
             settings.redis_timeout_s,
-            settings.security,
+            settings.redis_login,
+            topics.security,
         )
 
     @property
@@ -107,7 +110,7 @@ class Job:
 
     def advance(self) -> Advance:
         """What brings the partitions forward, over this process' own connections."""
-        store = _store(self.redis, self.redis_timeout_s, self.app.name)
+        store = _store(self.redis, self.redis_timeout_s, self.app.name, self.redis_login)
         dead_letters = _dead_letter_limit(self.app.name, self.dead_letters, self.dead_letter_share)
         building = CommitLimit(self.commit_records, int(CHANGES_A_RECORD * self.commit_records))
         ready = CommitLimit(self.commit_records, READY_CHANGES)

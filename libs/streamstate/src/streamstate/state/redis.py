@@ -14,40 +14,72 @@ A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that t
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import redis
 from redis.backoff import NoBackoff
 from redis.cluster import RedisCluster
 from redis.exceptions import NoScriptError, ResponseError
 from redis.retry import Retry
+from redis.sentinel import Sentinel
 
 from streamstate.errors import Fenced, IncompleteCommit, Misconfigured
 from streamstate.state.operations import Read
+from streamstate.state.redis_login import NO_LOGIN, Login
 from streamstate.state.redis_reads import READ, Script, claim, pack, script_keys, snapshot, tag
 from streamstate.state.store import FORMAT, NOTHING, Allowance, Claim, Commit, Origin, Snapshot, committed
 
 Client = redis.Redis | RedisCluster
 
-CLUSTER = "+cluster://"
+CLUSTER, SENTINEL = "+cluster://", "+sentinel://"
+SENTINEL_PORT = 26379
 
 
-def connect(url: str, timeout: float) -> Client:
+class Watched(NamedTuple):
+    """What Sentinels watch: their addresses, the name of the primary, its database, and whether all is asked by TLS."""
+
+    sentinels: list[tuple[str, int]]
+    primary: str
+    database: int
+    tls: bool
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Of `redis+sentinel://host:port,host:port/name/database`: port 26379 and database 0 where there is none."""
+        scheme, _, rest = url.partition(SENTINEL)
+        hosts, name, database = [*rest.split("/"), ""][:3]
+        places = [host.partition(":") for host in hosts.split(",")]
+        sentinels = [(host, int(port or SENTINEL_PORT)) for host, _, port in places]
+        return cls(sentinels, name, int(database or 0), scheme == "rediss")
+
+
+def options(url: str, login: Login) -> dict[str, Any]:
+    """redis-py's arguments of every connection to Redis.
+
+    redis-py's own retry sends a command again after a lost reply, and so may apply it several times. The name of the
+    client, `driver_info`, would need a further right.
+    """
+    own = {"protocol": 2, "retry": Retry(NoBackoff(), 0), "driver_info": None}
+    return own | login.options(tls=url.startswith("rediss"))
+
+
+def connect(url: str, timeout: float, login: Login = NO_LOGIN) -> Client:
     """A client that never repeats a command by itself, with `timeout` in seconds for connecting and for each answer.
 
-    redis-py's own retry sends a command again after a lost reply, and so may apply it several times.
-    `redis+cluster://` and `rediss+cluster://` name any node of a cluster, which is asked for the others at once:
-    then redis-py's own error is raised when it does not answer.
+    `redis+cluster://` and `rediss+cluster://` name any node of a cluster, which is asked for the others at once: then
+    redis-py's own error is raised when it does not answer. `redis+sentinel://` and `rediss+sentinel://` name Sentinels,
+    which each new connection asks for the primary.
     """
+    waits = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+    given = {**options(url, login), **waits, "health_check_interval": 0}
+    if SENTINEL in url:
+        watched = Watched.parse(url)
+        of_sentinels = {**waits, "ssl": watched.tls, **login.sentinel_options(tls=watched.tls)}
+        sentinel: Any = Sentinel(watched.sentinels, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
+        found: redis.Redis = sentinel.master_for(watched.primary, db=watched.database, ssl=watched.tls, **given)
+        return found
     kind = RedisCluster if CLUSTER in url else redis.Redis
-    client: Client = kind.from_url(
-        url.replace(CLUSTER, "://"),
-        protocol=2,
-        socket_timeout=timeout,
-        socket_connect_timeout=timeout,
-        retry=Retry(NoBackoff(), 0),
-        health_check_interval=0,
-    )
+    client: Client = kind.from_url(url.replace(CLUSTER, "://"), **given)
     return client
 
 
@@ -58,6 +90,8 @@ _MISCONFIGURED = "MISCONFIGURED "
 _INCOMPLETE = "INCOMPLETE "
 _SERVER, _CLAIM, _COMMIT = Script("server.lua"), Script("server.lua", "claim.lua"), Script("commit.lua")
 _SKIP = Script("skip.lua")
+SCRIPTS = (READ, _SERVER, _CLAIM, _COMMIT, _SKIP)
+"""All that the store of a service runs."""
 
 
 class RedisStore:

@@ -9,13 +9,15 @@ from hiredis import Reader, pack_command
 from redis.asyncio import Connection, ConnectionPool, RedisCluster
 from redis.asyncio.connection import DefaultParser
 from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from streamstate.state.operations import Read
-from streamstate.state.redis import CLUSTER
+from streamstate.state.redis import CLUSTER, SENTINEL, Watched, options
+from streamstate.state.redis_login import NO_LOGIN, Login
 from streamstate.state.redis_reads import READ, pack, script_keys, snapshot, tag
 from streamstate.state.store import Snapshot
 
@@ -32,13 +34,13 @@ class Pipelined:
     """Commands on one connection, sent at once; Redis answers in their order. For one event loop.
 
     timeout: seconds to wait for a connection and for each answer. No command is sent twice.
+    sentinel: what `pool` asks for the primary, closed with it.
     """
 
-    def __init__(self, url: str, timeout: float) -> None:
-        self._pool = ConnectionPool.from_url(
-            url, protocol=2, socket_timeout=None, socket_connect_timeout=timeout, retry=Retry(NoBackoff(), 0)
-        )
+    def __init__(self, pool: ConnectionPool, timeout: float, sentinel: Sentinel | None = None) -> None:
+        self._pool = pool
         self._timeout = timeout
+        self._sentinel = sentinel
         self._connecting = asyncio.Lock()
         self._link: _Link | None = None
 
@@ -51,6 +53,8 @@ class Pipelined:
     async def aclose(self) -> None:
         if self._link is not None:
             self._link.end(RedisConnectionError("closed"))
+        if self._sentinel is not None:
+            await self._sentinel.aclose()
 
     async def _connect(self) -> "_Link":
         async with self._connecting:
@@ -124,19 +128,23 @@ class _Link(asyncio.Protocol):
                 self._timer = self._loop.call_at(ends, self._look)
 
 
-def open_commands(url: str, timeout: float) -> Commands:
-    """What sends commands to the Redis or (`redis+cluster://`) the cluster at `url`; connects when it is first used."""
-    if CLUSTER not in url:
-        return Pipelined(url, timeout)
-    return RedisCluster.from_url(
-        url.replace(CLUSTER, "://"),
-        protocol=2,
-        socket_timeout=timeout,
-        socket_connect_timeout=timeout,
-        retry=Retry(NoBackoff(), 0),
+def open_commands(url: str, timeout: float, login: Login = NO_LOGIN) -> Commands:
+    """What sends commands to the Redis at `url`, as `connect` names it; connects when it is first used."""
+    waits = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
+    given = {**options(url, login), "retry": Retry(NoBackoff(), 0)}
+    if CLUSTER in url:
         # Otherwise every fifth key that has moved closes the connections of all other reads, which fail then.
-        reinitialize_steps=0,
-    )
+        return RedisCluster.from_url(url.replace(CLUSTER, "://"), reinitialize_steps=0, **waits, **given)
+    # A link has a time limit of its own.
+    given |= {"socket_timeout": None, "socket_connect_timeout": timeout}
+    if SENTINEL not in url:
+        return Pipelined(ConnectionPool.from_url(url, **given), timeout)
+    watched = Watched.parse(url)
+    of_sentinels = {**waits, "ssl": watched.tls, **login.sentinel_options(tls=watched.tls)}
+    sentinel = Sentinel(watched.sentinels, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
+    given |= {"db": watched.database, "ssl": watched.tls}
+    pool = SentinelConnectionPool(watched.primary, sentinel, **given)  # type: ignore[no-untyped-call]
+    return Pipelined(pool, timeout, sentinel)
 
 
 class RedisReader:

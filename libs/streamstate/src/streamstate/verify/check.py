@@ -64,7 +64,7 @@ class Check:
         self._settings = settings
         self._topics = bootstrap.topics(settings.kafka, settings.security)
         self._deletions = bootstrap.deletions(settings)
-        self._state = State(connect(settings.redis, TIMEOUT_S), recounted.service)
+        self._state = State(connect(settings.redis, TIMEOUT_S, settings.redis_login), recounted.service)
         self._progress = progress
         self._done = 0
         self._all = 0

@@ -22,12 +22,13 @@ T = TypeVar("T")
 
 
 class Client:
-    """The registry at `url`, as of a `Registry`."""
+    """The registry at `url`, as of a `Registry`: `user` is user:password, `ca` a file, or both are empty."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, user: str, ca: str) -> None:
         self._url = url
         self._away_until = 0.0
-        self._client = SchemaRegistryClient({"url": url, "timeout": TIMEOUT_S, "max.retries": 0})
+        proofs = {name: value for name, value in (("basic.auth.user.info", user), ("ssl.ca.location", ca)) if value}
+        self._client = SchemaRegistryClient({"url": url, "timeout": TIMEOUT_S, "max.retries": 0, **proofs})
 
     def fetch(self, number: int) -> Schema:
         """Raises as `Registry.schema` does."""

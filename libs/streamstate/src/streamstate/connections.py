@@ -1,0 +1,197 @@
+"""Settings of what a process connects to, and of who may connect to it: addresses, logins, certificates.
+
+Passwords, keys and certificates are files. They are read again when they change: by new connections, without a restart.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import parse_qs, urlsplit
+
+from pydantic import AfterValidator, Field, FilePath, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from streamstate.formats.registered.registry import Registry
+from streamstate.kafka.security import OAUTH, Security
+from streamstate.state.redis_login import Login
+
+PREFIX = "STREAMSTATE_"
+
+Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Mechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER"]
+
+
+class Settings(BaseSettings):
+    """Base of all settings with the prefix, the library's and the services'. Its subclasses are all that there are."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
+
+
+class KafkaSettings(Settings):
+    """Kafka: connection and authentication."""
+
+    kafka: str = Field(
+        "127.0.0.1:9092", min_length=1, description="Kafka bootstrap servers, host:port separated by commas"
+    )
+    kafka_security: Protocol = Field(
+        "PLAINTEXT", description="security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"
+    )
+    kafka_mechanism: Mechanism = Field(
+        "SCRAM-SHA-512", description="SASL mechanism: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN or OAUTHBEARER"
+    )
+    kafka_username: str = Field("", description="SASL user; with OAUTHBEARER, the client's id")
+    kafka_password: FilePath | None = Field(
+        None, description="file of the SASL password; with OAUTHBEARER, of the client's secret"
+    )
+    kafka_token_url: str = Field(
+        "",
+        pattern=r"^(https?://[^@\s]+)?$",
+        description="URL that gives OAUTHBEARER its tokens (client credentials)",
+    )
+    kafka_scope: str = Field("", description="scope of these tokens, if the issuer asks for one")
+    kafka_ca: FilePath | None = Field(
+        None, description="PEM file of the CA that signed the brokers' certificates; the system's CAs when not set"
+    )
+    kafka_certificate: FilePath | None = Field(None, description="PEM file of the client certificate, for mutual TLS")
+    kafka_key: FilePath | None = Field(None, description="PEM file of its private key (PKCS 8, not encrypted)")
+
+    @model_validator(mode="after")
+    def _kafka_is_complete(self) -> Self:
+        if self.kafka_security.startswith("SASL_"):
+            if not (self.kafka_username and self.kafka_password):
+                msg = f"{self.kafka_security} needs KAFKA_USERNAME and KAFKA_PASSWORD, a file"
+                raise ValueError(msg)
+            if (self.kafka_mechanism == OAUTH) != bool(self.kafka_token_url):
+                msg = "OAUTHBEARER needs KAFKA_TOKEN_URL, and no other mechanism takes it"
+                raise ValueError(msg)
+        _require_both(self.kafka_certificate, self.kafka_key, "KAFKA_CERTIFICATE", "KAFKA_KEY")
+        return self
+
+    @property
+    def security(self) -> Security:
+        """The same for the clients."""
+        return Security(
+            self.kafka_security,
+            self.kafka_mechanism,
+            self.kafka_username,
+            self.kafka_password or "",
+            self.kafka_ca or "",
+            self.kafka_certificate or "",
+            self.kafka_key or "",
+            self.kafka_token_url,
+            self.kafka_scope,
+        )
+
+
+class RedisSettings(Settings):
+    """Redis: authentication."""
+
+    redis_username: str = Field("", description="ACL user of Redis; the default user when empty")
+    redis_password: FilePath | None = Field(None, description="file of the password of the Redis user")
+    redis_sentinel_password: FilePath | None = Field(
+        None, description="file of the password of the Sentinels, where they ask for one"
+    )
+    redis_ca: FilePath | None = Field(
+        None,
+        description="PEM file of the CA that signed Redis' certificate, for rediss; the system's CAs when not set",
+    )
+    redis_certificate: FilePath | None = Field(None, description="PEM file of the client certificate, for mutual TLS")
+    redis_key: FilePath | None = Field(None, description="PEM file of its private key")
+
+    @model_validator(mode="after")
+    def _redis_is_complete(self) -> Self:
+        if self.redis_username and not self.redis_password:
+            msg = "REDIS_USERNAME needs REDIS_PASSWORD, a file"
+            raise ValueError(msg)
+        _require_both(self.redis_certificate, self.redis_key, "REDIS_CERTIFICATE", "REDIS_KEY")
+        return self
+
+    @property
+    def redis_login(self) -> Login:
+        """The same for the clients."""
+        return Login(
+            self.redis_username,
+            self.redis_password,
+            self.redis_ca,
+            self.redis_certificate,
+            self.redis_key,
+            self.redis_sentinel_password,
+        )
+
+
+class RegistrySettings(Settings):
+    """The schema registry: connection and authentication."""
+
+    registry: str = Field(
+        "",
+        pattern=r"^(https?://[^@\s]+)?$",
+        description="URL of the schema registry, as far as its paths have Confluent's names: https://host:port",
+    )
+    registry_username: str = Field("", description="user of the schema registry")
+    registry_password: FilePath | None = Field(None, description="file of the password of this user")
+    registry_ca: FilePath | None = Field(
+        None, description="PEM file of the CA that signed the registry's certificate; the system's CAs when not set"
+    )
+
+    @model_validator(mode="after")
+    def _registry_is_complete(self) -> Self:
+        if bool(self.registry_username) != bool(self.registry_password):
+            msg = "set both REGISTRY_USERNAME and REGISTRY_PASSWORD, a file, or neither"
+            raise ValueError(msg)
+        return self
+
+    def schema_registry(self, folder: str = "") -> Registry:
+        """The same as its clients have it; `folder` keeps what was fetched."""
+        return Registry(self.registry, folder, self.registry_username, self.registry_password, self.registry_ca)
+
+
+class TlsSettings(Settings):
+    """TLS of an API and of the gateway, and between them."""
+
+    tls_certificate: FilePath | None = Field(
+        None, description="PEM file of the certificate (with its chain) that LISTEN shows; it speaks plain HTTP without"
+    )
+    tls_key: FilePath | None = Field(None, description="PEM file of its private key")
+    tls_client_ca: FilePath | None = Field(
+        None, description="PEM file of the CA of callers: if set, nobody is answered who shows no certificate of it"
+    )
+    instances_ca: FilePath | None = Field(
+        None, description="PEM file of the CA that signed the certificates of instances: if set, they are asked by TLS"
+    )
+    instances_certificate: FilePath | None = Field(
+        None, description="PEM file of the client certificate that is shown to instances"
+    )
+    instances_key: FilePath | None = Field(None, description="PEM file of its private key")
+    instances_name: str = Field(
+        "", description="DNS name that the certificate of every instance has; the host that is asked when empty"
+    )
+
+    @model_validator(mode="after")
+    def _tls_is_complete(self) -> Self:
+        _require_both(self.tls_certificate, self.tls_key, "TLS_CERTIFICATE", "TLS_KEY")
+        _require_both(self.instances_certificate, self.instances_key, "INSTANCES_CERTIFICATE", "INSTANCES_KEY")
+        if self.tls_client_ca and not self.tls_certificate:
+            msg = "TLS_CLIENT_CA needs TLS_CERTIFICATE and TLS_KEY"
+            raise ValueError(msg)
+        if (self.instances_certificate or self.instances_name) and not self.instances_ca:
+            msg = "set INSTANCES_CA too: without it, instances are asked by plain HTTP"
+            raise ValueError(msg)
+        return self
+
+
+def without_password(url: str) -> str:
+    """`url`, which names no user. Raises ValueError, without the URL in it, for one that does."""
+    parts = urlsplit(url)
+    if "@" in parts.netloc or {"username", "password"} & parse_qs(parts.query).keys():
+        msg = "must not contain a user or a password; name them in REDIS_USERNAME and, as a file, in REDIS_PASSWORD"
+        raise ValueError(msg)
+    return url
+
+
+RedisUrl = Annotated[str, AfterValidator(without_password)]
+REDIS_URL = r"^(rediss?(\+cluster)?://[^@?\s]+|rediss?\+sentinel://[^@?/\s]+/[^@?/\s]+(/[0-9]+)?)$"
+
+
+def _require_both(one: Path | None, other: Path | None, *names: str) -> None:
+    if (one is None) != (other is None):
+        msg = f"set both {' and '.join(names)}, or neither"
+        raise ValueError(msg)

@@ -37,6 +37,7 @@ from streamstate.web.server.openapi import Routes
 from streamstate.web.server.parameters import LAST, of_struct
 from streamstate.web.server.probes import application
 from streamstate.web.server.static import static
+from streamstate.web.server.tls import to_instances
 from streamstate.web.views import asked_for_many
 
 log = structlog.get_logger()
@@ -65,7 +66,7 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
 
     further = [not_found(), no_instance(), unknown_service(addresses), too_many_streams(settings.streams)]
     routes, telemetry = application(NAME, NAME, ready, further)
-    client = Instances(internal_tokens(settings, telemetry), name=NAME)
+    client = Instances(internal_tokens(settings, telemetry), to_instances(settings), name=NAME)
     balance = Balance(client)
     owners = Owners(addresses, balance, settings.owners_ttl_s)
     router = Router(owners, balance)

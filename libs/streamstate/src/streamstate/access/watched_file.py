@@ -32,7 +32,7 @@ class WatchedFile(Generic[T]):
         self._failed = failed
         self._reported = ""
         try:
-            self._seen = _signature(path)
+            self._seen = signature(path)
             self._content = parse(path.read_bytes())
         except (OSError, Misconfigured) as error:
             msg = f"{path} cannot be used: {error}"
@@ -50,10 +50,10 @@ class WatchedFile(Generic[T]):
 
     def _look(self) -> None:
         try:
-            signature = _signature(self._path)
-            if signature != self._seen:
+            now = signature(self._path)
+            if now != self._seen:
                 self._content = self._parse(self._path.read_bytes())
-                self._seen, self._reported = signature, ""
+                self._seen, self._reported = now, ""
                 log.info("a changed file was read", file=self._path.name)
         except (OSError, Misconfigured) as error:
             if self._failed is not None:
@@ -64,7 +64,7 @@ class WatchedFile(Generic[T]):
                 log.error(advice, file=self._path.name, reason=self._reported)
 
 
-def _signature(path: Path) -> tuple[int, int, int]:
+def signature(path: Path) -> tuple[int, int, int]:
     """Different for another content. Of a link it is that of the file it leads to, as Kubernetes changes a Secret."""
     status = os.stat(path)  # noqa: PTH116, each look costs half as much
     return status.st_mtime_ns, status.st_ino, status.st_size

@@ -21,8 +21,8 @@ def main(service: str) -> None:
             return create(service)
 
     with bootstrap.exiting():
-        settings = bootstrap.configure(HttpSettings, service)
-    Server(settings, load).run()
+        server = Server(bootstrap.configure(HttpSettings, service), load)
+    server.run()
 
 
 if __name__ == "__main__":

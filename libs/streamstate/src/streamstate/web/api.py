@@ -27,6 +27,7 @@ from streamstate.web.server.openapi import Routes
 from streamstate.web.server.parameters import of_struct
 from streamstate.web.server.probes import application
 from streamstate.web.server.telemetry import Telemetry
+from streamstate.web.server.tls import to_instances
 from streamstate.web.state import State
 from streamstate.web.user_data import UserData
 from streamstate.web.views import Answers
@@ -68,7 +69,7 @@ def build(
 
     views = entries(app)
     routes, telemetry = skeleton(app, settings, state, freshness, views, ready)
-    instances = Instances(internal_tokens(settings, telemetry), name=app.name)
+    instances = Instances(internal_tokens(settings, telemetry), to_instances(settings), name=app.name)
     demands = Demands(freshness, state.positions, settings)
     answers = Answers(app, settings.advertise, state, demands, instances, telemetry)
     for view in app.views:

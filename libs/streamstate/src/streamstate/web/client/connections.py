@@ -11,6 +11,7 @@ from typing import cast
 
 import httptools
 
+from streamstate.access.certificates import ToInstances
 from streamstate.web.http.request import AGE, BEGIN, POSITION, SERVED_BY, Response
 
 CONNECT_S = 0.5
@@ -95,7 +96,9 @@ class Connection(asyncio.Protocol):
 class Connections:
     """Connections by address (host:port). For one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ToInstances | None = None) -> None:
+        """tls: how to ask by TLS; None for plain HTTP."""
+        self._tls = tls
         self._idle: defaultdict[str, deque[Connection]] = defaultdict(deque)
 
     async def ask(self, address: str, target: str, headers: Mapping[str, str], method: str = "GET") -> Response:
@@ -110,8 +113,10 @@ class Connections:
                 if kept.answering:
                     raise
         host, _, port = address.rpartition(":")
+        context, name = self._tls.of(host) if self._tls else (None, None)
+        connect = asyncio.get_running_loop().create_connection
         async with asyncio.timeout(CONNECT_S):
-            _, connection = await asyncio.get_running_loop().create_connection(Connection, host, int(port))
+            _, connection = await connect(Connection, host, int(port), ssl=context, server_hostname=name)
         return await self._ask(connection, address, request)
 
     def close(self) -> None:

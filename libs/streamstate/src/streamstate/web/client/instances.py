@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 import structlog
 
+from streamstate.access.certificates import ToInstances
 from streamstate.access.internal import InternalTokens
 from streamstate.deployment import tracing
 from streamstate.web.client.connections import Connections
@@ -66,10 +67,13 @@ class Instances:
     One that gave no answer is ill until it answers a probe: only probes wait for it then.
     """
 
-    def __init__(self, tokens: InternalTokens | None = None, name: str = "") -> None:
-        """tokens: what instances ask for; None where access is off. name: that of this process in traces."""
+    def __init__(self, tokens: InternalTokens | None = None, tls: ToInstances | None = None, name: str = "") -> None:
+        """tokens: what instances ask for; None where access is off. tls: how they are asked; None for plain HTTP.
+
+        name: that of this process in traces.
+        """
         self._tokens = tokens
-        self._connections, spans = Connections(), tracing.spans(name)
+        self._connections, spans = Connections(tls), tracing.spans(name)
         self._ask = self._connections.ask if spans is None else spans.called(self._connections.ask)
         self._ill: dict[str, asyncio.Task[None]] = {}
 

@@ -13,6 +13,7 @@ from prometheus_client import multiprocess
 from streamstate.deployment.cores import cores
 from streamstate.settings import HttpSettings
 from streamstate.web.http.problems import MOST_FIELDS, MOST_LINE_BYTES
+from streamstate.web.server import tls
 from streamstate.web.server.asgi import Asgi
 
 _UNREAD_MS = 5_000
@@ -20,10 +21,15 @@ _UNREAD_MS = 5_000
 
 
 class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no annotations
-    """Gunicorn; `create` makes the application in each worker process. `run` returns when all of them have ended."""
+    """Gunicorn; `create` makes the application in each worker process. `run` returns when all of them have ended.
+
+    certificates: what LISTEN shows; None for plain HTTP.
+    """
 
     def __init__(self, settings: HttpSettings, create: Callable[[], Asgi]) -> None:
+        """Raises `Misconfigured` when a file of TLS cannot be used."""
         self._options = options(settings)
+        self.certificates = tls.shown(settings)
         self._create = create
         super().__init__()
 

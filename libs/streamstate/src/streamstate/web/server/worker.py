@@ -6,12 +6,15 @@ nor how many connections there are; and it tells of refused requests in plain te
 
 import socket
 from collections import OrderedDict
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.workers import gasgi
 
+from streamstate.access.certificates import Certificates
+from streamstate.access.watched_file import LOOK_S
 from streamstate.web.http.problems import (
     ADDRESS_TOO_LONG,
     CONTENT_TYPE,
@@ -145,6 +148,23 @@ class Worker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no annotat
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.waiting: OrderedDict[Connection, None] = OrderedDict()
+
+    async def _serve(self) -> None:
+        if self.app.certificates:
+            self._renew(self.app.certificates)
+            self.loop.create_server = partial(self._listen, self.loop.create_server)
+        await super()._serve()
+
+    async def _listen(self, create_server: Any, factory: Any, *, sock: Any, **options: Any) -> Any:
+        """Listen with TLS at the first address. The other one is for probes, which know no certificates."""
+        if sock is self.sockets[0].sock:
+            # A handshake that takes its time holds a connection that is not counted yet.
+            options |= {"ssl": self.app.certificates.context, "ssl_handshake_timeout": PATIENCE_S}
+        return await create_server(factory, sock=sock, **options)
+
+    def _renew(self, certificates: Certificates) -> None:
+        certificates.look()
+        self.loop.call_later(LOOK_S, self._renew, certificates)
 
     def make_room(self) -> None:
         """Let a new connection in."""

@@ -1,0 +1,23 @@
+"""The certificates that the settings name: those that a server shows, and those by which instances are asked."""
+
+import ssl
+from pathlib import Path
+
+from streamstate.access.certificates import Certificates, Pair, ToInstances
+from streamstate.connections import TlsSettings
+
+
+def shown(settings: TlsSettings) -> Certificates | None:
+    """What a server shows; None where it speaks plain HTTP. Raises `Misconfigured`."""
+    pair = _pair(settings.tls_certificate, settings.tls_key)
+    return Certificates(ssl.Purpose.CLIENT_AUTH, pair, settings.tls_client_ca) if pair else None
+
+
+def to_instances(settings: TlsSettings) -> ToInstances | None:
+    """How instances are asked; None for plain HTTP. Raises `Misconfigured`."""
+    pair = _pair(settings.instances_certificate, settings.instances_key)
+    return ToInstances(pair, settings.instances_ca, settings.instances_name) if settings.instances_ca else None
+
+
+def _pair(certificate: Path | None, key: Path | None) -> Pair | None:
+    return Pair(certificate, key) if certificate and key else None

@@ -30,8 +30,8 @@ RETRY_S = 1.0
 MOST_HELD = 20_000
 """The most limits of callers that a worker has in memory."""
 
-_SCRIPT = Path(__file__).with_name("lease.lua").read_text()
-_SHA = sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
+SCRIPT = Path(__file__).with_name("lease.lua").read_text()
+_SHA = sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
 
 class Lease(NamedTuple):
@@ -100,7 +100,7 @@ class SharedBuckets:
         try:
             answer = await self._commands.execute_command("EVALSHA", _SHA, 1, key, *arguments)
         except NoScriptError:
-            answer = await self._commands.execute_command("EVAL", _SCRIPT, 1, key, *arguments)
+            answer = await self._commands.execute_command("EVAL", SCRIPT, 1, key, *arguments)
         given, left, wait_ms = answer
         return given, left, wait_ms
 

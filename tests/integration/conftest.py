@@ -12,6 +12,7 @@ from devkit.child_process import free_port
 from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster, Plan
 from devkit.registry import SERVICES
+from streamstate.acl import redis
 from streamstate.kafka.producer import producer
 from tests.integration.driving import Driving
 
@@ -21,14 +22,26 @@ USERS = 300
 # Small, so that every backlog takes several micro-batches.
 BATCH_RECORDS = 1_000
 INSTANCES = {"metrics": 2, "recommendations": 2, "clicks": 2, "topics": 3}
+PASSWORD = "of-the-ring"
+
+
+def users() -> str:
+    """Those of Redis: the tests, and streams and APIs of all services, with the rights that are listed."""
+    keys = map(redis.keys, SERVICES)
+    return f"user default on nopass ~* &* +@all\nuser {redis.rule('ring', keys, redis.of_service())} on >{PASSWORD}\n"
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     home = tmp_path_factory.mktemp("cluster")
     ports = (free_port(), free_port(), free_port())
+    (home / "password").write_text(PASSWORD)
+    (home / "redis").mkdir()
+    (home / "redis" / "users.acl").write_text(users())
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STREAMSTATE_BATCH_RECORDS", str(BATCH_RECORDS))
+        patch.setenv("STREAMSTATE_REDIS_USERNAME", "ring")
+        patch.setenv("STREAMSTATE_REDIS_PASSWORD", str(home / "password"))
         cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, *ports, INSTANCES, SERVICES), say=lambda _line: None)
     try:
         cluster.start()

@@ -1,4 +1,4 @@
-"""The store on the servers of a deployment: a cluster, and one behind TLS that knows its users."""
+"""The store on the servers of a deployment: a cluster, and a primary that Sentinels watch."""
 
 import asyncio
 import itertools
@@ -12,22 +12,28 @@ from pathlib import Path
 
 import pytest
 import redis
-from redis.exceptions import NoPermissionError
 
-from devkit.child_process import LOCALHOST, free_port
+from devkit.child_process import LOCALHOST
 from streamstate.cli.status import readable
-from streamstate.errors import Fenced
+from streamstate.errors import Fenced, Misconfigured
 from streamstate.processing.decode import RawRecord
 from streamstate.state.deletion import Deletion
-from streamstate.state.operations import Fields, Merge, Operation, Put, Read, Value
+from streamstate.state.operations import (
+    Fields,
+    Merge,
+    Operation,
+    Put,
+    Read,
+    Value,
+)
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Commit, OffsetAdvance, Snapshot
 from streamstate.testing import Driver
-from tests.certificates import Authority
 from tests.laws.protocol import KEYS, TALLY
-from tests.redis_cluster import Migration, answers, cluster_url, node, reshard, three_nodes
+from tests.redis_cluster import Migration, cluster_url, reshard, say, three_nodes
+from tests.redis_sentinel import watched
 from tests.serving import until
 
 PARTITIONS = range(8)
@@ -190,25 +196,32 @@ def test_a_cluster_is_resharded_under_load(cluster: list[int]) -> None:
     assert set(answered) == set(PARTITIONS)
 
 
-def test_tls_and_a_user_who_may_only_what_the_store_does(tmp_path: Path) -> None:
-    port, authority = free_port(), Authority(tmp_path / "ca")
-    certificate, key = authority.issue("redis", LOCALHOST)
-    tls = ["--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-ca-cert-file", str(authority.path)]
-    rights = (
-        "~{app:* +evalsha +script|load +info +hset +hget +hmget +hgetall +hincrby +hsetnx +hexists +set +get "
-        "+time +client +ping"
-    )
-    user = ("--user", "app", "on", ">secret", *rights.split(), "--user", "default", "off")
-    tls += ["--port", "0", "--tls-port", str(port), "--tls-auth-clients", "no"]
-    server = node(tmp_path / "redis", port, *tls, *user)
-    url = f"rediss://app:secret@{LOCALHOST}:{port}/0?ssl_ca_certs={authority.path}"
-    server.start()
-    try:
-        server.wait_until(lambda: answers(url), 10)
-        use(RedisStore(connect(url, 5.0), "app"))
-        with pytest.raises(NoPermissionError):
-            RedisStore(connect(url, 5.0), "other").claim(0, "a:1", {})
-        with pytest.raises(redis.ConnectionError, match="certificate"):
-            connect(f"rediss://app:secret@{LOCALHOST}:{port}/0", 5.0).ping()
-    finally:
-        server.kill()
+def positions(store: RedisStore) -> dict[int, int]:
+    return {
+        p: snapshot.positions.get("numbers", 0) for p, snapshot in store.read(dict.fromkeys(PARTITIONS, ())).items()
+    }
+
+
+def test_a_primary_that_fails_is_replaced_under_load(tmp_path: Path) -> None:
+    """Sentinels make the replica the primary, which may lack the last commits: they are made again, none twice."""
+    with watched(tmp_path) as servers, ThreadPoolExecutor() as pool:
+        store, stop = RedisStore(connect(servers.url, 5.0), "app"), threading.Event()
+        promoted = RedisStore(connect(f"redis://{LOCALHOST}:{servers.replica_port}", 5.0), "app")
+        writing = pool.submit(write_until, stop, store)
+        try:
+            until(lambda: min(positions(promoted).values()) > 0, 60)
+            reading = pool.submit(asyncio.run, read_until(stop, servers.url))
+            assert "role:slave" in say(servers.replica_port, "INFO replication")
+            with pytest.raises(Misconfigured, match="name its primary"):
+                promoted.claim(0, "a:1", {})
+            servers.primary.kill()
+            until(lambda: "role:master" in say(servers.replica_port, "INFO replication"), 60)
+            before = positions(promoted)
+            until(lambda: all(at > before[p] for p, at in positions(promoted).items()), 60)
+        finally:
+            stop.set()
+        reached, answered = writing.result(), reading.result()
+        for p, snapshot in store.read(dict.fromkeys(PARTITIONS, TALLY.reads)).items():
+            assert snapshot.positions == {"numbers": reached[p]}
+            assert_recount(snapshot)
+        assert set(answered) == set(PARTITIONS)

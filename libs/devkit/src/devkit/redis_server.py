@@ -26,7 +26,10 @@ class Redis(Child):
     """One redis-server on 127.0.0.1. A restart on the same folder keeps the data."""
 
     def __init__(self, directory: Path, port: int) -> None:
-        """Keep data and log in `directory`. Raises `DevkitError` when Redis is not installed."""
+        """Keep data and log in `directory`, whose file `users.acl`, if there is one, has the users.
+
+        Raises `DevkitError` when Redis is not installed.
+        """
         program = shutil.which("redis-server")
         if program is None:
             msg = "there is no redis-server on the PATH; install Redis (Debian: redis-server)"
@@ -34,6 +37,8 @@ class Redis(Child):
         self._directory = directory.absolute()
         self.port = port
         settings = {"bind": LOCALHOST, "port": str(port), "dir": str(self._directory), **_SETTINGS}
+        if (users := self._directory / "users.acl").exists():
+            settings["aclfile"] = str(users)
         options = [part for name, value in settings.items() for part in (f"--{name}", value)]
         super().__init__("Redis", [program, *options], self._directory / "redis.log")
 

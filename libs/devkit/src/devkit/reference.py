@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import to_json
 from pydantic_settings import BaseSettings
 
-from devkit import command_reference
+from devkit import command_reference, rights
 from devkit.bench.settings import BenchSettings
 from devkit.demo import DemoSettings
 from devkit.registry import SERVICES, app
@@ -104,3 +104,4 @@ if __name__ == "__main__":
     PATH.parent.mkdir(exist_ok=True)
     PATH.write_text(text())
     command_reference.PATH.write_text(command_reference.text())
+    rights.PATH.write_text(rights.text())

@@ -8,7 +8,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from streamstate.cli import dead_letters, keys, output
+from streamstate.cli import dead_letters, output
+from streamstate.cli.access import acl, keys
 from streamstate.cli.changes import allow, skip
 from streamstate.cli.config import config
 from streamstate.cli.reset import reset
@@ -62,6 +63,7 @@ for command in (
     app.command(command.__name__.partition("_")[0])(command)
 app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(keys.app, name="keys")
+app.add_typer(acl.app, name="acl")
 for further in entry_points(group=FURTHER):
     app.command(further.name)(further.load())
 

@@ -1,0 +1,52 @@
+"""The rights of a service at Kafka: topics, consumer groups and transactional ids, each with its operations."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from streamstate.app import App
+from streamstate.kafka.reading import GROUP
+
+Kind = Literal["topic", "group", "transactional-id"]
+
+
+@dataclass(frozen=True)
+class Right:
+    """`operations` on the resource `name`; `why` says who needs them."""
+
+    kind: Kind
+    name: str
+    operations: tuple[str, ...]
+    why: str
+
+
+def of_service(app: App) -> Iterator[Right]:
+    """What the stream and the API of `app` need. Who may write to a topic may produce to it idempotently."""
+    for topic in dict.fromkeys(app.topics):
+        yield Right("topic", topic, ("Read", "Describe", "DescribeConfigs"), "input")
+    for topic in app.emits:
+        yield Right("topic", app.output(topic), ("Write", "Describe"), "derived topic")
+    yield Right("topic", app.dead_letters, ("Read", "Write", "Describe"), "dead letters")
+    yield Right("group", app.group, ("Read", "Describe"), "the members of the stream, and its lag")
+    yield Right("group", GROUP, ("Describe",), "reading without a group: nothing is committed to it")
+    if app.totals:
+        for totals in app.totals:
+            yield Right("topic", totals.topic, ("Write", "Describe"), "totals")
+        yield Right("group", f"{app.group}-totals", ("Read", "Describe"), "how far the totals are")
+        yield Right("transactional-id", f"{app.group}-totals", ("Write", "Describe"), "the publisher of totals")
+
+
+def of_operators(app: App) -> Iterator[Right]:
+    """What the commands of operators need besides."""
+    for topic in dict.fromkeys(app.topics):
+        yield Right("topic", topic, ("Write",), "dlq replay")
+    yield Right("transactional-id", f"{app.group}-replay", ("Write", "Describe"), "dlq replay")
+    for topic in (*map(app.output, app.emits), *(totals.topic for totals in app.totals)):
+        yield Right("topic", topic, ("Read",), "verify, reset --totals")
+
+
+def command(right: Right, principal: str, bootstrap: str) -> str:
+    """The command of Kafka that grants `right` to `principal`, such as `User:metrics`."""
+    operations = " ".join(f"--operation {operation}" for operation in right.operations)
+    admin = f'kafka-acls.sh --bootstrap-server {bootstrap} --command-config "$ADMIN" --add --force'
+    return f"{admin} --allow-principal '{principal}' {operations} --{right.kind} '{right.name}'"

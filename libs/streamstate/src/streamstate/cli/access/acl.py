@@ -1,0 +1,41 @@
+"""`streamstate acl`: the rights that the users of a service need at Kafka and at Redis."""
+
+from typing import Annotated
+
+import typer
+
+from streamstate.acl import kafka, redis
+from streamstate.cli import output
+from streamstate.cli.output import AsJson
+from streamstate.cli.services import Service, deployment
+
+app = typer.Typer(
+    help="The rights that a service needs at Kafka and Redis.", no_args_is_help=True, rich_markup_mode=None
+)
+
+User = Annotated[str, typer.Option(help="The user's name; the name of the deployment when empty.")]
+Operator = Annotated[bool, typer.Option("--operator", help="With what verify, skip, allow, reset and dlq need.")]
+
+
+@app.command("kafka")
+def of_kafka(service: Service, user: User = "", *, operator: Operator = False, as_json: AsJson = False) -> None:
+    """Print the commands that give the user of SERVICE its topics, groups and transactional ids.
+
+    They take an admin's properties from the file ADMIN: `streamstate acl kafka metrics | ADMIN=admin.conf sh`.
+    """
+    of = deployment(service)
+    rights = [*kafka.of_service(of.app), *(kafka.of_operators(of.app) if operator else ())]
+    principal = f"User:{user or of.app.name}"
+    output.show(rights, *(kafka.command(right, principal, of.settings.kafka) for right in rights), as_json=as_json)
+
+
+@app.command("redis")
+def of_redis(service: Service, user: User = "", *, operator: Operator = False, as_json: AsJson = False) -> None:
+    """Print the command that gives the user of SERVICE its keys and commands, for `redis-cli` or a line of an ACL file.
+
+    Passwords stay as they are: `ACL SETUSER metrics on >PASSWORD` adds one.
+    """
+    of = deployment(service)
+    allowed = redis.of_operators() if operator else redis.of_service()
+    line = f"ACL SETUSER {redis.rule(user or of.app.name, [redis.keys(of.app.name)], allowed)}"
+    output.show(line, line, as_json=as_json)

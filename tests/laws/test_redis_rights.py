@@ -1,0 +1,107 @@
+"""Users of Redis with the rights that the documents list, and how they prove who they are."""
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import redis
+
+from devkit.child_process import LOCALHOST, free_port
+from devkit.redis_server import Redis
+from streamstate.acl import redis as acl
+from streamstate.state.deletion import Deletion
+from streamstate.state.operations import (
+    Between,
+    Field,
+    Fields,
+    IncrementScores,
+    Members,
+    Merge,
+    Newest,
+    Read,
+    Since,
+    Top,
+    Value,
+)
+from streamstate.state.redis import Client, RedisStore, connect
+from streamstate.state.redis_login import Login
+from streamstate.state.store import Allowance, Commit, OffsetAdvance
+from streamstate.verify.redis_state import State
+from tests.certificates import Authority
+from tests.laws.test_redis_refusals import EACH
+from tests.laws.test_redis_servers import use
+from tests.redis_cluster import answers, node
+
+EVERYTHING = [*EACH.values(), Merge("fields", {}, least={"n": 1}), IncrementScores("scores", {"a": 1, "b": 2})]
+READS: list[Read] = [
+    Value("text"), Fields("fields"), Field("fields", "n"), Top("scores", 3), Newest("list", 3),
+    Members("index", "a", "", 3), Since("log", 0, 3), Between("family:k", 0, 9, 3),
+]  # fmt: skip
+
+
+def test_a_user_may_do_what_the_list_of_its_rights_says_and_no_more(tmp_path: Path) -> None:
+    """Behind TLS, which asks for a certificate: whoever the user is."""
+    port, authority = free_port(), Authority(tmp_path / "ca")
+    certificate, key = authority.issue("redis", LOCALHOST)
+    tls = ["--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-ca-cert-file", str(authority.path)]
+    server = node(tmp_path / "redis", port, *tls, "--port", "0", "--tls-port", str(port))
+    (tmp_path / "password").write_text("word\n")
+    proof, url = Login("", None, authority.path, certificate, key), f"rediss://{LOCALHOST}:{port}/0"
+    server.start()
+    try:
+        server.wait_until(lambda: answers(url, proof), 10)
+        admin = connect(url, 5.0, proof)
+        users = {"service": acl.of_service(), "reader": acl.of_reader(), "operator": acl.of_operators()}
+        clients: dict[str, Client] = {}
+        for user, allowed in users.items():
+            for command in (
+                f"ACL SETUSER {acl.rule(user, [acl.keys('app')], allowed)}",
+                f"ACL SETUSER {user} on >word",
+            ):
+                admin.execute_command(*command.split())  # type: ignore[no-untyped-call]
+            clients[user] = connect(url, 5.0, replace(proof, username=user, password=tmp_path / "password"))
+        service, reader = RedisStore(clients["service"], "app"), RedisStore(clients["reader"], "app")
+        use(service)
+        service.commit(Commit(service.claim(0, "a:1", {}), [OffsetAdvance("topic", 3, 4)], EVERYTHING))
+        assert len(reader.read({0: READS})[0].values) == len(READS)
+        for refused in (
+            lambda: RedisStore(clients["service"], "other").claim(0, "a:1", {}),
+            lambda: reader.claim(0, "a:1", {}),
+            lambda: Deletion(clients["service"], "app").holdings(),
+            clients["operator"].flushall,
+        ):
+            with pytest.raises(redis.ResponseError, match=r"permission|can't run"):
+                refused()
+        operator = RedisStore(clients["operator"], "app")
+        operator.skip(0, "topic", 9, "why")
+        operator.allow(0, "topic", Allowance(1, "why"))
+        assert list(State(clients["operator"], "app").keys(0))
+        assert State(clients["operator"], "app").look(0, ["text", "fields", "scores", "log"]).positions == {"topic": 4}
+        Deletion(clients["operator"], "app").run([*Deletion(clients["operator"], "app").holdings()])
+        assert admin.dbsize() == 0
+        with pytest.raises(redis.ConnectionError):
+            connect(url, 5.0, Login(ca=authority.path)).ping()
+        with pytest.raises(redis.ConnectionError, match="certificate"):
+            connect(url, 5.0).ping()
+    finally:
+        server.kill()
+
+
+def test_a_changed_password_is_used_by_the_next_connection(tmp_path: Path, redis_server: Redis) -> None:
+    admin, password = connect(redis_server.url, 5.0), tmp_path / "password"
+    rights = acl.rule("rotated", [acl.keys("rotated")], acl.of_service())
+    admin.execute_command(*f"ACL SETUSER {rights} on >first".split())  # type: ignore[no-untyped-call]
+    password.write_text("first")
+    client = connect(redis_server.url, 5.0, Login("rotated", password))
+    store = RedisStore(client, "rotated")
+    store.claim(0, "a:1", {})
+    password.write_text("second")
+    for command in ("ACL SETUSER rotated >second <first", "CLIENT KILL USER rotated"):
+        admin.execute_command(*command.split())  # type: ignore[no-untyped-call]
+    with suppress(redis.ConnectionError):
+        # Of the connection that was cut.
+        store.read({0: []})
+    assert store.read({0: []})[0].owner == "a:1"
+    assert "second" not in repr(client)
+    admin.acl_deluser("rotated")

@@ -1,0 +1,68 @@
+"""A primary, a replica of it, and three Sentinels that watch them."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from devkit.child_process import LOCALHOST, Child, free_port
+from tests.redis_cluster import answers, node, say
+from tests.serving import until
+
+PRIMARY = "profiles"
+_SENTINEL = """port {port}
+bind {host}
+dir {home}
+sentinel monitor {name} {host} {primary} 2
+sentinel down-after-milliseconds {name} 1000
+sentinel failover-timeout {name} 5000
+"""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The servers, and the address of what the Sentinels watch."""
+
+    primary: Child
+    replica_port: int
+    url: str
+
+
+@contextmanager
+def watched(home: Path) -> Iterator[Watched]:
+    """Everything runs, and the Sentinels know each other and the replica."""
+    first, second, ports = free_port(), free_port(), [free_port() for _ in range(3)]
+    servers = [
+        node(home / "primary", first, "--port", str(first)),
+        node(home / "replica", second, "--port", str(second), "--replicaof", LOCALHOST, str(first)),
+    ]
+    for port in ports:
+        (folder := home / str(port)).mkdir()
+        (folder / "sentinel.conf").write_text(
+            _SENTINEL.format(port=port, host=LOCALHOST, home=folder, name=PRIMARY, primary=first)
+        )
+        argv = ["redis-server", str(folder / "sentinel.conf"), "--sentinel"]
+        servers.append(Child(f"Sentinel at {port}", argv, folder / "sentinel.log"))
+    try:
+        for server in servers:
+            server.start()
+        for port in (first, second, *ports):
+            until(partial(answers, f"redis://{LOCALHOST}:{port}"), 20)
+        for port in ports:
+            until(lambda port=port: knows_all(port), 30)  # type: ignore[misc]
+        hosts = ",".join(f"{LOCALHOST}:{port}" for port in ports)
+        yield Watched(servers[0], second, f"redis+sentinel://{hosts}/{PRIMARY}/0")
+    finally:
+        for server in servers:
+            server.kill()
+        # What is left of connections goes here, not in a later test.
+        gc.collect()
+
+
+def knows_all(port: int) -> bool:
+    """Whether the Sentinel at `port` knows the replica and the two others."""
+    words = say(port, f"SENTINEL MASTER {PRIMARY}").split("\n")
+    told = dict(zip(words[::2], words[1::2], strict=False))
+    return (told.get("num-slaves"), told.get("num-other-sentinels")) == ("1", "2")

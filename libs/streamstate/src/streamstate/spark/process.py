@@ -2,12 +2,16 @@
 
 import math
 import os
+import re
+import secrets
 import signal
 import sys
 import threading
 
 import structlog
 from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from streamstate.deployment import tracing
@@ -46,11 +50,20 @@ _TUNING = {
     "spark.python.daemon.module": "streamstate.spark.daemon",
     "spark.python.worker.reuse": "true",
     "spark.log.level": "ERROR",
-    # The second compiler and a parallel collector take a third of all CPU time and bring nothing here: the work is in
-    # Kafka's client, in copying and in Python.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
+
+# The second compiler and a parallel collector take a third of all CPU time and bring nothing here: the work is in
+# Kafka's client, in copying and in Python.
+_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+_ALONE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_ENCRYPTION = {
+    "spark.authenticate": "true",
+    "spark.network.crypto.enabled": "true",
+    "spark.network.crypto.authEngineVersion": "2",
+}
+_SECRET = re.compile("secret$|password|token", re.IGNORECASE)
+"""Names of properties that no command line may have."""
 
 
 def run(hosted: list[Hosted], settings: StreamSettings) -> None:
@@ -90,18 +103,43 @@ def run(hosted: list[Hosted], settings: StreamSettings) -> None:
         raise SystemExit(1)
 
 
-def _session(settings: StreamSettings) -> SparkSession:
-    """Start (or get) the session of this process."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = (
-        SparkSession.builder.appName(settings.instance)
-        .master(settings.master or f"local[{settings.slots}]")
-        .config("spark.driver.memory", settings.driver_memory)
-        .config("spark.jars", ",".join(str(jar) for jar in jars(settings.jars)))
-        .config("spark.sql.execution.arrow.maxRecordsPerBatch", settings.commit_records)
-    )
+def properties(settings: StreamSettings) -> dict[str, str]:
+    """Spark's properties. Without executors of their own, nothing listens for other machines."""
+    own = {
+        "spark.app.name": settings.instance,
+        "spark.master": settings.master or f"local[{settings.slots}]",
+        "spark.driver.memory": settings.driver_memory,
+        "spark.jars": ",".join(str(jar) for jar in jars(settings.jars)),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(settings.commit_records),
+    }
+    network = _encrypted(settings) if settings.master else _ALONE
+    options = dict.fromkeys(("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"), _java(settings))
     # As many batches as there can be between two looks.
     kept = {"spark.sql.streaming.numRecentProgressUpdates": "100"} if tracing.wanted() else {}
-    for name, value in {**_TUNING, **kept, **settings.spark}.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    return {**own, **_TUNING, **options, **kept, **network, **settings.spark}
+
+
+def _java(settings: StreamSettings) -> str:
+    """The JVMs' options. Kafka's client asks for tokens only where it may."""
+    url = settings.kafka_token_url
+    return f"{_JVM} -Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}" if url else _JVM
+
+
+def _encrypted(settings: StreamSettings) -> dict[str, str]:
+    """Driver and executors prove to each other that they have the secret, and encrypt what they say."""
+    if settings.master.startswith("k8s:"):
+        # Spark's own way would show the secret in the description of each executor's pod.
+        file = {"spark.authenticate.secret.file": str(settings.spark_secret)} if settings.spark_secret else {}
+        return _ENCRYPTION | file
+    secret = settings.spark_secret.read_text().strip() if settings.spark_secret else secrets.token_hex(32)
+    return _ENCRYPTION | {"spark.authenticate.secret": secret}
+
+
+def _session(settings: StreamSettings) -> SparkSession:
+    """Start the session of this process."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    given = properties(settings)
+    # PySpark gives what the JVM is launched with on its command line, which all users of a machine can read.
+    public = {name: value for name, value in given.items() if not _SECRET.search(name)}
+    gateway = launch_gateway(SparkConf().setAll([*public.items()]))  # type: ignore[no-untyped-call]
+    return SparkSession(SparkContext(gateway=gateway, conf=SparkConf().setAll([*given.items()])))

@@ -1,115 +1,166 @@
-"""A stream as a company runs it: Kafka behind SASL_SSL, folds in Spark's executors, told to end by SIGTERM."""
+"""A stream and its API as a company runs them: encrypted, as users with the rights that the documents list, rotated."""
 
+import json
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import psutil
 import pytest
 import urllib3
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka import Producer
 from urllib3.exceptions import HTTPError
 
-from devkit import sample_events, topics
+from devkit import topics
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.demo import CACHE
-from devkit.feed import send_events
-from devkit.kafka_server import Kafka
-from devkit.redis_server import Redis
-from services.events import LISTENING_EVENTS
-from streamstate.kafka.admin import Topics
+from devkit.local_cluster import LocalCluster
+from services.clicks.model import APP, CLICKS_PER_REGION, UNKNOWN, USER_CLICKS, USER_REGIONS
+from streamstate.app import App
+from streamstate.deployment.overrides import renamed
 from streamstate.kafka.producer import producer
-from streamstate.kafka.security import Security
 from streamstate.settings import PREFIX
 from streamstate.spark import jars
-from streamstate.state.redis import RedisStore, connect
-from tests.certificates import Authority
+from streamstate.web.http.request import AGE
+from tests.integration import company
+from tests.integration.company import Company, Issuer
 from tests.integration.driving import eventually
 from tests.serving import sample
 
-EVENTS = 2_000
-USER, PASSWORD = "metrics", 'pass"word\\'
-SECURED = """
-listeners=PLAINTEXT://{{host}}:{{port}},CONTROLLER://{{host}}:{{controller}},SASL_SSL://{{host}}:{port}
-advertised.listeners=PLAINTEXT://{{host}}:{{port}},SASL_SSL://{{host}}:{port}
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL
-sasl.enabled.mechanisms=SCRAM-SHA-512
-listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
-ssl.keystore.type=PEM
-ssl.keystore.location={keystore}
-"""
+SECRETS = ('pass"word\\-of-kafka', "another-word-of-kafka", "word-of-redis", "new-word-of-redis", "secret-of-a-client")
+FIRST, SECOND, REDIS, REDIS_SECOND, OF_CLIENT = SECRETS
+USERS = 40
 
 
 @dataclass(frozen=True)
-class Company:
-    """Its Kafka as outsiders see it, and what they must show."""
+class Case:
+    """A way to prove oneself to Kafka, and where the folds run."""
 
-    bootstrap: str
-    security: Security
-    ca: Path
+    name: str
+    master: str = ""
+
+    @property
+    def app(self) -> App:
+        return renamed(APP, self.name, {CLICKS_PER_REGION: f"{self.name}-per-region"})
+
+
+SCRAM, CERTIFICATE, TOKEN = Case("scram"), Case("certificate", "local-cluster[2,1,1024]"), Case("token")
 
 
 @pytest.fixture(scope="module")
-def company(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
-    """A Kafka that knows one user, with topics and events."""
-    home = tmp_path_factory.mktemp("secured")
-    authority, port = Authority(home / "ca"), free_port()
-    keystore = home / "keystore.pem"
-    keystore.write_text("".join(path.read_text() for path in reversed(authority.issue("kafka", LOCALHOST))))
-    kafka = Kafka(home / "kafka", free_port(), CACHE / "kafka", SECURED.format(port=port, keystore=keystore))
-    kafka.start()
-    try:
-        topics.create(kafka.bootstrap, topics.configurations())
-        credential = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-        known = UserScramCredentialUpsertion(USER, credential, PASSWORD.encode())
-        admin.alter_user_scram_credentials([known])[USER].result()
-        security = Security("SASL_SSL", username=USER, password=PASSWORD, ca=authority.path.read_text())
-        found = Company(f"{LOCALHOST}:{port}", security, authority.path)
-        events = sample_events.events(sample_events.Catalogue.make(1), 1, 50, lambda: 1_750_000_000_000)
-        send_events(producer(found.bootstrap, security), islice(events, EVENTS))
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
+    home, issuer = tmp_path_factory.mktemp("company"), Issuer(TOKEN.name, OF_CLIENT)
+    with ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        stack.callback(issuer.stop)
+        found = company.start(home, CACHE / "kafka", patch.setenv, issuer, stack)
+        own = [
+            topic for case in (SCRAM, CERTIFICATE, TOKEN) for topic in (f"{case.name}-per-region", f"{case.name}-dlq")
+        ]
+        topics.create(found.kafka.bootstrap, {topic: {} for topic in (USER_CLICKS, USER_REGIONS, *own)}, 2)
+        send(producer(found.kafka.bootstrap), b"1")
         yield found
-    finally:
-        kafka.stop()
 
 
-@pytest.fixture(params=["", "local-cluster[2,1,1024]"], ids=["in the process", "in executors"])
-def stream(
-    request: pytest.FixtureRequest, company: Company, redis_server: Redis, tmp_path: Path
-) -> Iterator[tuple[Child, int]]:
-    """The stream of metrics as its image starts it, and the port of its status. Each run under a name of its own."""
+def send(out: Producer, clicks: bytes) -> None:
+    """One record for each user, and one that the service cannot use."""
+    for user in range(USERS):
+        out.produce(USER_CLICKS, clicks, f"user-{user}".encode())
+    out.produce(USER_CLICKS, b"none", b"user-0")
+    out.flush()
+
+
+def settings(case: Case, servers: Company, home: Path) -> dict[str, str]:
+    """Those that stream and API have in common: every password is a file."""
+    files = {"kafka": FIRST if case is SCRAM else OF_CLIENT, "redis": REDIS}
+    for name, word in files.items():
+        (home / name).write_text(f"{word}\n")
+    certificate, key = (str(path) for path in servers.authority.issue(case.name, LOCALHOST))
+    by_sasl = {"KAFKA": servers.sasl, "KAFKA_SECURITY": "SASL_SSL", "KAFKA_PASSWORD": str(home / "kafka")}
+    proofs = {
+        SCRAM: by_sasl | {"KAFKA_USERNAME": case.name},
+        CERTIFICATE: {
+            "KAFKA": servers.ssl, "KAFKA_SECURITY": "SSL", "KAFKA_CERTIFICATE": certificate, "KAFKA_KEY": key
+        },
+        TOKEN: by_sasl | {
+            "KAFKA_USERNAME": case.name,
+            "KAFKA_MECHANISM": "OAUTHBEARER",
+            "KAFKA_TOKEN_URL": f"{servers.issuer.url}/token",
+            "KAFKA_SCOPE": "kafka",
+        },
+    }  # fmt: skip
+    redis = {
+        "REDIS": servers.redis_url,
+        "REDIS_USERNAME": case.name,
+        "REDIS_PASSWORD": str(home / "redis"),
+        "REDIS_CA": str(servers.authority.path),
+        "REDIS_CERTIFICATE": certificate,
+        "REDIS_KEY": key,
+    }
+    own = {"NAME": case.name, "TOPICS": json.dumps({CLICKS_PER_REGION: f"{case.name}-per-region"})}
+    return {**proofs[case], **redis, **own, "KAFKA_CA": str(servers.authority.path)}
+
+
+@dataclass(frozen=True)
+class Running:
+    """A stream, the port of its status, and the API beside it."""
+
+    case: Case
+    stream: Child
+    status: int
+    api: Child
+    address: str
+
+    def clicks(self) -> int:
+        try:
+            answer = urllib3.request("GET", f"http://{self.address}/v1/regions/{UNKNOWN}", timeout=5, retries=False)
+            return int(answer.json().get("clicks", 0)) if answer.headers.get(AGE) else 0
+        except HTTPError:
+            return 0
+
+    def metric(self, name: str) -> float | None:
+        text = urllib3.request("GET", f"http://{LOCALHOST}:{self.status}/metrics", timeout=5).data.decode()
+        return sample(text, name, service=self.case.name, partition="0")
+
+
+@pytest.fixture(params=[SCRAM, CERTIFICATE, TOKEN], ids=lambda case: case.name)
+def running(request: pytest.FixtureRequest, servers: Company, tmp_path: Path) -> Iterator[Running]:
+    case: Case = request.param
     jars.fetch(CACHE / "spark")
-    status = free_port()
-    settings = {
-        "KAFKA": company.bootstrap,
-        "KAFKA_SECURITY": "SASL_SSL",
-        "KAFKA_USERNAME": USER,
-        "KAFKA_PASSWORD": PASSWORD,
-        "KAFKA_CA": str(company.ca),
-        "REDIS": redis_server.url,
-        "NAME": _name(request.param),
+    servers.grant(case.app, f"User:CN={case.name}" if case is CERTIFICATE else f"User:{case.name}")
+    servers.set_password(case.name, FIRST)
+    servers.tell_redis(f"ACL SETUSER {case.name} on >{REDIS}")
+    status, address = free_port(), f"{LOCALHOST}:{free_port()}"
+    common = {**settings(case, servers, tmp_path), "ADVERTISE": address}
+    own = {
         "JARS": str(CACHE.absolute() / "spark"),
         "CHECKPOINTS": str(tmp_path / "checkpoints"),
-        "MASTER": request.param,
+        "MASTER": case.master,
         "DRIVER_MEMORY": "512m",
         "STATUS_PORT": str(status),
     }
-    environment = {PREFIX + name: value for name, value in settings.items()} | {"PYTHONPATH": str(Path.cwd())}
-    argv = [sys.executable, "-m", "streamstate.spark", "services.metrics"]
-    child = Child("stream", argv, tmp_path / "stream.log", environment)
-    child.start()
+    argv = [sys.executable, "-m", "streamstate.spark", "services.clicks"]
+    stream = Child("stream", argv, tmp_path / "stream.log", prefixed(common | own) | {"PYTHONPATH": python_path()})
+    api = LocalCluster.api("services.clicks", "api", address, tmp_path, prefixed(common))
+    stream.start()
+    api.start()
     try:
-        child.wait_until(lambda: answers(status, "/readyz"), 90)
-        yield child, status
+        stream.wait_until(lambda: answers(status, "/readyz"), 120)
+        yield Running(case, stream, status, api, address)
     finally:
-        child.stop()
+        api.stop()
+        stream.stop()
 
 
-def _name(master: str) -> str:
-    return "metrics-executors" if master else "metrics-local"
+def prefixed(settings: dict[str, str]) -> dict[str, str]:
+    return {PREFIX + name: value for name, value in settings.items()}
+
+
+def python_path() -> str:
+    """Spark's executors have another working directory."""
+    return ":".join(str(Path(path).absolute()) for path in sys.path if path)
 
 
 def answers(port: int, path: str) -> bool:
@@ -119,25 +170,47 @@ def answers(port: int, path: str) -> bool:
         return False
 
 
-def test_it_folds_what_it_may_read_and_ends_when_it_is_told(
-    stream: tuple[Child, int], company: Company, redis_server: Redis, request: pytest.FixtureRequest
-) -> None:
-    child, status = stream
-    name = _name(request.node.callspec.params["stream"])
-    store = RedisStore(connect(redis_server.url, 5.0), name)
-    partitions = range(Topics(company.bootstrap, security=company.security).partitions(LISTENING_EVENTS))
-
-    def counted() -> int:
-        return sum(one.positions.get(LISTENING_EVENTS, 0) for one in store.read({p: [] for p in partitions}).values())
-
-    eventually(lambda: counted() == EVENTS, "all events to be counted", 60)
-    assert answers(status, "/livez")
-
-    def lag() -> float | None:
-        text = urllib3.request("GET", f"http://{LOCALHOST}:{status}/metrics", timeout=5).data.decode()
-        return sample(text, "streamstate_stream_lag", service=name, partition="0")
-
-    eventually(lambda: lag() == 0, "the lag to be told")
-    process = psutil.Process(child.pid)
+def test_it_folds_what_it_may_read_and_ends_when_it_is_told(running: Running, servers: Company, tmp_path: Path) -> None:
+    eventually(lambda: running.clicks() >= USERS, "all clicks to be counted and their age to be known", 60)
+    eventually(lambda: running.metric("streamstate_stream_lag") == 0, "the lag to be told")
+    process = psutil.Process(running.stream.pid)
+    if running.case is SCRAM:
+        rotate(running, servers, tmp_path)
+    lines, listening = looked_at([process, *process.children(recursive=True)])
+    assert not any("spark.authenticate.secret=" in line for line in lines)
+    assert running.case.master or listening == {LOCALHOST}
     process.terminate()
     assert process.wait(15) == 0
+    texts = [*lines, *(path.read_text() for path in tmp_path.glob("*.log"))]
+    assert [word for word in SECRETS if any(word in text for text in texts)] == []
+
+
+def looked_at(processes: list[psutil.Process]) -> tuple[list[str], set[str]]:
+    """The command lines of those that are still there, and the addresses at which Spark's listen."""
+    lines: list[str] = []
+    listening: set[str] = set()
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            lines.append(" ".join(process.cmdline()))
+            if process.name() == "java":
+                found = process.net_connections()
+                listening |= {at.laddr.ip.removeprefix("::ffff:") for at in found if at.status == psutil.CONN_LISTEN}
+    return lines, listening
+
+
+def rotate(running: Running, servers: Company, home: Path) -> None:
+    """The passwords of Kafka and Redis change, and connections are cut: the same processes go on with the new ones."""
+    pids, before = (running.stream.pid, running.api.pid), running.clicks()
+    servers.tell_redis(f"ACL SETUSER {running.case.name} >{REDIS_SECOND}")
+    (home / "redis").write_text(REDIS_SECOND)
+    servers.tell_redis(f"ACL SETUSER {running.case.name} <{REDIS}")
+    servers.set_password(running.case.name, SECOND)
+    (home / "kafka").write_text(SECOND)
+    servers.tell_redis(f"CLIENT KILL USER {running.case.name}")
+    servers.kafka.kill()
+    servers.kafka.start()
+    send(producer(servers.kafka.bootstrap), b"2")
+    eventually(lambda: running.clicks() == before + 2 * USERS, "the clicks after the rotation to be counted once", 90)
+    assert (running.stream.pid, running.api.pid) == pids
+    assert running.stream.alive
+    assert running.api.alive

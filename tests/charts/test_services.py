@@ -112,14 +112,70 @@ def test_two_releases_share_nothing() -> None:
     assert [environment(objects, "stream")["STREAMSTATE_NAME"] for objects in (first, other)] == ["a", "b"]
 
 
-def test_secrets_are_only_referred_to() -> None:
+FILES = {
+    "KAFKA_PASSWORD": "kafka-password/password",
+    "KAFKA_CA": "kafka-ca/ca.crt",
+    "REDIS_PASSWORD": "redis-password/password",
+    "REDIS_SENTINEL_PASSWORD": "redis-sentinel-password/password",
+    "REDIS_CA": "redis-ca/ca.crt",
+    "REDIS_KEY": "redis/tls.key",
+    "REGISTRY_PASSWORD": "registry-password/password",
+    "REGISTRY_CA": "registry-ca/ca.crt",
+    "TLS_KEY": "tls/tls.key",
+    "TLS_CLIENT_CA": "tls-client-ca/ca.crt",
+    "INSTANCES_CA": "instances-ca/ca.crt",
+    "INSTANCES_KEY": "instances/tls.key",
+}
+"""Settings that are files, where the Secrets are mounted."""
+
+
+def test_secrets_are_mounted_as_files_where_the_settings_say() -> None:
     objects = render("metrics", SECURED)
-    for container in ("stream", "api"):
+    for container in ("stream", "api", "command", "ask"):
         variables = environment(objects, container)
-        assert variables["STREAMSTATE_KAFKA_PASSWORD"] == {"secretKeyRef": {"name": "metrics", "key": "password"}}
-        assert variables["STREAMSTATE_REDIS"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
-        assert variables["STREAMSTATE_KAFKA_CA"] == "/etc/streamstate/kafka-ca/ca.crt"
+        mounted = mounts(objects, container)
+        for name, path in FILES.items():
+            assert variables[f"STREAMSTATE_{name}"] == f"/etc/streamstate/{path}"
+            assert f"/etc/streamstate/{path.partition('/')[0]}" in mounted
     assert of_kind(objects, "Secret") == []
+
+
+def mounts(objects: list[Object], container: str) -> set[str]:
+    """Where the container of this name has something mounted."""
+    [item] = [item for _, spec in pods(objects) for item in spec["containers"] if item["name"] == container]
+    return {mount["mountPath"] for mount in item["volumeMounts"]}
+
+
+def test_no_value_takes_a_password() -> None:
+    """A value ends in a ConfigMap, or on a command line."""
+    for value, url in (
+        ("redis.url", "redis://user:word@redis:6379/0"),
+        ("redis.url", "redis://redis:6379/0?password=word"),
+        ("redis.url", "redis+sentinel://:word@redis:26379/profiles"),
+        ("registry.url", "https://user:word@registry:8081"),
+        ("kafka.tokenUrl", "https://user:word@issuer/token"),
+    ):
+        refused = helm("template", "metrics", "charts/metrics", "--set-json", f"{value}={json.dumps(url)}")
+        assert refused.returncode != 0
+        assert value.partition(".")[2] in refused.stderr
+    refused = helm(
+        "template", "gateway", "charts/gateway", "--set-json", 'access.limitsRedis.url="redis://:word@redis"'
+    )
+    assert refused.returncode != 0
+
+
+def test_executors_have_the_secret_of_their_driver_as_a_file() -> None:
+    objects = render("metrics", EXECUTORS)
+    [secret] = [item for item in of_kind(objects, "Secret") if item["metadata"]["name"] == "metrics-spark"]
+    assert len(base64.b64decode(secret["data"]["secret"])) == 48
+    assert environment(objects, "stream")["STREAMSTATE_SPARK_SECRET"] == "/etc/streamstate/spark/secret"
+    for container in ("stream", "executor"):
+        assert "/etc/streamstate/spark" in mounts(objects, container)
+        assert secrets_mounted(objects, container)["metrics-spark"] == [{"key": "secret", "path": "secret"}]
+    assert "/etc/streamstate/spark" not in mounts(objects, "api")
+    given = render("metrics", EXECUTORS, {"stream.executors.secret.name": "company"})
+    assert "company" in secrets_mounted(given, "executor")
+    assert "metrics-spark" not in [item["metadata"]["name"] for item in of_kind(given, "Secret")]
 
 
 def secrets_mounted(objects: list[Object], container: str) -> dict[str, list[dict[str, str]]]:
@@ -174,9 +230,11 @@ def test_given_secrets_are_used_and_none_is_made() -> None:
     assert secrets_mounted(objects, "api") == {
         "company-internal": [{"key": "tokens", "path": "tokens"}],
         "callers": [{"key": "profiles", "path": "keys"}],
+        **{name: [] for name in ("redis", "redis-ca", "profiles-tls", "instances-ca", "instances-tls")},
     }
-    redis = environment(objects, "api")["STREAMSTATE_LIMITS_REDIS"]
-    assert redis == {"secretKeyRef": {"name": "redis", "key": "url"}}
+    variables = environment(objects, "api")
+    assert variables["STREAMSTATE_LIMITS_REDIS"] == "rediss://redis:6379/0"
+    assert variables["STREAMSTATE_REDIS_PASSWORD"] == "/etc/streamstate/redis-password/word"
 
 
 def test_an_autoscaler_and_replicas_do_not_fight() -> None:
@@ -252,5 +310,7 @@ def test_a_command_runs_when_it_is_told_to_with_the_settings_of_the_service() ->
 
 
 def test_a_job_that_is_scheduled_has_the_secrets_of_the_service() -> None:
-    variables = environment(render("metrics", SECURED), "command")
-    assert variables["STREAMSTATE_REDIS"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
+    objects = render("metrics", SECURED)
+    variables = environment(objects, "command")
+    assert variables["STREAMSTATE_REDIS_PASSWORD"] == "/etc/streamstate/redis-password/password"
+    assert "/etc/streamstate/redis-password" in mounts(objects, "command")

@@ -17,7 +17,6 @@
     - name: STREAMSTATE_DRIVER_MEMORY
       value: {{ .Values.stream.driverMemory | quote }}
     {{- include "streamstate.sparkEnv" . | nindent 4 }}
-    {{- include "streamstate.secrets" . | nindent 4 }}
     {{- include "streamstate.extraEnv" . | nindent 4 }}
   ports:
     - name: status
@@ -60,8 +59,6 @@
 
 {{- define "streamstate.apiEnv" -}}
 {{- if hasKey .Values "stream" }}{{ include "streamstate.identity" . }}{{ end }}
-{{- include "streamstate.secrets" . }}
-{{- include "streamstate.limitsRedis" . }}
 {{- include "streamstate.extraEnv" . }}
 {{- end }}
 

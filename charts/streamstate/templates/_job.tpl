@@ -32,7 +32,7 @@ spec:
   imagePullPolicy: {{ .Values.imagePullPolicy }}
   command: {{ prepend .Values.job.command "streamstate" | toJson }}
   envFrom: {{- include "streamstate.envFrom" . | nindent 4 }}
-  {{- with printf "%s%s" (include "streamstate.secrets" .) (include "streamstate.extraEnv" .) }}
+  {{- with include "streamstate.extraEnv" . }}
   env: {{- . | nindent 4 }}
   {{- end }}
   resources: {{- toYaml .Values.job.resources | nindent 4 }}

@@ -82,14 +82,11 @@ spec:
 {{- with .Values.kafka }}
 {{- range splitList "," .bootstrap }}{{ $ports = append $ports (regexFind "[0-9]+$" .) }}{{ end }}
 {{- end }}
-{{- range $name, $customary := dict "redis" (list "6379" "6380") "registry" (list "443" "8081") }}
-{{- with get $.Values $name }}
-{{- $named := include "streamstate.urlPorts" .url | fromJsonArray }}
-{{- $ports = concat $ports (dig "urlSecret" "name" "" . | empty | ternary $named $customary) }}
+{{- $settings := .Values.AsMap }}
+{{- $urls := list (dig "redis" "url" "" $settings) (dig "registry" "url" "" $settings) (dig "kafka" "tokenUrl" "" $settings) }}
+{{- range concat $urls (list (dig "access" "limitsRedis" "url" "" $settings) (dig "settings" "JWT_JWKS" "" $settings)) }}
+{{- $ports = concat $ports (include "streamstate.urlPorts" . | fromJsonArray) }}
 {{- end }}
-{{- end }}
-{{- if dig "limitsRedisSecret" "name" "" .Values.access }}{{ $ports = concat $ports (list "6379" "6380") }}{{ end }}
-{{- with .Values.settings.JWT_JWKS }}{{ $ports = concat $ports (include "streamstate.urlPorts" . | fromJsonArray) }}{{ end }}
 {{- /* The API server, which the gateway watches, and which creates executors. */}}
 {{- if or (hasKey .Values "services") (dig "stream" "executors" "count" 0 .Values.AsMap) }}{{ $ports = concat $ports (list "443" "6443") }}{{ end }}
 {{- range .Values.networkPolicy.egressPorts }}{{ $ports = append $ports (int64 . | toString) }}{{ end }}
@@ -100,10 +97,12 @@ spec:
 {{- define "streamstate.urlPorts" -}}
 {{- $customary := dict "http" "80" "https" "443" "redis" "6379" "rediss" "6379" -}}
 {{- $scheme := regexFind "^[a-z]+" . -}}
-{{- $hosts := . | regexFind "://[^/?]*" | trimPrefix "://" | regexFind "[^@]*$" -}}
-{{- $ports := list -}}
+{{- $hosts := . | regexFind "://[^/?]*" | trimPrefix "://" -}}
+{{- /* Sentinels name the primary, which has one of the customary ports, unless `egressPorts` has its own. */}}
+{{- $watched := contains "+sentinel://" . }}
+{{- $ports := $watched | ternary (list "6379" "6380") list -}}
 {{- range compact (splitList "," $hosts) }}
-{{- $ports = append $ports (regexFind ":[0-9]+$" . | trimPrefix ":" | default (get $customary $scheme)) }}
+{{- $ports = append $ports (regexFind ":[0-9]+$" . | trimPrefix ":" | default ($watched | ternary "26379" (get $customary $scheme))) }}
 {{- end }}
 {{- $ports | toJson }}
 {{- end }}

@@ -9,8 +9,8 @@
 ends. To ask it from here:
 
   kubectl -n {{ .Release.Namespace }} port-forward service/{{ $name }} 8080:{{ .Values.service.port | int64 }} &
-  curl http://127.0.0.1:8080{{ .Values.test.path }}
-  curl http://127.0.0.1:8080/readyz          what it still waits for, if anything
+  curl {{ include "streamstate.scheme" . }}://127.0.0.1:8080{{ .Values.test.path }}
+  curl {{ include "streamstate.scheme" . }}://127.0.0.1:8080/readyz          what it still waits for, if anything
 
 {{- if hasKey .Values.access "keysSecret" }}
 {{- if .Values.access.enabled }}

@@ -13,33 +13,7 @@ STREAMSTATE_LIMITS_PREFIX: {{ include "streamstate.name" . }}
 STREAMSTATE_ACCESS_KEYS: /etc/streamstate/keys/keys
 {{- end }}
 {{- end }}
-{{- with .Values.kafka }}
-STREAMSTATE_KAFKA: {{ .bootstrap | quote }}
-STREAMSTATE_KAFKA_SECURITY: {{ .security }}
-{{- if hasPrefix "SASL_" .security }}
-STREAMSTATE_KAFKA_MECHANISM: {{ .mechanism }}
-STREAMSTATE_KAFKA_USERNAME: {{ required "kafka.username is needed for SASL" .username | quote }}
-{{- end }}
-{{- if .caSecret.name }}
-STREAMSTATE_KAFKA_CA: /etc/streamstate/kafka-ca/{{ .caSecret.key }}
-{{- end }}
-{{- with .certificateSecret }}
-{{- if .name }}
-STREAMSTATE_KAFKA_CERTIFICATE: /etc/streamstate/kafka/{{ .certificate }}
-STREAMSTATE_KAFKA_KEY: /etc/streamstate/kafka/{{ .key }}
-{{- end }}
-{{- end }}
-{{- end }}
-{{- with .Values.redis }}
-{{- if not .urlSecret.name }}
-STREAMSTATE_REDIS: {{ .url | quote }}
-{{- end }}
-{{- end }}
-{{- with .Values.registry }}
-{{- if not .urlSecret.name }}
-STREAMSTATE_REGISTRY: {{ .url | quote }}
-{{- end }}
-{{- end }}
+{{- include "streamstate.transportSettings" . }}
 {{- if hasKey .Values "topics" }}
 STREAMSTATE_NAME: {{ include "streamstate.name" . }}
 STREAMSTATE_TOPICS: {{ .Values.topics | toJson | quote }}
@@ -66,67 +40,16 @@ metadata: {{- include "streamstate.metadata" . | nindent 2 }}
 data: {{- include "streamstate.settings" . | nindent 2 }}
 {{- end }}
 
-{{/* The environment of every container: settings, and secrets by reference. */}}
+{{/* The environment of every container. Secrets are files. */}}
 {{- define "streamstate.envFrom" -}}
 - configMapRef:
     name: {{ include "streamstate.name" . }}
-{{- end }}
-
-{{- define "streamstate.secrets" -}}
-{{- with .Values.kafka }}
-{{- if hasPrefix "SASL_" .security }}
-- name: STREAMSTATE_KAFKA_PASSWORD
-  valueFrom:
-    secretKeyRef:
-      name: {{ required "kafka.passwordSecret.name is needed for SASL" .passwordSecret.name }}
-      key: {{ .passwordSecret.key }}
-{{- end }}
-{{- end }}
-{{- with .Values.redis }}
-{{- if .urlSecret.name }}
-- name: STREAMSTATE_REDIS
-  valueFrom:
-    secretKeyRef:
-      name: {{ .urlSecret.name }}
-      key: {{ .urlSecret.key }}
-{{- end }}
-{{- end }}
-{{- with .Values.registry }}
-{{- if .urlSecret.name }}
-- name: STREAMSTATE_REGISTRY
-  valueFrom:
-    secretKeyRef:
-      name: {{ .urlSecret.name }}
-      key: {{ .urlSecret.key }}
-{{- end }}
-{{- end }}
 {{- end }}
 
 {{- define "streamstate.extraEnv" -}}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
 {{- end }}
-{{- end }}
-
-{{- define "streamstate.limitsRedis" -}}
-{{- with .Values.access.limitsRedisSecret }}
-{{- if .name }}
-- name: STREAMSTATE_LIMITS_REDIS
-  valueFrom:
-    secretKeyRef:
-      name: {{ .name }}
-      key: {{ .key }}
-{{- end }}
-{{- end }}
-{{- end }}
-
-{{/* Files from secrets: {mount path: secret name}, as JSON. */}}
-{{- define "streamstate.secretFiles" -}}
-{{- $files := dict }}
-{{- with .Values.kafka }}{{ with .caSecret.name }}{{ $_ := set $files "kafka-ca" . }}{{ end }}{{ end }}
-{{- with .Values.kafka }}{{ with .certificateSecret.name }}{{ $_ := set $files "kafka" . }}{{ end }}{{ end }}
-{{- with .Values.redis }}{{ with .caSecret.name }}{{ $_ := set $files "redis-ca" . }}{{ end }}{{ end }}
-{{- toJson $files }}
 {{- end }}
 
 {{- define "streamstate.mounts" -}}

@@ -9,6 +9,8 @@ count of 0, the stream's pod folds.
   value: k8s://https://kubernetes.default.svc
 - name: STREAMSTATE_SPARK
   value: {{ include "streamstate.sparkProperties" $ | quote }}
+- name: STREAMSTATE_SPARK_SECRET
+  value: /etc/streamstate/spark/secret
 {{- end }}
 {{- end }}
 {{- end }}
@@ -45,6 +47,7 @@ count of 0, the stream's pod folds.
   mountPath: /etc/streamstate/executor
   readOnly: true
 {{- end }}
+{{- include "streamstate.sparkSecretMount" . }}
 {{- end }}
 
 {{/* What the driver needs: the pod template of its executors, and the permission to create pods. */}}
@@ -58,6 +61,8 @@ metadata:
 data:
   pod.yaml: |
     {{- include "streamstate.executorPod" . | nindent 4 }}
+---
+{{ include "streamstate.sparkSecret" . }}
 ---
 {{ include "streamstate.role" (dict "root" . "rules" (include "streamstate.driverRules" .)) }}
 ---
@@ -145,10 +150,14 @@ spec:
       {{- end }}
       resources: {{- toYaml .Values.stream.executors.resources | nindent 8 }}
       securityContext: {{- toYaml .Values.securityContext | nindent 8 }}
-      volumeMounts: {{- include "streamstate.mounts" . | nindent 8 }}
+      volumeMounts:
+        {{- include "streamstate.mounts" . | nindent 8 }}
         {{- include "streamstate.scratchMount" . | nindent 8 }}
-  volumes: {{- include "streamstate.volumes" . | nindent 4 }}
+        {{- include "streamstate.sparkSecretMount" . | nindent 8 }}
+  volumes:
+    {{- include "streamstate.volumes" . | nindent 4 }}
     {{- include "streamstate.scratchVolume" . | nindent 4 }}
+    {{- include "streamstate.sparkSecretVolume" . | nindent 4 }}
 {{- end }}
 
 {{- define "streamstate.streamVolumes" -}}
@@ -158,6 +167,7 @@ spec:
   configMap:
     name: {{ include "streamstate.name" . }}-executor
 {{- end }}
+{{- include "streamstate.sparkSecretVolume" . }}
 {{- end }}
 
 {{/* Spark's local directories. By the name, Spark takes the volume of an executor's template for it. */}}

@@ -27,6 +27,7 @@ from devkit.charts.parts import (
     ServiceAccount,
     Stream,
     Test,
+    Tls,
     Values,
 )
 from devkit.charts.variables import setting
@@ -66,6 +67,7 @@ class Pods(Values):
     service_account: ServiceAccount = Field(default=ServiceAccount(), description="the ServiceAccount")
     service: KubernetesService = Field(default=KubernetesService(), description="the Service")
     access: Access = Field(default=Access(), description="who may ask")
+    tls: Tls = Field(default=Tls(), description="TLS of the port of the API, and between gateway and instances")
     settings: dict[str, Any] = Field(
         default={},
         description="other settings, named as in docs/reference.md without STREAMSTATE_, e.g. DEADLINE_MS: 500",

@@ -6,7 +6,9 @@ from pydantic import AliasGenerator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from devkit.charts.variables import setting
-from streamstate.settings import HttpSettings, KafkaSettings, Mechanism, Protocol, ServiceSettings, StreamSettings
+from services.gateway.settings import AccessSettings
+from streamstate.connections import KafkaSettings, Mechanism, Protocol, RedisSettings, RegistrySettings, TlsSettings
+from streamstate.settings import HttpSettings, ServiceSettings, StreamSettings
 
 VERSION = "0.1.0"
 
@@ -37,28 +39,58 @@ class CertificateSecret(Values):
 
 
 class Kafka(Values):
-    """Connection to Kafka. The Secrets have the format of Strimzi's, of a cluster CA and of a KafkaUser."""
+    """Connection to Kafka. The Secrets have the format of Strimzi's, of a cluster CA and of a KafkaUser.
+
+    They are files in the pods, which are read again when a Secret changes.
+    """
 
     bootstrap: str = setting(KafkaSettings, "kafka", default="kafka:9092")
     security: Protocol = setting(KafkaSettings, "kafka_security")
     mechanism: Mechanism = setting(KafkaSettings, "kafka_mechanism")
     username: str = setting(KafkaSettings, "kafka_username")
     password_secret: SecretKey = setting(KafkaSettings, "kafka_password", default=SecretKey(key="password"))
+    token_url: str = setting(KafkaSettings, "kafka_token_url")
+    scope: str = setting(KafkaSettings, "kafka_scope")
     ca_secret: SecretKey = setting(KafkaSettings, "kafka_ca", default=SecretKey(key="ca.crt"))
     certificate_secret: CertificateSecret = setting(KafkaSettings, "kafka_certificate", default=CertificateSecret())
 
 
+_TLS = CertificateSecret(certificate="tls.crt", key="tls.key")
+
+
 class Redis(Values):
-    """Connection to Redis."""
+    """Connection to Redis. The Secrets are files in the pods, which are read again when one changes."""
 
     url: str = setting(ServiceSettings, "redis", default="redis://redis:6379/0")
-    url_secret: SecretKey = Field(
-        default=SecretKey(key="url"), description="the Secret of the URL, for a URL that contains a password"
+    username: str = setting(RedisSettings, "redis_username")
+    password_secret: SecretKey = setting(RedisSettings, "redis_password", default=SecretKey(key="password"))
+    sentinel_password_secret: SecretKey = setting(
+        RedisSettings, "redis_sentinel_password", default=SecretKey(key="password")
     )
-    ca_secret: SecretKey = Field(
-        default=SecretKey(key="ca.crt"),
-        description="the Secret of the CA that signed Redis' certificate, mounted at /etc/streamstate/redis-ca",
-    )
+    ca_secret: SecretKey = setting(RedisSettings, "redis_ca", default=SecretKey(key="ca.crt"))
+    certificate_secret: CertificateSecret = setting(RedisSettings, "redis_certificate", default=_TLS)
+
+
+class LimitsRedis(Redis):
+    """The Redis by which replicas of the gateway share limits."""
+
+    url: str = setting(AccessSettings, "limits_redis")
+
+
+class Instances(Values):
+    """TLS from the gateway, and from instances, to instances: the same for all releases that ask each other."""
+
+    ca_secret: SecretKey = setting(TlsSettings, "instances_ca", default=SecretKey(key="ca.crt"))
+    certificate_secret: CertificateSecret = setting(TlsSettings, "instances_certificate", default=_TLS)
+    name: str = setting(TlsSettings, "instances_name")
+
+
+class Tls(Values):
+    """TLS. The Secrets are files in the pods, which are read again when one changes. Probes stay plain HTTP."""
+
+    certificate_secret: CertificateSecret = setting(TlsSettings, "tls_certificate", default=_TLS)
+    client_ca_secret: SecretKey = setting(TlsSettings, "tls_client_ca", default=SecretKey(key="ca.crt"))
+    instances: Instances = Field(default=Instances(), description="how instances are asked")
 
 
 class InternalSecret(Values):
@@ -91,9 +123,8 @@ class GatewayAccess(Access):
         description="the Secret of the API keys, a line of `streamstate keys new` each; without a name, a Secret with "
         "an admin's key is made: RELEASE-keys, admin-key",
     )
-    limits_redis_secret: SecretKey = Field(
-        default=SecretKey(key="url"),
-        description="the Secret of the URL of the Redis by which replicas share limits; without one each limits alone",
+    limits_redis: LimitsRedis = Field(
+        default=LimitsRedis(), description="the Redis by which replicas share limits; without a URL each limits alone"
     )
 
 
@@ -106,10 +137,10 @@ class ServiceAccount(Values):
 class Registry(Values):
     """Connection to the schema registry."""
 
-    url: str = setting(ServiceSettings, "registry")
-    url_secret: SecretKey = Field(
-        default=SecretKey(key="url"), description="the Secret of the URL, for a URL that contains a password"
-    )
+    url: str = setting(RegistrySettings, "registry")
+    username: str = setting(RegistrySettings, "registry_username")
+    password_secret: SecretKey = setting(RegistrySettings, "registry_password", default=SecretKey(key="password"))
+    ca_secret: SecretKey = setting(RegistrySettings, "registry_ca", default=SecretKey(key="ca.crt"))
 
 
 class Resources(Values):
@@ -134,6 +165,10 @@ class Executors(Values):
     count: int = Field(default=0, ge=0, description="executors of an instance; set slots to count times cores")
     cores: Count = Field(default=1, description="tasks that an executor runs at the same time")
     memory: str = Field(default="512m", description="heap of an executor, at least 512m")
+    secret: SecretKey = Field(
+        default=SecretKey(key="secret"),
+        description="the Secret of what driver and executors encrypt with; without a name one is made: RELEASE-spark",
+    )
     resources: Resources = Field(
         default=Resources(), description="resources of an executor's pod; Spark adds the requests for cores and heap"
     )

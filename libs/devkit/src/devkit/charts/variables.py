@@ -7,7 +7,9 @@ from typing import Any
 
 from streamstate.settings import PREFIX, ApiSettings, GatewaySettings, Settings, StreamSettings, kinds
 
-_TEMPLATES = [Path("charts/streamstate/templates", name) for name in ("_settings.tpl", "_containers.tpl")]
+_TEMPLATES = [
+    Path("charts/streamstate/templates", name) for name in ("_settings.tpl", "_containers.tpl", "_transport.tpl")
+]
 _LEFT_OUT = ("title", "default")
 """Members of a schema. A default is that of one process, and the other may have another."""
 

@@ -24,4 +24,4 @@ if __name__ == "__main__":
     with bootstrap.exiting():
         settings = bootstrap.configure(StreamSettings)
         instances = [hosted(argument, settings) for argument in sys.argv[1:]]
-    run(instances, settings)
+        run(instances, settings)

@@ -13,7 +13,7 @@ def main(service: str) -> None:
         settings = bootstrap.configure(StreamSettings, service)
         app = bootstrap.app(service, settings)
         hosted = Hosted(app, settings.instance, settings.advertise, tracing.spans(f"{app.name}-stream"))
-    run([hosted], settings)
+        run([hosted], settings)
 
 
 if __name__ == "__main__":

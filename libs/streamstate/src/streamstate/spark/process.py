@@ -67,7 +67,10 @@ _SECRET = re.compile("secret$|password|token", re.IGNORECASE)
 
 
 def run(hosted: list[Hosted], settings: StreamSettings) -> None:
-    """Run until SIGTERM or SIGINT. Raises `SystemExit` (status 1) when the JVM is gone; start it again then."""
+    """Run until SIGTERM or SIGINT. Raises `SystemExit` (status 1) when the JVM is gone; start it again then.
+
+    Raises `Misconfigured` when a file that proves us to Kafka cannot be used.
+    """
     stopping = threading.Event()
     # Before the JVM starts: a process that is the first of its container ignores signals that it has no handler for.
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -77,11 +77,11 @@ def test_a_command_reaches_kafka_and_redis() -> None:
         ({}, {9092, 6379}),
         ({"kafka.bootstrap": "a.company:19092,b.company:29092"}, {19092, 29092, 6379}),
         ({"redis.url": "rediss+cluster://a.company:7000"}, {9092, 7000}),
-        ({"redis.url": "redis://redis.company/2?ssl_ca_certs=/a:80"}, {9092, 6379}),
-        ({"redis.urlSecret.name": "redis"}, {9092, 6379, 6380}),
+        ({"redis.url": "redis://redis.company/2"}, {9092, 6379}),
+        ({"redis.url": "redis+sentinel://a.company,b.company:26380/profiles/0"}, {9092, 6379, 6380, 26379, 26380}),
+        ({"kafka.tokenUrl": "https://issuer.company/token"}, {9092, 6379, 443}),
         ({"registry.url": "https://schemas.company"}, {9092, 6379, 443}),
         ({"registry.url": "http://schemas.company:8085/api"}, {9092, 6379, 8085}),
-        ({"registry.urlSecret.name": "registry"}, {9092, 6379, 443, 8081}),
         ({"networkPolicy.egressPorts": [3128]}, {9092, 6379, 3128}),
         ({"stream.executors.count": 1}, {9092, 6379, 443, 6443}),
     ],
@@ -89,7 +89,7 @@ def test_a_command_reaches_kafka_and_redis() -> None:
 )
 def test_the_ports_that_the_values_name_are_reached_and_no_other(given: Given, ports: set[int]) -> None:
     objects, instance = installed(given), pod("stream", given=given)
-    tried = {80, 443, 3128, 6379, 6380, 6443, 7000, 8081, 8085, 9092, 9093, 19092, 29092}
+    tried = {80, 443, 3128, 6379, 6380, 6443, 7000, 8081, 8085, 9092, 9093, 19092, 26379, 26380, 29092}
     assert {port for port in tried if allowed(objects, instance, ELSEWHERE, port)} == ports
 
 
@@ -97,7 +97,7 @@ def test_the_ports_that_the_values_name_are_reached_and_no_other(given: Given, p
     ("given", "ports"),
     [
         ({}, {443, 6443}),
-        ({"access.limitsRedisSecret.name": "redis"}, {443, 6443, 6379, 6380}),
+        ({"access.limitsRedis.url": "rediss://redis.company:6380/0"}, {443, 6443, 6380}),
         ({"settings": {"JWT_JWKS": "https://issuer.company:8443/keys"}}, {443, 6443, 8443}),
         ({"settings": {"JWT_JWKS": "https://issuer.company/keys"}}, {443, 6443}),
     ],

@@ -56,11 +56,9 @@ class Watched(NamedTuple):
 def options(url: str, login: Login) -> dict[str, Any]:
     """redis-py's arguments of every connection to Redis.
 
-    redis-py's own retry sends a command again after a lost reply, and so may apply it several times. The name of the
-    client, `driver_info`, would need a further right.
+    redis-py's own retry sends a command again after a lost reply, and so may apply it several times.
     """
-    own = {"protocol": 2, "retry": Retry(NoBackoff(), 0), "driver_info": None}
-    return own | login.options(tls=url.startswith("rediss"))
+    return {"protocol": 2, "retry": Retry(NoBackoff(), 0), **login.options(tls=url.startswith("rediss"))}
 
 
 def connect(url: str, timeout: float, login: Login = NO_LOGIN) -> Client:

@@ -33,7 +33,9 @@ class Login:
         files = {"ssl_ca_certs": self.ca, "ssl_certfile": self.certificate, "ssl_keyfile": self.key}
         options: dict[str, Any] = {name: str(path) for name, path in files.items() if path} if tls else {}
         if password:
-            options["credential_provider"] = _File(username, password)
+            # Without a login, the name of the client stays: redis-py takes TLS 1.3's tickets, which come by themselves,
+            # for an answer that nobody asked for, unless it has read one. A user would need a further right for it.
+            options |= {"credential_provider": _File(username, password), "driver_info": None}
         return options
 
 

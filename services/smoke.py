@@ -12,7 +12,7 @@ import urllib3
 
 from services.events import LISTENING_EVENTS, ListeningEvent
 from streamstate import bootstrap
-from streamstate.connections import KafkaSettings
+from streamstate.deployment.connections import KafkaSettings
 from streamstate.kafka.producer import Outgoing, producer, send_all
 from streamstate.keys import LONG
 

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, FilePath, model_validator
 
-from streamstate.connections import REDIS_URL, RedisSettings, RedisUrl
+from streamstate.deployment.connections import REDIS_URL, RedisSettings, RedisUrl
 
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Of signatures: only those whose keys are public, so that none of them can be taken for a shared secret."""

@@ -29,6 +29,7 @@ from tests.redis_cluster import node
 from tests.serving import Served
 
 AUDIENCE = "kafka"
+DELETIONS = "user-deletions"
 _SNAKE = re.compile(r"(?<!^)([A-Z])")
 _JAVA = "org.apache.kafka.common.security"
 _BY_TOKEN = "listener.name.sasl_ssl.oauthbearer.sasl"
@@ -114,7 +115,7 @@ class Company:
 
     def grant(self, app: App, principal: str) -> None:
         """What the documents list for `app`, and nothing else, to `principal` of Kafka and the user of Redis."""
-        rights = [binding for right in kafka.of_service(app) for binding in _bindings(right, principal)]
+        rights = [binding for right in kafka.of_service(app, DELETIONS) for binding in _bindings(right, principal)]
         admin = self.admin
         for granted in admin.create_acls(rights).values():
             granted.result()

@@ -59,7 +59,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
         own = [
             topic for case in (SCRAM, CERTIFICATE, TOKEN) for topic in (f"{case.name}-per-region", f"{case.name}-dlq")
         ]
-        topics.create(found.kafka.bootstrap, {topic: {} for topic in (USER_CLICKS, USER_REGIONS, *own)}, 2)
+        topics.create(
+            found.kafka.bootstrap, {topic: {} for topic in (USER_CLICKS, USER_REGIONS, company.DELETIONS, *own)}, 2
+        )
         send(producer(found.kafka.bootstrap), b"1")
         yield found
 

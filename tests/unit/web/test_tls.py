@@ -84,7 +84,7 @@ def asked(loop: Loop, tls: ToInstances | None, address: str) -> int | None:
     async def get() -> int | None:
         connections = Connections(tls)
         try:
-            return (await connections.get(address, KNOWN, {})).status
+            return (await connections.ask(address, KNOWN, {})).status
         except OSError:
             return None
         finally:

@@ -9,8 +9,10 @@ from services.gateway import limits
 from services.gateway.settings import AccessSettings
 from streamstate.acl import kafka, redis
 from streamstate.app import App
+from streamstate.settings import ServiceSettings
 
 PATH = Path("docs/rights.md")
+DELETIONS = ServiceSettings.model_fields["deletions"].default
 _HEAD = """# Rights at Kafka and Redis
 
 Made from the source by `make docs`. The users of the tests have these rights and no others. `streamstate acl kafka
@@ -40,7 +42,7 @@ def text() -> str:
 
 
 def _kafka(of: App) -> str:
-    users = {"service": kafka.of_service(of), "operator": kafka.of_operators(of)}
+    users = {"service": kafka.of_service(of, DELETIONS), "operator": kafka.of_operators(of)}
     rows = (
         (right.kind, f"`{right.name}`", ", ".join(right.operations), user, right.why)
         for user, rights in users.items()

@@ -13,9 +13,16 @@ from typing import Literal, TypeVar
 from pydantic import Field, FilePath, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsError
 
-from streamstate.connections import PREFIX as PREFIX  # noqa: PLC0414, with `Settings`, what services import
-from streamstate.connections import REDIS_URL, KafkaSettings, RedisSettings, RedisUrl, RegistrySettings, TlsSettings
-from streamstate.connections import Settings as Settings  # noqa: PLC0414
+from streamstate.deployment.connections import PREFIX as PREFIX  # noqa: PLC0414, with `Settings`, what services import
+from streamstate.deployment.connections import (
+    REDIS_URL,
+    KafkaSettings,
+    RedisSettings,
+    RedisUrl,
+    RegistrySettings,
+    TlsSettings,
+)
+from streamstate.deployment.connections import Settings as Settings  # noqa: PLC0414
 from streamstate.errors import Misconfigured
 from streamstate.formats.format import Format
 

@@ -7,7 +7,14 @@ from pydantic.alias_generators import to_camel
 
 from devkit.charts.variables import setting
 from services.gateway.settings import AccessSettings
-from streamstate.connections import KafkaSettings, Mechanism, Protocol, RedisSettings, RegistrySettings, TlsSettings
+from streamstate.deployment.connections import (
+    KafkaSettings,
+    Mechanism,
+    Protocol,
+    RedisSettings,
+    RegistrySettings,
+    TlsSettings,
+)
 from streamstate.settings import HttpSettings, ServiceSettings, StreamSettings
 
 VERSION = "0.1.0"

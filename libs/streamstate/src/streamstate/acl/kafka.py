@@ -20,8 +20,13 @@ class Right:
     why: str
 
 
-def of_service(app: App) -> Iterator[Right]:
-    """What the stream and the API of `app` need. Who may write to a topic may produce to it idempotently."""
+def of_service(app: App, deletions: str = "") -> Iterator[Right]:
+    """What the stream and the API of `app` need, with the topic `deletions` of users, if there is one.
+
+    Who may write to a topic may produce to it idempotently.
+    """
+    if deletions:
+        yield Right("topic", deletions, ("Read", "Write", "Describe"), "deletions of users")
     for topic in dict.fromkeys(app.topics):
         yield Right("topic", topic, ("Read", "Describe", "DescribeConfigs"), "input")
     for topic in app.emits:

@@ -24,7 +24,7 @@ def of_kafka(service: Service, user: User = "", *, operator: Operator = False, a
     They take an admin's properties from the file ADMIN: `streamstate acl kafka metrics | ADMIN=admin.conf sh`.
     """
     of = deployment(service)
-    rights = [*kafka.of_service(of.app), *(kafka.of_operators(of.app) if operator else ())]
+    rights = [*kafka.of_service(of.app, of.settings.deletions), *(kafka.of_operators(of.app) if operator else ())]
     principal = f"User:{user or of.app.name}"
     output.show(rights, *(kafka.command(right, principal, of.settings.kafka) for right in rights), as_json=as_json)
 

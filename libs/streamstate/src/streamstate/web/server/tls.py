@@ -4,7 +4,7 @@ import ssl
 from pathlib import Path
 
 from streamstate.access.certificates import Certificates, Pair, ToInstances
-from streamstate.connections import TlsSettings
+from streamstate.deployment.connections import TlsSettings
 
 
 def shown(settings: TlsSettings) -> Certificates | None:

@@ -8,14 +8,17 @@ from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
 
+import urllib3
+
 from devkit import feed, records
 from streamstate.kafka.producer import producer
 from tests.faults import soak_report
 from tests.faults.conftest import Trying
-from tests.faults.fleet import OTHERS, Fleet, parts, send
+from tests.faults.fleet import OTHERS, PATIENCE_S, Fleet, parts, send
 from tests.faults.load import FIRST_MOVING, Reading, Writing
 from tests.faults.soaking import SAMPLE_S, BusyUser, Harm, Samples, repeating
 from tests.faults.test_processes import ONE, OTHER, THIRD, end, own, revive
+from tests.integration.driving import eventually
 
 MINUTES = float(os.environ.get("MINUTES", "60"))
 USERS = 100_000
@@ -50,7 +53,22 @@ def rebalance(fleet: Fleet, _: random.Random) -> None:
     own(fleet, ONE, OTHER)
 
 
-FAULTS: tuple[Callable[[Fleet, random.Random], None], ...] = (kill_a_part, kill_an_owner, rebalance)
+def delete_a_user(fleet: Fleet, draw: random.Random) -> None:
+    """One of those who play is deleted, until every service says that it is done."""
+    path = f"{fleet.url}/v1/users/{FIRST_MOVING + draw.randrange(USERS)}"
+
+    def taken() -> bool:
+        return urllib3.request("DELETE", path, timeout=10, retries=False).status == 202
+
+    def done() -> bool:
+        receipt = urllib3.request("GET", f"{path}/deletion", timeout=10, retries=False)
+        return receipt.status == 200 and bool(receipt.json()["done"])
+
+    eventually(taken, "all services to take a deletion", PATIENCE_S)
+    eventually(done, "a user to be deleted", PATIENCE_S)
+
+
+FAULTS: tuple[Callable[[Fleet, random.Random], None], ...] = (kill_a_part, delete_a_user, kill_an_owner, rebalance)
 
 
 def play_a_million(fleet: Fleet) -> None:
@@ -71,7 +89,7 @@ def test_f25_soak(trying: Trying, fleet: Fleet) -> None:
         "other streams": fleet.streams[OTHERS],
         "Redis": fleet.cluster.redis,
     }
-    what = f"{MINUTES:.0f} minutes: kills, owners that go, a third instance that comes and goes, harmful clients"
+    what = f"{MINUTES:.0f} minutes: kills, owners that go, a third instance that comes and goes, deleted users, harmful clients"
     harm, busy = Harm(fleet.url), BusyUser(fleet.url, BUSY, min(fleet.known))
     with trying("F25", what) as run:
         samples, until = Samples(fleet, measured, run.reads), time.monotonic() + 60 * MINUTES

@@ -113,6 +113,7 @@ GENERATED = {
     "charts/suite/values.schema.json",
     "charts/suite/values.yaml",
     "docs/reference.md",
+    "docs/rights.md",
     "skaffold.yaml",
 }
 KNOWN = """

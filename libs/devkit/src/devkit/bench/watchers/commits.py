@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from itertools import accumulate
 
 from services.events import LISTENING_EVENTS
+from streamstate import bootstrap
 from streamstate.kafka.reading import read_to_end
 from streamstate.keys import LONG
-from streamstate.state.redis import RedisStore, connect
 
 LOOK_S = 0.02
 """Commits are known so exactly, in seconds."""
@@ -28,8 +28,7 @@ Place = tuple[int, int]
 def commits(redis: str, service: str, partitions: int) -> Iterator[Mapping[int, Reached]]:
     """What the state of `service` reaches while the body runs, by partition."""
     reached: dict[int, list[tuple[float, int]]] = {partition: [] for partition in range(partitions)}
-    client = connect(redis, 10.0)
-    store, ended = RedisStore(client, service), threading.Event()
+    store, ended = bootstrap.store(redis, 10.0, service), threading.Event()
 
     def look() -> None:
         while not ended.wait(LOOK_S):
@@ -45,7 +44,6 @@ def commits(redis: str, service: str, partitions: int) -> Iterator[Mapping[int, 
     finally:
         ended.set()
         thread.join()
-        client.close()
 
 
 def has_reached(reached: Mapping[int, Reached], ends: Mapping[int, int]) -> bool:
@@ -53,12 +51,12 @@ def has_reached(reached: Mapping[int, Reached], ends: Mapping[int, int]) -> bool
     return all(reached[partition] and reached[partition][-1][1] >= end for partition, end in ends.items())
 
 
-def plays(bootstrap: str, starts: Mapping[int, int], users: Iterable[int]) -> Mapping[int, Sequence[Place]]:
+def plays(kafka: str, starts: Mapping[int, int], users: Iterable[int]) -> Mapping[int, Sequence[Place]]:
     """Where the plays of `users` are in their topic from the offsets `starts` on, by user."""
     by_key = {LONG.encode(user): user for user in users}
     found: defaultdict[int, list[Place]] = defaultdict(list)
     places = {(LISTENING_EVENTS, partition): offset for partition, offset in starts.items()}
-    for message in read_to_end(bootstrap, places):
+    for message in read_to_end(kafka, places):
         if (user := by_key.get(message.key() or b"")) is not None:
             found[user].append((message.partition() or 0, message.offset() or 0))
     return found

@@ -25,7 +25,7 @@ from devkit.demo import CACHE, say
 from devkit.local_cluster import LocalCluster, Plan, answers
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP
-from streamstate.kafka.admin import Topics
+from streamstate import bootstrap
 
 SERVICES, INSTANCES = ("metrics", "names", "recommendations"), {APP.name: 2}
 PAIRS, PAIR_S, READS_PER_S = 2, 15, 200
@@ -64,7 +64,7 @@ class Watch:
         self._cluster = cluster
         self._streams = streams
         self._data = data
-        self._topics = Topics(cluster.kafka.bootstrap)
+        self._topics = bootstrap.topics(cluster.settings.kafka, cluster.settings.security)
         # An owner that is killed has another process later.
         others = {child.name: child.pid for child in (*cluster.apis, cluster.gateway)}
         self._trees = {STREAMS: streams.pid, "Redis": cluster.redis.pid, **others}

@@ -18,9 +18,10 @@ HEAD = f"""# Reliability over time
 
 Written by `make soak`: real Kafka, Redis, Spark and APIs on one machine, {WRITES_PER_S} events a second of 100,000
 users and {READS_PER_S} reads a second for {{minutes:.0f}} minutes. One more user has a million events. Every minute
-something happens in turn: a process of a stream is killed, a user is deleted, an instance with its API is killed, a third
-instance comes and goes. Beside that, 64 connections send half a request or do not read their answers. At its end all topics are recounted,
-as `make verify` does: the row F25 in [faults](faults.md) says what differed, and how many reads failed.
+something happens in turn: a process of a stream is killed, a user is deleted, an instance with its API is killed, a
+third instance comes and goes. Beside that, 64 connections send half a request or do not read their answers. At its end
+all topics are recounted, as `make verify` does: the row F25 in [faults](faults.md) says what differed, and how many
+reads failed.
 
 The processes that are measured were never restarted. *Slope* is that of a line through the samples after the first
 {WARM_UP:.0%} of the time, as a part of their mean.

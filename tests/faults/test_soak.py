@@ -89,7 +89,7 @@ def test_f25_soak(trying: Trying, fleet: Fleet) -> None:
         "other streams": fleet.streams[OTHERS],
         "Redis": fleet.cluster.redis,
     }
-    what = f"{MINUTES:.0f} minutes: kills, owners that go, a third instance that comes and goes, deleted users, harmful clients"
+    what = f"{MINUTES:.0f} minutes: kills, owners that come and go, deleted users, harmful clients"
     harm, busy = Harm(fleet.url), BusyUser(fleet.url, BUSY, min(fleet.known))
     with trying("F25", what) as run:
         samples, until = Samples(fleet, measured, run.reads), time.monotonic() + 60 * MINUTES

@@ -77,7 +77,7 @@ class LocalCluster:
             for number, at in enumerate(addresses)
         ]
         address = f"{LOCALHOST}:{plan.gateway_port}"
-        self.gateway = self._api("gateway", "gateway", address, **self._gateway_settings())
+        self.gateway = self.further_gateway(address)
 
     @property
     def settings(self) -> CommandSettings:
@@ -199,6 +199,10 @@ class LocalCluster:
         # The processes of all services share the cores. Nothing but this machine reaches them: access is off.
         own = {PREFIX + "LISTEN": address, PREFIX + "WORKERS": "1", PREFIX + "ACCESS": "off"}
         return Child(name, argv, home / f"{name}.log", {**own, **environment})
+
+    def further_gateway(self, address: str, **settings: str) -> Child:
+        """A gateway to all instances at `address`."""
+        return self._api("gateway", "gateway", address, **self._gateway_settings(), **settings)
 
     def _gateway_settings(self) -> dict[str, str]:
         return {"INSTANCES": json.dumps({name: ",".join(addresses) for name, addresses in self.addresses.items()})}

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from devkit.bench.access import Access
 from devkit.bench.backlog import Backlog
 from devkit.bench.cpu import Usage
 from devkit.bench.event_latency import Freshness
@@ -62,6 +63,7 @@ class Figures:
     freshness: Freshness | None = None
     rest: Usage | None = None
     backlogs: list[Backlog] = field(default_factory=list)
+    access: Access | None = None
     overload: Overload | None = None
     recommender: Recommender | None = None
     loading: Row | None = None

@@ -22,16 +22,20 @@ READ_S, PACED_S, WARM_S = 8, 15, 20
 
 @dataclass(frozen=True)
 class Read:
-    """What is asked: `path` has a place for {user}, `trees` are the processes that may have a part in the answer."""
+    """What is asked: `path` has a place for {user}, `trees` are the processes that may have a part in the answer.
+
+    key: the API key to ask with.
+    """
 
     name: str
     address: str
     path: str
     trees: Mapping[str, int]
+    key: str = ""
 
     def paths(self, folder: Path, users: Sequence[int]) -> Path:
         """A file with a path for each of `users`."""
-        file = folder / f"{self.name.replace(' ', '-')}.txt"
+        file = folder / f"{self.name.replace(' ', '-').replace(',', '')}.txt"
         file.write_text("".join(f"{self.path.format(user=user)}\n" for user in users))
         return file
 
@@ -107,18 +111,18 @@ class Reader:
 
     def warm(self, read: Read) -> None:
         """Let caches fill and connections open."""
-        wrk.run(read.address, read.paths(self._folder, self._users), Clients(FEW, WARM_S))
+        wrk.run(read.address, read.paths(self._folder, self._users), Clients(FEW, WARM_S, key=read.key))
 
     def peak(self, read: Read, situation: Situation) -> Measured:
         """As many as the connections can."""
         with idle_connections(read.address, situation.idle):
             # So many saturate this machine, and may be refused.
             tally = situation.connections == MANY
-            return self._measured(read, situation, Clients(situation.connections, READ_S, tally=tally))
+            return self._measured(read, situation, Clients(situation.connections, READ_S, tally=tally, key=read.key))
 
     def paced(self, read: Read, situation: Situation, rate: float) -> Measured:
         """`rate` a second."""
-        return self._measured(read, situation, Clients(situation.connections, PACED_S, rate))
+        return self._measured(read, situation, Clients(situation.connections, PACED_S, rate, key=read.key))
 
     def _measured(self, read: Read, situation: Situation, clients: Clients) -> Measured:
         paths, meter = read.paths(self._folder, self._users), cpu.Meter(read.trees)

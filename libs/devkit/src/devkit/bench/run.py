@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from devkit import DevkitError
-from devkit.bench import backlog, event_latency, graphjet, ingest, overload, recommendations, rest, scale
+from devkit.bench import access, backlog, event_latency, graphjet, ingest, overload, recommendations, rest, scale
 from devkit.bench.cpu import Meter, Usage
 from devkit.bench.data import Data
 from devkit.bench.figures import JSON, Figures, Paced
@@ -57,7 +57,7 @@ class Run:
     def measure(self) -> None:
         """Measure. Raises `StreamStateError` when a part cannot be measured or a state is not exact."""
         self._recommender()
-        if self._settings.runs("ingest", "reads", "freshness", "overload"):
+        if self._settings.runs("ingest", "reads", "access", "freshness", "overload"):
             try:
                 self._over_lab()
             finally:
@@ -98,7 +98,7 @@ class Run:
         with self._peer() as peer:
             if peer and self._settings.runs("reads"):
                 self._read_peer(peer)
-            if self._settings.runs("reads", "freshness", "overload"):
+            if self._settings.runs("reads", "access", "freshness", "overload"):
                 self._serve(peer)
         say("counting the events again")
         report = Check(RECOUNT, self._lab.settings).run()
@@ -180,6 +180,9 @@ class Run:
             if self._settings.runs("reads", "freshness"):
                 self._idle(reads, peer)
                 self._loaded(reads)
+            if self._settings.runs("access"):
+                say("a gateway that wants a key beside it")
+                self.figures.access = access.measure(cluster, self._reader, reads[1], self._home)
             if self._settings.runs("overload"):
                 say(f"{overload.CLIENTS} clients without pause")
                 owner = reads[0]

@@ -8,7 +8,7 @@ from pydantic_settings import BaseSettings
 
 from devkit.names import known, names
 
-USUAL = ("ingest", "reads", "freshness", "overload", "rest", "recommendations", "watchers")
+USUAL = ("ingest", "reads", "access", "freshness", "overload", "rest", "recommendations", "watchers")
 ONLY_BY_NAME = ("backlog", "formats", "scale")
 PARTS = USUAL + ONLY_BY_NAME
 

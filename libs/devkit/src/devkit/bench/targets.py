@@ -32,7 +32,7 @@ class Target:
 
 def targets(figures: Figures) -> list[Target]:
     """Those for which there are figures, in the order of the report."""
-    parts = _reads, _rises, _overload, _watching, _streams, _ingest
+    parts = _reads, _access, _rises, _overload, _watching, _streams, _ingest
     return [target for part in parts for target in part(figures)]
 
 
@@ -46,6 +46,14 @@ def _reads(figures: Figures) -> Iterator[Target]:
     if combined and figures.walks_ms:
         what, value = f"{COMBINED}: CPU over that of its three walks", combined.total_ms / figures.walks_ms
         yield Target(what, value, 1.5, 1.2, "x", parts=combined.parts)
+
+
+def _access(figures: Figures) -> Iterator[Target]:
+    if access := figures.access:
+        parts = access.pairs[-1][1].parts
+        yield Target(
+            f"{GATEWAY}: CPU with a key and limits over that without", access.cost, 1.15, unit="x", parts=parts
+        )
 
 
 def _rises(figures: Figures) -> Iterator[Target]:

@@ -44,7 +44,8 @@ class Answers:
 class Clients:
     """How the clients ask: `rate` is requests a second of all connections together, 0 for as many as they can.
 
-    `tally` counts statuses and times refusals, which is exact with as many `threads` as `connections`.
+    `tally` counts statuses and times refusals, which is exact with as many `threads` as `connections`. `key` is the API
+    key that is sent.
     """
 
     connections: int
@@ -52,10 +53,12 @@ class Clients:
     rate: float = 0
     threads: int = 1
     tally: bool = False
+    key: str = ""
 
     def argv(self, address: str, paths: Path) -> list[str]:
         """The command that asks `address` (host:port) for the paths in the file `paths`, in turn."""
         options = [f"-t{self.threads}", f"-c{self.connections}", f"-d{self.seconds}s", f"--timeout={_TIMEOUT_S}s"]
+        options += ["-H", f"Authorization: Bearer {self.key}"] if self.key else []
         script = [str(paths), str(self.rate / self.threads), str(int(self.tally))]
         return ["wrk", *options, "-s", str(SCRIPT), f"http://{address}/", "--", *script]
 

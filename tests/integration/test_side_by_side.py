@@ -63,7 +63,7 @@ def released(driving: Driving, app: App, name: str, topics: Mapping[str, str], *
         report = Check(deployed.recounted, command).run()
         assert report.records > 0
         assert report.differences == []
-        assert deployed.topics.members(f"team.{name}")
+        eventually(lambda: bool(deployed.topics.members(f"team.{name}")), f"{name} to be in its group", 120)
     finally:
         stream.stop()
 

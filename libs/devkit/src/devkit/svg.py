@@ -38,12 +38,16 @@ def lines(title: str, unit: str, across: str, series: Mapping[str, Points]) -> s
     for part in (0, 0.25, 0.5, 0.75, 1):
         y = bottom - part * _PLOT
         drawn.append(f'<path d="M{_LEFT} {y:.1f}H{_RIGHT}" stroke="#dddddd"/>')
-        drawn.append(_text(10, y + 4, f"{part * top:.3g}"))
-        drawn.append(_text(_LEFT + part * (_RIGHT - _LEFT) - 10, bottom + 16, f"{part * right:.3g}"))
+        drawn.append(_text(10, y + 4, _amount(part * top)))
+        drawn.append(_text(_LEFT + part * (_RIGHT - _LEFT) - 10, bottom + 16, _amount(part * right)))
     for name, points in series.items():
         at = " ".join(f"{_LEFT + x / right * (_RIGHT - _LEFT):.1f},{bottom - y / top * _PLOT:.1f}" for x, y in points)
         drawn.append(f'<polyline points="{at}" fill="none" stroke="{colours[name]}" stroke-width="1.5"/>')
     return _chart(f"{title} ({unit})", bottom + _BELOW, colours, drawn)
+
+
+def _amount(amount: float) -> str:
+    return f"{amount:,.0f}" if amount >= 100 else f"{amount:.3g}"
 
 
 def _colours(names: Iterable[str]) -> dict[str, str]:

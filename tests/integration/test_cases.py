@@ -259,7 +259,7 @@ def test_exact_after_kill(driving: Driving, part: str) -> None:
 def test_a_state_that_was_emptied_is_built_again_and_no_total_goes_down(driving: Driving) -> None:
     before = driving.regions()
     redis.Redis(port=driving.cluster.redis.port).flushall()
-    eventually(lambda: driving.get("/v1/regions").status == 200, "the state to be built again", 60)
+    eventually(lambda: driving.get("/v1/regions").status == 200, "the state to be built again", 120)
     settle(driving)
     assert driving.regions() == before
     assert_exact(driving)

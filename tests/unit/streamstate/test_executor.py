@@ -20,7 +20,16 @@ GIVEN = {
 def test_the_driver_decides_all_of_it() -> None:
     backend = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
     assert command(GIVEN, "/jars/*") == [
-        *("-Dj=first", "-Dk=last", "-Xms512m", "-Xmx512m", "-cp", "/jars/*", backend),
+        *(
+            "-Dj=first",
+            "-Dk=last",
+            "-Dspark.master=k8s://https://kubernetes.default.svc",
+            "-Xms512m",
+            "-Xmx512m",
+            "-cp",
+            "/jars/*",
+            backend,
+        ),
         *("--driver-url", "spark://driver:7078", "--executor-id", "1", "--cores", "2", "--app-id", "app"),
         *("--hostname", "10.0.0.1", "--resourceProfileId", "0", "--podName", "metrics-0-exec-1"),
     ]

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from streamstate.spark.jars import java, spark_jars
 
 _MAIN = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
+# Spark reads the file of its secret only where the master is known to be Kubernetes, and does not say so to executors.
+_MASTER = "-Dspark.master=k8s://https://kubernetes.default.svc"
 _ARGUMENTS = {
     "--driver-url": "SPARK_DRIVER_URL",
     "--executor-id": "SPARK_EXECUTOR_ID",
@@ -23,7 +25,7 @@ def command(given: Mapping[str, str], classpath: str) -> list[str]:
     options = [given[name] for name in sorted(numbered, key=lambda name: int(name.rpartition("_")[2]))]
     heap = given["SPARK_EXECUTOR_MEMORY"]
     arguments = [part for option, name in _ARGUMENTS.items() for part in (option, given[name])]
-    return [*options, f"-Xms{heap}", f"-Xmx{heap}", "-cp", classpath, _MAIN, *arguments]
+    return [*options, _MASTER, f"-Xms{heap}", f"-Xmx{heap}", "-cp", classpath, _MAIN, *arguments]
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ import sys
 
 from devkit.registry import app
 from streamstate import bootstrap
-from streamstate.deployment import tracing
 from streamstate.settings import StreamSettings
 from streamstate.spark.process import run
 from streamstate.spark.query import Hosted
@@ -16,8 +15,7 @@ from streamstate.spark.query import Hosted
 def hosted(argument: str, settings: StreamSettings) -> Hosted:
     """The instance that an argument names."""
     instance, _, address = argument.partition("=")
-    deployed = bootstrap.deployed(app(instance.rpartition("-")[0]), settings)
-    return Hosted(deployed, instance, address, tracing.spans(f"{deployed.name}-stream"))
+    return Hosted(bootstrap.deployed(app(instance.rpartition("-")[0]), settings), instance, address)
 
 
 if __name__ == "__main__":

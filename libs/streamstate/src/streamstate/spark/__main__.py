@@ -1,7 +1,6 @@
 """The process of a stream: `python -m streamstate.spark services.metrics`."""
 
 from streamstate import bootstrap
-from streamstate.deployment import tracing
 from streamstate.settings import StreamSettings
 from streamstate.spark.process import run
 from streamstate.spark.query import Hosted
@@ -12,8 +11,7 @@ def main(service: str) -> None:
     with bootstrap.exiting():
         settings = bootstrap.configure(StreamSettings, service)
         app = bootstrap.app(service, settings)
-        hosted = Hosted(app, settings.instance, settings.advertise, tracing.spans(f"{app.name}-stream"))
-        run([hosted], settings)
+        run([Hosted(app, settings.instance, settings.advertise)], settings)
 
 
 if __name__ == "__main__":

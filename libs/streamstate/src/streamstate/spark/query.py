@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import structlog
 from confluent_kafka import KafkaException
@@ -20,6 +19,7 @@ from redis.exceptions import RedisError
 
 from streamstate import bootstrap
 from streamstate.app import App
+from streamstate.deployment import tracing
 from streamstate.deployment.background import keep_running
 from streamstate.erasure.stream import Erasure
 from streamstate.errors import FencedInstance, IncompleteCommit, Misconfigured, StreamStateError, TooManyDeadLetters
@@ -37,9 +37,6 @@ from streamstate.spark.status import Status, reason
 from streamstate.spark.task import Job, in_tasks
 from streamstate.state.store import Claim, Snapshot, whole
 
-if TYPE_CHECKING:
-    from streamstate.deployment.spans import Spans
-
 log = structlog.get_logger()
 
 CHECKPOINT_MS = 3_600_000
@@ -53,12 +50,11 @@ FAILURES = (StreamStateError, RedisError, KafkaException, StreamingQueryExceptio
 
 @dataclass(frozen=True)
 class Hosted:
-    """An app that this process runs as `instance`, whose API others reach at `advertise`; `spans` tell its batches."""
+    """An app that this process runs as `instance`, whose API others reach at `advertise`."""
 
     app: App
     instance: str
     advertise: str
-    spans: "Spans | None" = None
 
 
 class Stream:
@@ -67,17 +63,13 @@ class Stream:
     def __init__(
         self, hosted: Hosted, settings: StreamSettings, spark: SparkSession, stopping: threading.Event, tasks: int
     ) -> None:
-        """`tasks` is the most tasks in which a batch is folded."""
+        """`tasks` is the most tasks in which a batch is folded. Raises `Misconfigured` where traces cannot be sent."""
         self.name = f"{hosted.app.name}-{hosted.instance}"
         self._app = hosted.app
         self._settings = settings
         self._spark = spark
         self._stopping = stopping
         self._tasks = tasks
-        self._spans = hosted.spans
-        if self._spans:
-            # As many batches as there can be between two looks.
-            spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100")
         self._partitions = Partitions()
         redis, timeout_s = settings.redis, settings.redis_timeout_s
         self._store = bootstrap.store(redis, timeout_s, hosted.app.name, settings.redis_login)
@@ -88,7 +80,7 @@ class Stream:
         self._refusals = Refusals(kafka, self._topics, hosted.app.dead_letters, security)
         self._held_up = HeldUp(hosted.app, kafka, security)
         self._erasure = Erasure(hosted.app, self._store, bootstrap.deletions(settings), settings.users_expire_ms)
-        self.status = Status(hosted.app.name, self._topics.ends)
+        self.status = Status(hosted.app.name, self._topics.ends, tracing.spans(f"{hosted.app.name}-stream"))
         self._log = log.bind(service=hosted.app.name, instance=hosted.instance)
         self._joined = False
         self._membership = Membership(
@@ -187,7 +179,6 @@ class Stream:
 
     def _watch(self, query: StreamingQuery, run: Run) -> str:
         """Look after the query once a second until it has to start again; returns why."""
-        told = -1
         while not query.awaitTermination(PAUSE_S):  # type: ignore[arg-type]  # seconds may be a fraction
             self._membership.require()
             progress, behind = query.lastProgress, query.status["isDataAvailable"]
@@ -195,8 +186,6 @@ class Stream:
             snapshots = self._snapshots(run.claims)
             if ended := self._ended(run, snapshots):
                 return ended
-            if self._spans:
-                told = self._spans.batches(query.recentProgress, told)
             if progress:
                 self.status.finished(progress.batchId)
                 self.status.trace(query)

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import structlog
@@ -16,9 +16,11 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 from pyspark.sql.streaming.query import StreamingQuery
 
-from streamstate.deployment import tracing
 from streamstate.deployment.metrics import Definition
 from streamstate.state.store import TopicPartition
+
+if TYPE_CHECKING:
+    from streamstate.deployment.spans import Spans
 
 log = structlog.get_logger()
 
@@ -55,11 +57,13 @@ class Status:
     """One hosted app, written by its loop and read by the endpoint.
 
     ends: the end offsets of places, asked of Kafka at each scrape.
+    spans: make the spans of its micro-batches, None where traces are not wanted.
     waiting: the topics and partitions, topic:partition, that wait for the schema registry.
     """
 
     service: str
     ends: Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]
+    spans: "Spans | None" = None
     folding: bool = False
     refusal: str = ""
     waiting: Sequence[str] = ()
@@ -91,12 +95,9 @@ class Status:
         self.batches = self._earlier + batch + 1
 
     def trace(self, query: StreamingQuery) -> None:
-        """Make spans of the batches that the query is through with, where traces are wanted.
-
-        Raises `Misconfigured` when there can be none.
-        """
-        if spans := tracing.spans(f"{self.service}-stream"):
-            self._traced = spans.batches(query.recentProgress, self._traced)
+        """Make spans of the batches that the query is through with, where traces are wanted."""
+        if self.spans:
+            self._traced = self.spans.batches(query.recentProgress, self._traced)
 
     def idle(self, *, known: bool) -> None:
         """The group gives no partitions; `known` once it has said so."""

@@ -72,7 +72,7 @@ def connect(url: str, timeout: float, login: Login = NO_LOGIN) -> Client:
     given = {**options(url, login), **waits, "health_check_interval": 0}
     if SENTINEL in url:
         watched = Watched.parse(url)
-        of_sentinels = {**waits, "ssl": watched.tls, **login.sentinel_options(tls=watched.tls)}
+        of_sentinels = {**waits, **login.sentinel_options(tls=watched.tls)}
         sentinel: Any = Sentinel(watched.sentinels, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
         found: redis.Redis = sentinel.master_for(watched.primary, db=watched.database, ssl=watched.tls, **given)
         return found

@@ -27,7 +27,7 @@ class Login:
 
     def sentinel_options(self, *, tls: bool) -> dict[str, Any]:
         """The same for the Sentinels, which have no users of ours."""
-        return self._options("", self.sentinel_password, tls=tls)
+        return {"ssl": tls, **self._options("", self.sentinel_password, tls=tls)}
 
     def _options(self, username: str, password: Path | None, *, tls: bool) -> dict[str, Any]:
         files = {"ssl_ca_certs": self.ca, "ssl_certfile": self.certificate, "ssl_keyfile": self.key}

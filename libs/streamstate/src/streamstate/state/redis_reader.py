@@ -140,7 +140,7 @@ def open_commands(url: str, timeout: float, login: Login = NO_LOGIN) -> Commands
     if SENTINEL not in url:
         return Pipelined(ConnectionPool.from_url(url, **given), timeout)
     watched = Watched.parse(url)
-    of_sentinels = {**waits, "ssl": watched.tls, **login.sentinel_options(tls=watched.tls)}
+    of_sentinels = {**waits, **login.sentinel_options(tls=watched.tls)}
     sentinel = Sentinel(watched.sentinels, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
     given |= {"db": watched.database, "ssl": watched.tls}
     pool = SentinelConnectionPool(watched.primary, sentinel, **given)  # type: ignore[no-untyped-call]

@@ -167,6 +167,10 @@ class Served:
             self._server.server_close()
 
 
+Serve = Callable[[str, Asgi], Served]
+"""Serves an application at an address until the test ends."""
+
+
 def sample(text: str, name: str, **labels: str) -> float | None:
     """The sample `name` in Prometheus text, None where there is none with these labels."""
     for family in text_string_to_metric_families(text):

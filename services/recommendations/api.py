@@ -1,6 +1,5 @@
 """The API deployment of recommendations: answers from the graph in memory, any instance for any user."""
 
-from collections.abc import Callable
 from functools import partial
 
 from msgspec import UNSET
@@ -56,9 +55,9 @@ def create() -> Asgi:
     window, pool = load(WindowSettings).window, Pool(load(PoolSettings))
     store = bootstrap.store(settings.redis, settings.redis_timeout_s, app.name, settings.redis_login)
     live = Live(store, window, *app.topics)
-    freshness = Freshness(bootstrap.topics(settings.kafka, settings.security), app.topics)
-    open_topic = partial(bootstrap.deletions, settings)
-    return build(app, settings, bootstrap.reads(settings, app), freshness, live, pool, open_topic)
+    topics = bootstrap.topics(settings.kafka, settings.security)
+    freshness, deletions = Freshness(topics, app.topics), bootstrap.deletions(settings, topics)
+    return build(app, settings, bootstrap.reads(settings, app), freshness, live, pool, deletions)
 
 
 def build(
@@ -68,12 +67,9 @@ def build(
     freshness: Freshness,
     live: Live,
     pool: Pool,
-    open_topic: Callable[[], DeletionTopic | None] = lambda: None,
+    deletions: DeletionTopic | None = None,
 ) -> Asgi:
-    """The application over these parts; what runs in the background begins with the server.
-
-    open_topic: as for any service.
-    """
+    """The application over these parts; what runs in the background begins with the server."""
     views = entries(live.topic)
     state = State(app, reads, freshness, settings.truncated_topics)
 
@@ -82,7 +78,7 @@ def build(
 
     routes, telemetry = skeleton(app, settings, state, freshness, views, ready)
     telemetry.further(GraphCollector(live, state).collect)
-    UserData(app, state, settings.advertise, open_topic, live.played).add_to(routes)
+    UserData(app, state, settings.advertise, deletions, live.played).add_to(routes)
     answers = _Answers(settings, freshness, live, pool)
     query = of_struct(Parameters)
     for kind in KINDS:

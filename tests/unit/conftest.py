@@ -1,12 +1,12 @@
 """Fixtures for tests that serve applications."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 
 from streamstate.web.server.asgi import Asgi
-from tests.serving import Loop, Served
+from tests.serving import Loop, Serve, Served
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def loop() -> Iterator[Loop]:
 
 
 @pytest.fixture
-def serve(loop: Loop) -> Iterator[Callable[[str, Asgi], Served]]:
+def serve(loop: Loop) -> Iterator[Serve]:
     """Serves applications for as long as the test runs."""
     with ExitStack() as stack:
 

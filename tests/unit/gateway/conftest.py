@@ -1,6 +1,6 @@
 """Two instances of metrics and one of names, really served, over stores in memory; the gateway before them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,8 +30,9 @@ from streamstate.testing import Driver
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.server.asgi import Asgi
+from tests.deletions import InMemory
 from tests.raw import Play, feed_name, feed_plays
-from tests.serving import FixedTopics, Loop, Served
+from tests.serving import FixedTopics, Loop, Serve, Served
 
 PARTITIONS = 4
 RECOMMENDATIONS = recommendations(load(WindowSettings))
@@ -46,15 +47,14 @@ def _settings(**values: Any) -> ApiSettings:
 class Deployment:
     """The services and what the gateway sees of them; `at` are the served instances by service."""
 
-    serve: Callable[[str, Asgi], Served]
+    serve: Serve
     loop: Loop
     stores: dict[str, MemoryStore] = field(default_factory=dict)
     at: dict[str, list[Served]] = field(default_factory=dict)
     graphs: list[Live] = field(default_factory=list)
     freshness: list[Freshness] = field(default_factory=list)
     topics: FixedTopics = field(default_factory=lambda: FixedTopics({}))
-    deletions: Any = None
-    """The topic of deletions; by default there is none."""
+    deletions: InMemory | None = None
     http: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of instances and gateway."""
     access: AccessSettings = field(default_factory=lambda: load(AccessSettings))
@@ -69,7 +69,7 @@ class Deployment:
             freshness = Freshness(self.topics, app.topics)
             self.freshness.append(freshness)
             settings = _settings(advertise=address, **self.http)
-            api = build(app, settings, Reader(store), freshness, lambda: self.deletions)
+            api = build(app, settings, Reader(store), freshness, self.deletions)
             self.at[app.name].append(self.serve(address, api))
         self.share_out(app.name)
 
@@ -89,7 +89,7 @@ class Deployment:
         freshness = Freshness(self.topics, RECOMMENDATIONS.topics)
         pool = Pool(load(PoolSettings))
         parts = (Reader(store), freshness, live, pool)
-        api = build_recommendations(RECOMMENDATIONS, settings, *parts, lambda: self.deletions)
+        api = build_recommendations(RECOMMENDATIONS, settings, *parts, self.deletions)
         served = self.serve(settings.advertise, api)
         self.at["recommendations"].append(served)
         return served
@@ -152,7 +152,7 @@ def compiled() -> None:
 
 
 @pytest.fixture
-def deployment(serve: Callable[[str, Asgi], Served], loop: Loop, compiled: None) -> Deployment:  # noqa: ARG001
+def deployment(serve: Serve, loop: Loop, compiled: None) -> Deployment:  # noqa: ARG001
     """Metrics and recommendations twice and names once; `USER` has three plays, some of the things have names."""
     return started(Deployment(serve, loop))
 

@@ -1,7 +1,6 @@
 """Who may ask the gateway for what: every route, with every credential."""
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.guard import InternalGuard
 from streamstate.web.server.probes import application
 from tests.listening import Listener
-from tests.serving import Loop, Served, sample, until
+from tests.serving import Loop, Serve, sample, until
 from tests.unit.gateway.conftest import USER, Deployment, started
 
 OPEN, READ, EXPLORE, ADMIN = "open", "read", "explore", "admin"
@@ -65,7 +64,7 @@ TOKEN = "internal-token-of-32-characters-x"
 class Guarded:
     """The deployment with access on, and a key for each scope. `app` is the gateway, `client` asks it."""
 
-    def __init__(self, home: Path, serve: Callable[[str, Asgi], Served], loop: Loop, **access: Any) -> None:
+    def __init__(self, home: Path, serve: Serve, loop: Loop, **access: Any) -> None:
         self.home = home
         self.keys = {scope: keys.generate() for scope in MAY}
         self.tokens, self.file = home / "tokens", home / "keys"
@@ -107,7 +106,7 @@ def _request(rule: str) -> str:
 @pytest.fixture
 def guarded(
     tmp_path: Path,
-    serve: Callable[[str, Asgi], Served],
+    serve: Serve,
     loop: Loop,
     compiled: None,  # noqa: ARG001
     monkeypatch: pytest.MonkeyPatch,

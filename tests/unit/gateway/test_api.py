@@ -1,6 +1,6 @@
 """The gateway as its callers see it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -11,9 +11,8 @@ from services.events import KINDS
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from services.recommendations.answers import path as path_of
-from streamstate.web.server.asgi import Asgi
 from tests.contract import hold
-from tests.serving import Loop, Served, forwarded, scrape, until
+from tests.serving import Loop, Serve, Served, forwarded, scrape, until
 from tests.unit.gateway.conftest import FAN, PARTITIONS, STRANGER, USER, Deployment
 
 NO_IDS = [
@@ -284,7 +283,7 @@ def test_the_names_that_were_known_for_longest_make_room(deployment: Deployment)
     assert sum(path.startswith("/v1/many") for path in deployment.at["names"][0].seen) == 2
 
 
-def test_names_live_while_metrics_never_answered(serve: Callable[[str, Asgi], Served], loop: Loop) -> None:
+def test_names_live_while_metrics_never_answered(serve: Serve, loop: Loop) -> None:
     deployment = Deployment(serve, loop)
     deployment.start(METRICS, 1)
     deployment.start(NAMES, 1)
@@ -296,7 +295,7 @@ def test_names_live_while_metrics_never_answered(serve: Callable[[str, Asgi], Se
     assert gateway.get("/v1/many?artists=1").status_code == 200
 
 
-def test_a_service_that_comes_later_is_answered(serve: Callable[[str, Asgi], Served], loop: Loop) -> None:
+def test_a_service_that_comes_later_is_answered(serve: Serve, loop: Loop) -> None:
     deployment = Deployment(serve, loop)
     deployment.start(NAMES, 1)
     deployment.name("artists", 1, "Prince")
@@ -373,7 +372,7 @@ def test_the_merged_document_names_the_views_of_all_services_for_many(deployment
     assert body["properties"]["parts"]["items"] == {"enum": ["metrics", "recent"]}
 
 
-def test_the_document_has_a_service_that_came_later(serve: Callable[[str, Asgi], Served], loop: Loop) -> None:
+def test_the_document_has_a_service_that_came_later(serve: Serve, loop: Loop) -> None:
     deployment = Deployment(serve, loop)
     deployment.start(METRICS, 1)
     deployment.start(NAMES, 1)

@@ -11,11 +11,10 @@ import msgspec
 import pytest
 
 from devkit.child_process import free_port
-from streamstate.web.server.asgi import Asgi
 from streamstate_client import Client, Profile, Refused, Unavailable, Unreachable
 from streamstate_client.asynchronous import AsyncClient
 from streamstate_client.protocol import Event, Parser
-from tests.serving import Served
+from tests.serving import Serve, Served
 from tests.unit.gateway.conftest import FAN, STRANGER, USER, Deployment
 
 PAGE = Path("docs/client.md").read_text()
@@ -65,7 +64,7 @@ class Blocking:
 
 
 @pytest.fixture
-def gateway(deployment: Deployment, serve: Callable[[str, Asgi], Served]) -> Served:
+def gateway(deployment: Deployment, serve: Serve) -> Served:
     return serve(f"127.0.0.1:{free_port()}", deployment.app())
 
 

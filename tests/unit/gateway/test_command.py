@@ -17,8 +17,7 @@ from typer.testing import CliRunner, Result
 from devkit.child_process import free_port
 from streamstate.cli.main import app
 from streamstate.cli.users.answers import rendered, text
-from streamstate.web.server.asgi import Asgi
-from tests.serving import Served
+from tests.serving import Serve, Served
 from tests.unit.gateway.conftest import PARTITIONS, STRANGER, USER, Deployment
 
 Run = Callable[..., Result]
@@ -26,7 +25,7 @@ NAME = "Prince"
 
 
 @pytest.fixture
-def gateway(deployment: Deployment, serve: Callable[[str, Asgi], Served]) -> Served:
+def gateway(deployment: Deployment, serve: Serve) -> Served:
     return serve(f"127.0.0.1:{free_port()}", deployment.app())
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Callable
 
 import pytest
 from typer.testing import CliRunner
@@ -17,27 +16,34 @@ from streamstate.erasure.applying import pending, steps
 from streamstate.keys import LONG, partition_of
 from streamstate.state.store import Origin
 from streamstate.testing import Driver
-from streamstate.web.server.asgi import Asgi
 from streamstate_client import Client as Calls
 from streamstate_client import Deletion as Progress
 from streamstate_client.asynchronous import AsyncClient
 from tests.deletions import InMemory
 from tests.raw import feed_plays
-from tests.serving import Served
-from tests.unit.gateway.conftest import FAN, PARTITIONS, RECOMMENDATIONS, STRANGER, USER, Deployment
+from tests.serving import FixedTopics, Loop, Serve
+from tests.unit.gateway.conftest import FAN, PARTITIONS, RECOMMENDATIONS, STRANGER, USER, Deployment, started
 
 PATH = f"/v1/users/{USER}"
 
 
 @pytest.fixture
-def deletions(deployment: Deployment) -> InMemory:
-    deployment.topics.counts["user-deletions"] = 1
-    deployment.deletions = InMemory(deployment.topics)
-    return deployment.deletions  # type: ignore[no-any-return]
+def topics() -> FixedTopics:
+    return FixedTopics({"user-deletions": 1})
 
 
 @pytest.fixture
-def client(deployment: Deployment, deletions: InMemory) -> Client:  # noqa: ARG001
+def deletions(topics: FixedTopics) -> InMemory:
+    return InMemory(topics)
+
+
+@pytest.fixture
+def deployment(serve: Serve, loop: Loop, topics: FixedTopics, deletions: InMemory) -> Deployment:
+    return started(Deployment(serve, loop, topics=topics, deletions=deletions))
+
+
+@pytest.fixture
+def client(deployment: Deployment) -> Client:
     return deployment.gateway()
 
 
@@ -124,8 +130,8 @@ def test_a_service_that_is_away_is_not_passed_over(deployment: Deployment, clien
         assert "Retry-After" in response.headers
 
 
-def test_without_a_topic_users_are_not_deleted(deployment: Deployment) -> None:
-    response = deployment.gateway().delete(PATH)
+def test_without_a_topic_users_are_not_deleted(serve: Serve, loop: Loop) -> None:
+    response = started(Deployment(serve, loop)).gateway().delete(PATH)
     assert response.status_code == 404
     assert "STREAMSTATE_DELETIONS" in response.get_json()["detail"]
 
@@ -133,7 +139,7 @@ def test_without_a_topic_users_are_not_deleted(deployment: Deployment) -> None:
 def test_the_clients_do_the_same(
     deployment: Deployment,
     deletions: InMemory,
-    serve: Callable[[str, Asgi], Served],
+    serve: Serve,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     url = f"http://{serve(f'127.0.0.1:{free_port()}', deployment.app()).address}"

@@ -1,7 +1,7 @@
 """A tiny app with a key of each type, and its API over a store in memory."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -20,7 +20,7 @@ from streamstate.view import View
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.server.asgi import Asgi
-from tests.serving import FixedTopics, Loop, Served
+from tests.serving import FixedTopics, Loop, Serve, Served
 
 COUNTS = {"numbers": 4, "words": 2}
 
@@ -126,7 +126,7 @@ class Service:
     store: MemoryStore
     topics: FixedTopics
     freshness: Freshness
-    serve: Callable[[str, Asgi], Served]
+    serve: Serve
     loop: Loop
 
     def instance(self, **settings: Any) -> Instance:
@@ -161,7 +161,7 @@ class Service:
 
 
 @pytest.fixture
-def service(serve: Callable[[str, Asgi], Served], loop: Loop) -> Service:
+def service(serve: Serve, loop: Loop) -> Service:
     topics = FixedTopics(COUNTS)
     return Service(MemoryStore(), topics, Freshness(topics, APP.topics), serve, loop)
 

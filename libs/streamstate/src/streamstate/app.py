@@ -239,6 +239,16 @@ class App:
         return tuple(source.topic for source in self.sources)
 
     @cached_property
+    def user_folds(self) -> tuple[tuple[Fold, UserState[Any]], ...]:
+        """The folds that keep something of users, with what that is."""
+        return tuple((fold, fold.users) for fold in self.folds if fold.users)
+
+    @cached_property
+    def user_sources(self) -> tuple[Source[Any, Any], ...]:
+        """The topics whose keys are users of whom something is kept."""
+        return tuple(source for fold, _ in self.user_folds for source in fold.sources)
+
+    @cached_property
     def tables(self) -> tuple[str, ...]:
         """The topics that folds look up."""
         return tuple(source.topic for source in self.sources if source.table)

@@ -95,10 +95,10 @@ def topics(kafka: str, security: Security) -> Topics:
     return Topics(kafka, security=security)
 
 
-def deletions(settings: ServiceSettings) -> DeletionTopic | None:
+def deletions(settings: ServiceSettings, topics: Topics) -> DeletionTopic | None:
     """The topic of the deletions of users, None where there is none."""
     kafka, security = settings.kafka, settings.security
-    return DeletionTopic(settings.deletions, kafka, topics(kafka, security), security) if settings.deletions else None
+    return DeletionTopic(settings.deletions, kafka, topics, security) if settings.deletions else None
 
 
 def store(redis: str, timeout_s: float, app: str, login: Login = NO_LOGIN) -> RedisStore:

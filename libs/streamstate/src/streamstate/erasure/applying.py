@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from streamstate.app import App, Fold
 from streamstate.erasure.deletions import Asked, Bound, Deletion
@@ -10,6 +11,7 @@ from streamstate.errors import BadKey
 from streamstate.keys import partition_of
 from streamstate.state.operations import Operation
 from streamstate.state.store import DELETIONS, Claim, Commit, OffsetAdvance, Origin, Store
+from streamstate.user_state import UserState
 
 TOGETHER = 200
 """So many users are forgotten in one commit."""
@@ -48,9 +50,9 @@ def steps(
         advances = [OffsetAdvance(topic, at, at, claim.times.get(topic, 0)) for topic, at in claim.positions.items()]
         operations = [
             operation
-            for fold in app.folds
-            if fold.users and any(topic in claim.positions for topic in fold.topics)
-            for operation in _forget(fold, store, claim.partition, list(bounds.values()))
+            for fold, users in app.user_folds
+            if any(topic in claim.positions for topic in fold.topics)
+            for operation in _forget(fold, users, store, claim.partition, list(bounds.values()))
         ]
         advances.append(OffsetAdvance(DELETIONS, applied, following))
         yield Step(receipts, Commit(claim, advances, operations), following)
@@ -66,7 +68,7 @@ def expiries(app: App, claim: Claim, origins: Mapping[str, Origin], users: Itera
     """The requests that delete `users` from the partition of `claim`, with all that the state has of them."""
     for user in users:
         bounds = {}
-        for source in (source for fold in app.folds if fold.users for source in fold.sources):
+        for source in app.user_sources:
             with suppress(BadKey):
                 key, origin = source.key.encode(source.key.parse(user)), origins[source.topic]
                 if partition_of(key, origin.partitions) == claim.partition:
@@ -77,9 +79,9 @@ def expiries(app: App, claim: Claim, origins: Mapping[str, Origin], users: Itera
 def _bounds(app: App, claim: Claim, origins: Mapping[str, Origin], asked: Asked) -> dict[str, Bound]:
     """What is left out from now on: at least what the state has read by now, in all topics of the same fold."""
     bounds = {}
-    for fold in app.folds:
+    for fold, _ in app.user_folds:
         key = _key(fold, asked.bounds)
-        for source in fold.sources if fold.users and key is not None else ():
+        for source in fold.sources if key is not None else ():
             given = asked.bounds.get(source.topic)
             offset = max(given.offset if given else 0, claim.positions.get(source.topic, 0))
             bounds[source.topic] = Bound(origins[source.topic].id, source.key.encode(key), offset)
@@ -92,10 +94,9 @@ def _key(fold: Fold, bounds: Mapping[str, Bound]) -> object:
     return next(keys, None)
 
 
-def _forget(fold: Fold, store: Store, partition: int, bounds: Sequence[Mapping[str, Bound]]) -> Iterator[Operation]:
-    assert fold.users
-    users = [key for each in bounds if (key := _key(fold, each)) is not None]
-    reads = fold.users.reads
-    values = store.read({partition: reads})[partition].values if reads and users else ()
-    if users:
-        yield from fold.users.forget(users, values)
+def _forget(
+    fold: Fold, users: UserState[Any], store: Store, partition: int, bounds: Sequence[Mapping[str, Bound]]
+) -> Iterator[Operation]:
+    if keys := [key for each in bounds if (key := _key(fold, each)) is not None]:
+        values = store.read({partition: users.reads})[partition].values if users.reads else ()
+        yield from users.forget(keys, values)

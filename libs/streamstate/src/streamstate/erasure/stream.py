@@ -40,7 +40,7 @@ class Erasure:
     def __init__(self, app: App, store: Store, topic: DeletionTopic | None, expire_ms: int = 0) -> None:
         self._app = app
         self._store = store
-        self._topic = topic if any(fold.users for fold in app.folds) else None
+        self._topic = topic if app.user_folds else None
         self._expire_ms = expire_ms
         self._one_at_a_time = threading.Lock()
         self._looked_at = -EXPIRY_S
@@ -112,8 +112,7 @@ class Erasure:
 
     def _expired(self, partition: int, times: Mapping[str, int], most: int) -> list[str]:
         """At most so many users of `partition` who were not seen for too long, by the stream times of its topics."""
-        topics = [topic for fold in self._app.folds if fold.users for topic in fold.topics]
-        before = max(times.get(topic, 0) for topic in topics) - self._expire_ms
+        before = max(times.get(source.topic, 0) for source in self._app.user_sources) - self._expire_ms
         if not self._expire_ms or before <= 0:
             return []
         [found] = self._store.read({partition: [not_seen_since(before, most)]})[partition].values

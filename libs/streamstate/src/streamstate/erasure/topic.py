@@ -93,7 +93,7 @@ class DeletionTopic:
 def _requests(app: App, user: str, topics: Topics) -> Sequence[Deletion]:
     """The requests that delete `user` from the state of `app`: none where no key of its users is written so."""
     bounds: dict[int, dict[str, Bound]] = {}
-    for source in (source for fold in app.folds if fold.users for source in fold.sources):
+    for source in app.user_sources:
         try:
             key = source.key.encode(source.key.parse(user))
         except BadKey:

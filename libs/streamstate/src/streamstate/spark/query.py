@@ -79,7 +79,8 @@ class Stream:
         self._claims = Claims(hosted.app, self._store, self._topics, hosted.advertise, truncated, skip_lost=skip_lost)
         self._refusals = Refusals(kafka, self._topics, hosted.app.dead_letters, security)
         self._held_up = HeldUp(hosted.app, kafka, security)
-        self._erasure = Erasure(hosted.app, self._store, bootstrap.deletions(settings), settings.users_expire_ms)
+        deletions = bootstrap.deletions(settings, self._topics)
+        self._erasure = Erasure(hosted.app, self._store, deletions, settings.users_expire_ms)
         self.status = Status(hosted.app.name, self._topics.ends, tracing.spans(f"{hosted.app.name}-stream"))
         self._log = log.bind(service=hosted.app.name, instance=hosted.instance)
         self._joined = False

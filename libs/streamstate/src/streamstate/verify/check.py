@@ -63,7 +63,7 @@ class Check:
         self._recounted = recounted
         self._settings = settings
         self._topics = bootstrap.topics(settings.kafka, settings.security)
-        self._deletions = bootstrap.deletions(settings)
+        self._deletions = bootstrap.deletions(settings, self._topics)
         self._state = State(connect(settings.redis, TIMEOUT_S, settings.redis_login), recounted.service)
         self._progress = progress
         self._done = 0

@@ -1,6 +1,6 @@
 """The API of a service: Flask routes over the state, built from the contract alone, served as ASGI."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 
 import structlog
@@ -45,8 +45,9 @@ def create(service: str) -> Asgi:
         return made
     settings = bootstrap.configure(ApiSettings)
     app = bootstrap.app(service, settings)
-    freshness = Freshness(bootstrap.topics(settings.kafka, settings.security), app.topics)
-    return build(app, settings, bootstrap.reads(settings, app), freshness, partial(bootstrap.deletions, settings))
+    topics = bootstrap.topics(settings.kafka, settings.security)
+    freshness, deletions = Freshness(topics, app.topics), bootstrap.deletions(settings, topics)
+    return build(app, settings, bootstrap.reads(settings, app), freshness, deletions)
 
 
 def build(
@@ -54,11 +55,11 @@ def build(
     settings: ApiSettings,
     reads: AsyncReads,
     freshness: Freshness,
-    open_topic: Callable[[], DeletionTopic | None] = lambda: None,
+    deletions: DeletionTopic | None = None,
 ) -> Asgi:
     """The views of `app` over any store; what runs in the background begins with the server.
 
-    open_topic: opens the topic of deletions at the first request about one; by default users are not deleted.
+    deletions: without it users are not deleted.
     """
     state = State(app, reads, freshness, settings.truncated_topics)
 
@@ -76,7 +77,7 @@ def build(
         query = of_struct(view.query) if view.query else ()
         handler = partial(answers.view, view)
         routes.read(view.path, view.name, handler, view.summary, view.example, view.key, query)
-    UserData(app, state, settings.advertise, open_topic).add_to(routes)
+    UserData(app, state, settings.advertise, deletions).add_to(routes)
     keyed = {view.name: view for view in app.views if not view.over_all_partitions}
     examples = {name: view.example for name, view in keyed.items()}
     routes.many(partial(answers.many, keyed), {view.name: view.key for view in views if not view.anywhere}, examples)

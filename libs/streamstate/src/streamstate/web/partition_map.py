@@ -152,7 +152,7 @@ async def processors(
         [entry(app), *views],
         None if age is None else round(age * 1000),
         answered,
-        any(fold.users for fold in app.folds),
+        bool(app.user_folds),
     )
 
 

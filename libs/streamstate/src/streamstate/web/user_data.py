@@ -5,7 +5,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import cached_property
 from typing import Any, TypeVar
 
 import msgspec
@@ -61,24 +60,24 @@ def nothing(_user: str) -> Mapping[str, Any]:
 
 
 class UserData:
-    """The routes of an instance. `open_topic` is called at the first request that needs it.
+    """The routes of an instance. Without a topic of `deletions` users are not deleted.
 
     held: what the process holds of a user besides the state.
     """
 
     def __init__(
-        self, app: App, state: State, address: str, open_topic: Callable[[], DeletionTopic | None], held: Held = nothing
+        self, app: App, state: State, address: str, deletions: DeletionTopic | None, held: Held = nothing
     ) -> None:
         self._app = app
         self._state = state
         self._address = address
-        self._open_topic = open_topic
+        self._deletions = deletions
         self._held = held
         self._one_at_a_time = threading.Lock()
 
     def add_to(self, routes: Routes) -> None:
         """Add the routes, if the app has users."""
-        if any(fold.users for fold in self._app.folds):
+        if self._app.user_folds:
             routes.hidden(DELETION, "user-deletion", self.look)
             routes.hidden(DELETION, "delete-user", self.delete, methods=("DELETE",))
             routes.hidden(EXPORT, "user-export", self.export)
@@ -113,13 +112,13 @@ class UserData:
         """All that the state holds of a user."""
         counts = await self._state.counts()
         reads: defaultdict[int, list[Read]] = defaultdict(list)
-        for fold in self._app.folds:
+        for fold, users in self._app.user_folds:
             source = fold.sources[0]
             # A user of another service may be no key of this one.
             with suppress(BadKey):
                 user = source.key.parse(key)
                 partition = partition_of(source.key.encode(user), counts[source.topic])
-                reads[partition] += [place.read for place in fold.users.places(user)] if fold.users else []
+                reads[partition] += [place.read for place in users.places(user)]
         held: dict[str, Any] = {}
         with suppress(BadKey):
             held |= {name: value for name, value in self._held(key).items() if value}
@@ -133,14 +132,9 @@ class UserData:
         """What `question` answers, in a thread: it goes on when the request's deadline has passed."""
 
         def asking() -> T:
+            if self._deletions is None:
+                raise Problem(404, "not-found", "users are not deleted here: STREAMSTATE_DELETIONS is empty")
             with self._one_at_a_time:
-                return question(self._topic)
+                return question(self._deletions)
 
         return await asyncio.to_thread(asking)
-
-    @cached_property
-    def _topic(self) -> DeletionTopic:
-        topic = self._open_topic()
-        if topic is None:
-            raise Problem(404, "not-found", "users are not deleted here: STREAMSTATE_DELETIONS is empty")
-        return topic

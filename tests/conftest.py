@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from devkit.child_process import free_port
@@ -16,6 +17,13 @@ os.environ["STREAMSTATE_ACCESS"] = "off"
 settings.register_profile("test", max_examples=150)
 settings.register_profile("nightly", max_examples=10_000)
 settings.load_profile("test")
+
+
+@pytest.fixture(autouse=True)
+def logging() -> Iterator[None]:
+    """What a test configures is for itself alone."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

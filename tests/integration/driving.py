@@ -56,13 +56,16 @@ class Driving:
         """Every record of `topic`, partition by partition."""
         return read(self.cluster, topic)
 
-    def usable_plays(self) -> set[Marker | None]:
-        """What the records that are derived from the usable plays are marked with, one each."""
+    def usable_plays(self, *, but_of: int | None = None) -> set[Marker | None]:
+        """What the records that are derived from the usable plays are marked with, one each.
+
+        but_of: a user who was deleted, whose plays a release leaves out that came after it.
+        """
         topic_id = Topics(self.cluster.kafka.bootstrap).origin(LISTENING_EVENTS).id
         return {
-            Marker(topic_id, event.partition() or 0, event.offset() or 0, 0)
-            for event in self.read(LISTENING_EVENTS)
-            if listening_event(event) is not None
+            Marker(topic_id, record.partition() or 0, record.offset() or 0, 0)
+            for record in self.read(LISTENING_EVENTS)
+            if (event := listening_event(record)) is not None and event["userId"] != but_of
         }
 
     def differences(self, *services: str) -> list[Difference]:

@@ -1,11 +1,10 @@
 """What goes on for an hour beside the load: samples of everything, readers of one busy user, clients that do harm."""
 
 import socket
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from statistics import fmean, linear_regression, quantiles
 
@@ -25,30 +24,6 @@ WARM_UP = 0.25
 """The part of a soak after which memory is held against its slope."""
 
 HARMFUL = 64
-
-
-@contextmanager
-def repeating(pause_s: float, act: Callable[[], None]) -> Iterator[None]:
-    """Call `act` in a thread while the block runs, with pauses of `pause_s`. Raises what it raised."""
-    stop, raised = threading.Event(), []
-
-    def run() -> None:
-        while not stop.wait(pause_s):
-            try:
-                act()
-            except Exception as error:  # noqa: BLE001, raised by the block
-                raised.append(error)
-                return
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-    if raised:
-        raise raised[0]
 
 
 def p99_ms(seconds: list[float]) -> float:

@@ -11,12 +11,13 @@ from pathlib import Path
 import urllib3
 
 from devkit import feed, records
+from devkit.repeating import repeating
 from streamstate.kafka.producer import producer
 from tests.faults import soak_report
 from tests.faults.conftest import Trying
 from tests.faults.fleet import OTHERS, PATIENCE_S, Fleet, parts, send
 from tests.faults.load import FIRST_MOVING, Reading, Writing
-from tests.faults.soaking import SAMPLE_S, BusyUser, Harm, Samples, repeating
+from tests.faults.soaking import SAMPLE_S, BusyUser, Harm, Samples
 from tests.faults.test_processes import ONE, OTHER, THIRD, end, own, revive
 from tests.integration.driving import eventually
 
@@ -96,9 +97,9 @@ def test_f25_soak(trying: Trying, fleet: Fleet) -> None:
         with (
             Writing(fleet.bootstrap, fleet.topic, run.draw, USERS),
             Reading(fleet.url, fleet.known, run.reads),
-            repeating(1.0, harm.go_on),
-            repeating(0.1, busy.read),
-            repeating(SAMPLE_S, samples.take),
+            repeating(harm.go_on, 1.0),
+            repeating(busy.read, 0.1),
+            repeating(samples.take, SAMPLE_S),
         ):
             for fault in cycle(FAULTS):
                 if time.monotonic() > until:

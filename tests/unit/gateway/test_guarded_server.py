@@ -3,18 +3,16 @@
 import json
 import re
 import socket
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
+from devkit.repeating import repeating
 from streamstate.access import internal, keys
 from streamstate.access.watched_file import LOOK_S
 from streamstate.settings import PREFIX
@@ -152,39 +150,24 @@ def test_the_key_of_a_caller_opens_no_instance_and_the_token_of_instances_no_gat
 def test_a_key_and_the_token_are_changed_under_load_without_a_failed_request(
     home: Path, servers: tuple[str, str]
 ) -> None:
-    new, token, found = keys.generate(), "b" * 32, Counter[int]()
-    key, stop = [KEY], threading.Event()
+    new, token, key = keys.generate(), "b" * 32, [KEY]
 
-    def ask() -> None:
-        while not stop.is_set():
-            found[answer(servers[0], request(KNOWN, f"Authorization: Bearer {key[0]}"))[0].status] += 1
+    def ask() -> int:
+        return answer(servers[0], request(KNOWN, f"Authorization: Bearer {key[0]}"))[0].status
 
     steps = {
         "keys": (line(KEY) + line(new), line(new)),
         "tokens": (f"{TOKEN}\n{token}", f"{token}\n{TOKEN}", token),
     }
-    with asking(ask, stop):
+    with repeating(ask) as one, repeating(ask) as another:
         for name, contents in steps.items():
             for content in contents:
                 (home / name).write_text(content)
                 time.sleep(2 * LOOK_S)
                 key[0] = new
-    assert found.keys() == {200}
+    assert {*one, *another} == {200}
     assert answer(servers[0], request(KNOWN, ME))[0].status == 401
     assert answer(servers[1], request(KNOWN, f"{internal.HEADER}: {TOKEN}"))[0].status == 401
     (home / "keys").write_text(line(KEY))
     (home / "tokens").write_text(TOKEN)
     time.sleep(2 * LOOK_S)
-
-
-@contextmanager
-def asking(ask: Callable[[], None], stop: threading.Event, threads: int = 4) -> Iterator[None]:
-    """`ask` goes on in threads while the block runs; raises what it raised."""
-    with ThreadPoolExecutor(threads) as executor:
-        running = [executor.submit(ask) for _ in range(threads)]
-        try:
-            yield
-        finally:
-            stop.set()
-        for each in running:
-            each.result()

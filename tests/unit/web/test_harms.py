@@ -1,7 +1,6 @@
 """Clients that do harm, against a real gunicorn with our settings: the others are answered as before."""
 
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
+from devkit.repeating import repeating
 from streamstate.settings import PREFIX
 from tests.serving import until
 from tests.unit.web.test_server import HALF, KNOWN, answer, ask, connect, post, request
@@ -50,28 +50,16 @@ def child(tmp_path_factory: pytest.TempPathFactory, probes: str) -> Iterator[Chi
 def others_are_answered(child: Child) -> Iterator[psutil.Process]:
     """Others ask while the block runs, and none of them fails; yields the worker, which is the same after it."""
     (worker,) = psutil.Process(child.pid).children()
-    stop, count = threading.Event(), [0]
-    failures: list[int | str] = []
 
-    def ask() -> None:
-        while not stop.is_set():
-            try:
-                status = answer(child.name, request(KNOWN))[0].status
-            except OSError as error:
-                failures.append(repr(error))
-            else:
-                failures.extend([] if status == 200 else [status])
-            count[0] += 1
+    def ask() -> int | str:
+        try:
+            return answer(child.name, request(KNOWN))[0].status
+        except OSError as error:
+            return repr(error)
 
-    asking = threading.Thread(target=ask)
-    asking.start()
-    try:
+    with repeating(ask) as found:
         yield worker
-    finally:
-        stop.set()
-        asking.join()
-    assert count[0] > 0
-    assert failures == []
+    assert set(found) == {200}
     assert psutil.Process(child.pid).children() == [worker], "the worker was replaced"
 
 

@@ -3,10 +3,8 @@
 import shutil
 import socket
 import ssl
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
+from devkit.repeating import repeating
 from streamstate.access.certificates import Pair, ToInstances
 from streamstate.errors import Misconfigured
 from streamstate.settings import PREFIX, HttpSettings
@@ -95,25 +94,6 @@ def asked(loop: Loop, tls: ToInstances | None, address: str) -> int | None:
     return loop.run(get())
 
 
-@contextmanager
-def asking(ask: Callable[[], int | None]) -> Iterator[list[int | None]]:
-    """What `ask` returns, again and again in a thread while the block runs."""
-    found: list[int | None] = []
-    stop = threading.Event()
-
-    def run() -> None:
-        while not stop.is_set():
-            found.append(ask())
-
-    with ThreadPoolExecutor(1) as executor:
-        running = executor.submit(run)
-        try:
-            yield found
-        finally:
-            stop.set()
-        running.result()
-
-
 def serial(address: str, pair: Pair, authority: Authority) -> bytes:
     """The certificate that a server shows to a new connection."""
     context = ssl.create_default_context(cafile=authority.path)
@@ -158,7 +138,7 @@ def test_changed_certificates_are_used_without_a_restart(
     until(lambda: "changed certificates cannot be used" in child.log.read_text(), WITHIN_S)
     assert serial(address, client.pair, authority) == before
     server.pair.key.write_bytes(key)
-    with asking(lambda: asked(loop, mutual, address)) as found:
+    with repeating(lambda: asked(loop, mutual, address)) as found:
         server.renew("server-2")
         client.renew("client-2")
         renewed = ssl.PEM_cert_to_DER_cert(server.pair.certificate.read_text())

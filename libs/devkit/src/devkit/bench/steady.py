@@ -1,13 +1,12 @@
 """A steady load of listening events."""
 
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from devkit.bench.data import Data
+from devkit.repeating import repeating
 from services.events import LISTENING_EVENTS
 from streamstate.kafka.producer import producer
 
@@ -31,25 +30,18 @@ class Sent:
 @contextmanager
 def steady(bootstrap: str, data: Data) -> Iterator[Sent]:
     """Send `RATE` events a second of `data` for as long as the block runs."""
-    sent, stop, drawn = Sent(), threading.Event(), data.now(_DRAWN)
-    out = producer(bootstrap)
+    sent, drawn, out = Sent(), data.now(_DRAWN), producer(bootstrap)
+    started, tick = time.monotonic(), int(RATE * _TICK_S)
 
     def send() -> None:
-        started, tick = time.monotonic(), int(RATE * _TICK_S)
-        while not stop.is_set():
-            first = sent.events % _DRAWN
-            for key, value in drawn[first : first + tick]:
-                out.produce(LISTENING_EVENTS, value, key)
-            out.poll(0)
-            sent.events += tick
-            sent.seconds = time.monotonic() - started
-            time.sleep(max(0.0, sent.events / RATE - sent.seconds))
-        out.flush()
+        first = sent.events % _DRAWN
+        for key, value in drawn[first : first + tick]:
+            out.produce(LISTENING_EVENTS, value, key)
+        out.poll(0)
+        sent.events += tick
+        sent.seconds = time.monotonic() - started
+        time.sleep(max(0.0, sent.events / RATE - sent.seconds))
 
-    with ThreadPoolExecutor(1) as executor:
-        sending = executor.submit(send)
-        try:
-            yield sent
-        finally:
-            stop.set()
-        sending.result()
+    with repeating(send):
+        yield sent
+    out.flush()

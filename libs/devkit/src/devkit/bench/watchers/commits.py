@@ -1,7 +1,6 @@
 """When the state had each record, and how long after it a client heard of that."""
 
 import math
-import threading
 import time
 from bisect import bisect_right
 from collections import defaultdict
@@ -9,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 
+from devkit.repeating import repeating
 from services.events import LISTENING_EVENTS
 from streamstate import bootstrap
 from streamstate.kafka.reading import read_to_end
@@ -28,22 +28,16 @@ Place = tuple[int, int]
 def commits(redis: str, service: str, partitions: int) -> Iterator[Mapping[int, Reached]]:
     """What the state of `service` reaches while the body runs, by partition."""
     reached: dict[int, list[tuple[float, int]]] = {partition: [] for partition in range(partitions)}
-    store, ended = bootstrap.store(redis, 10.0, service), threading.Event()
+    store = bootstrap.store(redis, 10.0, service)
 
     def look() -> None:
-        while not ended.wait(LOOK_S):
-            for partition, snapshot in store.read({partition: [] for partition in reached}).items():
-                position = snapshot.positions.get(LISTENING_EVENTS, 0)
-                if not reached[partition] or reached[partition][-1][1] < position:
-                    reached[partition].append((time.monotonic(), position))
+        for partition, snapshot in store.read({partition: [] for partition in reached}).items():
+            position = snapshot.positions.get(LISTENING_EVENTS, 0)
+            if not reached[partition] or reached[partition][-1][1] < position:
+                reached[partition].append((time.monotonic(), position))
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
+    with repeating(look, LOOK_S):
         yield reached
-    finally:
-        ended.set()
-        thread.join()
 
 
 def has_reached(reached: Mapping[int, Reached], ends: Mapping[int, int]) -> bool:

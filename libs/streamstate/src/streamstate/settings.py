@@ -100,6 +100,13 @@ class StreamSettings(ServiceSettings):
         "stream-0", description="name of this instance, the same after a restart (static member of the consumer group)"
     )
     slots: int = Field(2, ge=1, le=64, description="Spark tasks that run at the same time")
+    trigger_ms: int = Field(
+        100,
+        ge=0,
+        le=60_000,
+        description="least milliseconds between the starts of two micro-batches; with fewer of them a steady stream "
+        "takes less CPU, and events are later visible. 0: none",
+    )
     batch_records: int = Field(
         200_000,
         ge=1_000,

@@ -275,6 +275,7 @@ class Stream:
         rows = in_tasks(reader.load(), run.job, self._tasks)
         writer = rows.writeStream.format("noop").option("asyncProgressTrackingEnabled", "true")
         writer = writer.option("asyncProgressTrackingCheckpointIntervalMs", str(CHECKPOINT_MS))
+        writer = writer.trigger(processingTime=f"{self._settings.trigger_ms} milliseconds")
         return writer.queryName(self.name).option("checkpointLocation", checkpoint).start()
 
     def _pass_gaps(self, read: Mapping[str, Mapping[str, int]], run: Run, snapshots: Mapping[int, Snapshot]) -> None:

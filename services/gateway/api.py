@@ -67,7 +67,7 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
     further = [not_found(), no_instance(), unknown_service(addresses), too_many_streams(settings.streams)]
     routes, telemetry = application(NAME, NAME, ready, further)
     client = Instances(internal_tokens(settings, telemetry), to_instances(settings), name=NAME)
-    balance = Balance(client)
+    balance = Balance(client, settings.requests_in_flight_per_instance)
     owners = Owners(addresses, balance, settings.owners_ttl_s)
     router = Router(owners, balance)
     users = Users(owners, router, NameCache(owners, router, settings.names_cached))

@@ -8,7 +8,7 @@ import msgspec
 
 from streamstate.web.client.instances import ANYONE, OWNER, STANDBY, Instances, Query, Unreachable
 from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.problems import RETRY_AFTER_S, Problem
+from streamstate.web.http.problems import RETRY_AFTER_S, Problem, overloaded
 from streamstate.web.http.request import Response
 
 ANOTHER_MAY = (503, 504)
@@ -22,10 +22,13 @@ class Balance:
     """After the owner, the instance with the least outstanding calls, and of several the one asked longest ago.
 
     One that is ill is the last choice, also when it is the owner.
+
+    most: outstanding calls to one instance. One that has as many is as one that answers 503, and is not ill.
     """
 
-    def __init__(self, client: Instances) -> None:
+    def __init__(self, client: Instances, most: int) -> None:
         self._client = client
+        self._most = most
         self._outstanding: Counter[str] = Counter()
         self._turns = itertools.count(1)
         self._asked: dict[str, int] = {}
@@ -41,13 +44,19 @@ class Balance:
     ) -> Response:
         """The answer of `owner`, or the first of another instance that is one, else a 503 or 504.
 
-        Raises a 503 `Problem` when none of `addresses` answers.
+        Raises a 503 `Problem` when none of `addresses` answers, or the owner has as many calls as it may.
         """
-        untried, disowned, answer = set(addresses), set[str](), None
+        untried, disowned, answer, full = set(addresses), set[str](), None, False
         others_as = STANDBY if owner else ANYONE
         while untried:
             address = min(untried, key=lambda each: self._rank(each, owner))
             untried.remove(address)
+            if self._outstanding[address] >= self._most:
+                full = True
+                # An owner's calls that went to others would take the places of the keys that those own.
+                if address == owner:
+                    break
+                continue
             self._outstanding[address] += 1
             self._asked[address] = next(self._turns)
             try:
@@ -68,7 +77,7 @@ class Balance:
             elif address == owner or answer.status not in ANOTHER_MAY:
                 return answer
         if answer is None:
-            raise no_instance()
+            raise overloaded("requests for one instance") if full else no_instance()
         return answer
 
     def _rank(self, address: str, owner: str | None) -> tuple[bool, bool, int, int]:

@@ -37,6 +37,8 @@ from tests.serving import FixedTopics, Loop, Serve, Served
 PARTITIONS = 4
 RECOMMENDATIONS = recommendations(load(WindowSettings))
 USER, FAN, STRANGER = 42, 43, 4711
+MOST = 16
+"""Calls to one instance at a time."""
 
 
 def _settings(**values: Any) -> ApiSettings:
@@ -123,9 +125,12 @@ class Deployment:
         address = self.stores[service].read({partition: []})[partition].owner
         return next(served for served in self.at[service] if served.address == address)
 
+    def balance(self) -> Balance:
+        return Balance(self.loop.instances(), MOST)
+
     def owners(self) -> Owners:
         """They know all that is served now."""
-        owners = Owners(self.addresses(), Balance(self.loop.instances()), ttl_s=3_600)
+        owners = Owners(self.addresses(), self.balance(), ttl_s=3_600)
         self.loop.run(owners.look())
         return owners
 
@@ -133,7 +138,7 @@ class Deployment:
         return {service: [one.address for one in served] for service, served in self.at.items()}
 
     def router(self, owners: Owners) -> Router:
-        return Router(owners, Balance(self.loop.instances()))
+        return Router(owners, self.balance())
 
     def app(self, **settings: Any) -> Asgi:
         given = {"owners_ttl_s": 60, **self.http, **settings}

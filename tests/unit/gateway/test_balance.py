@@ -13,6 +13,7 @@ from streamstate.web.http.request import Response
 from tests.serving import soon
 
 ALL = ("a:1", "b:1", "c:1")
+MOST = 3
 
 
 class Acted(Instances):
@@ -57,7 +58,7 @@ def ask(balance: Balance, addresses: Sequence[str] = ALL) -> Response:
 
 def test_instances_take_turns() -> None:
     acted = Acted()
-    balance = Balance(acted)
+    balance = Balance(acted, MOST)
     for _ in range(6):
         ask(balance)
     assert sorted(acted.asked[:3]) == sorted(acted.asked[3:]) == list(ALL)
@@ -67,7 +68,7 @@ def test_the_least_busy_is_asked() -> None:
     async def trial() -> None:
         gate = asyncio.Event()
         acted = Acted(a=gate)
-        balance = Balance(acted)
+        balance = Balance(acted, MOST)
         waiting = asyncio.create_task(balance.get(["a:1"], "/path", [], soon()))
         await asyncio.sleep(0)
         for _ in range(4):
@@ -83,7 +84,7 @@ def test_the_least_busy_is_asked() -> None:
 
 def test_after_no_answer_another_is_asked_and_the_one_that_gave_none_rests() -> None:
     acted = Acted(a=Unreachable("a:1"))
-    balance = Balance(acted)
+    balance = Balance(acted, MOST)
     for _ in range(6):
         assert ask(balance).status == 200
     assert acted.asked.count("a:1") == 1
@@ -92,7 +93,7 @@ def test_after_no_answer_another_is_asked_and_the_one_that_gave_none_rests() -> 
 @pytest.mark.parametrize("status", [503, 504])
 def test_after_a_refusal_another_is_asked(status: int) -> None:
     acted = Acted(a=status)
-    balance = Balance(acted)
+    balance = Balance(acted, MOST)
     for _ in range(6):
         assert ask(balance).status == 200
     assert acted.asked.count("a:1") > 1
@@ -101,27 +102,27 @@ def test_after_a_refusal_another_is_asked(status: int) -> None:
 @pytest.mark.parametrize("status", [400, 404, 500])
 def test_an_answer_is_an_answer(status: int) -> None:
     acted = Acted(a=status)
-    assert ask(Balance(acted), ["a:1"]).status == status
+    assert ask(Balance(acted, MOST), ["a:1"]).status == status
     assert acted.asked == ["a:1"]
 
 
 def test_when_none_is_ready_the_last_refusal_is_the_answer() -> None:
     acted = Acted(a=503, b=Unreachable("b:1"), c=503)
-    assert ask(Balance(acted)).status == 503
+    assert ask(Balance(acted, MOST)).status == 503
     assert sorted(acted.asked) == list(ALL)
 
 
 def test_when_none_can_be_reached_it_is_503() -> None:
     with pytest.raises(Problem, match="no instance") as error:
-        ask(Balance(Acted(a=Unreachable("a:1"))), ["a:1"])
+        ask(Balance(Acted(a=Unreachable("a:1")), MOST), ["a:1"])
     assert error.value.status == 503
     with pytest.raises(Problem):
-        ask(Balance(Acted()), [])
+        ask(Balance(Acted(), MOST), [])
 
 
 def test_the_owner_is_asked_first() -> None:
     acted = Acted()
-    balance = Balance(acted)
+    balance = Balance(acted, MOST)
     for _ in range(6):
         asyncio.run(balance.get(ALL, "/path", [], soon(2), "b:1"))
     assert acted.asked == ["b:1"] * 6
@@ -130,7 +131,7 @@ def test_the_owner_is_asked_first() -> None:
 @pytest.mark.parametrize("status", [503, 504])
 def test_a_refusal_of_the_owner_is_the_answer(status: int) -> None:
     acted = Acted(b=status)
-    assert asyncio.run(Balance(acted).get(ALL, "/path", [], soon(2), "b:1")).status == status
+    assert asyncio.run(Balance(acted, MOST).get(ALL, "/path", [], soon(2), "b:1")).status == status
     assert acted.asked == ["b:1"]
 
 
@@ -150,15 +151,71 @@ def test_instances_that_name_each_other_as_the_owner_do_not_keep_a_request() -> 
             return Response(421, b'{"owner": "%s"}' % other.encode(), {}) if marks == OWNER else answer
 
     acted = Disowning()
-    assert asyncio.run(Balance(acted).get(["a:1", "b:1"], "/path", [], soon(2), "a:1")).status == 200
+    assert asyncio.run(Balance(acted, MOST).get(["a:1", "b:1"], "/path", [], soon(2), "a:1")).status == 200
     assert acted.asked[:2] == ["a:1", "b:1"]
     assert len(acted.asked) == 3
 
 
 def test_an_instance_that_hangs_leaves_time_for_the_next() -> None:
     acted = Acted(a=504, b=504, c=504)
-    ask(Balance(acted))
+    ask(Balance(acted, MOST))
     first, second, last = acted.allowed
     assert first == pytest.approx(2 * SHARE, abs=0.1)
     assert second == pytest.approx(2 * SHARE, abs=0.1)
     assert last == pytest.approx(2, abs=0.1)
+
+
+def test_an_owner_that_hangs_holds_so_many_calls_and_no_more_while_other_owners_answer() -> None:
+    async def trial() -> None:
+        gate, loop = asyncio.Event(), asyncio.get_running_loop()
+        acted = Acted(a=gate)
+        balance = Balance(acted, MOST)
+        held = [asyncio.create_task(balance.get(ALL, "/path", [], soon(), "a:1")) for _ in range(MOST)]
+        await asyncio.sleep(0)
+        for _ in range(10):
+            asked_at = loop.time()
+            with pytest.raises(Problem, match="requests for one instance") as refused:
+                await balance.get(ALL, "/path", [], soon(), "a:1")
+            assert loop.time() - asked_at < 0.1
+            assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
+            assert (await balance.get(ALL, "/path", [], soon(), "b:1")).status == 200
+        assert acted.asked.count("a:1") == MOST
+        assert acted.well("a:1")
+        gate.set()
+        assert {answer.status for answer in await asyncio.gather(*held)} == {200}
+        assert (await balance.get(ALL, "/path", [], soon(), "a:1")).status == 200
+
+    asyncio.run(trial())
+
+
+def test_where_any_instance_answers_one_that_has_its_calls_is_left_out() -> None:
+    async def trial() -> None:
+        gate = asyncio.Event()
+        acted = Acted(a=gate, b=503)
+        balance = Balance(acted, MOST)
+        held = [asyncio.create_task(balance.get(["a:1"], "/path", [], soon())) for _ in range(MOST)]
+        await asyncio.sleep(0)
+        assert (await balance.get(ALL, "/path", [], soon())).status == 200
+        with pytest.raises(Problem, match="requests for one instance"):
+            await balance.get(["a:1"], "/path", [], soon())
+        assert (await balance.get(["a:1", "b:1"], "/path", [], soon())).status == 503
+        assert acted.asked.count("a:1") == MOST
+        gate.set()
+        await asyncio.gather(*held)
+
+    asyncio.run(trial())
+
+
+def test_calls_that_are_cancelled_make_room() -> None:
+    async def trial() -> None:
+        gate = asyncio.Event()
+        balance = Balance(Acted(a=gate), MOST)
+        held = [asyncio.create_task(balance.get(["a:1"], "/path", [], soon())) for _ in range(MOST)]
+        await asyncio.sleep(0)
+        for call in held:
+            call.cancel()
+        await asyncio.gather(*held, return_exceptions=True)
+        gate.set()
+        assert (await balance.get(["a:1"], "/path", [], soon())).status == 200
+
+    asyncio.run(trial())

@@ -1,6 +1,5 @@
 """Names are remembered for as long as their tables stand still."""
 
-from services.gateway.balance import Balance
 from services.gateway.names import NameCache, Names
 from services.gateway.owners import Owners
 from tests.serving import Loop, soon, until
@@ -15,7 +14,7 @@ def asked(deployment: Deployment) -> int:
 
 
 def test_a_name_that_changes_is_seen_with_the_next_map(deployment: Deployment, loop: Loop) -> None:
-    owners = Owners(deployment.addresses(), Balance(loop.instances()), ttl_s=0.05)
+    owners = Owners(deployment.addresses(), deployment.balance(), ttl_s=0.05)
     loop.run(owners.look())
     cache = NameCache(owners, deployment.router(owners), most=100)
 

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,7 +19,7 @@ from streamstate.state.store import Commit, OffsetAdvance, Origin
 from streamstate.web.http.problems import MOST_KEYS, Problem
 from streamstate.web.http.request import Response
 from tests.serving import Loop, forwarded, soon, until
-from tests.unit.gateway.conftest import PARTITIONS, STRANGER, USER, Deployment
+from tests.unit.gateway.conftest import MOST, PARTITIONS, STRANGER, USER, Deployment
 
 PLACE = partition_of(LONG.encode(USER), PARTITIONS)
 
@@ -128,6 +129,31 @@ def test_an_owner_that_hangs_is_stood_in_for_and_left_alone_until_it_answers(dep
     until(lambda: asked().served_by == slow.address)
 
 
+def test_an_owner_that_hangs_holds_so_many_requests_and_no_others(deployment: Deployment) -> None:
+    gateway, slow = deployment.gateway(requests_in_flight_per_instance=MOST), deployment.owner(USER)
+    other = next(user for user in range(100) if deployment.owner(user) is not slow)
+    path, gate, answering = f"/v1/users/{USER}/metrics", threading.Event(), slow.app
+
+    def hang(environ: Any, start_response: Any) -> Iterable[bytes]:
+        assert gate.wait(20)
+        return answering(environ, start_response)
+
+    slow.app = hang
+    with ThreadPoolExecutor(MOST) as pool:
+        held = [pool.submit(gateway.get, path) for _ in range(MOST)]
+        until(lambda: slow.seen.count(path) == MOST)
+        asked_at = time.monotonic()
+        refused = gateway.get(path)
+        assert time.monotonic() - asked_at < 0.1
+        assert gateway.get(f"/v1/users/{other}/metrics").status_code == 404
+        gate.set()
+        assert {answer.result().headers["Served-By"] for answer in held} == {slow.address}
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+    assert refused.get_json()["type"] == "urn:streamstate:problem:overloaded"
+    assert gateway.get(path).headers["Served-By"] == slow.address
+    assert slow.seen.count(path) == MOST + 1
+
+
 def test_a_caller_in_a_hurry_does_not_make_an_owner_ill(deployment: Deployment) -> None:
     owners = deployment.owners()
     router = deployment.router(owners)
@@ -167,7 +193,7 @@ def test_without_any_instance_it_is_503(deployment: Deployment) -> None:
 
 
 def test_a_service_that_never_answered_is_503(loop: Loop) -> None:
-    owners = Owners({"metrics": [f"127.0.0.1:{free_port()}"]}, Balance(loop.instances()), 3_600)
+    owners = Owners({"metrics": [f"127.0.0.1:{free_port()}"]}, Balance(loop.instances(), MOST), 3_600)
     loop.run(owners.look())
     assert owners.missing() == ["metrics"]
     with pytest.raises(Problem, match="no instance of metrics answers"):

@@ -232,6 +232,12 @@ class GatewaySettings(HttpSettings):
         "INSTANCES is ignored",
     )
     namespace: str = Field("default", description="Kubernetes namespace of SERVICES")
+    requests_in_flight_per_instance: int = Field(
+        256,
+        ge=1,
+        description="most requests of a worker to one instance at a time; further ones are for another instance where "
+        "any one answers, and get a 503 at once where it is the owner",
+    )
     owners_ttl_s: float = Field(2.0, gt=0, description="seconds between two requests for the owners of the partitions")
     names_cached: int = Field(200_000, ge=1, description="most names in the cache; 100,000 take about 30 MB")
     streams: int = Field(

@@ -51,7 +51,7 @@ def not_ready(detail: str, **members: Any) -> Problem:
 
 
 def overloaded(wanted: str = "requests") -> Problem:
-    detail = f"more {wanted} have come than this instance can answer in time; ask again in {RETRY_AFTER_S} s"
+    detail = f"more {wanted} have come than can be answered in time; ask again in {RETRY_AFTER_S} s"
     return Problem(503, "overloaded", detail)
 
 

@@ -26,8 +26,14 @@ class Watched:
     """The servers, and the address of what the Sentinels watch."""
 
     primary: Child
+    replica: Child
+    primary_port: int
     replica_port: int
     url: str
+
+    def promoted(self) -> bool:
+        """Whether the replica has become the primary: its log says so, since its clients are cut off then."""
+        return "MASTER MODE enabled" in self.replica.log.read_text()
 
 
 @contextmanager
@@ -53,7 +59,7 @@ def watched(home: Path) -> Iterator[Watched]:
         for port in ports:
             until(lambda port=port: knows_all(port), 30)  # type: ignore[misc]
         hosts = ",".join(f"{LOCALHOST}:{port}" for port in ports)
-        yield Watched(servers[0], second, f"redis+sentinel://{hosts}/{PRIMARY}/0")
+        yield Watched(servers[0], servers[1], first, second, f"redis+sentinel://{hosts}/{PRIMARY}/0")
     finally:
         for server in servers:
             server.kill()

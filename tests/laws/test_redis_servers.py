@@ -215,7 +215,7 @@ def test_a_primary_that_fails_is_replaced_under_load(tmp_path: Path) -> None:
             with pytest.raises(Misconfigured, match="name its primary"):
                 promoted.claim(0, "a:1", {})
             servers.primary.kill()
-            until(lambda: "role:master" in say(servers.replica_port, "INFO replication"), 60)
+            until(servers.promoted, 60)
             before = positions(promoted)
             until(lambda: all(at > before[p] for p, at in positions(promoted).items()), 60)
         finally:

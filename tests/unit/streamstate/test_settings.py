@@ -38,6 +38,16 @@ def test_a_variable_beats_the_default_and_an_argument_beats_both(monkeypatch: py
     assert given(deadline_ms=400).deadline_ms == 400
 
 
+@pytest.mark.parametrize("redis", ["redis://127.0.0.1:6379/0", "redis+cluster://127.0.0.1:6379"])
+def test_replicas_are_read_of_sentinels_only(redis: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMSTATE_REDIS_REPLICAS", "true")
+    monkeypatch.setenv("STREAMSTATE_REDIS", redis)
+    with pytest.raises(Misconfigured, match="only where REDIS names Sentinels"):
+        load(ApiSettings)
+    monkeypatch.setenv("STREAMSTATE_REDIS", "redis+sentinel://a,b/profiles")
+    assert load(ApiSettings).redis_replicas
+
+
 def test_what_kubernetes_injects_for_a_service_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REDIS", "tcp://10.0.0.1:6379")
     monkeypatch.setenv("REDIS_PORT", "tcp://10.0.0.1:6379")

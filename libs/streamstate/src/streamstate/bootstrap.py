@@ -113,6 +113,7 @@ def deletion(settings: CommandSettings, app: str) -> Deletion:
 
 def reads(settings: ApiSettings, app: App) -> AsyncReads:
     """The state of `app`, for an event loop. The first read connects."""
-    commands = open_commands(settings.redis, settings.redis_timeout_s, settings.redis_login)
+    wait, login = settings.redis_timeout_s, settings.redis_login
+    commands = open_commands(settings.redis, wait, login, replicas=settings.redis_replicas)
     reader, spans = RedisReader(commands, app.name), tracing.spans(app.name)
     return reader if spans is None else spans.reads(reader)

@@ -8,14 +8,15 @@ import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, Self, TypeVar
 
-from pydantic import Field, FilePath, SecretStr, ValidationError
+from pydantic import Field, FilePath, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsError
 
 from streamstate.deployment.connections import PREFIX as PREFIX  # noqa: PLC0414, with `Settings`, what services import
 from streamstate.deployment.connections import (
     REDIS_URL,
+    SENTINELS_URL,
     KafkaSettings,
     RedisSettings,
     RedisUrl,
@@ -217,6 +218,18 @@ class ApiSettings(ServiceSettings, HttpSettings, DemandSettings):
     """An API."""
 
     redis_timeout_s: float = Field(1.0, gt=0, description="seconds to wait for a reply of Redis")
+    redis_replicas: bool = Field(
+        default=False,
+        description="read from a replica that the Sentinels of REDIS know, and from the primary where none answers; "
+        "an answer may then be behind, as its position and age say",
+    )
+
+    @model_validator(mode="after")
+    def _replicas_are_of_sentinels(self) -> Self:
+        if self.redis_replicas and not re.fullmatch(SENTINELS_URL, self.redis):
+            msg = "set REDIS_REPLICAS only where REDIS names Sentinels; replicas of a cluster are not read"
+            raise ValueError(msg)
+        return self
 
 
 class GatewaySettings(HttpSettings):

@@ -188,7 +188,8 @@ def without_password(url: str) -> str:
 
 
 RedisUrl = Annotated[str, AfterValidator(without_password)]
-REDIS_URL = r"^(rediss?(\+cluster)?://[^@?\s]+|rediss?\+sentinel://[^@?/\s]+/[^@?/\s]+(/[0-9]+)?)$"
+SENTINELS_URL = r"rediss?\+sentinel://[^@?/\s]+/[^@?/\s]+(/[0-9]+)?"
+REDIS_URL = rf"^(rediss?(\+cluster)?://[^@?\s]+|{SENTINELS_URL})$"
 
 
 def _require_both(one: Path | None, other: Path | None, *names: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, cast
 
 from hiredis import Reader, pack_command
@@ -11,8 +12,8 @@ from redis.asyncio.connection import DefaultParser
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
+from redis.exceptions import BusyLoadingError, MasterDownError, NoScriptError, RedisError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from streamstate.state.operations import Read
@@ -34,11 +35,19 @@ class Pipelined:
     """Commands on one connection, sent at once; Redis answers in their order. For one event loop.
 
     timeout: seconds to wait for a connection and for each answer. No command is sent twice.
-    sentinel: what `pool` asks for the primary, closed with it.
+    sentinel: what the pools ask for servers, closed with them.
+    preferred: of servers that are asked instead of those of `pool` while they answer.
     """
 
-    def __init__(self, pool: ConnectionPool, timeout: float, sentinel: Sentinel | None = None) -> None:
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        timeout: float,
+        sentinel: Sentinel | None = None,
+        preferred: ConnectionPool | None = None,
+    ) -> None:
         self._pool = pool
+        self._preferred = preferred
         self._timeout = timeout
         self._sentinel = sentinel
         self._connecting = asyncio.Lock()
@@ -48,7 +57,13 @@ class Pipelined:
         link = self._link
         if link is None or link.broken:
             link = await self._connect()
-        return await link.ask(command)
+        try:
+            return await link.ask(command)
+        except (BusyLoadingError, MasterDownError) as error:
+            # So a replica answers for as long as it loads, or lacks its primary; another server has an answer.
+            if self._preferred is not None:
+                link.end(error)
+            raise
 
     async def aclose(self) -> None:
         if self._link is not None:
@@ -59,10 +74,27 @@ class Pipelined:
     async def _connect(self) -> "_Link":
         async with self._connecting:
             if self._link is None or self._link.broken:
-                connection = self._pool.make_connection()  # type: ignore[no-untyped-call]  # it has no annotations
-                await connection.connect()
-                self._link = _Link(connection, self._timeout)
+                self._link = await self._open_preferred() or await self._open(self._pool)
             return self._link
+
+    async def _open_preferred(self) -> "_Link | None":
+        """To a server that answers, None where there is none."""
+        if self._preferred is None:
+            return None
+        with suppress(RedisError):
+            link = await self._open(self._preferred)
+            try:
+                await link.ask(("PING",))
+            except BaseException:
+                link.end(RedisConnectionError("it did not answer"))
+                raise
+            return link
+        return None
+
+    async def _open(self, pool: ConnectionPool) -> "_Link":
+        connection = pool.make_connection()  # type: ignore[no-untyped-call]  # it has no annotations
+        await connection.connect()
+        return _Link(connection, self._timeout)
 
 
 class _Link(asyncio.Protocol):
@@ -128,8 +160,11 @@ class _Link(asyncio.Protocol):
                 self._timer = self._loop.call_at(ends, self._look)
 
 
-def open_commands(url: str, timeout: float, login: Login = NO_LOGIN) -> Commands:
-    """What sends commands to the Redis at `url`, as `connect` names it; connects when it is first used."""
+def open_commands(url: str, timeout: float, login: Login = NO_LOGIN, *, replicas: bool = False) -> Commands:
+    """What sends commands to the Redis at `url`, as `connect` names it; connects when it is first used.
+
+    replicas: of what Sentinels watch, a replica, and the primary where none answers.
+    """
     waits = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
     given = {**options(url, login), "retry": Retry(NoBackoff(), 0)}
     if CLUSTER in url:
@@ -143,8 +178,11 @@ def open_commands(url: str, timeout: float, login: Login = NO_LOGIN) -> Commands
     of_sentinels = {**waits, **login.sentinel_options(tls=watched.tls)}
     sentinel = Sentinel(watched.sentinels, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
     given |= {"db": watched.database, "ssl": watched.tls}
-    pool = SentinelConnectionPool(watched.primary, sentinel, **given)  # type: ignore[no-untyped-call]
-    return Pipelined(pool, timeout, sentinel)
+    primary = SentinelConnectionPool(watched.primary, sentinel, **given)  # type: ignore[no-untyped-call]
+    if not replicas:
+        return Pipelined(primary, timeout, sentinel)
+    others = SentinelConnectionPool(watched.primary, sentinel, is_master=False, **given)  # type: ignore[no-untyped-call]
+    return Pipelined(primary, timeout, sentinel, others)
 
 
 class RedisReader:

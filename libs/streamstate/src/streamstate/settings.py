@@ -246,7 +246,7 @@ class GatewaySettings(HttpSettings):
     )
     namespace: str = Field("default", description="Kubernetes namespace of SERVICES")
     requests_in_flight_per_instance: int = Field(
-        256,
+        512,
         ge=1,
         description="most requests of a worker to one instance at a time; further ones are for another instance where "
         "any one answers, and get a 503 at once where it is the owner",

@@ -14,11 +14,12 @@ class Authority:
         self._key = home / "ca.key"
         _openssl("req", "-x509", *_NEW_KEY, "-subj", "/CN=tests", "-keyout", self._key, "-out", self.path)
 
-    def issue(self, name: str, address: str) -> tuple[Path, Path]:
-        """Certificate and key (PKCS 8) for a server at the IP `address`."""
+    def issue(self, name: str, address: str, *hosts: str) -> tuple[Path, Path]:
+        """Certificate and key (PKCS 8) for a server at the IP `address` and at the names `hosts`."""
         certificate, key, request = (self._home / f"{name}.{end}" for end in ("crt", "key", "csr"))
-        names = ("-addext", f"subjectAltName=IP:{address}")
-        _openssl("req", *_NEW_KEY, "-subj", f"/CN={name}", *names, "-keyout", key, "-out", request)
+        names = ",".join([f"IP:{address}", *(f"DNS:{host}" for host in hosts)])
+        subject = ("-subj", f"/CN={name}", "-addext", f"subjectAltName={names}")
+        _openssl("req", *_NEW_KEY, *subject, "-keyout", key, "-out", request)
         signer = ("-CA", self.path, "-CAkey", self._key, "-CAcreateserial", "-copy_extensions", "copy")
         _openssl("x509", "-req", "-in", request, *signer, "-out", certificate)
         return certificate, key

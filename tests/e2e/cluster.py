@@ -1,9 +1,10 @@
-"""kubectl and helm against the cluster of the current kubeconfig, and reads through a port-forward."""
+"""kubectl and helm in namespaces of the current kubeconfig's cluster, and reads through a port-forward."""
 
 import json
 import os
 import random
 import secrets
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -19,13 +20,14 @@ from urllib3.exceptions import HTTPError
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from streamstate.access import internal, keys
+from tests.certificates import Authority
 from tests.e2e import feed
 
-NAMESPACE = "streamstate-test"
-FEED = Path(feed.__file__)
-KEY, TOKEN = keys.generate(), secrets.token_urlsafe(32)
-HEADERS = {"Authorization": f"Bearer {KEY}", internal.HEADER: TOKEN}
-"""What the gateway asks for, and what an instance does."""
+GATEWAY, INFRA = "gateway", "infra"
+GATEWAY_TLS, INSTANCES_TLS = "gateway-tls", "instances-tls"
+"""Secrets of a certificate and of the CA that signed it, as cert-manager makes them."""
+INSTANCES_NAME = "instances"
+"""The DNS name in the certificate of every instance."""
 
 
 def run(*command: str, stdin: str | None = None) -> str:
@@ -35,90 +37,128 @@ def run(*command: str, stdin: str | None = None) -> str:
     return result.stdout
 
 
-def kubectl(*arguments: str, stdin: str | None = None) -> str:
-    return run("kubectl", "--namespace", NAMESPACE, *arguments, stdin=stdin)
+@dataclass(frozen=True)
+class Api:
+    """What answers at `url`, and what a caller needs."""
+
+    url: str
+    headers: dict[str, str]
+    tls: ssl.SSLContext
+
+    def get(self, path: str) -> tuple[int, Any]:
+        """Status and JSON.
+
+        On a connection of its own: a server may close one that is idle for minutes, and a port-forward tells of it
+        late.
+        """
+        with self.pool() as pool:
+            answer = pool.request("GET", self.url + path, timeout=10, headers={"Connection": "close", **self.headers})
+            return answer.status, answer.json()
+
+    def pool(self) -> urllib3.PoolManager:
+        return urllib3.PoolManager(maxsize=1, retries=False, ssl_context=self.tls)
 
 
-def helm(*arguments: str) -> str:
-    return run(os.environ.get("HELM", "helm"), "--namespace", NAMESPACE, *arguments)
+class Namespace:
+    """A namespace with credentials of its own: a caller's key, the token of its releases, and certificates."""
 
+    def __init__(self, name: str, home: Path) -> None:
+        self.name = name
+        self._authority = Authority(home)
+        self._key, self._token = keys.generate(), secrets.token_urlsafe(32)
+        # What the gateway asks for, and what an instance does.
+        self._headers = {"Authorization": f"Bearer {self._key}", internal.HEADER: self._token}
+        self._tls = ssl.create_default_context(cafile=self._authority.path)
+        self._tls.load_cert_chain(*self._authority.issue("test", LOCALHOST))
 
-def create_secrets() -> None:
-    """The key of these tests, and the token of all releases, which are installed at the same time."""
-    entry = {"name": "test", "sha256": keys.digest(KEY), "scopes": ["admin"]}
-    limits = {"requests_per_s": 10_000, "cost_per_s": 100_000}
-    for name, data in (("callers", {"keys": json.dumps(entry | limits)}), ("streamstate-internal", {"tokens": TOKEN})):
+    def create(self) -> None:
+        """Make it anew, with its Secrets."""
+        self.delete()
+        run("kubectl", "create", "namespace", self.name)
+        run("kubectl", "label", "namespace", self.name, "pod-security.kubernetes.io/enforce=restricted")
+        entry = {"name": "test", "sha256": keys.digest(self._key), "scopes": ["admin"]}
+        limits = {"requests_per_s": 10_000, "cost_per_s": 100_000}
+        self._create_secret("callers", {"keys": json.dumps(entry | limits)})
+        self._create_secret("streamstate-internal", {"tokens": self._token})
+        for secret, host in ((GATEWAY_TLS, f"{GATEWAY}.{self.name}.svc"), (INSTANCES_TLS, INSTANCES_NAME)):
+            self._create_certificate(secret, host)
+        self.kubectl("create", "configmap", "feed", f"--from-file={feed.__file__}")
+
+    def delete(self) -> None:
+        run("kubectl", "delete", "namespace", self.name, "--ignore-not-found")
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        return run("kubectl", "--namespace", self.name, *arguments, stdin=stdin)
+
+    def helm(self, *arguments: str) -> str:
+        return run(os.environ.get("HELM", "helm"), "--namespace", self.name, *arguments)
+
+    def upgrade(self, release: str, chart: str, values: dict[str, Any], *more: str) -> None:
+        """Install or upgrade, and wait until all of it is ready."""
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(values, file)
+            file.flush()
+            options = ("--install", "--values", file.name, "--timeout", "5m", "--wait", *more)
+            self.helm("upgrade", release, f"charts/{chart}", *options)
+
+    def send(self, image: str, topic: str, first: int, count: int) -> None:
+        """Let a Job send events `first` to `first + count`, and wait until Kafka has them."""
+        self.run_job(f"feed-{topic}-{first}", image, "python", "/feed/feed.py", topic, str(first), str(count))
+
+    def run_job(self, name: str, image: str, *command: str) -> str:
+        """What a Job with this command says when it is done; fails when the command does."""
+        servers = {"STREAMSTATE_KAFKA": "kafka:9092", "STREAMSTATE_REDIS": "redis://redis:6379/0"}
+        container = {
+            "name": "job",
+            "image": image,
+            "command": command,
+            "env": [{"name": variable, "value": value} for variable, value in servers.items()],
+            "volumeMounts": [{"name": "feed", "mountPath": "/feed"}],
+            "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        }
+        spec = {
+            "restartPolicy": "Never",
+            "enableServiceLinks": False,
+            "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [container],
+            "volumes": [{"name": "feed", "configMap": {"name": "feed"}}],
+        }
+        whole = {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name},
+            "spec": {"backoffLimit": 0, "template": {"metadata": {"labels": {"job": name}}, "spec": spec}},
+        }
+        self.kubectl("apply", "--filename", "-", stdin=json.dumps(whole))
+        ended = "{.status.succeeded}{.status.failed}"
+        eventually(lambda: self.kubectl("get", f"job/{name}", "--output", f"jsonpath={ended}") != "", f"the Job {name}")
+        said = self.kubectl("logs", f"job/{name}")
+        assert self.kubectl("get", f"job/{name}", "--output", "jsonpath={.status.succeeded}") == "1", said
+        return said
+
+    @contextmanager
+    def forwarded(self, target: str) -> Iterator[Api]:
+        """`target` (service/name or pod/name), as it is reached from here."""
+        port = free_port()
+        command = ["kubectl", "--namespace", self.name, "port-forward", target, f"{port}:8080"]
+        with tempfile.TemporaryDirectory() as home:
+            child = Child(f"the port-forward to {target}", command, Path(home) / "kubectl.log")
+            child.start()
+            try:
+                child.wait_until(lambda: "Forwarding from" in child.tail(), 30)
+                yield Api(f"https://{LOCALHOST}:{port}", self._headers, self._tls)
+            finally:
+                child.stop()
+
+    def _create_certificate(self, secret: str, *hosts: str) -> None:
+        """Of a server with these names, which is reached from here too."""
+        certificate, key = self._authority.issue(secret, LOCALHOST, *hosts)
+        files = {"tls.crt": certificate, "tls.key": key, "ca.crt": self._authority.path}
+        self._create_secret(secret, {name: path.read_text() for name, path in files.items()})
+
+    def _create_secret(self, name: str, data: dict[str, str]) -> None:
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
-        kubectl("apply", "--filename", "-", stdin=json.dumps(secret))
-
-
-def upgrade(release: str, chart: str, values: dict[str, Any], *more: str) -> None:
-    """Install or upgrade, and wait until all of it is ready."""
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(values, file)
-        file.flush()
-        arguments = ("--install", release, f"charts/{chart}", "--values", file.name, "--timeout", "5m", "--wait", *more)
-        helm("upgrade", *arguments)
-
-
-def send(image: str, topic: str, first: int, count: int) -> None:
-    """Let a Job send events `first` to `first + count`, and wait until Kafka has them."""
-    run_job(f"feed-{topic}-{first}", image, "python", "/feed/feed.py", "kafka:9092", topic, str(first), str(count))
-
-
-def run_job(name: str, image: str, *command: str, **environment: str) -> str:
-    """What a Job with this command says when it is done; fails when the command does."""
-    container = {
-        "name": "job",
-        "image": image,
-        "command": command,
-        "env": [{"name": variable, "value": value} for variable, value in environment.items()],
-        "volumeMounts": [{"name": "feed", "mountPath": "/feed"}],
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-    }
-    spec = {
-        "restartPolicy": "Never",
-        "enableServiceLinks": False,
-        "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [container],
-        "volumes": [{"name": "feed", "configMap": {"name": "feed"}}],
-    }
-    whole = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {"backoffLimit": 0, "template": {"metadata": {"labels": {"job": name}}, "spec": spec}},
-    }
-    kubectl("apply", "--filename", "-", stdin=json.dumps(whole))
-    ended = "{.status.succeeded}{.status.failed}"
-    eventually(lambda: kubectl("get", f"job/{name}", "--output", f"jsonpath={ended}") != "", f"the Job {name}")
-    said = kubectl("logs", f"job/{name}")
-    assert kubectl("get", f"job/{name}", "--output", "jsonpath={.status.succeeded}") == "1", said
-    return said
-
-
-@contextmanager
-def forwarded(target: str) -> Iterator[str]:
-    """The URL at which `target` (service/name or pod/name) is reached from here."""
-    port = free_port()
-    command = ["kubectl", "--namespace", NAMESPACE, "port-forward", target, f"{port}:8080"]
-    with tempfile.TemporaryDirectory() as home:
-        child = Child(f"the port-forward to {target}", command, Path(home) / "kubectl.log")
-        child.start()
-        try:
-            child.wait_until(lambda: "Forwarding from" in child.tail(), 30)
-            yield f"http://{LOCALHOST}:{port}"
-        finally:
-            child.stop()
-
-
-def get(url: str) -> tuple[int, Any]:
-    """Status and JSON.
-
-    On a connection of its own: a server may close one that is idle for minutes, and a port-forward tells of it late.
-    """
-    answer = urllib3.request("GET", url, timeout=10, retries=False, headers={"Connection": "close", **HEADERS})
-    return answer.status, answer.json()
+        self.kubectl("create", "--filename", "-", stdin=json.dumps(secret))
 
 
 def eventually(holds: Callable[[], bool], what: str, seconds: float = 120) -> float:
@@ -134,7 +174,7 @@ def eventually(holds: Callable[[], bool], what: str, seconds: float = 120) -> fl
 class Reads:
     """Profiles read again and again while something else happens; `failed` tells what was not as it must be."""
 
-    url: str
+    api: Api
     least: int
     count: int = 0
     failed: list[str] = field(default_factory=list)
@@ -152,12 +192,13 @@ class Reads:
             thread.join()
 
     def _read(self, stopping: threading.Event) -> None:
-        draw, pool = random.Random(1), urllib3.PoolManager(maxsize=1, retries=False)
+        draw, pool = random.Random(1), self.api.pool()
         while not stopping.wait(0.02):
             start = time.monotonic()
             user = draw.randint(1, feed.USERS)
             try:
-                answer = pool.request("GET", f"{self.url}/v1/users/{user}", timeout=10, headers=HEADERS)
+                url = f"{self.api.url}/v1/users/{user}"
+                answer = pool.request("GET", url, timeout=10, headers=self.api.headers)
                 profile = answer.json()
                 if answer.status != 200 or profile["warnings"] or profile["eventCount"] < self.least // feed.USERS:
                     self.failed.append(f"{answer.status} {profile}")

@@ -1,6 +1,6 @@
 """Known events and names: sent by a Job in the cluster, and counted here. Runs in an image of this project.
 
-python feed.py BOOTSTRAP TOPIC FIRST COUNT
+python feed.py TOPIC FIRST COUNT
 """
 
 import json
@@ -11,8 +11,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from services.events import KINDS, LISTENING_EVENTS
+from streamstate.deployment.connections import KafkaSettings
 from streamstate.kafka.producer import producer, send_all
 from streamstate.keys import LONG
+from streamstate.settings import load
 
 USERS = 40
 KEYS = range(1, 16)
@@ -63,6 +65,8 @@ def _records(topic: str, numbers: range) -> Iterator[tuple[str, bytes, bytes, li
 
 
 if __name__ == "__main__":
-    bootstrap, topic, first, count = sys.argv[1:]
+    topic, first, count = sys.argv[1:]
     numbers = range(int(first), int(first) + int(count))
-    print(send_all(producer(bootstrap), _records(topic, numbers)), "records sent")
+    settings = load(KafkaSettings)
+    out = producer(settings.kafka, settings.security)
+    print(send_all(out, _records(topic, numbers)), "records sent")

@@ -10,13 +10,12 @@ from devkit.demo import CACHE
 from devkit.kafka_server import VERSION, fetch
 from devkit.registry import STANDARD
 from streamstate.spark import jars
-from tests.e2e.cluster import run
+from tests.e2e.cluster import GATEWAY, run
 
 TAG = "e2e"
 AT_ONCE = 2
 """How many images are built, or services installed, at the same time."""
 
-GATEWAY, INFRA = "gateway", "infra"
 STANDINS = Path("tests/e2e/standins")
 
 

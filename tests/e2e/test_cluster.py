@@ -3,12 +3,13 @@
 import json
 import time
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
 from devkit.registry import STANDARD
 from tests.e2e import feed
-from tests.e2e.cluster import NAMESPACE, Reads, eventually, forwarded, get, helm, kubectl, run_job, upgrade
+from tests.e2e.cluster import GATEWAY, INFRA, Api, Namespace, Reads, eventually
 from tests.e2e.conftest import Clock, Deployment, plays, values_of
 
 EVENTS = 4_000
@@ -19,24 +20,25 @@ def assert_profiles(deployment: Deployment) -> None:
     """Each is as counted here; a name may be missing for as long as the gateway remembers that it was."""
     for user in range(1, feed.USERS + 1):
         expected = feed.profile(user, deployment.sent) | {"warnings": []}
-        url = f"{deployment.url}/v1/users/{user}"
+        read = partial(deployment.gateway.get, f"/v1/users/{user}")
         with suppress(AssertionError):
-            eventually(lambda: get(url)[1].items() >= expected.items(), "the names", NAMES_S)  # noqa: B023, called here
-        status, profile = get(url)
+            eventually(lambda: read()[1].items() >= expected.items(), "the names", NAMES_S)  # noqa: B023, called here
+        status, profile = read()
         assert status == 200
         assert {name: profile[name] for name in expected} == expected
 
 
-def owners(url: str) -> dict[str, int]:
+def owners(instance: Api) -> dict[str, int]:
     """How many partitions each instance has."""
-    _, owner_map = get(f"{url}/processors")
-    return {instance["host"].split(".")[0]: len(instance["partitions"]) for instance in owner_map["instances"]}
+    _, owner_map = instance.get("/processors")
+    return {each["host"].split(".")[0]: len(each["partitions"]) for each in owner_map["instances"]}
 
 
-def pods_of(release: str) -> set[str]:
+def pods_of(namespace: Namespace, release: str) -> set[str]:
     """Their uids."""
     selector = f"app.kubernetes.io/instance={release}"
-    return set(kubectl("get", "pods", "--selector", selector, "--output", "jsonpath={.items[*].metadata.uid}").split())
+    uids = ("--output", "jsonpath={.items[*].metadata.uid}")
+    return set(namespace.kubectl("get", "pods", "--selector", selector, *uids).split())
 
 
 def test_profiles_are_what_the_events_say(deployment: Deployment) -> None:
@@ -46,19 +48,19 @@ def test_profiles_are_what_the_events_say(deployment: Deployment) -> None:
 
 
 def test_each_instance_owns_its_share_and_is_asked_through_its_port_forward(deployment: Deployment) -> None:
-    with forwarded("pod/metrics-0") as url:
-        eventually(lambda: owners(url) == {"metrics-0": 4, "metrics-1": 4}, "the partitions to be shared out")
+    with deployment.namespace.forwarded("pod/metrics-0") as instance:
+        eventually(lambda: owners(instance) == {"metrics-0": 4, "metrics-1": 4}, "the partitions to be shared out")
     for user in range(1, feed.USERS + 1):
-        assert get(f"{deployment.url}/v1/users/{user}/metrics")[0] == 200
+        assert deployment.gateway.get(f"/v1/users/{user}/metrics")[0] == 200
 
 
 def test_no_read_fails_when_a_pod_is_killed(deployment: Deployment) -> None:
     clock = Clock()
-    with Reads(deployment.url, deployment.sent).going_on() as reads:
-        kubectl("delete", "pod", "metrics-0", "--grace-period=0", "--force")
+    with Reads(deployment.gateway, deployment.sent).going_on() as reads:
+        deployment.namespace.kubectl("delete", "pod", "metrics-0", "--grace-period=0", "--force")
         deployment.feed(EVENTS)
         took = deployment.settle()
-        kubectl("rollout", "status", "statefulset/metrics", "--timeout=180s")
+        deployment.namespace.kubectl("rollout", "status", "statefulset/metrics", "--timeout=180s")
     clock.say(
         f"pod killed: {reads.count} reads, {len(reads.failed)} failed, slowest {reads.slowest_s:.2f} s; "
         f"new events counted {took:.1f} s after they were sent"
@@ -70,38 +72,40 @@ def test_no_read_fails_when_a_pod_is_killed(deployment: Deployment) -> None:
 
 def test_no_read_fails_when_it_grows(deployment: Deployment) -> None:
     clock = Clock()
-    with Reads(deployment.url, deployment.sent).going_on() as reads:
-        upgrade("metrics", "metrics", values_of("metrics", replicas=3))
+    with Reads(deployment.gateway, deployment.sent).going_on() as reads:
+        deployment.namespace.upgrade("metrics", "metrics", values_of("metrics", replicas=3))
         deployment.feed(EVENTS)
         deployment.settle()
     clock.say(f"2 to 3 instances: {reads.count} reads, {len(reads.failed)} failed, slowest {reads.slowest_s:.2f} s")
     assert reads.failed == []
-    with forwarded("pod/metrics-0") as url:
-        eventually(lambda: sorted(owners(url).values()) == [2, 3, 3], "each of three to have its share")
+    with deployment.namespace.forwarded("pod/metrics-0") as instance:
+        eventually(lambda: sorted(owners(instance).values()) == [2, 3, 3], "each of three to have its share")
     assert_profiles(deployment)
 
 
 def test_no_read_fails_when_a_setting_changes(deployment: Deployment) -> None:
     """Every pod is replaced, one after the other, while events come and profiles are read."""
     clock = Clock()
-    before = pods_of("metrics")
-    with Reads(deployment.url, deployment.sent).going_on() as reads:
-        upgrade("metrics", "metrics", values_of("metrics", replicas=3, settings={"COMMIT_RECORDS": 1_000}))
+    before = pods_of(deployment.namespace, "metrics")
+    with Reads(deployment.gateway, deployment.sent).going_on() as reads:
+        deployment.namespace.upgrade(
+            "metrics", "metrics", values_of("metrics", replicas=3, settings={"COMMIT_RECORDS": 1_000})
+        )
         deployment.feed(EVENTS)
         deployment.settle()
     clock.say(f"rollout of 3: {reads.count} reads, {len(reads.failed)} failed, slowest {reads.slowest_s:.2f} s")
     assert reads.failed == []
-    assert before.isdisjoint(pods_of("metrics"))
+    assert before.isdisjoint(pods_of(deployment.namespace, "metrics"))
     assert_profiles(deployment)
 
 
 def test_an_instance_that_goes_hands_over_at_once(deployment: Deployment) -> None:
     clock = Clock()
-    with Reads(deployment.url, deployment.sent).going_on() as reads:
-        kubectl("scale", "statefulset/metrics", "--replicas=1")
+    with Reads(deployment.gateway, deployment.sent).going_on() as reads:
+        deployment.namespace.kubectl("scale", "statefulset/metrics", "--replicas=1")
         start = time.monotonic()
-        with forwarded("pod/metrics-0") as url:
-            eventually(lambda: sum(owners(url).values()) == owners(url).get("metrics-0", 0), "one to own all")
+        with deployment.namespace.forwarded("pod/metrics-0") as instance:
+            eventually(lambda: sum(owners(instance).values()) == owners(instance).get("metrics-0", 0), "one to own all")
         took = time.monotonic() - start
         deployment.feed(EVENTS)
         deployment.settle()
@@ -111,36 +115,33 @@ def test_an_instance_that_goes_hands_over_at_once(deployment: Deployment) -> Non
 
 
 def test_every_state_equals_a_recount(deployment: Deployment) -> None:
-    servers = {"STREAMSTATE_KAFKA": "kafka:9092", "STREAMSTATE_REDIS": "redis://redis:6379/0"}
-    said = run_job("verify", deployment.image, "streamstate", "verify", STREAMSTATE_PACKAGE="services", **servers)
+    command = ("env", "STREAMSTATE_PACKAGE=services", "streamstate", "verify")
+    said = deployment.namespace.run_job("verify", deployment.image, *command)
     assert said.count("no difference") == len(STANDARD), said
 
 
 def test_helm_test_gets_the_known_answer(deployment: Deployment) -> None:
     known = json.dumps(feed.profile(7, deployment.sent)["eventCount"])
     test = {"path": "/v1/users/7/metrics", "contains": f'"eventCount":{known}'}
-    upgrade("metrics", "metrics", values_of("metrics", test=test))
-    for release in (*STANDARD, "gateway"):
-        helm("test", release)
+    deployment.namespace.upgrade("metrics", "metrics", values_of("metrics", test=test))
+    for release in (*STANDARD, GATEWAY):
+        deployment.namespace.helm("test", release)
 
 
 def test_two_releases_do_not_touch_each_other(deployment: Deployment) -> None:
     """The second one folds in an executor: a pod that its stream asked the API server for."""
     topics: dict[str, dict[str, str]] = {"listening-events-eu": {}, "metrics-eu-dlq": {}}
-    upgrade(
-        "infra",
-        "infra",
-        {**deployment.infra, "kafka": {**deployment.infra.get("kafka", {}), "topics": topics}},
-        "--wait-for-jobs",
-    )
+    infra = {**deployment.infra, "kafka": {**deployment.infra.get("kafka", {}), "topics": topics}}
+    namespace = deployment.namespace
+    namespace.upgrade(INFRA, INFRA, infra, "--wait-for-jobs")
     values = values_of("metrics", topics={"listening-events": "listening-events-eu"})
     values["stream"]["executors"] = {"count": 1}
-    upgrade("metrics-eu", "metrics", values)
-    assert "metrics-eu-0-exec-" in kubectl("get", "pods", "--output", "name")
+    namespace.upgrade("metrics-eu", "metrics", values)
+    assert "metrics-eu-0-exec-" in namespace.kubectl("get", "pods", "--output", "name")
     deployment.feed(800, "listening-events-eu")
-    with forwarded("service/metrics-eu") as url:
-        eventually(lambda: plays(url) == 800, "the other release to count its events")
-        assert get(f"{url}/processors")[1]["service"] == "metrics-eu"
+    with namespace.forwarded("service/metrics-eu") as instance:
+        eventually(lambda: plays(instance) == 800, "the other release to count its events")
+        assert instance.get("/processors")[1]["service"] == "metrics-eu"
     assert_profiles(deployment)
 
 
@@ -156,7 +157,8 @@ def pod(image: str, **labels: str) -> str:
 
 
 def test_a_driver_may_touch_its_executors_only(deployment: Deployment) -> None:
-    driver = f"--as=system:serviceaccount:{NAMESPACE}:metrics-eu"
+    kubectl = deployment.namespace.kubectl
+    driver = f"--as=system:serviceaccount:{deployment.namespace.name}:metrics-eu"
     executor = {"spark-role": "executor", "app.kubernetes.io/instance": "metrics-eu"}
     image = values_of("metrics")["stream"]["image"]
     for name in ("metrics-0", "metrics-eu-0"):

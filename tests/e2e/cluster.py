@@ -24,10 +24,11 @@ from tests.certificates import Authority
 from tests.e2e import feed
 
 GATEWAY, INFRA = "gateway", "infra"
-GATEWAY_TLS, INSTANCES_TLS = "gateway-tls", "instances-tls"
+GATEWAY_TLS, INSTANCES_TLS, INFRA_TLS = "gateway-tls", "instances-tls", "infra-tls"
 """Secrets of a certificate and of the CA that signed it, as cert-manager makes them."""
 INSTANCES_NAME = "instances"
 """The DNS name in the certificate of every instance."""
+REDIS = "rediss://redis:6379/0"
 
 
 def run(*command: str, stdin: str | None = None) -> str:
@@ -80,8 +81,9 @@ class Namespace:
         limits = {"requests_per_s": 10_000, "cost_per_s": 100_000}
         self._create_secret("callers", {"keys": json.dumps(entry | limits)})
         self._create_secret("streamstate-internal", {"tokens": self._token})
-        for secret, host in ((GATEWAY_TLS, f"{GATEWAY}.{self.name}.svc"), (INSTANCES_TLS, INSTANCES_NAME)):
-            self._create_certificate(secret, host)
+        self._create_certificate(GATEWAY_TLS, f"{GATEWAY}.{self.name}.svc")
+        self._create_certificate(INSTANCES_TLS, INSTANCES_NAME)
+        self._create_certificate(INFRA_TLS, "redis")
         self.kubectl("create", "configmap", "feed", f"--from-file={feed.__file__}")
 
     def delete(self) -> None:
@@ -107,13 +109,17 @@ class Namespace:
 
     def run_job(self, name: str, image: str, *command: str) -> str:
         """What a Job with this command says when it is done; fails when the command does."""
-        servers = {"STREAMSTATE_KAFKA": "kafka:9092", "STREAMSTATE_REDIS": "redis://redis:6379/0"}
+        servers = {
+            "STREAMSTATE_KAFKA": "kafka:9092",
+            "STREAMSTATE_REDIS": REDIS,
+            "STREAMSTATE_REDIS_CA": "/infra/ca.crt",
+        }
         container = {
             "name": "job",
             "image": image,
             "command": command,
             "env": [{"name": variable, "value": value} for variable, value in servers.items()],
-            "volumeMounts": [{"name": "feed", "mountPath": "/feed"}],
+            "volumeMounts": [{"name": name, "mountPath": f"/{name}"} for name in ("feed", "infra")],
             "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         }
         spec = {
@@ -121,7 +127,10 @@ class Namespace:
             "enableServiceLinks": False,
             "securityContext": {"runAsNonRoot": True, "runAsUser": 10001, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [container],
-            "volumes": [{"name": "feed", "configMap": {"name": "feed"}}],
+            "volumes": [
+                {"name": "feed", "configMap": {"name": "feed"}},
+                {"name": "infra", "secret": {"secretName": INFRA_TLS}},
+            ],
         }
         whole = {
             "apiVersion": "batch/v1",

@@ -11,7 +11,18 @@ import pytest
 from devkit.registry import STANDARD
 from services.events import KINDS
 from tests.e2e import feed
-from tests.e2e.cluster import GATEWAY, GATEWAY_TLS, INFRA, INSTANCES_NAME, INSTANCES_TLS, Api, Namespace, eventually
+from tests.e2e.cluster import (
+    GATEWAY,
+    GATEWAY_TLS,
+    INFRA,
+    INFRA_TLS,
+    INSTANCES_NAME,
+    INSTANCES_TLS,
+    REDIS,
+    Api,
+    Namespace,
+    eventually,
+)
 from tests.e2e.images import AT_ONCE, build_infra, build_services, image
 
 # So that much fits on a small machine.
@@ -19,12 +30,15 @@ SMALL: dict[str, Any] = {"resources": {"requests": {"cpu": "20m", "memory": "64M
 
 _INSTANCES = {"name": INSTANCES_TLS}
 TO_INSTANCES = {"caSecret": _INSTANCES, "certificateSecret": _INSTANCES, "name": INSTANCES_NAME}
-TLS = {"certificateSecret": _INSTANCES, "clientCaSecret": _INSTANCES, "instances": TO_INSTANCES}
+TRANSPORT: dict[str, Any] = {
+    "tls": {"certificateSecret": _INSTANCES, "clientCaSecret": _INSTANCES, "instances": TO_INSTANCES},
+    "redis": {"url": REDIS, "caSecret": {"name": INFRA_TLS}},
+}
 
 
 def values_of(service: str, **more: Any) -> dict[str, Any]:
     stream = {"image": image(f"{service}-stream"), "slots": 1, "driverMemory": "512m", **SMALL}
-    return {"stream": stream, "api": {"image": image(f"{service}-api"), **SMALL}, "tls": TLS, **more}
+    return {"stream": stream, "api": {"image": image(f"{service}-api"), **SMALL}, **TRANSPORT, **more}
 
 
 @dataclass

@@ -10,7 +10,7 @@ from devkit.demo import CACHE
 from devkit.kafka_server import VERSION, fetch
 from devkit.registry import STANDARD
 from streamstate.spark import jars
-from tests.e2e.cluster import GATEWAY, run
+from tests.e2e.cluster import GATEWAY, INFRA_TLS, run
 
 TAG = "e2e"
 AT_ONCE = 2
@@ -33,9 +33,16 @@ def build_services() -> None:
 
 
 def build_infra(scratch: Path) -> dict[str, Any]:
-    """Values by which the chart of Kafka and Redis takes stand-ins; nothing when STANDINS does not ask for them."""
-    if not os.environ.get("STANDINS"):
-        return {}
+    """Values of the chart of Kafka and Redis. It takes stand-ins when STANDINS asks for them."""
+    kafka: dict[str, Any] = {}
+    redis: dict[str, Any] = {"tlsSecret": INFRA_TLS}
+    if os.environ.get("STANDINS"):
+        _build_standins(scratch)
+        kafka["image"], redis["image"] = image("kafka-standin"), image("redis-standin")
+    return {"kafka": kafka, "redis": redis}
+
+
+def _build_standins(scratch: Path) -> None:
     shutil.copytree(STANDINS / "kafka", scratch / "kafka")
     fetch(CACHE / "kafka")
     shutil.copytree(CACHE / "kafka", scratch / "kafka" / "libs")
@@ -43,7 +50,6 @@ def build_infra(scratch: Path) -> dict[str, Any]:
         shutil.copy(jar, scratch / "kafka" / "libs")
     _build(image("kafka-standin"), str(scratch / "kafka"))
     _build(image("redis-standin"), str(STANDINS / "redis"))
-    return {"kafka": {"image": image("kafka-standin")}, "redis": {"image": image("redis-standin")}}
 
 
 def _build_service(service: str) -> None:

@@ -131,7 +131,7 @@ def test_helm_test_gets_the_known_answer(deployment: Deployment) -> None:
 def test_two_releases_do_not_touch_each_other(deployment: Deployment) -> None:
     """The second one folds in an executor: a pod that its stream asked the API server for."""
     topics: dict[str, dict[str, str]] = {"listening-events-eu": {}, "metrics-eu-dlq": {}}
-    infra = {**deployment.infra, "kafka": {**deployment.infra.get("kafka", {}), "topics": topics}}
+    infra = {**deployment.infra, "kafka": {**deployment.infra["kafka"], "topics": topics}}
     namespace = deployment.namespace
     namespace.upgrade(INFRA, INFRA, infra, "--wait-for-jobs")
     values = values_of("metrics", topics={"listening-events": "listening-events-eu"})

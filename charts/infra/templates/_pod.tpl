@@ -31,6 +31,23 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
+{{/* The Secret of a server's TLS, if it has one. */}}
+{{- define "infra.tlsMount" -}}
+{{- if .tlsSecret -}}
+- name: tls
+  mountPath: /etc/tls
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "infra.tlsVolume" -}}
+{{- with .tlsSecret }}
+- name: tls
+  secret:
+    secretName: {{ . }}
+{{- end }}
+{{- end }}
+
 {{/* One server with a volume and a Service. Takes a dict: root, name, port, storage, container (text), volumes (text). */}}
 {{- define "infra.server" -}}
 apiVersion: v1

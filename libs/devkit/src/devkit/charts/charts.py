@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -177,6 +177,14 @@ class Gateway(Pods):
     )
 
 
+TlsSecret = Annotated[
+    str,
+    Field(
+        description="Secret of tls.crt, tls.key (PKCS 8) and ca.crt, by which it speaks TLS only; plain text when empty"
+    ),
+]
+
+
 class InfraKafka(Values):
     """One broker."""
 
@@ -196,6 +204,7 @@ class InfraRedis(Values):
 
     image: str = Field(default="redis:8", description="the official image, or Valkey's")
     storage: str = Field(default="1Gi", description="size of its volume")
+    tls_secret: TlsSecret = ""
     resources: Resources = Field(
         default=Resources(requests={"cpu": "100m", "memory": "128Mi"}, limits={"memory": "1Gi"}),
         description="resources of the container",

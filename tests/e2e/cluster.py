@@ -83,7 +83,7 @@ class Namespace:
         self._create_secret("streamstate-internal", {"tokens": self._token})
         self._create_certificate(GATEWAY_TLS, f"{GATEWAY}.{self.name}.svc")
         self._create_certificate(INSTANCES_TLS, INSTANCES_NAME)
-        self._create_certificate(INFRA_TLS, "redis")
+        self._create_certificate(INFRA_TLS, "redis", "kafka", f"kafka.{self.name}.svc")
         self.kubectl("create", "configmap", "feed", f"--from-file={feed.__file__}")
 
     def delete(self) -> None:
@@ -111,6 +111,8 @@ class Namespace:
         """What a Job with this command says when it is done; fails when the command does."""
         servers = {
             "STREAMSTATE_KAFKA": "kafka:9092",
+            "STREAMSTATE_KAFKA_SECURITY": "SSL",
+            "STREAMSTATE_KAFKA_CA": "/infra/ca.crt",
             "STREAMSTATE_REDIS": REDIS,
             "STREAMSTATE_REDIS_CA": "/infra/ca.crt",
         }

@@ -32,6 +32,7 @@ _INSTANCES = {"name": INSTANCES_TLS}
 TO_INSTANCES = {"caSecret": _INSTANCES, "certificateSecret": _INSTANCES, "name": INSTANCES_NAME}
 TRANSPORT: dict[str, Any] = {
     "tls": {"certificateSecret": _INSTANCES, "clientCaSecret": _INSTANCES, "instances": TO_INSTANCES},
+    "kafka": {"security": "SSL", "caSecret": {"name": INFRA_TLS}},
     "redis": {"url": REDIS, "caSecret": {"name": INFRA_TLS}},
 }
 

@@ -34,12 +34,12 @@ def build_services() -> None:
 
 def build_infra(scratch: Path) -> dict[str, Any]:
     """Values of the chart of Kafka and Redis. It takes stand-ins when STANDINS asks for them."""
-    kafka: dict[str, Any] = {}
-    redis: dict[str, Any] = {"tlsSecret": INFRA_TLS}
+    values = {server: {"tlsSecret": INFRA_TLS} for server in ("kafka", "redis")}
     if os.environ.get("STANDINS"):
         _build_standins(scratch)
-        kafka["image"], redis["image"] = image("kafka-standin"), image("redis-standin")
-    return {"kafka": kafka, "redis": redis}
+        for server, value in values.items():
+            value["image"] = image(f"{server}-standin")
+    return values
 
 
 def _build_standins(scratch: Path) -> None:

@@ -191,6 +191,7 @@ class InfraKafka(Values):
     image: str = Field(default="apache/kafka:4.1.1", description="the official image, or one with /opt/kafka")
     heap: str = Field(default="512m", description="heap of the broker")
     storage: str = Field(default="2Gi", description="size of its volume")
+    tls_secret: TlsSecret = ""
     partitions: Count = Field(default=8, description="partitions of each topic")
     topics: dict[str, Mapping[str, str]] = Field(description="the topics to create, and their configurations")
     resources: Resources = Field(

@@ -1,5 +1,6 @@
 """NetworkPolicies: the connections that must work with the values of each case, and some that must not."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,7 +52,8 @@ def test_an_instance_reaches_what_it_needs_and_is_reached_by_the_gateway(objects
 
 def test_nobody_else_is_reached_or_reaches_them(objects: list[Object]) -> None:
     instance, gateway = pod("api"), pod("api", "gateway")
-    for source in (STRANGER, INGRESS, PROMETHEUS, ELSEWHERE):
+    same_elsewhere = (replace(instance, namespace="another"), replace(gateway, namespace="another"))
+    for source in (STRANGER, INGRESS, PROMETHEUS, ELSEWHERE, *same_elsewhere):
         for port in (API, STATUS, PROBES, DRIVER, BLOCKS):
             assert not allowed(objects, source, instance, port)
             assert not allowed(objects, source, gateway, port)

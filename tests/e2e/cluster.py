@@ -86,6 +86,15 @@ class Namespace:
         self._create_certificate(INFRA_TLS, "redis", "kafka", f"kafka.{self.name}.svc")
         self.kubectl("create", "configmap", "feed", f"--from-file={feed.__file__}")
 
+    def uninstall(self) -> None:
+        """Remove every release, of which nothing may be left, and the namespace."""
+        for release in self.helm("list", "--short").split():
+            self.helm("uninstall", release, "--wait")
+        ours = ("--selector", "app.kubernetes.io/part-of=streamstate")
+        left = ("get", "all,configmap,role,rolebinding,networkpolicy,pdb", *ours, "--output", "name")
+        eventually(lambda: self.kubectl(*left) == "", "nothing of it to be left")
+        self.delete()
+
     def delete(self) -> None:
         run("kubectl", "delete", "namespace", self.name, "--ignore-not-found")
 

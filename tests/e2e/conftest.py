@@ -103,18 +103,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     clock.say("the gateway")
     with namespace.forwarded(f"service/{GATEWAY}") as gateway:
         yield Deployment(namespace, gateway, infra, image("metrics-api"))
-    for release in namespace.helm("list", "--short").split():
-        namespace.helm("uninstall", release, "--wait")
-    eventually(lambda: left(namespace) == [], "nothing of it to be left")
-    namespace.delete()
-
-
-def left(namespace: Namespace) -> list[str]:
-    """What releases left behind."""
-    kinds = "all,configmap,role,rolebinding,networkpolicy,pdb"
-    return namespace.kubectl(
-        "get", kinds, "--output", "name", "--selector", "app.kubernetes.io/part-of=streamstate"
-    ).split()
+    namespace.uninstall()
 
 
 class Clock:

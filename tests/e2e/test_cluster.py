@@ -3,9 +3,12 @@
 import json
 import time
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
+from urllib3.exceptions import HTTPError
 
 from devkit.registry import STANDARD
 from tests.e2e import feed
@@ -128,20 +131,45 @@ def test_helm_test_gets_the_known_answer(deployment: Deployment) -> None:
         deployment.namespace.helm("test", release)
 
 
-def test_two_releases_do_not_touch_each_other(deployment: Deployment) -> None:
-    """The second one folds in an executor: a pod that its stream asked the API server for."""
+def install_eu(deployment: Deployment, namespace: Namespace) -> None:
+    """Another release of the same chart, which folds in an executor: a pod that its stream asked the API server for."""
     topics: dict[str, dict[str, str]] = {"listening-events-eu": {}, "metrics-eu-dlq": {}}
     infra = {**deployment.infra, "kafka": {**deployment.infra["kafka"], "topics": topics}}
-    namespace = deployment.namespace
     namespace.upgrade(INFRA, INFRA, infra, "--wait-for-jobs")
-    values = values_of("metrics", topics={"listening-events": "listening-events-eu"})
+    # By itself, Spark asks for a whole core for each executor.
+    settings = {"SPARK": {"spark.kubernetes.executor.request.cores": "20m"}}
+    values = values_of("metrics", topics={"listening-events": "listening-events-eu"}, settings=settings)
     values["stream"]["executors"] = {"count": 1}
     namespace.upgrade("metrics-eu", "metrics", values)
     assert "metrics-eu-0-exec-" in namespace.kubectl("get", "pods", "--output", "name")
+
+
+def test_two_releases_do_not_touch_each_other(deployment: Deployment) -> None:
+    install_eu(deployment, deployment.namespace)
     deployment.feed(800, "listening-events-eu")
-    with namespace.forwarded("service/metrics-eu") as instance:
+    with deployment.namespace.forwarded("service/metrics-eu") as instance:
         eventually(lambda: plays(instance) == 800, "the other release to count its events")
         assert instance.get("/processors")[1]["service"] == "metrics-eu"
+    assert_profiles(deployment)
+
+
+def test_two_namespaces_share_nothing(deployment: Deployment, tmp_path: Path) -> None:
+    """The releases have the same names, and objects of the whole cluster for their executors."""
+    first, second = deployment.namespace, Namespace("streamstate-test-2", tmp_path / "ca")
+    policies = ("get", "validatingadmissionpolicies,validatingadmissionpolicybindings", "--output", "name")
+    before = first.kubectl(*policies)
+    second.create()
+    install_eu(deployment, second)
+    second.send(deployment.image, "listening-events-eu", 0, 400)
+    with first.forwarded("service/metrics-eu") as one, second.forwarded("service/metrics-eu") as other:
+        eventually(lambda: plays(other) == 400, "the other namespace to count its events")
+        assert plays(one) == 800
+        assert replace(one, headers=other.headers).get("/processors")[0] == 401
+        with pytest.raises(HTTPError, match="CERTIFICATE_VERIFY_FAILED"):
+            replace(one, tls=other.tls).get("/processors")
+        second.uninstall()
+        assert plays(one) == 800
+    assert first.kubectl(*policies) == before
     assert_profiles(deployment)
 
 

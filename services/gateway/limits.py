@@ -1,9 +1,10 @@
 """Limits of callers: tokens a second, shared by the gateway's workers through Redis, and spent in memory."""
 
+import asyncio
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha1
 from pathlib import Path
 from typing import NamedTuple
@@ -110,6 +111,7 @@ class _Held:
     tokens: int = 0
     until: float = 0.0
     left: int = 0
+    leasing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Spent(NamedTuple):
@@ -130,18 +132,23 @@ class Limiter:
     async def spend(self, name: str, rate: int, tokens: int) -> Spent:
         """Spend `tokens` of the limit `name` of `rate` tokens a second, when there are so many."""
         held = self._of(name)
-        now = time.monotonic()
-        if held.tokens > 0 and now > held.until:
+        if held.tokens > 0 and time.monotonic() > held.until:
             held.tokens = 0
         if held.tokens < tokens:
-            needed = tokens - held.tokens
-            lease = await self._buckets.lease(name, rate, needed, max(needed, round(rate * LEASE_S)))
-            held.tokens += lease.given
-            held.left, held.until = lease.left, now + HELD_S
-            if not lease.given:
-                return Spent(fine=False, left=0, wait_s=lease.wait_s)
+            # One at a time: the others find what the first one gets, instead of emptying the bucket with it.
+            async with held.leasing:
+                if held.tokens < tokens:
+                    lease = await self._lease(held, name, rate, tokens - held.tokens)
+                    if not lease.given:
+                        return Spent(fine=False, left=0, wait_s=lease.wait_s)
         held.tokens -= tokens
         return Spent(fine=True, left=max(0, held.left + held.tokens), wait_s=0.0)
+
+    async def _lease(self, held: _Held, name: str, rate: int, needed: int) -> Lease:
+        lease = await self._buckets.lease(name, rate, needed, max(needed, round(rate * LEASE_S)))
+        held.tokens += lease.given
+        held.left, held.until = lease.left, time.monotonic() + HELD_S
+        return lease
 
     def charge(self, name: str, tokens: int) -> None:
         """Spend `tokens` that were not known before; later requests wait until they are there."""

@@ -66,15 +66,7 @@ def test_redis_gives_as_a_bucket_in_memory_does(redis_server: Redis) -> None:
 
     async def compare() -> None:
         ours, theirs = OwnBuckets(), shared(redis_server.url, "compare")
-        for pause, needed, wanted in [
-            (0, 10, 20),
-            (0, 30, 30),
-            (0, 20, 20),
-            (0.3, 5, 8),
-            (0, 20, 20),
-            (1.1, 95, 95),
-            (0.5, 1, 1),
-        ]:
+        for pause, needed, wanted in CALLS:
             await asyncio.sleep(pause)
             a, b = await ours.lease("a", RATE, needed, wanted), await theirs.lease("a", RATE, needed, wanted)
             assert a.given == b.given
@@ -107,6 +99,17 @@ def test_callers_do_not_share_and_workers_do(redis_server: Redis) -> None:
     spent = asyncio.run(spend())
     most = RATE * (1 + time.monotonic() - start)
     assert all(RATE * 0.7 <= each <= most for each in spent)
+
+
+def test_requests_at_the_same_time_take_no_tokens_from_each_other(redis_server: Redis) -> None:
+    async def spend() -> list[bool]:
+        buckets = shared(redis_server.url, "burst")
+        limiter = Limiter(buckets)
+        spent = await asyncio.gather(*(limiter.spend("a", RATE, 1) for _ in range(RATE // 2)))
+        await ended(buckets)
+        return [each.fine for each in spent]
+
+    assert asyncio.run(spend()) == [True] * (RATE // 2)
 
 
 def test_what_was_not_known_before_is_paid_later() -> None:

@@ -5,7 +5,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,27 +41,29 @@ MOST_PER_S = 10
 class Watched:
     """A user, and the names of the parts (none: the default ones) that some clients watch; `latest` is the profile.
 
-    answers: by the name of each part that is answered by key, None where it knows nothing of the user.
+    answers: by the name of each part that is answered by key, None where it knows nothing of the user; in JSON, as
+        a thousand of them would otherwise be hundreds of thousands of objects for the garbage collector.
     places: where the user's partition was when each of these was read.
     versions: of these answers, of parts whose answers have versions.
-    others: the answers of the other parts, which may be older; None before the first ones.
+    others: the answers of the other parts, in JSON too, which may be older; None before the first ones.
     """
 
     user: str
     names: frozenset[str]
     latest: Latest = field(default_factory=Latest)
     clients: int = 0
-    answers: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    answers: dict[str, bytes | None] = field(default_factory=dict)
     places: dict[str, Positions] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
-    others: dict[str, dict[str, Any]] | None = None
+    others: dict[str, bytes] | None = None
     incomplete: bool = False
     completing: asyncio.Task[None] | None = None
 
     def replace(self, part: str, place: Positions, answer: dict[str, Any] | None) -> bool:
         """Keep the answer of a part, read when the partition was at `place`; returns whether it has changed."""
-        changed = part not in self.answers or self.answers[part] != answer
-        self.places[part], self.answers[part] = place, answer
+        encoded = None if answer is None else msgspec.json.encode(answer)
+        changed = part not in self.answers or self.answers[part] != encoded
+        self.places[part], self.answers[part] = place, encoded
         return changed
 
     @property
@@ -226,7 +227,7 @@ class Watch:
                 profile = await self._profile(watched, answers)
                 watched.latest.publish(Event(PROFILE, position, msgspec.json.encode(profile)))
 
-    async def _profile(self, watched: Watched, answers: Mapping[str, dict[str, Any] | None]) -> dict[str, Any] | None:
+    async def _profile(self, watched: Watched, answers: Mapping[str, bytes | None]) -> dict[str, Any] | None:
         """What the parts answer together, None where the one that leads does not know the user."""
         deadline = self._deadline()
         parts = self._chosen(watched.names)
@@ -237,10 +238,12 @@ class Watch:
             others = [part for part in parts if part[1].name not in answers]
             asking = (self._users.part(part, watched.user, watched.query, deadline) for part in others)
             bodies = await asyncio.gather(*asking)
-            watched.others = {view.name: body for (_, view, _), body in zip(others, bodies, strict=True)}
+            encoded = map(msgspec.json.encode, bodies)
+            watched.others = {view.name: body for (_, view, _), body in zip(others, encoded, strict=True)}
         else:
             self._outdated[watched] = None
-        bodies = [deepcopy({**watched.others, **answers}[view.name] or empty(part, [])) for _, view, part in parts]
+        held = {**watched.others, **answers}
+        bodies = [msgspec.json.decode(held[view.name] or b"null") or empty(part, []) for _, view, part in parts]
         return await self._users.profile(bodies, parts, watched.query, deadline)
 
     def _keyed(self, names: Iterable[str]) -> Sequence[LocatedPart]:

@@ -54,13 +54,13 @@ nightly: $(INSTALLED) ## the model of the commit protocol, 100,000 histories on 
 	@printf '%s\n' $(foreach shard,1 2 3 4 5,TestTally TestJoin) | xargs -P 2 -I{} \
 	  $(BIN)/python -m pytest -q --hypothesis-profile=nightly tests/laws/test_commit_model.py::{}
 
-charts: $(INSTALLED) $(HELM) $(HELM4) $(OCI_REGISTRY) $(SKAFFOLD_SCHEMA) ## the charts: lint, render by Helm 3 and 4, validate, package, publish
+charts: $(INSTALLED) $(HELM) $(HELM4) $(OCI_REGISTRY) $(SKAFFOLD_SCHEMA) gpg ## the charts: lint, render by Helm 3 and 4, validate, package, sign, publish
 	@HELM=$(HELM) HELM4=$(HELM4) OCI_REGISTRY=$(OCI_REGISTRY) SKAFFOLD_SCHEMA=$(SKAFFOLD_SCHEMA) $(BIN)/python -m pytest tests/charts
 
-publish: $(HELM) ## package all charts and push them: REGISTRY=oci://registry.company/charts
+publish: $(HELM) ## package all charts and push them: REGISTRY=oci://registry.company/charts (signed: KEY=name KEYRING=file)
 	@[ -n "$(REGISTRY)" ] || { echo "name the registry: make publish REGISTRY=oci://registry.company/charts"; exit 1; }
-	@rm -rf $(PACKAGES)/*.tgz
-	@$(HELM) package --destination $(PACKAGES) $(patsubst %/values.yaml,%,$(wildcard charts/*/values.yaml))
+	@rm -rf $(PACKAGES)/*.tgz*
+	@$(HELM) package $(if $(KEY),--sign --key '$(KEY)' --keyring $(KEYRING)) --destination $(PACKAGES) $(patsubst %/values.yaml,%,$(wildcard charts/*/values.yaml))
 	@for package in $(PACKAGES)/*.tgz; do $(HELM) push $$package $(REGISTRY) $(PUSH) || exit 1; done
 
 # Without a daemon: BUILDER=buildah. For another architecture: OPTIONS="--platform linux/arm64".
@@ -158,13 +158,16 @@ requirements: .cache/uv ## pin all requirements anew, with hashes
 # RUNLEVEL keeps Debian from starting a server of its own.
 INSTALL = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing $(1)" \
   && apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq $(1) >/dev/null
-.PHONY: redis wrk chromium prometheus
+.PHONY: redis wrk chromium prometheus gpg
 redis:
 	@command -v redis-server >/dev/null || { $(call INSTALL,redis-server); } \
 	  || { echo "install redis-server (Debian: apt-get install redis-server)"; exit 1; }
 
 wrk:
 	@command -v wrk >/dev/null || { $(call INSTALL,wrk); } || { echo "install wrk (Debian: apt-get install wrk)"; exit 1; }
+
+gpg:
+	@command -v gpg >/dev/null || { $(call INSTALL,gpg); } || { echo "install gpg (Debian: apt-get install gpg)"; exit 1; }
 
 chromium:
 	@command -v chromium >/dev/null || { $(call INSTALL,chromium); } \

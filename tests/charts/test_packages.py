@@ -17,6 +17,7 @@ from tests.charts.rendering import SHAPES, Object, helm, of_kind, parsed, pods, 
 
 PORT = free_port()
 REGISTRY = f"oci://localhost:{PORT}/charts"
+SIGNER = "charts@company"
 
 
 def rendered(*arguments: str, program: str = "HELM") -> list[Object]:
@@ -41,14 +42,28 @@ def test_helm_3_and_4_render_the_same(shape: tuple[str, Path | None]) -> None:
 
 
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of the packages that `make publish` has made and pushed to a registry of this machine."""
+def keyring(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key of `SIGNER`, as Helm reads it."""
+    home = tmp_path_factory.mktemp("gpg")
+    gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--passphrase", "", "--pinentry-mode", "loopback"]
+    try:
+        subprocess.run([*gpg, "--quick-generate-key", SIGNER, "rsa2048", "sign"], check=True)
+        subprocess.run([*gpg, "--output", str(home / "keyring"), "--export-secret-keys"], check=True)
+    finally:
+        subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "gpg-agent"], check=True)
+    return home / "keyring"
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory, keyring: Path) -> Iterator[Path]:
+    """The folder of the packages that `make publish` has made, signed and pushed to a registry of this machine."""
     folder, log = tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("registry") / "log"
     registry = Child("the registry", [os.environ["OCI_REGISTRY"], "-port", str(PORT)], log)
     registry.start()
     try:
         registry.wait_until(lambda: "serving on port" in registry.tail(), 30)
         given = [f"PACKAGES={folder}", f"REGISTRY={REGISTRY}", "PUSH=--plain-http", f"HELM={os.environ['HELM']}"]
+        given += [f"KEY={SIGNER}", f"KEYRING={keyring}"]
         run = subprocess.run(["make", "publish", *given], check=False, capture_output=True, text=True)
         assert run.returncode == 0, run.stdout + run.stderr
         yield folder
@@ -58,7 +73,16 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_every_chart_is_published(packages: Path) -> None:
     versions = {chart: yaml.safe_load((FOLDER / chart / "Chart.yaml").read_text())["version"] for chart in charts()}
-    assert {path.name for path in packages.iterdir()} == {f"{name}-{of}.tgz" for name, of in versions.items()}
+    assert {path.name for path in packages.glob("*.tgz")} == {f"{name}-{of}.tgz" for name, of in versions.items()}
+
+
+def test_what_comes_from_the_registry_is_proven_to_be_ours(packages: Path, keyring: Path, tmp_path: Path) -> None:
+    assert packages.exists()
+    pull = ("pull", f"{REGISTRY}/metrics", "--plain-http", "--verify", "--destination", str(tmp_path), "--keyring")
+    proven = helm(*pull, str(keyring))
+    assert proven.returncode == 0, proven.stderr
+    (tmp_path / "empty").touch()
+    assert helm(*pull, str(tmp_path / "empty")).returncode != 0
 
 
 def test_a_chart_of_the_registry_renders_as_that_of_the_clone(packages: Path) -> None:
@@ -69,7 +93,7 @@ def test_a_chart_of_the_registry_renders_as_that_of_the_clone(packages: Path) ->
 
 
 def test_a_package_has_its_readme_and_nothing_of_the_tests(packages: Path) -> None:
-    for path in packages.iterdir():
+    for path in packages.glob("*.tgz"):
         with tarfile.open(path) as archive:
             names = archive.getnames()
         assert any(name.endswith("/README.md") for name in names)

@@ -28,7 +28,7 @@ from services.metrics.model import APP
 from streamstate import bootstrap
 
 SERVICES, INSTANCES = ("metrics", "names", "recommendations"), {APP.name: 2}
-PAIRS, PAIR_S, READS_PER_S = 3, 15, 200
+PAIRS, PAIR_S, READS_PER_S = 3, 40, 200
 KILLED_S, REST_S = 15, 5
 HEARD_S = 30
 """What watchers have not heard so long after all was committed is lost."""

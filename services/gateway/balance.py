@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from streamstate.web.client.instances import ANYONE, OWNER, STANDBY, Instances, Query, Unreachable
+from streamstate.web.client.instances import ANYONE, OWNER, STANDBY, Instances, Marks, Query, Unreachable
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import RETRY_AFTER_S, Problem, overloaded
 from streamstate.web.http.request import Response
@@ -57,28 +57,36 @@ class Balance:
                 if address == owner:
                     break
                 continue
-            self._outstanding[address] += 1
-            self._asked[address] = next(self._turns)
-            try:
-                # An instance that hangs must leave time to ask the next one.
-                share = deadline.share(SHARE) if untried else deadline
-                marks = OWNER if address == owner else others_as
-                answer = await self._client.get(address, path, share, query, marks, method)
-            except Unreachable:
+            # An instance that hangs must leave time to ask the next one.
+            share = deadline.share(SHARE) if untried else deadline
+            reply = await self._call(address, path, query, share, OWNER if address == owner else others_as, method)
+            if reply is None:
                 continue
-            finally:
-                self._outstanding[address] -= 1
+            answer = reply
             if answer.status == 421 and address == owner:
                 # It may stand in for the one that it names, but is not taken for the owner again.
                 disowned.add(address)
                 untried.add(address)
-                told = msgspec.json.decode(answer.body)["owner"]
-                owner, answer = None if told in disowned else told, None
+                named = msgspec.json.decode(answer.body)["owner"]
+                owner, answer = None if named in disowned else named, None
             elif address == owner or answer.status not in ANOTHER_MAY:
                 return answer
         if answer is None:
             raise overloaded("requests for one instance") if full else no_instance()
         return answer
+
+    async def _call(
+        self, address: str, path: str, query: Query, deadline: Deadline, marks: Marks, method: str
+    ) -> Response | None:
+        """The answer of `address`, None when it cannot be reached."""
+        self._outstanding[address] += 1
+        self._asked[address] = next(self._turns)
+        try:
+            return await self._client.get(address, path, deadline, query, marks, method)
+        except Unreachable:
+            return None
+        finally:
+            self._outstanding[address] -= 1
 
     def _rank(self, address: str, owner: str | None) -> tuple[bool, bool, int, int]:
         ill = not self._client.well(address)

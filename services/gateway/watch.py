@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -26,6 +27,9 @@ EXPLAINED = ("explain", "true")
 
 AT_A_TIME = 50
 """So many users are read in one call: an owner answers others in between."""
+
+LEAST_PAUSE_S = 0.01
+"""Between two looks."""
 
 UNREAD = object()
 """The version of an answer that was not read."""
@@ -99,15 +103,15 @@ class Watch:
 
     Only users whose partition has moved are read, and only those whose answer has changed are told of. What any
     instance answers is read again with it, or as soon as `MOST_PER_S` allows.
-    pause_s: least seconds between two looks; after one that took longer, as long as it took. longest_s: of a look.
+    look_s: least seconds that a look takes, over which its calls are spread. longest_s: of a call.
     For one event loop.
     """
 
-    def __init__(self, owners: Owners, router: Router, users: Users, pause_s: float, longest_s: float) -> None:
+    def __init__(self, owners: Owners, router: Router, users: Users, look_s: float, longest_s: float) -> None:
         self._owners = owners
         self._router = router
         self._users = users
-        self._pause_s = pause_s
+        self._look_s = look_s
         self._longest_s = longest_s
         self._watched: dict[tuple[str, frozenset[str]], Watched] = {}
         self._slots = asyncio.Semaphore(MOST_COMPLETING)
@@ -147,16 +151,17 @@ class Watch:
 
     async def _keep_looking(self) -> None:
         while self._watched:
-            started = time.monotonic()
-            await self._look()
+            ends = time.monotonic() + self._look_s
+            await self._look(ends)
             while self._outdated and self._budget.take(time.monotonic()):
                 watched = next(iter(self._outdated))
                 del self._outdated[watched]
                 watched.others = None
                 self._complete_soon(watched)
-            await asyncio.sleep(max(self._pause_s, time.monotonic() - started))
+            await asyncio.sleep(max(LEAST_PAUSE_S, ends - time.monotonic()))
 
-    async def _look(self) -> None:
+    async def _look(self, ends: float) -> None:
+        """Read again those whose partition has moved, spread until `ends`."""
         by_names: defaultdict[frozenset[str], list[Watched]] = defaultdict(list)
         for watched in self._watched.values():
             by_names[watched.names].append(watched)
@@ -166,21 +171,28 @@ class Watch:
                 by_part[view.name] += group
         services = {self._owners.parts[name][0].service for name in by_part}
         await asyncio.gather(*map(self._owners.read, services))
-        await asyncio.gather(*(self._renew(self._owners.parts[name], group) for name, group in by_part.items()))
+        parts = self._owners.parts
+        await asyncio.gather(*(self._catch_up(parts[name], group, ends) for name, group in by_part.items()))
+
+    async def _catch_up(self, part: LocatedPart, group: Sequence[Watched], ends: float) -> None:
+        """Read a part again for those whose partition has moved, until `ends` or longer."""
+        late = moved(part, group)
+        for first in range(0, len(late), AT_A_TIME):
+            started = time.monotonic()
+            await self._renew(part, late[first : first + AT_A_TIME])
+            now, left = time.monotonic(), len(late) - first
+            # In between, owners and this process answer others: at least half of the time.
+            await asyncio.sleep(max(now - started, (ends - now) * AT_A_TIME / left))
 
     async def _renew(self, part: LocatedPart, group: Sequence[Watched]) -> None:
-        """Read again those whose partition has moved; who cannot be read now is read at the next look."""
-        known, view, _ = part
-        places = by_partition(known.positions)
-        moved = [one for one in group if one.places.get(view.name) != places.get(known.partition(view, one.user), {})]
+        """Read a part again; who cannot be read now is read at the next look."""
+        _, view, _ = part
         with suppress(StreamStateError):
-            versions = await self._changed(part, moved) if view.versioned and moved else dict.fromkeys(moved)
-            changed = list(versions)
-            for first in range(0, len(changed), AT_A_TIME):
-                some = changed[first : first + AT_A_TIME]
-                for other in await self._read(part, some, self._deadline()):
+            versions = await self._changed(part, group) if view.versioned else dict.fromkeys(group)
+            if changed := list(versions):
+                for other in await self._read(part, changed, self._deadline()):
                     self._complete_soon(other)
-                for one in some:
+                for one in changed:
                     one.versions[view.name] = versions[one]
 
     async def _changed(self, part: LocatedPart, group: Sequence[Watched]) -> dict[Watched, Any]:
@@ -255,6 +267,15 @@ class Watch:
 
     def _chosen(self, names: Iterable[str]) -> Sequence[LocatedPart]:
         return self._users.chosen([(PARTS, name) for name in names])
+
+
+def moved(part: LocatedPart, group: Iterable[Watched]) -> Sequence[Watched]:
+    """Those whose partition has moved since the part was read, in the order of their partitions."""
+    known, view, _ = part
+    places = by_partition(known.positions)
+    located = [(known.partition(view, one.user), one) for one in group]
+    late = [(at, one) for at, one in located if one.places.get(view.name) != places.get(at, {})]
+    return [one for _, one in sorted(late, key=itemgetter(0))]
 
 
 def by_partition(positions: Positions) -> Mapping[int, Positions]:

@@ -1,5 +1,8 @@
 """Profiles as streams: what the clients of a gateway see while plays come in."""
 
+import time
+from itertools import count as count_up
+from itertools import islice, pairwise
 from typing import Any
 
 import pytest
@@ -31,10 +34,11 @@ def listen(deployment: Deployment, gateway: Asgi, user: int, query: str = "", la
     return Listener(deployment.loop, gateway, f"/v1/users/{user}/stream{query}", last_id)
 
 
-def neighbour(user: int) -> int:
-    """Another user of the same partition."""
+def neighbours(user: int, count: int) -> list[int]:
+    """So many other users of the same partition."""
     same = partition_of(LONG.encode(user), PARTITIONS)
-    return next(other for other in range(1_000, 2_000) if partition_of(LONG.encode(other), PARTITIONS) == same)
+    others = (other for other in count_up(1_000) if partition_of(LONG.encode(other), PARTITIONS) == same)
+    return list(islice(others, count))
 
 
 def read(deployment: Deployment, user: int, query: str = "?explain=true") -> Any:
@@ -76,15 +80,37 @@ def test_the_id_of_an_event_is_where_the_state_was(deployment: Deployment, gatew
 
 
 def test_plays_of_others_in_the_partition_are_not_told(deployment: Deployment, gateway: Asgi) -> None:
-    client = listen(deployment, gateway, USER)
+    client, (other,) = listen(deployment, gateway, USER), neighbours(USER, 1)
     client.next()
     for _ in range(2):
         looks = asked(deployment, VERSIONS)
-        deployment.play([(neighbour(USER), 1, 2, 3, 9_000)])
+        deployment.play([(other, 1, 2, 3, 9_000)])
         until(lambda before=looks: asked(deployment, VERSIONS) > before)  # type: ignore[misc]
         assert client.quiet(QUIET_S)
     # The first time, it was not known at which version the profile was read.
     assert bulk_reads(deployment) == 2
+
+
+def test_the_calls_of_a_look_are_small_and_spread_over_its_time(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.gateway.watch.AT_A_TIME", 2)
+    gateway = deployment.app(watch_ms=500, streams=6)
+    clients = [listen(deployment, gateway, user) for user in neighbours(USER, 6)]
+    for client in clients:
+        client.next()
+    many_at, calls = Router.many_at, list[tuple[float, int]]()
+
+    async def timed(router: Router, wanted: Any, deadline: Deadline, path: str = MANY) -> Any:
+        if path == VERSIONS:
+            calls.append((time.monotonic(), len(wanted)))
+        return await many_at(router, wanted, deadline, path)
+
+    monkeypatch.setattr(Router, "many_at", timed)
+    deployment.play([(USER, 1, 2, 3, 9_000)])
+    until(lambda: len(calls) == 3)
+    assert [users for _, users in calls] == [2, 2, 2]
+    assert min(later - sooner for (sooner, _), (later, _) in pairwise(calls)) > 0.1
 
 
 def test_a_read_that_fails_is_tried_again(

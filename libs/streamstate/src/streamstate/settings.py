@@ -260,7 +260,7 @@ class GatewaySettings(HttpSettings):
         15.0, gt=0, description="seconds without an event after which a stream sends a comment instead"
     )
     watch_ms: int = Field(
-        200, ge=10, description="least milliseconds between two looks at what the users who are watched have new"
+        200, ge=10, description="least milliseconds of a look at what watched users have new, which is spread over them"
     )
 
 

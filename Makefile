@@ -17,9 +17,10 @@ PACKAGES := .cache/packages
 BASE = $(shell sed -n 's/^ARG BASE=//p' Dockerfile)
 TAG = $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' libs/devkit/src/devkit/charts/parts.py)
 BUILDER = $(or $(shell command -v docker),buildah)
+BUILT = $(if $(findstring docker,$(BUILDER)),docker-daemon:,containers-storage:)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test test-browser screenshots verify faults soak nightly charts publish images sbom cluster-test check docs site fix bench
+.PHONY: help demo demo-clean test test-browser screenshots verify faults soak nightly charts publish images push sbom cluster-test check docs site fix bench
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -54,7 +55,7 @@ nightly: $(INSTALLED) ## the model of the commit protocol, 100,000 histories on 
 	@printf '%s\n' $(foreach shard,1 2 3 4 5,TestTally TestJoin) | xargs -P 2 -I{} \
 	  $(BIN)/python -m pytest -q --hypothesis-profile=nightly tests/laws/test_commit_model.py::{}
 
-charts: $(INSTALLED) $(HELM) $(HELM4) $(OCI_REGISTRY) $(SKAFFOLD_SCHEMA) gpg ## the charts: lint, render by Helm 3 and 4, validate, package, sign, publish
+charts: $(INSTALLED) $(HELM) $(HELM4) $(OCI_REGISTRY) $(SKAFFOLD_SCHEMA) gpg skopeo ## the charts: lint, render by Helm 3 and 4, validate, package, sign, publish
 	@HELM=$(HELM) HELM4=$(HELM4) OCI_REGISTRY=$(OCI_REGISTRY) SKAFFOLD_SCHEMA=$(SKAFFOLD_SCHEMA) $(BIN)/python -m pytest tests/charts
 
 publish: $(HELM) ## package all charts and push them: REGISTRY=oci://registry.company/charts (signed: KEY=name KEYRING=file)
@@ -71,6 +72,18 @@ images: $(INSTALLED) ## build the images of all services (BASE=image@digest PREF
 	    --label org.opencontainers.image.title=$$name --label org.opencontainers.image.version=$(TAG) \
 	    --label org.opencontainers.image.revision=$$(git rev-parse HEAD) --label org.opencontainers.image.base.name=$(BASE) \
 	    --tag $(PREFIX)$$name:$(TAG) $(OPTIONS) . </dev/null || exit 1; \
+	done
+
+# A signature is a file, which whoever verifies it (podman, CRI-O, OpenShift) fetches from where the folder is served.
+push: $(INSTALLED) skopeo ## push the images that were built with this PREFIX to its registry (signed: KEY=name SIGNATURES=folder)
+	@[ -n "$(PREFIX)" ] || { echo "name the registry: make push PREFIX=registry.company/team/"; exit 1; }
+	@[ -z "$(KEY)" ] || [ -n "$(SIGNATURES)" ] || { echo "name a folder for the signatures: make push SIGNATURES=folder"; exit 1; }
+	@mkdir -p .cache/registries.d
+	@printf 'default-docker:\n  lookaside-staging: file://%s\n' '$(abspath $(SIGNATURES))' >.cache/registries.d/signatures.yaml
+	@$(BIN)/python -m devkit.images | while read -r name rest; do \
+	  image=$(PREFIX)$$name:$(TAG); \
+	  skopeo copy --quiet $(if $(KEY),--registries.d .cache/registries.d --sign-by '$(KEY)') $(PUSH) \
+	    $(BUILT)$$image docker://$$image </dev/null || exit 1; \
 	done
 
 sbom: $(INSTALLED) ## what is in the images: CycloneDX documents, and licences, in .cache/sbom
@@ -158,7 +171,7 @@ requirements: .cache/uv ## pin all requirements anew, with hashes
 # RUNLEVEL keeps Debian from starting a server of its own.
 INSTALL = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing $(1)" \
   && apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq $(1) >/dev/null
-.PHONY: redis wrk chromium prometheus gpg
+.PHONY: redis wrk chromium prometheus gpg skopeo
 redis:
 	@command -v redis-server >/dev/null || { $(call INSTALL,redis-server); } \
 	  || { echo "install redis-server (Debian: apt-get install redis-server)"; exit 1; }
@@ -168,6 +181,9 @@ wrk:
 
 gpg:
 	@command -v gpg >/dev/null || { $(call INSTALL,gpg); } || { echo "install gpg (Debian: apt-get install gpg)"; exit 1; }
+
+skopeo:
+	@command -v skopeo >/dev/null || { $(call INSTALL,skopeo); } || { echo "install skopeo (Debian: apt-get install skopeo)"; exit 1; }
 
 chromium:
 	@command -v chromium >/dev/null || { $(call INSTALL,chromium); } \

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,9 @@ import yaml
 
 from devkit.charts.charts import charts
 from devkit.charts.files import FOLDER, dependencies
-from devkit.child_process import Child, free_port
 from devkit.registry import STANDARD
+from tests.charts.conftest import SIGNER, make
 from tests.charts.rendering import SHAPES, Object, helm, of_kind, parsed, pods, render
-
-PORT = free_port()
-REGISTRY = f"oci://localhost:{PORT}/charts"
-SIGNER = "charts@company"
 
 
 def rendered(*arguments: str, program: str = "HELM") -> list[Object]:
@@ -42,33 +37,26 @@ def test_helm_3_and_4_render_the_same(shape: tuple[str, Path | None]) -> None:
 
 
 @pytest.fixture(scope="module")
-def keyring(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A key of `SIGNER`, as Helm reads it."""
-    home = tmp_path_factory.mktemp("gpg")
-    gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet", "--passphrase", "", "--pinentry-mode", "loopback"]
-    try:
-        subprocess.run([*gpg, "--quick-generate-key", SIGNER, "rsa2048", "sign"], check=True)
-        subprocess.run([*gpg, "--output", str(home / "keyring"), "--export-secret-keys"], check=True)
-    finally:
-        subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "gpg-agent"], check=True)
-    return home / "keyring"
+def keyring(signer: Path) -> Path:
+    """The key of `SIGNER`, as Helm reads it."""
+    run = ["gpg", "--homedir", str(signer), "--batch", "--quiet", "--output", str(signer / "keyring")]
+    subprocess.run([*run, "--export-secret-keys"], check=True)
+    return signer / "keyring"
 
 
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory, keyring: Path) -> Iterator[Path]:
-    """The folder of the packages that `make publish` has made, signed and pushed to a registry of this machine."""
-    folder, log = tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("registry") / "log"
-    registry = Child("the registry", [os.environ["OCI_REGISTRY"], "-port", str(PORT)], log)
-    registry.start()
-    try:
-        registry.wait_until(lambda: "serving on port" in registry.tail(), 30)
-        given = [f"PACKAGES={folder}", f"REGISTRY={REGISTRY}", "PUSH=--plain-http", f"HELM={os.environ['HELM']}"]
-        given += [f"KEY={SIGNER}", f"KEYRING={keyring}"]
-        run = subprocess.run(["make", "publish", *given], check=False, capture_output=True, text=True)
-        assert run.returncode == 0, run.stdout + run.stderr
-        yield folder
-    finally:
-        registry.stop()
+def repository(registry: str) -> str:
+    """Where the charts are in the registry."""
+    return f"oci://{registry}/charts"
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory, repository: str, keyring: Path) -> Path:
+    """The folder of the packages that `make publish` has made, signed and pushed."""
+    folder = tmp_path_factory.mktemp("packages")
+    given = [f"PACKAGES={folder}", f"REGISTRY={repository}", "PUSH=--plain-http", f"HELM={os.environ['HELM']}"]
+    make("publish", *given, f"KEY={SIGNER}", f"KEYRING={keyring}")
+    return folder
 
 
 def test_every_chart_is_published(packages: Path) -> None:
@@ -76,19 +64,21 @@ def test_every_chart_is_published(packages: Path) -> None:
     assert {path.name for path in packages.glob("*.tgz")} == {f"{name}-{of}.tgz" for name, of in versions.items()}
 
 
-def test_what_comes_from_the_registry_is_proven_to_be_ours(packages: Path, keyring: Path, tmp_path: Path) -> None:
+def test_what_comes_from_the_registry_is_proven_to_be_ours(
+    packages: Path, repository: str, keyring: Path, tmp_path: Path
+) -> None:
     assert packages.exists()
-    pull = ("pull", f"{REGISTRY}/metrics", "--plain-http", "--verify", "--destination", str(tmp_path), "--keyring")
+    pull = ("pull", f"{repository}/metrics", "--plain-http", "--verify", "--destination", str(tmp_path), "--keyring")
     proven = helm(*pull, str(keyring))
     assert proven.returncode == 0, proven.stderr
     (tmp_path / "empty").touch()
     assert helm(*pull, str(tmp_path / "empty")).returncode != 0
 
 
-def test_a_chart_of_the_registry_renders_as_that_of_the_clone(packages: Path) -> None:
+def test_a_chart_of_the_registry_renders_as_that_of_the_clone(packages: Path, repository: str) -> None:
     assert packages.exists()
     for chart in ("metrics", "suite"):
-        from_registry = rendered(chart, f"{REGISTRY}/{chart}", "--plain-http")
+        from_registry = rendered(chart, f"{repository}/{chart}", "--plain-http")
         assert known(from_registry) == known(render(chart))
 
 

@@ -36,6 +36,11 @@ _TUNING = {
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "5",
+    # Spark keeps the last thousand batches for its page, which is off: more than 100 MB.
+    "spark.ui.retainedJobs": "1",
+    "spark.ui.retainedStages": "1",
+    "spark.ui.retainedTasks": "1",
+    "spark.sql.ui.retainedExecutions": "1",
     # Several services in one session share the slots evenly, so that one's backlog does not hold up the others.
     "spark.scheduler.mode": "FAIR",
     "spark.locality.wait": "0",

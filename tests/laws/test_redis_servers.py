@@ -151,9 +151,9 @@ def write_until(stop: threading.Event, store: RedisStore) -> dict[int, int]:
     return reached
 
 
-async def read_until(stop: threading.Event, url: str) -> Counter[int]:
-    """Read all partitions at the same time, and hold each answer against a recount; how many answers each gave."""
-    reader, answered = RedisReader(open_commands(url, 5.0), "app"), Counter[int]()
+async def read_until(stop: threading.Event, url: str, answered: Counter[int]) -> None:
+    """Read all partitions at the same time, hold each answer against a recount, and count the answers of each."""
+    reader = RedisReader(open_commands(url, 5.0), "app")
 
     async def read(p: int) -> None:
         while not stop.is_set():
@@ -166,7 +166,6 @@ async def read_until(stop: threading.Event, url: str) -> Counter[int]:
         await asyncio.gather(*map(read, PARTITIONS))
     finally:
         await reader.close()
-    return answered
 
 
 def assert_recount(snapshot: Snapshot) -> None:
@@ -177,18 +176,19 @@ def assert_recount(snapshot: Snapshot) -> None:
 @leaves_connections
 def test_a_cluster_is_resharded_under_load(cluster: list[int]) -> None:
     url = cluster_url(cluster)
-    store, stop = RedisStore(connect(url, 5.0), "app"), threading.Event()
+    store, stop, answered = RedisStore(connect(url, 5.0), "app"), threading.Event(), Counter[int]()
     with ThreadPoolExecutor() as pool:
         writing = pool.submit(write_until, stop, store)
         try:
             until(lambda: all(each.positions for each in store.read(dict.fromkeys(PARTITIONS, ())).values()), 60)
-            reading = pool.submit(asyncio.run, read_until(stop, url))
+            reading = pool.submit(asyncio.run, read_until(stop, url, answered))
             # A node lists the keys that it was given the other way round: once the offsets come last, once first.
             for partition in (*PARTITIONS, *PARTITIONS):
                 Migration.start(cluster, tag("app", partition)).move_rest(pause_s=0.02)
         finally:
             stop.set()
-        reached, answered = writing.result(), reading.result()
+        reached = writing.result()
+        reading.result()
     for p, snapshot in store.read(dict.fromkeys(PARTITIONS, TALLY.reads)).items():
         assert snapshot.positions == {"numbers": reached[p]}
         assert_recount(snapshot)
@@ -206,22 +206,25 @@ def test_a_primary_that_fails_is_replaced_under_load(tmp_path: Path) -> None:
     """Sentinels make the replica the primary, which may lack the last commits: they are made again, none twice."""
     with watched(tmp_path) as servers, ThreadPoolExecutor() as pool:
         store, stop = RedisStore(connect(servers.url, 5.0), "app"), threading.Event()
+        answered = Counter[int]()
         promoted = RedisStore(connect(f"redis://{LOCALHOST}:{servers.replica_port}", 5.0), "app")
         writing = pool.submit(write_until, stop, store)
         try:
             until(lambda: min(positions(promoted).values()) > 0, 60)
-            reading = pool.submit(asyncio.run, read_until(stop, servers.url))
+            reading = pool.submit(asyncio.run, read_until(stop, servers.url, answered))
+            until(lambda: set(answered) == set(PARTITIONS), 60)
             assert "role:slave" in say(servers.replica_port, "INFO replication")
             with pytest.raises(Misconfigured, match="name its primary"):
                 promoted.claim(0, "a:1", {})
             servers.primary.kill()
             until(servers.promoted, 60)
-            before = positions(promoted)
+            before, answered_before = positions(promoted), answered.copy()
             until(lambda: all(at > before[p] for p, at in positions(promoted).items()), 60)
+            until(lambda: all(answered[p] > answered_before[p] for p in PARTITIONS), 60)
         finally:
             stop.set()
-        reached, answered = writing.result(), reading.result()
+        reached = writing.result()
+        reading.result()
         for p, snapshot in store.read(dict.fromkeys(PARTITIONS, TALLY.reads)).items():
             assert snapshot.positions == {"numbers": reached[p]}
             assert_recount(snapshot)
-        assert set(answered) == set(PARTITIONS)

@@ -4,8 +4,8 @@ import json
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,16 +22,16 @@ from tests.integration.driving import Driving, eventually
 STREAMS = 1_000
 _TIMES = count(1_760_000_000_000)
 
-Watch = Callable[[int], Iterator[Any]]
+Watch = Callable[[int], Generator[Any]]
 
 
 @pytest.fixture
-def watch(driving: Driving) -> Watch:
-    """The client that the documentation shows, here at the address of the cluster."""
+def watch(driving: Driving) -> Iterator[Watch]:
+    """The client that the documentation shows, here at the address of the cluster; its streams end with the test."""
     found: dict[str, Any] = {}
     exec(SNIPPET.replace("http://127.0.0.1:8080", driving.cluster.url), found)
-    profiles: Watch = found["profiles"]
-    return profiles
+    with ExitStack() as streams:
+        yield lambda user: streams.enter_context(closing(found["profiles"](user)))
 
 
 def play(driving: Driving, user: int) -> None:
@@ -42,6 +42,16 @@ def owner(driving: Driving, user: int) -> tuple[str, Child]:
     address = driving.get(f"/v1/users/{user}/metrics").headers["Served-By"]
     number = driving.cluster.addresses["metrics"].index(address)
     return address, next(api for api in driving.cluster.apis if api.name == f"metrics-{number}")
+
+
+def owner_states(driving: Driving, address: str) -> Generator[set[str]]:
+    """How the owners of the service metrics at `address` are, now and whenever the system changes."""
+    url = f"{driving.cluster.url}/v1/system/stream"
+    with urllib3.request("GET", url, preload_content=False, timeout=30) as system:
+        for line in system:
+            if line.startswith(b"data: "):
+                services = {each["name"]: each["owners"] for each in json.loads(line[6:])["services"]}
+                yield {owner["state"] for owner in services["metrics"] if owner["address"] == address}
 
 
 def test_a_play_shows_in_the_stream(driving: Driving, watch: Watch) -> None:
@@ -65,15 +75,7 @@ def test_the_death_of_an_owner_is_told_and_loses_nothing(driving: Driving, watch
     profiles = watch(7_002)
     assert next(profiles)["eventCount"] == 1
     address, api = owner(driving, 7_002)
-    url = f"{driving.cluster.url}/v1/system/stream"
-    with urllib3.request("GET", url, preload_content=False, timeout=30) as system:
-        states = (
-            {owner["state"] for owner in each["owners"] if owner["address"] == address}
-            for line in system
-            if line.startswith(b"data: ")
-            for each in json.loads(line[6:])["services"]
-            if each["name"] == "metrics"
-        )
+    with closing(owner_states(driving, address)) as states:
         assert next(states) == {"ready"}
         try:
             api.kill()
@@ -119,4 +121,4 @@ def test_one_client_too_many_is_refused_and_the_others_hear_all(driving: Driving
             told = b""
             while b'"eventCount":2' not in told:
                 told += connection.recv(65_536)
-    eventually(lambda: next(watch(7_003)) is not None, "a place to be free")
+    eventually(lambda: next(watch(7_003), None) is not None, "a place to be free")

@@ -83,6 +83,23 @@ def test_a_thousand_half_heads_and_a_byte_more_on_each(child: Child) -> None:
             assert clients[-1].recv(1) == b""
 
 
+@pytest.mark.parametrize("sent", [HALF, b"no head\r\n\r\n"], ids=["half a head", "no head"])
+def test_connections_that_have_ended_leave_no_memory_behind(child: Child, sent: bytes) -> None:
+    (worker,) = psutil.Process(child.pid).children()
+
+    def memory_after(connections: int) -> int:
+        for _ in range(connections):
+            with connect(child.name) as client:
+                client.sendall(sent)
+                client.shutdown(socket.SHUT_WR)
+                while client.recv(65_536):
+                    pass
+        return int(worker.memory_info().rss)
+
+    before = memory_after(ROOM)
+    assert memory_after(5 * ROOM) - before < 3_000_000
+
+
 def test_bodies_that_do_not_come_keep_nobody_out(tmp_path: Path) -> None:
     heads = [post(b"{", "Content-Length: 9999"), post(b"1\r\n{\r\n", "Transfer-Encoding: chunked")]
     with (

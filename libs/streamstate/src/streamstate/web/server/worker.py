@@ -76,8 +76,14 @@ class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no annotat
                 self._close_transport()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self in self.worker.waiting:
+            # Nothing is being answered: the task ends at once, where gunicorn would keep all this for its grace period.
+            self._task = None
+            self._request_ready.set()
         self._be_busy()
         super().connection_lost(exc)
+        # Its callbacks make a cycle, and the garbage collector comes after very many connections.
+        self._callback_parser = None
 
     def send_unqueued(self) -> None:
         """From here on, let who sends wait until the client takes what was sent, and not just until it is queued."""
@@ -128,11 +134,15 @@ class Connection(ASGIProtocol):  # type: ignore[misc]  # gunicorn has no annotat
             self.transport.abort()
 
     def _expect_head(self) -> None:
+        self._cancel_timer()
         self._timer = self.worker.loop.call_later(PATIENCE_S, self.end)
 
     def _be_busy(self) -> None:
         self.worker.waiting.pop(self, None)
         self._received = 0
+        self._cancel_timer()
+
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

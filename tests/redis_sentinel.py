@@ -40,28 +40,37 @@ class Watched:
 def watched(home: Path) -> Iterator[Watched]:
     """Everything runs, and the Sentinels know each other and the replica."""
     first, second, ports = free_port(), free_port(), [free_port() for _ in range(3)]
-    servers = [
-        node(home / "primary", first, "--port", str(first)),
-        node(home / "replica", second, "--port", str(second), "--replicaof", LOCALHOST, str(first)),
+    # A primary waits 5 s for further replicas, unless it is told not to.
+    common = ("--repl-diskless-sync-delay", "0", "--port")
+    redises = [
+        node(home / "primary", first, *common, str(first)),
+        node(home / "replica", second, *common, str(second), "--replicaof", LOCALHOST, str(first)),
     ]
+    sentinels = []
     for port in ports:
         (folder := home / str(port)).mkdir()
         (folder / "sentinel.conf").write_text(
             _SENTINEL.format(port=port, host=LOCALHOST, home=folder, name=PRIMARY, primary=first)
         )
         argv = ["redis-server", str(folder / "sentinel.conf"), "--sentinel"]
-        servers.append(Child(f"Sentinel at {port}", argv, folder / "sentinel.log"))
+        sentinels.append(Child(f"Sentinel at {port}", argv, folder / "sentinel.log"))
     try:
-        for server in servers:
+        for server in redises:
             server.start()
-        for port in (first, second, *ports):
+        for port in (first, second):
+            until(partial(answers, f"redis://{LOCALHOST}:{port}"), 20)
+        # A Sentinel asks the primary for its replicas when it starts, and then every ten seconds.
+        until(lambda: "state=online" in say(first, "INFO replication"), 20)
+        for server in sentinels:
+            server.start()
+        for port in ports:
             until(partial(answers, f"redis://{LOCALHOST}:{port}"), 20)
         for port in ports:
             until(lambda port=port: knows_all(port), 30)  # type: ignore[misc]
         hosts = ",".join(f"{LOCALHOST}:{port}" for port in ports)
-        yield Watched(servers[0], servers[1], first, second, f"redis+sentinel://{hosts}/{PRIMARY}/0")
+        yield Watched(redises[0], redises[1], first, second, f"redis+sentinel://{hosts}/{PRIMARY}/0")
     finally:
-        for server in servers:
+        for server in (*redises, *sentinels):
             server.kill()
         # What is left of connections goes here, not in a later test.
         gc.collect()

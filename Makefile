@@ -78,8 +78,8 @@ images: $(INSTALLED) ## build the images of all services (BASE=image@digest PREF
 push: $(INSTALLED) skopeo ## push the images that were built with this PREFIX to its registry (signed: KEY=name SIGNATURES=folder)
 	@[ -n "$(PREFIX)" ] || { echo "name the registry: make push PREFIX=registry.company/team/"; exit 1; }
 	@[ -z "$(KEY)" ] || [ -n "$(SIGNATURES)" ] || { echo "name a folder for the signatures: make push SIGNATURES=folder"; exit 1; }
-	@mkdir -p .cache/registries.d
-	@printf 'default-docker:\n  lookaside-staging: file://%s\n' '$(abspath $(SIGNATURES))' >.cache/registries.d/signatures.yaml
+	@[ -z "$(KEY)" ] || { mkdir -p .cache/registries.d && \
+	  printf 'default-docker:\n  lookaside-staging: file://%s\n' '$(abspath $(SIGNATURES))' >.cache/registries.d/signatures.yaml; }
 	@$(BIN)/python -m devkit.images | while read -r name rest; do \
 	  image=$(PREFIX)$$name:$(TAG); \
 	  skopeo copy --quiet $(if $(KEY),--registries.d .cache/registries.d --sign-by '$(KEY)') $(PUSH) \

@@ -1,4 +1,7 @@
-"""One cluster for the whole ring: real Kafka, Redis, Spark, all services, some of them in several instances."""
+"""One cluster for the whole ring: real Kafka, Redis, Spark, all services, some of them in several instances.
+
+And servers without services, for deployments that come and go.
+"""
 
 import random
 from collections.abc import Iterator
@@ -14,6 +17,7 @@ from devkit.local_cluster import LocalCluster, Plan
 from devkit.registry import SERVICES
 from streamstate.acl import redis
 from streamstate.kafka.producer import producer
+from tests.deployment import Deployment
 from tests.integration.driving import Driving
 
 EVENTS = 20_000
@@ -61,3 +65,25 @@ def driving(cluster: LocalCluster) -> Driving:
     driving.feed(islice(events, EVENTS))
     driving.settle()
     return driving
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """Kafka and Redis of a module of tests, without services: what is not for the ring is done to them."""
+    home, ports = tmp_path_factory.mktemp("servers"), (free_port(), free_port(), free_port())
+    cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, *ports), say=lambda _line: None)
+    try:
+        cluster.start_servers()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def deployment(servers: LocalCluster, request: pytest.FixtureRequest) -> Iterator[Deployment]:
+    """A service over a topic of one partition that is called as the test."""
+    deployment = Deployment(servers, request.node.name.replace("_", "-"))
+    deployment.create()
+    yield deployment
+    for child in deployment.started:
+        child.kill()

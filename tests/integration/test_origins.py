@@ -1,42 +1,15 @@
 """A state whose topics or folds are no more those that it was built from: the stream refuses to go on and says why."""
 
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 import urllib3
 from confluent_kafka.cimpl import NewPartitions
 
-from devkit.child_process import free_port
-from devkit.demo import CACHE
-from devkit.local_cluster import LocalCluster, Plan
 from services.topics.settings import KeptTopic, WindowIndex
 from streamstate.kafka.producer import producer
 from streamstate.state.redis import connect
 from tests.deployment import USER, Deployment, Stream
 from tests.serving import sample
-
-
-@pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Kafka and Redis of their own, without services: tests set them back."""
-    home, ports = tmp_path_factory.mktemp("origins"), (free_port(), free_port(), free_port())
-    cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, *ports), say=lambda _line: None)
-    try:
-        cluster.start_servers()
-        yield cluster
-    finally:
-        cluster.stop()
-
-
-@pytest.fixture
-def deployment(servers: LocalCluster, request: pytest.FixtureRequest) -> Iterator[Deployment]:
-    deployment = Deployment(servers, request.node.name.replace("_", "-"))
-    deployment.create()
-    yield deployment
-    for child in deployment.started:
-        child.kill()
 
 
 def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(deployment: Deployment) -> None:

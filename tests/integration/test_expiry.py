@@ -1,0 +1,58 @@
+"""Users who were not seen for a while, by the time of the stream, are forgotten; real Kafka, Redis and Spark."""
+
+import pytest
+from confluent_kafka.cimpl import NewTopic
+
+from devkit import records
+from streamstate.kafka.producer import producer
+from streamstate.state.operations import Fields
+from tests.deployment import USER, Deployment
+from tests.integration.driving import SETTLED_S, eventually
+
+OTHER = USER + 1
+BEGIN_MS, EXPIRE_MS = 1_750_000_000_000, 86_400_000
+
+
+@pytest.fixture
+def expiring(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The settings of a stream of `deployment` whose users expire."""
+    deletions = f"{deployment.name}-deletions"
+    deployment.admin.create_topics([NewTopic(deletions, 1, 1, config={"cleanup.policy": "compact"})])[
+        deletions
+    ].result()
+    # For the command.
+    monkeypatch.setenv("STREAMSTATE_DELETIONS", deletions)
+    return {"DELETIONS": deletions, "USERS_EXPIRE_MS": str(EXPIRE_MS)}
+
+
+def play(deployment: Deployment, user: int, after_ms: int) -> None:
+    key, value = records.event(user, 1, 1, 1, BEGIN_MS + after_ms)
+    out = producer(deployment.cluster.kafka.bootstrap)
+    out.produce(deployment.topic, value, key, timestamp=BEGIN_MS + after_ms)
+    out.flush()
+
+
+def counts(deployment: Deployment) -> list[int | None]:
+    """The plays of both users; None of one who is not known."""
+    [snapshot] = deployment.store.read({0: [Fields(f"user:{user}") for user in (USER, OTHER)]}).values()
+    return [user.get("count") for user in snapshot.values]
+
+
+def test_who_was_not_seen_for_too_long_begins_anew(deployment: Deployment, expiring: dict[str, str]) -> None:
+    play(deployment, USER, 0)
+    play(deployment, OTHER, EXPIRE_MS + 1)
+    stream = deployment.stream(**expiring)
+    deployment.folded(2)
+    assert counts(deployment) == [1, 1]
+    # It looks for them when it starts, and then every ten minutes.
+    stream.stop()
+    deployment.stream(**expiring)
+    eventually(lambda: counts(deployment) == [None, 1], "the user to be forgotten", SETTLED_S)
+
+    play(deployment, USER, EXPIRE_MS + 2)
+    deployment.folded(3)
+    assert counts(deployment) == [1, 1]
+    assert deployment.command("verify")["differences"] == []
+    deployment.empty()
+    deployment.folded(3)
+    assert counts(deployment) == [1, 1]

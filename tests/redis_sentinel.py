@@ -41,10 +41,10 @@ def watched(home: Path) -> Iterator[Watched]:
     """Everything runs, and the Sentinels know each other and the replica."""
     first, second, ports = free_port(), free_port(), [free_port() for _ in range(3)]
     # A primary waits 5 s for further replicas, unless it is told not to.
-    common = ("--repl-diskless-sync-delay", "0", "--port")
+    at_once = ("--repl-diskless-sync-delay", "0")
     redises = [
-        node(home / "primary", first, *common, str(first)),
-        node(home / "replica", second, *common, str(second), "--replicaof", LOCALHOST, str(first)),
+        node(home / "primary", first, *at_once, "--port", str(first)),
+        node(home / "replica", second, *at_once, "--port", str(second), "--replicaof", LOCALHOST, str(first)),
     ]
     sentinels = []
     for port in ports:
@@ -65,7 +65,6 @@ def watched(home: Path) -> Iterator[Watched]:
             server.start()
         for port in ports:
             until(partial(answers, f"redis://{LOCALHOST}:{port}"), 20)
-        for port in ports:
             until(lambda port=port: knows_all(port), 30)  # type: ignore[misc]
         hosts = ",".join(f"{LOCALHOST}:{port}" for port in ports)
         yield Watched(redises[0], redises[1], first, second, f"redis+sentinel://{hosts}/{PRIMARY}/0")

@@ -1,9 +1,8 @@
 """Users who were not seen for a while, by the time of the stream, are forgotten; real Kafka, Redis and Spark."""
 
 import pytest
-from confluent_kafka.cimpl import NewTopic
 
-from devkit import records
+from devkit import records, topics
 from streamstate.kafka.producer import producer
 from streamstate.state.operations import Fields
 from tests.deployment import USER, Deployment
@@ -17,9 +16,7 @@ BEGIN_MS, EXPIRE_MS = 1_750_000_000_000, 86_400_000
 def expiring(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The settings of a stream of `deployment` whose users expire."""
     deletions = f"{deployment.name}-deletions"
-    deployment.admin.create_topics([NewTopic(deletions, 1, 1, config={"cleanup.policy": "compact"})])[
-        deletions
-    ].result()
+    topics.create(deployment.cluster.kafka.bootstrap, {deletions: {"cleanup.policy": "compact"}}, 1)
     # For the command.
     monkeypatch.setenv("STREAMSTATE_DELETIONS", deletions)
     return {"DELETIONS": deletions, "USERS_EXPIRE_MS": str(EXPIRE_MS)}

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
@@ -164,13 +163,12 @@ def test_a_caller_in_a_hurry_does_not_make_an_owner_ill(deployment: Deployment) 
     answering = owner.app
 
     def late(environ: Any, start_response: Any) -> Iterable[bytes]:
-        time.sleep(0.05)
+        time.sleep(0.15)
         return answering(environ, start_response)
 
     owner.app = late
     for _ in range(5):
-        with suppress(Problem):
-            deployment.loop.run(router.one(known, view, str(USER), [], soon(0.06)))
+        deployment.loop.run(router.one(known, view, str(USER), [], soon(0.3)))
     owner.app = answering
     answer = deployment.loop.run(router.one(known, view, str(USER), [], soon()))
     assert answer.served_by == owner.address

@@ -62,7 +62,7 @@ _TUNING = {
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # Without sizes the heap of a driver begins with a part of the machine's memory, which is used up little by little until
-# the first full collection, an hour later. What lives long takes 80 MB.
+# the first full collection, as if something leaked. What lives long takes less than 80 MB.
 _HEAP = "-Xms256m -XX:NewSize=128m -XX:+AlwaysPreTouch -XX:MetaspaceSize=160m"
 
 _ALONE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -8,11 +8,11 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 BROWSER := $(VENV)/browser
 SOURCES := libs services tests
-SKAFFOLD_SCHEMA := .cache/skaffold/v4beta13.json
 GO_BIN := .cache/go/bin
 HELM := $(or $(shell command -v helm),$(GO_BIN)/helm)
 HELM4 := $(GO_BIN)/4/helm
 OCI_REGISTRY := $(GO_BIN)/registry
+SKAFFOLD := $(or $(shell command -v skaffold),$(GO_BIN)/skaffold)
 PACKAGES := .cache/packages
 BASE = $(shell sed -n 's/^ARG BASE=//p' Dockerfile)
 TAG = $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' libs/devkit/src/devkit/charts/parts.py)
@@ -55,8 +55,8 @@ nightly: $(INSTALLED) ## the model of the commit protocol, 100,000 histories on 
 	@printf '%s\n' $(foreach shard,1 2 3 4 5,TestTally TestJoin) | xargs -P 2 -I{} \
 	  $(BIN)/python -m pytest -q --hypothesis-profile=nightly tests/laws/test_commit_model.py::{}
 
-charts: $(INSTALLED) $(HELM) $(HELM4) $(OCI_REGISTRY) $(SKAFFOLD_SCHEMA) gpg skopeo ## the charts: lint, render by Helm 3 and 4, validate, package, sign, publish
-	@HELM=$(HELM) HELM4=$(HELM4) OCI_REGISTRY=$(OCI_REGISTRY) SKAFFOLD_SCHEMA=$(SKAFFOLD_SCHEMA) $(BIN)/python -m pytest tests/charts
+charts: $(INSTALLED) $(HELM) $(HELM4) $(OCI_REGISTRY) $(SKAFFOLD) gpg skopeo ## the charts: lint, render by Helm 3 and 4 and skaffold, validate, package, sign, publish
+	@HELM=$(HELM) HELM4=$(HELM4) OCI_REGISTRY=$(OCI_REGISTRY) SKAFFOLD=$(SKAFFOLD) $(BIN)/python -m pytest tests/charts
 
 publish: $(HELM) ## package all charts and push them: REGISTRY=oci://registry.company/charts (signed: KEY=name KEYRING=file)
 	@[ -n "$(REGISTRY)" ] || { echo "name the registry: make publish REGISTRY=oci://registry.company/charts"; exit 1; }
@@ -133,13 +133,6 @@ $(BROWSER): requirements-browser.txt $(INSTALLED)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt
 	@touch $@
 
-# Skaffold's own, from its Go module.
-$(SKAFFOLD_SCHEMA):
-	@command -v go >/dev/null || { echo "install Go: skaffold's schema comes by its module"; exit 1; }
-	@mkdir -p $(@D)
-	@cp "$$(GOFLAGS=-mod=mod go mod download -json github.com/GoogleContainerTools/skaffold/v2@v2.16.1 \
-	  | sed -n 's/.*"Dir": "\(.*\)",/\1/p')/docs-v2/content/en/schemas/$(@F)" $@
-
 # Arguments: folder, package.
 GO_INSTALL = command -v go >/dev/null || { echo "install Go: $(notdir $@) is compiled here"; exit 1; }; \
   echo "compiling $(2) (minutes, once)"; GOBIN=$(CURDIR)/$(1) go install $(2)
@@ -151,6 +144,13 @@ $(HELM4):
 
 $(OCI_REGISTRY):
 	@$(call GO_INSTALL,$(@D),github.com/google/go-containerregistry/cmd/registry@v0.20.6)
+
+# By its module's own list of versions, which `go install` refuses.
+$(GO_BIN)/skaffold:
+	@command -v go >/dev/null || { echo "install Go: $(@F) is compiled here"; exit 1; }
+	@echo "compiling skaffold (minutes, once)"; cd "$$(go mod download -json \
+	  github.com/GoogleContainerTools/skaffold/v2@v2.16.1 | sed -n 's/.*"Dir": "\(.*\)",/\1/p')" \
+	  && go build -mod=mod -o $(CURDIR)/$@ ./cmd/skaffold
 
 # The versions of the images are those of development. uv, which finds them, is not needed otherwise.
 PIN = .cache/uv/bin/uv pip compile --quiet --generate-hashes --custom-compile-command 'make requirements' --python-version 3.11

@@ -32,7 +32,7 @@ demo-clean: ## remove the demo's state (not what was downloaded)
 	rm -rf .demo
 
 test: $(INSTALLED) redis prometheus ## all tests, on a real Kafka, Redis and Spark that they start themselves
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-browser: $(BROWSER) redis chromium ## the page, in a real browser (3 minutes)
 	@$(BIN)/python -m pytest tests/browser $(PYTEST)

@@ -15,7 +15,7 @@ from streamstate.settings import PREFIX
 from tests.serving import until
 from tests.unit.web.test_server import HALF, KNOWN, answer, ask, connect, post, request
 
-ROOM = 1_000
+ROOM, BURST = 1_000, 640
 DEMANDS = 256
 NEVER = "X-Min-Position: numbers:3=99"
 
@@ -81,6 +81,21 @@ def test_a_thousand_half_heads_and_a_byte_more_on_each(child: Child) -> None:
             worker.resume()
             clients[-1].settimeout(10)
             assert clients[-1].recv(1) == b""
+
+
+def test_a_burst_of_connections_waits_to_be_accepted(child: Child) -> None:
+    """Who finds no room in the queue of the listening socket tries again after one second, then after three."""
+    (worker,) = psutil.Process(child.pid).children()
+    host, _, port = child.name.rpartition(":")
+    with ExitStack() as stack:
+        worker.suspend()
+        try:
+            clients = [
+                stack.enter_context(socket.create_connection((host, int(port)), timeout=0.9)) for _ in range(BURST)
+            ]
+        finally:
+            worker.resume()
+        assert {ask(client, request(KNOWN))[0].status for client in clients} == {200}
 
 
 @pytest.mark.parametrize("sent", [HALF, b"no head\r\n\r\n"], ids=["half a head", "no head"])

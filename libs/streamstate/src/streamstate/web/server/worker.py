@@ -162,15 +162,16 @@ class Worker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no annotat
     async def _serve(self) -> None:
         if self.app.certificates:
             self._renew(self.app.certificates)
-            self.loop.create_server = partial(self._listen, self.loop.create_server)
+        self.loop.create_server = partial(self._listen, self.loop.create_server)
         await super()._serve()
 
     async def _listen(self, create_server: Any, factory: Any, *, sock: Any, **options: Any) -> Any:
         """Listen with TLS at the first address. The other one is for probes, which know no certificates."""
-        if sock is self.sockets[0].sock:
+        if self.app.certificates and sock is self.sockets[0].sock:
             # A handshake that takes its time holds a connection that is not counted yet.
             options |= {"ssl": self.app.certificates.context, "ssl_handshake_timeout": PATIENCE_S}
-        return await create_server(factory, sock=sock, **options)
+        # Or the event loop would listen once more, with room for a hundred.
+        return await create_server(factory, sock=sock, backlog=self.cfg.backlog, **options)
 
     def _renew(self, certificates: Certificates) -> None:
         certificates.look()

@@ -31,6 +31,7 @@ demo: $(INSTALLED) redis ## everything on this machine, fed and answering, until
 demo-clean: ## remove the demo's state (not what was downloaded)
 	rm -rf .demo
 
+# Reordered by their number of tests, the files that take longest would come last.
 test: $(INSTALLED) redis prometheus ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -133,24 +134,23 @@ $(BROWSER): requirements-browser.txt $(INSTALLED)
 	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt
 	@touch $@
 
-# Arguments: folder, package.
-GO_INSTALL = command -v go >/dev/null || { echo "install Go: $(notdir $@) is compiled here"; exit 1; }; \
-  echo "compiling $(2) (minutes, once)"; GOBIN=$(CURDIR)/$(1) go install $(2)
+# Argument: package.
+COMPILING = command -v go >/dev/null || { echo "install Go: $(@F) is compiled here"; exit 1; }; \
+  echo "compiling $(1) (minutes, once)"
+GO_INSTALL = $(COMPILING); GOBIN=$(CURDIR)/$(@D) go install $(1)
 $(GO_BIN)/helm:
-	@$(call GO_INSTALL,$(@D),helm.sh/helm/v3/cmd/helm@v3.18.6)
+	@$(call GO_INSTALL,helm.sh/helm/v3/cmd/helm@v3.18.6)
 
 $(HELM4):
-	@$(call GO_INSTALL,$(@D),helm.sh/helm/v4/cmd/helm@v4.0.4)
+	@$(call GO_INSTALL,helm.sh/helm/v4/cmd/helm@v4.0.4)
 
 $(OCI_REGISTRY):
-	@$(call GO_INSTALL,$(@D),github.com/google/go-containerregistry/cmd/registry@v0.20.6)
+	@$(call GO_INSTALL,github.com/google/go-containerregistry/cmd/registry@v0.20.6)
 
 # By its module's own list of versions, which `go install` refuses.
 $(GO_BIN)/skaffold:
-	@command -v go >/dev/null || { echo "install Go: $(@F) is compiled here"; exit 1; }
-	@echo "compiling skaffold (minutes, once)"; cd "$$(go mod download -json \
-	  github.com/GoogleContainerTools/skaffold/v2@v2.16.1 | sed -n 's/.*"Dir": "\(.*\)",/\1/p')" \
-	  && go build -mod=mod -o $(CURDIR)/$@ ./cmd/skaffold
+	@$(call COMPILING,skaffold); cd "$$(go mod download -json github.com/GoogleContainerTools/skaffold/v2@v2.16.1 \
+	  | sed -n 's/.*"Dir": "\(.*\)",/\1/p')" && go build -mod=mod -o $(CURDIR)/$@ ./cmd/skaffold
 
 # The versions of the images are those of development. uv, which finds them, is not needed otherwise.
 PIN = .cache/uv/bin/uv pip compile --quiet --generate-hashes --custom-compile-command 'make requirements' --python-version 3.11

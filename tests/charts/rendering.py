@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,11 @@ def _rendered(*arguments: str) -> str:
 def parsed(text: str) -> list[Object]:
     """The objects of a manifest."""
     return [item for item in yaml.load_all(text, yaml.CSafeLoader) if item]
+
+
+def identities(objects: Iterable[Object]) -> set[tuple[str, str]]:
+    """Kind and name of each."""
+    return {(item["kind"], item["metadata"]["name"]) for item in objects}
 
 
 def of_kind(objects: list[Object], kind: str) -> list[Object]:

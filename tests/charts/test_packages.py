@@ -12,7 +12,7 @@ from devkit.charts.charts import charts
 from devkit.charts.files import FOLDER, dependencies
 from devkit.registry import STANDARD
 from tests.charts.conftest import SIGNER, make
-from tests.charts.rendering import SHAPES, Object, helm, of_kind, parsed, pods, render
+from tests.charts.rendering import SHAPES, Object, helm, identities, of_kind, parsed, pods, render
 
 
 def rendered(*arguments: str, program: str = "HELM") -> list[Object]:
@@ -99,11 +99,8 @@ def test_a_cluster_that_is_too_old_is_refused() -> None:
 def test_the_suite_is_every_chart_under_its_own_name() -> None:
     objects = render("suite", given={"install.infra": True}, release="company")
     apart = [item for chart in dependencies("suite") for item in render(chart)]
-    ours = {(item["kind"], item["metadata"]["name"]) for item in objects}
-    dashboards = ("ConfigMap", "monitoring-dashboards")
-    assert ours == {(item["kind"], item["metadata"]["name"]) for item in apart} - {dashboards} | {
-        ("ConfigMap", "company-dashboards")
-    }
+    ours = identities(objects)
+    assert ours == identities(apart) - {("ConfigMap", "monitoring-dashboards")} | {("ConfigMap", "company-dashboards")}
     assert len(objects) == len(ours), "an object is made twice"
     assert set(dependencies("suite")) == {*STANDARD, "gateway", "infra", "monitoring"}
 

@@ -3,14 +3,14 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import yaml
 
 from devkit.charts import skaffold
-from tests.charts.rendering import KUBERNETES, Object, parsed, pods, render
+from tests.charts.rendering import KUBERNETES, identities, parsed, pods, render
 
 
 def test_it_is_what_the_source_says() -> None:
@@ -30,13 +30,10 @@ case " $* " in *" template "*) set -- "$@" --kube-version {KUBERNETES} ;; esac
 exec "{Path(os.environ["HELM"]).absolute()}" "$@"
 """)
     helm.chmod(0o755)
-    quiet = {"SKAFFOLD_INTERACTIVE": "false", "SKAFFOLD_UPDATE_CHECK": "false"}
-    return {**os.environ, **quiet, "HOME": str(tmp_path), "PATH": f"{tools}:{os.environ['PATH']}"}
-
-
-def names(objects: Iterable[Object]) -> set[tuple[str, str]]:
-    """Kind and name of each."""
-    return {(item["kind"], item["metadata"]["name"]) for item in objects}
+    settings = tmp_path / ".skaffold" / "config"
+    settings.parent.mkdir()
+    settings.write_text("global: {collect-metrics: false, update-check: false}")
+    return {**os.environ, "HOME": str(tmp_path), "PATH": f"{tools}:{os.environ['PATH']}"}
 
 
 def run(home: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -53,7 +50,7 @@ def test_skaffold_renders_what_the_charts_are_with_its_images(skaffold_home: Map
     objects = parsed(rendered.stdout)
     releases = skaffold.document()["deploy"]["helm"]["releases"]
     charts = [item for release in releases for item in render(release["name"], given=release.get("setValues"))]
-    assert names(objects) == names(charts)
+    assert identities(objects) == identities(charts)
     ours = {spec["image"] for _, pod in pods(objects) for spec in pod["containers"] if ":built" in spec["image"]}
     assert ours == {f"{image}:built" for image in images}
 
@@ -61,7 +58,9 @@ def test_skaffold_renders_what_the_charts_are_with_its_images(skaffold_home: Map
 def test_skaffold_takes_no_field_that_it_does_not_know(skaffold_home: Mapping[str, str], tmp_path: Path) -> None:
     wrong = tmp_path / "skaffold.yaml"
     wrong.write_text(yaml.safe_dump(skaffold.document() | {"bild": {}}))
-    assert run(skaffold_home, "diagnose", "--yaml-only", f"--filename={wrong}").returncode != 0
+    refused = run(skaffold_home, "diagnose", "--yaml-only", f"--filename={wrong}")
+    assert refused.returncode != 0
+    assert "field bild not found" in refused.stderr
 
 
 def test_every_image_that_a_release_names_is_built() -> None:

@@ -14,7 +14,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from streamstate.deployment import tracing
+from streamstate.deployment import garbage, tracing
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
 from streamstate.spark.jars import jars
@@ -89,6 +89,7 @@ def run(hosted: list[Hosted], settings: StreamSettings) -> None:
     tasks = math.ceil(settings.slots / len(hosted))
     streams = [Stream(app, settings, spark, stopping, tasks) for app in hosted]
     broken: list[BaseException] = []
+    garbage.look_at_new_objects_only()
 
     def guarded(stream: Stream) -> None:
         try:

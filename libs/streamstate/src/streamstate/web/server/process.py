@@ -1,6 +1,5 @@
 """The processes of a server: gunicorn's, with an event loop in each worker."""
 
-import gc
 import os
 import shutil
 import socket
@@ -10,6 +9,7 @@ from typing import Any
 from gunicorn.app.base import BaseApplication
 from prometheus_client import multiprocess
 
+from streamstate.deployment import garbage
 from streamstate.deployment.cores import cores
 from streamstate.settings import HttpSettings
 from streamstate.web.http.problems import MOST_FIELDS, MOST_LINE_BYTES
@@ -73,10 +73,8 @@ def when_ready(server: Any) -> None:
 
 
 def post_worker_init(_worker: Any) -> None:
-    """What is there by now stays: looking for garbage in it again and again would cost a tenth of a read."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    """What a worker needs is there by now."""
+    garbage.look_at_new_objects_only()
 
 
 def child_exit(_server: Any, worker: Any) -> None:

@@ -1,6 +1,8 @@
 """Clients that do harm, against a real gunicorn with our settings: the others are answered as before."""
 
+import selectors
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -16,6 +18,7 @@ from tests.serving import until
 from tests.unit.web.test_server import HALF, KNOWN, answer, ask, connect, post, request
 
 ROOM, BURST = 1_000, 640
+MOST_BYTES = 65_536
 DEMANDS = 256
 NEVER = "X-Min-Position: numbers:3=99"
 
@@ -86,16 +89,47 @@ def test_a_thousand_half_heads_and_a_byte_more_on_each(child: Child) -> None:
 def test_a_burst_of_connections_waits_to_be_accepted(child: Child) -> None:
     """Who finds no room in the queue of the listening socket tries again after one second, then after three."""
     (worker,) = psutil.Process(child.pid).children()
-    host, _, port = child.name.rpartition(":")
     with ExitStack() as stack:
         worker.suspend()
         try:
-            clients = [
-                stack.enter_context(socket.create_connection((host, int(port)), timeout=0.9)) for _ in range(BURST)
-            ]
+            clients = [stack.enter_context(connect(child.name)) for _ in range(BURST)]
         finally:
             worker.resume()
         assert {ask(client, request(KNOWN))[0].status for client in clients} == {200}
+
+
+def test_new_clients_do_not_wait_for_those_that_ask_without_pause(child: Child) -> None:
+    answers = Counter[socket.socket]()
+    with ExitStack() as stack, selectors.DefaultSelector() as selector:
+        for _ in range(BURST):
+            client = stack.enter_context(connect(child.name))
+            selector.register(client, selectors.EVENT_READ, client)
+            client.send(request(KNOWN))
+        while len(answers) < BURST:
+            for key, _ in selector.select():
+                assert key.data.recv(MOST_BYTES).startswith(b"HTTP/1.1 200")
+                answers[key.data] += 1
+                key.data.send(request(KNOWN))
+    assert max(answers.values()) < 20
+
+
+def test_without_a_free_file_descriptor_new_clients_wait(child: Child) -> None:
+    (worker,) = psutil.Process(child.pid).children()
+    limits = worker.rlimit(psutil.RLIMIT_NOFILE)
+    with connect(child.name) as client:
+        assert ask(client, request(KNOWN))[0].status == 200
+        worker.rlimit(psutil.RLIMIT_NOFILE, (0, limits[1]))
+        with connect(child.name) as late:
+            try:
+                late.send(request(KNOWN))
+                assert ask(client, request(KNOWN))[0].status == 200
+                late.settimeout(1)
+                with pytest.raises(TimeoutError):
+                    late.recv(1)
+            finally:
+                worker.rlimit(psutil.RLIMIT_NOFILE, limits)
+            late.settimeout(5)
+            assert late.recv(MOST_BYTES).startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.parametrize("sent", [HALF, b"no head\r\n\r\n"], ids=["half a head", "no head"])

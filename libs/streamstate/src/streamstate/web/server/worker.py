@@ -6,7 +6,6 @@ nor how many connections there are; and it tells of refused requests in plain te
 
 import socket
 from collections import OrderedDict
-from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -15,6 +14,7 @@ from gunicorn.workers import gasgi
 
 from streamstate.access.certificates import Certificates
 from streamstate.access.watched_file import LOOK_S
+from streamstate.web.http.listener import Listener
 from streamstate.web.http.problems import (
     ADDRESS_TOO_LONG,
     CONTENT_TYPE,
@@ -162,16 +162,16 @@ class Worker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no annotat
     async def _serve(self) -> None:
         if self.app.certificates:
             self._renew(self.app.certificates)
-        self.loop.create_server = partial(self._listen, self.loop.create_server)
+        self.loop.create_server = self._listen
         await super()._serve()
 
-    async def _listen(self, create_server: Any, factory: Any, *, sock: Any, **options: Any) -> Any:
-        """Listen with TLS at the first address. The other one is for probes, which know no certificates."""
+    async def _listen(self, factory: Any, *, sock: Any, **_: Any) -> Listener:
+        """Listen, with TLS at the first address if at all: the other one is for probes, which know no certificates."""
         if self.app.certificates and sock is self.sockets[0].sock:
             # A handshake that takes its time holds a connection that is not counted yet.
-            options |= {"ssl": self.app.certificates.context, "ssl_handshake_timeout": PATIENCE_S}
-        # Or the event loop would listen once more, with room for a hundred.
-        return await create_server(factory, sock=sock, backlog=self.cfg.backlog, **options)
+            tls = {"ssl": self.app.certificates.context, "ssl_handshake_timeout": PATIENCE_S}
+            return Listener(self.loop, sock, factory, **tls)
+        return Listener(self.loop, sock, factory)
 
     def _renew(self, certificates: Certificates) -> None:
         certificates.look()

@@ -1,0 +1,75 @@
+"""The listening socket of an event loop."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import structlog
+
+log = structlog.get_logger()
+
+MOST_AT_ONCE = 64
+"""So many are accepted in one turn of the loop: the other worker processes, which listen too, take their part."""
+
+RETRY_S = 1.0
+"""After an error such as too many open files, connections wait for so long."""
+
+
+class Listener:
+    """Accepts the connections that wait, many in one turn of the loop.
+
+    What `create_server` of uvloop makes accepts one in each turn. The turns of a busy server take tens of milliseconds,
+    so the last one of a hundred new clients would wait for seconds.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, serve: Callable[[], Any], **options: Any
+    ) -> None:
+        """`serve` makes the protocol of a connection; `options` are those of `connect_accepted_socket`."""
+        self._loop = loop
+        self._socket = sock
+        self._serve = serve
+        self._options = options
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._retry: asyncio.TimerHandle | None = None
+        sock.setblocking(False)
+        self._listen()
+
+    def close(self) -> None:
+        """Accept no more."""
+        if self._retry is not None:
+            self._retry.cancel()
+        if self._socket.fileno() >= 0:
+            self._loop.remove_reader(self._socket)
+            self._socket.close()
+
+    async def wait_closed(self) -> None:
+        """Those that were accepted are served by then."""
+        while self._connecting:
+            await asyncio.wait(self._connecting)
+
+    def _listen(self) -> None:
+        self._retry = None
+        self._loop.add_reader(self._socket, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(MOST_AT_ONCE):
+            try:
+                connection, _address = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.warning("no connection can be accepted now", reason=str(error))
+                self._loop.remove_reader(self._socket)
+                self._retry = self._loop.call_later(RETRY_S, self._listen)
+                return
+            connecting = self._loop.create_task(self._connect(connection))
+            self._connecting.add(connecting)
+            connecting.add_done_callback(self._connecting.discard)
+
+    async def _connect(self, connection: socket.socket) -> None:
+        # A handshake that failed, or a client that has left already.
+        with suppress(OSError):
+            await self._loop.connect_accepted_socket(self._serve, connection, **self._options)

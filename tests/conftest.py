@@ -1,5 +1,6 @@
 """The real servers that several folders of tests share."""
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -17,6 +18,12 @@ os.environ["STREAMSTATE_ACCESS"] = "off"
 settings.register_profile("test", max_examples=150)
 settings.register_profile("nightly", max_examples=10_000)
 settings.load_profile("test")
+
+
+def pytest_collection_finish() -> None:
+    """Looking for garbage in thousands of collected tests would stop the servers of this process for a second."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -148,6 +148,8 @@ class Served:
         self.app = app
         host, _, port = address.partition(":")
         self._server = make_server(host, int(port), self._answer, threaded=True, request_handler=_Handler)
+        # So that `stop` waits for the requests that are being answered.
+        self._server.daemon_threads = False
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
 

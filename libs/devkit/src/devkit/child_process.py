@@ -2,6 +2,7 @@
 
 import errno
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -14,6 +15,9 @@ from pathlib import Path
 from devkit import DevkitError
 
 LOCALHOST = "127.0.0.1"
+
+SERVER_PORTS = range(10_000, 32_768)
+"""Linux gives none of these to an outgoing connection."""
 
 
 class Child:
@@ -118,9 +122,11 @@ class Child:
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that is free at the moment."""
-    with socket.create_server((LOCALHOST, 0)) as server:
-        return int(server.getsockname()[1])
+    """A TCP port of 127.0.0.1 that is free at the moment, and that no client gets until the server has started."""
+    while True:
+        port = secrets.choice(SERVER_PORTS)
+        with suppress(OSError), socket.create_server((LOCALHOST, port)):
+            return port
 
 
 def require_free_port(name: str, port: int, variable: str) -> None:

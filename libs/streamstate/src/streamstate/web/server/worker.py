@@ -167,11 +167,11 @@ class Worker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no annotat
 
     async def _listen(self, factory: Any, *, sock: Any, **_: Any) -> Listener:
         """Listen, with TLS at the first address if at all: the other one is for probes, which know no certificates."""
+        tls: dict[str, Any] = {}
         if self.app.certificates and sock is self.sockets[0].sock:
             # A handshake that takes its time holds a connection that is not counted yet.
             tls = {"ssl": self.app.certificates.context, "ssl_handshake_timeout": PATIENCE_S}
-            return Listener(self.loop, sock, factory, **tls)
-        return Listener(self.loop, sock, factory)
+        return Listener(self.loop, sock, factory, **tls)
 
     def _renew(self, certificates: Certificates) -> None:
         certificates.look()

@@ -204,7 +204,7 @@ def test_totals_that_are_too_high_are_corrected(driving: Driving) -> None:
     driving.out.flush()
     driving.settle()
     totals = driving.regions()
-    eventually(lambda: last_totals(driving) == totals, "the first totals")
+    eventually(lambda: last_totals(driving) == totals, "the first totals", SETTLED_S)
     region, total = min(totals.items())
     driving.out.produce(CLICKS_PER_REGION, b"%d" % 2**50, region)
     driving.out.produce(CLICKS_PER_REGION, b"7", "nowhere")

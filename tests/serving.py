@@ -11,7 +11,7 @@ import urllib3
 import uvloop
 from prometheus_client.parser import text_string_to_metric_families
 from werkzeug.datastructures import EnvironHeaders
-from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 from werkzeug.test import Client
 
 from streamstate.access.internal import InternalTokens
@@ -138,6 +138,11 @@ class _Handler(WSGIRequestHandler):
         pass
 
 
+class _Server(ThreadedWSGIServer):
+    # So that closing it waits for the requests that are being answered.
+    daemon_threads = False
+
+
 class Served:
     """`app` at `address` until `stop`; `seen` and `headers` are path, query and headers of each request."""
 
@@ -147,9 +152,7 @@ class Served:
         self.headers: list[dict[str, str]] = []
         self.app = app
         host, _, port = address.partition(":")
-        self._server = make_server(host, int(port), self._answer, threaded=True, request_handler=_Handler)
-        # So that `stop` waits for the requests that are being answered.
-        self._server.daemon_threads = False
+        self._server = _Server(host, int(port), self._answer, _Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
 

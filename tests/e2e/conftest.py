@@ -30,10 +30,11 @@ SMALL: dict[str, Any] = {"resources": {"requests": {"cpu": "20m", "memory": "64M
 
 _INSTANCES = {"name": INSTANCES_TLS}
 TO_INSTANCES = {"caSecret": _INSTANCES, "certificateSecret": _INSTANCES, "name": INSTANCES_NAME}
+TO_REDIS = {"url": REDIS, "caSecret": {"name": INFRA_TLS}}
 TRANSPORT: dict[str, Any] = {
     "tls": {"certificateSecret": _INSTANCES, "clientCaSecret": _INSTANCES, "instances": TO_INSTANCES},
     "kafka": {"security": "SSL", "caSecret": {"name": INFRA_TLS}},
-    "redis": {"url": REDIS, "caSecret": {"name": INFRA_TLS}},
+    "redis": TO_REDIS,
 }
 
 
@@ -96,7 +97,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     values = {
         "api": {"image": image("gateway-api"), **SMALL},
         "services": {name: name for name in STANDARD},
-        "access": {"keysSecret": {"name": "callers"}},
+        "access": {"keysSecret": {"name": "callers"}, "limitsRedis": TO_REDIS},
         "tls": {"certificateSecret": {"name": GATEWAY_TLS}, "instances": TO_INSTANCES},
     }
     namespace.upgrade(GATEWAY, GATEWAY, values)

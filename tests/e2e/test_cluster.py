@@ -12,11 +12,17 @@ from urllib3.exceptions import HTTPError
 
 from devkit.registry import STANDARD
 from tests.e2e import feed
-from tests.e2e.cluster import GATEWAY, INFRA, Api, Namespace, Reads, eventually
+from tests.e2e.cluster import GATEWAY, INFRA, REDIS, Api, Namespace, Reads, eventually
 from tests.e2e.conftest import Clock, Deployment, plays, values_of
 
 EVENTS = 4_000
 NAMES_S = 8.0
+LIMITS = f"""
+from redis import Redis
+client = Redis.from_url("{REDIS}", ssl_ca_certs="/infra/ca.crt")
+print(len(list(client.scan_iter("gateway:limit:*"))))
+"""
+"""Prints how many limits of callers Redis has: those who asked in the last second."""
 
 
 def assert_profiles(deployment: Deployment) -> None:
@@ -55,6 +61,13 @@ def test_each_instance_owns_its_share_and_is_asked_through_its_port_forward(depl
         eventually(lambda: owners(instance) == {"metrics-0": 4, "metrics-1": 4}, "the partitions to be shared out")
     for user in range(1, feed.USERS + 1):
         assert deployment.gateway.get(f"/v1/users/{user}/metrics")[0] == 200
+
+
+def test_limits_are_shared_through_redis(deployment: Deployment) -> None:
+    with Reads(deployment.gateway, deployment.sent).going_on() as reads:
+        said = deployment.namespace.run_job("limits", deployment.image, "python", "-c", LIMITS)
+    assert int(said) > 0
+    assert reads.failed == []
 
 
 def test_no_read_fails_when_a_pod_is_killed(deployment: Deployment) -> None:

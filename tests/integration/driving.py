@@ -18,6 +18,7 @@ from services.reference_decoding import listening_event
 from streamstate.cli.services import deployments
 from streamstate.kafka.admin import Topics
 from streamstate.marker import Marker
+from streamstate.settings import PREFIX
 from streamstate.verify.check import Check
 from streamstate.verify.recount import Difference
 from streamstate.verify.topic_log import whole
@@ -47,6 +48,11 @@ class Driving:
     def regions(self) -> dict[str, int]:
         """The totals that the service clicks answers."""
         return {row["region"]: row["clicks"] for row in self.get("/v1/regions").json()["regions"]}
+
+    def environment(self, **settings: str) -> dict[str, str]:
+        """Of a command beside the cluster."""
+        servers = {"KAFKA": self.cluster.kafka.bootstrap, "REDIS": self.cluster.redis.url, "GATEWAY": self.cluster.url}
+        return {PREFIX + name: value for name, value in (servers | settings).items()}
 
     def lines(self, url: str) -> list[str]:
         """The text at `url`, line by line."""

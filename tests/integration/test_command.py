@@ -27,12 +27,9 @@ Run = Callable[..., Result]
 def run(driving: Driving) -> Run:
     """Calls the command with the servers of the cluster, which is at rest."""
     driving.settle()
-    cluster = driving.cluster
-    servers = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url, "GATEWAY": cluster.url}
 
     def command(*arguments: str, **settings: str) -> Result:
-        given = {f"STREAMSTATE_{name}": value for name, value in (servers | settings).items()}
-        return CliRunner().invoke(app, arguments, env=given)
+        return CliRunner().invoke(app, arguments, env=driving.environment(**settings))
 
     return command
 

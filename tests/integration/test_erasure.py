@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 import redis
 import urllib3
+from typer.testing import CliRunner
 
 from services.clicks.model import USER_CLICKS, USER_REGIONS
 from services.events import LISTENING_EVENTS
 from services.notifications.model import OPEN, TICK
 from services.recommendations.recount import unpacked
+from streamstate.cli.main import app
 from streamstate.keys import LONG, sortable
 from tests.integration.driving import SETTLED_S, Driving, eventually
 from tests.integration.erased import USER
@@ -125,3 +127,7 @@ def test_nothing_names_a_user_who_was_deleted(active: Driving) -> None:
     active.settle()
     eventually(lambda: places(active) == [], "the graphs to be loaded without the user", SETTLED_S)
     assert active.differences(*SERVICES) == []
+
+    # The state of clicks has no region asia any more, of which a total was published.
+    corrected = CliRunner().invoke(app, ["reset", "clicks", "--totals", "--yes"], env=active.environment())
+    assert corrected.exit_code == 0, corrected.output

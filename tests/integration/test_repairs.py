@@ -15,7 +15,6 @@ from streamstate.cli.main import app
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.dead_letters import RECEIPT_HEADER, TOPIC_ID_HEADER
 from streamstate.kafka.producer import Headers, producer
-from streamstate.settings import PREFIX
 from streamstate.state.deletion import Deletion
 from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore, connect
@@ -26,12 +25,6 @@ from tests.integration.fragile.model import APP, COUNTS, FIXED, LATER, POISON, T
 
 PACKAGE = "tests.integration"
 PARTITIONS = 3
-
-
-def environment(driving: Driving, **settings: str) -> dict[str, str]:
-    """Of a command beside the cluster."""
-    servers = {"KAFKA": driving.cluster.kafka.bootstrap, "REDIS": driving.cluster.redis.url}
-    return {PREFIX + name: value for name, value in (servers | settings).items()}
 
 
 class Fragile:
@@ -45,7 +38,7 @@ class Fragile:
         self._bootstrap = cluster.kafka.bootstrap
         self._out = producer(self._bootstrap)
         self._admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
-        self._environment = environment(driving, PACKAGE=f"{PACKAGE}.{APP.name}")
+        self._environment = driving.environment(PACKAGE=f"{PACKAGE}.{APP.name}")
         self.stream = cluster.deployment(f"{PACKAGE}.{APP.name}", APP.name, {})
 
     def start(self) -> None:
@@ -210,7 +203,7 @@ def test_totals_that_are_too_high_are_corrected(driving: Driving) -> None:
     driving.out.produce(CLICKS_PER_REGION, b"7", "nowhere")
     driving.out.flush()
     arguments = ["reset", "clicks", "--totals", "--yes", "--json"]
-    result = CliRunner().invoke(app, arguments, env=environment(driving))
+    result = CliRunner().invoke(app, arguments, env=driving.environment())
     assert result.exit_code == 0, result.output
     corrected = {each["field"]: (each["published"], each["total"]) for each in json.loads(result.stdout)}
     assert corrected == {"nowhere": (7, None), region: (2**50, total)}

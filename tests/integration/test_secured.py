@@ -26,7 +26,7 @@ from streamstate.spark import jars
 from streamstate.web.http.request import AGE
 from tests.integration import company
 from tests.integration.company import Company, Issuer
-from tests.integration.driving import eventually
+from tests.integration.driving import SETTLED_S, eventually
 from tests.serving import sample
 
 SECRETS = ('pass"word\\-of-kafka', "another-word-of-kafka", "word-of-redis", "new-word-of-redis", "secret-of-a-client")
@@ -212,7 +212,9 @@ def rotate(running: Running, servers: Company, home: Path) -> None:
     servers.kafka.kill()
     servers.kafka.start()
     send(producer(servers.kafka.bootstrap), b"2")
-    eventually(lambda: running.clicks() == before + 2 * USERS, "the clicks after the rotation to be counted once", 90)
+    eventually(
+        lambda: running.clicks() == before + 2 * USERS, "the clicks after the rotation to be counted once", SETTLED_S
+    )
     assert (running.stream.pid, running.api.pid) == pids
     assert running.stream.alive
     assert running.api.alive

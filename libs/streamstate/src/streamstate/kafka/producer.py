@@ -1,6 +1,8 @@
 """Producing, and waiting until Kafka has all of it."""
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 
 from confluent_kafka import (
@@ -8,6 +10,7 @@ from confluent_kafka import (
     KafkaException,
     Message,
     Producer,
+    TopicPartition,
 )
 
 from streamstate.kafka.admin import QUIET, TIMEOUT_S
@@ -58,6 +61,29 @@ def transaction(out: Producer) -> Iterator[None]:
         with suppress(KafkaException):
             out.abort_transaction(TIMEOUT_S)
         raise
+
+
+def send_offsets(out: Producer, offsets: list[TopicPartition], group: object) -> None:
+    """Make `offsets` of the consumer group `group` a part of the transaction.
+
+    Raises `KafkaException`, at the latest after `TIMEOUT_S`. librdkafka itself ignores the timeout while the group's
+    coordinator is away (confluentinc/librdkafka#5456), so the call is made in a thread and abandoned.
+    """
+    sent: Future[None] = Future()
+
+    def send() -> None:
+        try:
+            out.send_offsets_to_transaction(offsets, group, TIMEOUT_S)
+        except KafkaException as error:
+            sent.set_exception(error)
+        else:
+            sent.set_result(None)
+
+    threading.Thread(target=send, name="send-offsets", daemon=True).start()
+    try:
+        sent.result(TIMEOUT_S)
+    except TimeoutError:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "Kafka did not take the offsets")) from None
 
 
 Headers = list[tuple[str, str | bytes | None]]

@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from streamstate.app import App, Totals
 from streamstate.formats.writing import registering
 from streamstate.kafka.admin import QUIET, TIMEOUT_S, Topics
-from streamstate.kafka.producer import producer, transaction
+from streamstate.kafka.producer import producer, send_offsets, transaction
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.security import OPEN, Security
 from streamstate.state.operations import Fields
@@ -127,4 +127,4 @@ class Publisher:
             for (topic, field), total in totals.items():
                 key, value = self._encode[topic](field.encode(), None if total is None else b"%d" % total)
                 self._out.produce(topic, value, key)
-            self._out.send_offsets_to_transaction(offsets, self._group, TIMEOUT_S)
+            send_offsets(self._out, offsets, self._group)

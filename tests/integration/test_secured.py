@@ -202,12 +202,18 @@ def looked_at(processes: list[psutil.Process]) -> tuple[list[str], set[str]]:
 
 def rotate(running: Running, servers: Company, home: Path) -> None:
     """The passwords of Kafka and Redis change, and connections are cut: the same processes go on with the new ones."""
+
+    def runs() -> int:
+        return (home / "stream.log").read_text().count('"event": "folding"')
+
+    started = runs()
     pids, before = (running.stream.pid, running.api.pid), running.clicks()
     servers.tell_redis(f"ACL SETUSER {running.case.name} >{REDIS_SECOND}")
     (home / "redis").write_text(REDIS_SECOND)
     servers.tell_redis(f"ACL SETUSER {running.case.name} <{REDIS}")
     servers.set_password(running.case.name, SECOND)
     (home / "kafka").write_text(SECOND)
+    eventually(lambda: runs() > started, "the stream to fold with the new password", SETTLED_S)
     servers.tell_redis(f"CLIENT KILL USER {running.case.name}")
     servers.kafka.kill()
     servers.kafka.start()

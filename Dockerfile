@@ -11,7 +11,7 @@ RUN printf '#!/bin/sh\nexec python -m streamstate.cli.main "$@"\n' >/usr/local/b
  && chmod +x /usr/local/bin/streamstate
 # Compiled files would make a third of the image, and save a second of a start.
 COPY requirements-base.txt .
-RUN pip install --no-cache-dir --no-compile --require-hashes -r requirements-base.txt
+RUN pip install --no-cache-dir --no-compile --no-deps --require-hashes -r requirements-base.txt
 
 # A Java of the modules that Spark needs: a third of the whole.
 FROM base AS jre
@@ -26,7 +26,7 @@ COPY --from=jre /opt/java /opt/java
 ENV JAVA_HOME=/opt/java
 # What no query loads is a third of what Spark brings: Hive, machine learning, the state store on disk, Connect, the shell.
 COPY requirements-stream.txt .
-RUN pip install --no-cache-dir --no-compile --require-hashes -r requirements-stream.txt \
+RUN pip install --no-cache-dir --no-compile --no-deps --require-hashes -r requirements-stream.txt \
  && cd "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
  && (cd pyspark/jars && rm rocksdbjni-* hive-[!s]* hive-se* hive-sh* spark-hive* datanucleus-* derby* \
     spark-mllib* breeze* spire* cats-kernel* algebra* JTransforms-* arpack* lapack* \
@@ -54,7 +54,7 @@ CMD ["sh", "-c", "exec python -m streamstate.spark $STREAMSTATE_PACKAGE"]
 
 FROM base AS web
 COPY requirements-api.txt .
-RUN pip install --no-cache-dir --no-compile --require-hashes -r requirements-api.txt
+RUN pip install --no-cache-dir --no-compile --no-deps --require-hashes -r requirements-api.txt
 COPY libs/client/src/streamstate_client streamstate_client
 COPY libs/streamstate/src/streamstate streamstate
 COPY services services
@@ -63,7 +63,7 @@ FROM web AS api
 ARG SERVICE
 # The kubernetes client is 17 MB of generated source. Compiled, in an archive, it is 4 MB, and imported three times as fast.
 RUN set -e; own=services/$SERVICE/requirements.txt; \
-    if [ -e $own ]; then pip install --no-cache-dir --no-compile --require-hashes -r $own; fi; \
+    if [ -e $own ]; then pip install --no-cache-dir --no-compile --no-deps --require-hashes -r $own; fi; \
     cd "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
     if [ -e kubernetes ]; then \
       python -m compileall -q -b kubernetes; find kubernetes -name '*.py' -delete; \

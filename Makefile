@@ -120,18 +120,19 @@ $(INSTALLED): requirements.txt $(wildcard libs/*/pyproject.toml)
 	@command -v java >/dev/null || { echo "install Java 17 (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
 	@echo "installing the Python packages into $(VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --require-hashes -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --no-deps --require-hashes -r requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/client -e libs/streamstate -e libs/devkit
+	@$(BIN)/python -m pip check --quiet --disable-pip-version-check
 	@touch $@
 
 # Only the tests of the page need them, and whoever checks the types of these.
 $(BROWSER): requirements-browser.txt $(INSTALLED)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-browser.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-browser.txt
 	@touch $@
 
 .cache/mkdocs/installed: requirements-docs.txt
 	@[ -n "$(PYTHON)" ] && $(PYTHON) -m venv $(@D)
-	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-docs.txt
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-docs.txt
 	@touch $@
 
 # Argument: package.

@@ -12,11 +12,10 @@ from typer.testing import CliRunner
 
 from devkit import records
 from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import LocalCluster, answers
+from devkit.local_cluster import LocalCluster, answers, variables
 from services.events import LISTENING_EVENTS
 from streamstate.cli.main import app
 from streamstate.kafka.producer import producer, send_all
-from streamstate.settings import PREFIX
 from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Snapshot
@@ -81,7 +80,7 @@ class Deployment:
         """The address of an API over the state."""
         address = f"{LOCALHOST}:{free_port()}"
         home = self.cluster.redis.log.parent
-        child = LocalCluster.api("services.metrics", f"{self.name}-api", address, home, self.environment(**settings))
+        child = LocalCluster.api("services.metrics", f"{self.name}-api", address, home, {**self.settings, **settings})
         child.start()
         self.started.append(child)
         child.wait_until(lambda: answers(f"http://{address}/livez"), 30)
@@ -89,19 +88,18 @@ class Deployment:
 
     def command(self, command: str, *arguments: str) -> Any:
         """The JSON that `streamstate` prints of this deployment, alone where it is of several."""
-        result = CliRunner().invoke(app, [command, "metrics", *arguments, "--json"], env=self.environment())
+        result = CliRunner().invoke(app, [command, "metrics", *arguments, "--json"], env=variables(self.settings))
         answer = json.loads(result.stdout)
         return answer[0] if isinstance(answer, list) else answer
 
-    def environment(self, **settings: str) -> dict[str, str]:
-        values = {
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
             "KAFKA": self.cluster.kafka.bootstrap,
             "REDIS": self.redis,
             "NAME": self.name,
             "TOPICS": json.dumps({LISTENING_EVENTS: self.topic}),
-            **settings,
         }
-        return {PREFIX + name: value for name, value in values.items()}
 
     def snapshot(self) -> Snapshot:
         return self.store.read({0: [Fields(f"user:{USER}")]})[0]

@@ -18,7 +18,6 @@ from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster, Plan, answers, get
 from streamstate.kafka.producer import producer
-from streamstate.settings import PREFIX
 from tests.integration.driving import Driving, eventually
 
 SEED = 7
@@ -92,7 +91,7 @@ def later(driving: Driving, tmp_path: Path) -> Iterator[Later]:
     with ExitStack() as stack:
         stack.callback(streams.stop)
         for service, address in (("metrics", metrics), ("words", words), ("gateway", gateway)):
-            own = {PREFIX + name: text for name, text in {**settings, "ADVERTISE": address}.items()}
+            own = {**settings, "ADVERTISE": address}
             api = LocalCluster.api(f"services.{service}", f"{service}-later", address, tmp_path, own)
             api.start()
             stack.callback(api.stop)

@@ -21,7 +21,6 @@ from services.recommendations.settings import WindowSettings
 from streamstate.app import App
 from streamstate.keys import LONG, partition_of
 from streamstate.processing.decode import RawRecord
-from streamstate.settings import PREFIX
 from streamstate.state.redis import RedisStore, connect
 from streamstate.testing import Driver
 from tests.faults.fleet import KNOWN, PATIENCE_S
@@ -111,9 +110,8 @@ class Serving:
 
     def serve(self, package: str, address: str, **settings: str) -> Child:
         """An API or gateway at `address`, ready."""
-        environment = {PREFIX + name: text for name, text in settings.items()}
         name = f"{package}-{address.rpartition(':')[2]}"
-        child = LocalCluster.api(package, name, address, self._home, environment)
+        child = LocalCluster.api(package, name, address, self._home, settings)
         child.start()
         self._closing.callback(child.kill)
         child.wait_until(lambda: answers(f"http://{address}/readyz"), PATIENCE_S)

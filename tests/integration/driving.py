@@ -11,14 +11,13 @@ import urllib3
 from confluent_kafka import Message, Producer
 
 from devkit.feed import send_events
-from devkit.local_cluster import LocalCluster
+from devkit.local_cluster import LocalCluster, variables
 from devkit.records import Event
 from services.events import LISTENING_EVENTS
 from services.reference_decoding import listening_event
 from streamstate.cli.services import deployments
 from streamstate.kafka.admin import Topics
 from streamstate.marker import Marker
-from streamstate.settings import PREFIX
 from streamstate.verify.check import Check
 from streamstate.verify.recount import Difference
 from streamstate.verify.topic_log import whole
@@ -52,7 +51,7 @@ class Driving:
     def environment(self, **settings: str) -> dict[str, str]:
         """Of a command beside the cluster."""
         servers = {"KAFKA": self.cluster.kafka.bootstrap, "REDIS": self.cluster.redis.url, "GATEWAY": self.cluster.url}
-        return {PREFIX + name: value for name, value in (servers | settings).items()}
+        return variables(servers | settings)
 
     def lines(self, url: str) -> list[str]:
         """The text at `url`, line by line."""

@@ -25,9 +25,8 @@ def test_every_key_comes_once_and_in_order(driving: Driving, tmp_path: Path, mon
     # The recount reads it too.
     monkeypatch.setenv(f"{PREFIX}KEPT", kept)
     address, cluster, topics = f"{LOCALHOST}:{free_port()}", driving.cluster, {TOPIC: DEPLOYED}
-    own = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url, "NAME": NAME, "ADVERTISE": address}
-    variables = {f"{PREFIX}{name}": value for name, value in (own | {"TOPICS": json.dumps(topics)}).items()}
-    api = cluster.api("services.topics", NAME, address, tmp_path, variables)
+    settings = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url, "NAME": NAME, "ADVERTISE": address}
+    api = cluster.api("services.topics", NAME, address, tmp_path, settings | {"TOPICS": json.dumps(topics)})
 
     def page(**asked: Any) -> tuple[list[int], int | None]:
         query = "&".join(f"{name.strip('_')}={value}" for name, value in asked.items())

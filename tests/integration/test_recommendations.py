@@ -18,7 +18,6 @@ from devkit.bench.plays import Writer
 from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import LocalCluster, answers, get
 from services.events import LISTENING_EVENTS
-from streamstate.settings import PREFIX
 from streamstate.state.redis import RedisStore, connect
 from tests.integration.driving import Driving, eventually
 from tests.integration.graphs import assert_graph_agrees, edge_count
@@ -115,8 +114,7 @@ def recommender(cluster: LocalCluster, tmp_path: Path) -> Iterator[tuple[str, Re
     """An instance with a small window over a state of its own, into which the test commits."""
     address, redis = f"{LOCALHOST}:{free_port()}", cluster.redis.url.removesuffix("0") + "3"
     settings = {"KAFKA": cluster.kafka.bootstrap, "REDIS": redis, "ADVERTISE": address, "WINDOW": str(WINDOW)}
-    environment = {PREFIX + name: value for name, value in settings.items()}
-    child = LocalCluster.api("services.recommendations", "recommender", address, tmp_path, environment)
+    child = LocalCluster.api("services.recommendations", "recommender", address, tmp_path, settings)
     client = connect(redis, 10)
     child.start()
     try:

@@ -16,12 +16,11 @@ from urllib3.exceptions import HTTPError
 from devkit import topics
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.demo import CACHE
-from devkit.local_cluster import LocalCluster
+from devkit.local_cluster import LocalCluster, variables
 from services.clicks.model import APP, CLICKS_PER_REGION, UNKNOWN, USER_CLICKS, USER_REGIONS
 from streamstate.app import App
 from streamstate.deployment.overrides import renamed
 from streamstate.kafka.producer import producer
-from streamstate.settings import PREFIX
 from streamstate.spark import jars
 from streamstate.web.http.request import AGE
 from tests.integration import company
@@ -144,8 +143,8 @@ def running(request: pytest.FixtureRequest, servers: Company, tmp_path: Path) ->
         "STATUS_PORT": str(status),
     }
     argv = [sys.executable, "-m", "streamstate.spark", "services.clicks"]
-    stream = Child("stream", argv, tmp_path / "stream.log", prefixed(common | own) | {"PYTHONPATH": python_path()})
-    api = LocalCluster.api("services.clicks", "api", address, tmp_path, prefixed(common))
+    stream = Child("stream", argv, tmp_path / "stream.log", variables(common | own) | {"PYTHONPATH": python_path()})
+    api = LocalCluster.api("services.clicks", "api", address, tmp_path, common)
     stream.start()
     api.start()
     try:
@@ -154,10 +153,6 @@ def running(request: pytest.FixtureRequest, servers: Company, tmp_path: Path) ->
     finally:
         api.stop()
         stream.stop()
-
-
-def prefixed(settings: dict[str, str]) -> dict[str, str]:
-    return {PREFIX + name: value for name, value in settings.items()}
 
 
 def python_path() -> str:
@@ -204,7 +199,7 @@ def rotate(running: Running, servers: Company, home: Path) -> None:
     """The passwords of Kafka and Redis change, and connections are cut: the same processes go on with the new ones."""
 
     def runs() -> int:
-        return (home / "stream.log").read_text().count('"event": "folding"')
+        return running.stream.log.read_text().count('"event": "folding"')
 
     started = runs()
     pids, before = (running.stream.pid, running.api.pid), running.clicks()

@@ -21,7 +21,6 @@ from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from streamstate.app import App
 from streamstate.keys import LONG, partition_of
-from streamstate.settings import PREFIX
 from streamstate.state.redis import RedisStore, connect
 from streamstate.testing import Driver
 from tests.raw import feed_name, feed_plays
@@ -78,9 +77,8 @@ def fleet(redis_server: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def _started(service: str, address: str, home: Path, settings: dict[str, str]) -> Child:
-    environment = {PREFIX + name: text for name, text in settings.items()}
     name = f"{service}-{address.partition(':')[2]}"
-    child = LocalCluster.api(f"services.{service}", name, address, home, environment)
+    child = LocalCluster.api(f"services.{service}", name, address, home, settings)
     child.start()
     return child
 

@@ -15,7 +15,6 @@ from devkit.local_cluster import LocalCluster, answers
 from devkit.repeating import repeating
 from streamstate.access import internal, keys
 from streamstate.access.watched_file import LOOK_S
-from streamstate.settings import PREFIX
 from tests.unit.gateway.test_access import TOKEN
 from tests.unit.web.test_server import HOSTILE, IDS, KNOWN, METHODS, PARAMETERS, answer, connect, post, request
 
@@ -82,8 +81,7 @@ def servers(home: Path) -> Iterator[tuple[str, str]]:
 
 
 def started(service: str, address: str, home: Path, settings: dict[str, str]) -> Child:
-    environment = {PREFIX + name: text for name, text in settings.items()}
-    child = LocalCluster.api(service, service, address, home, environment)
+    child = LocalCluster.api(service, service, address, home, settings)
     child.start()
     child.wait_until(lambda: answers(f"http://{address}/readyz"), timeout=30)
     return child

@@ -13,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import LocalCluster, answers
 from devkit.redis_server import Redis
 from services.gateway.limits import Lease, Limiter, OwnBuckets, SharedBuckets
 from services.gateway.settings import AccessSettings
 from streamstate.access import keys
-from streamstate.settings import PREFIX
 from streamstate.state.redis_reader import open_commands
 from tests.unit.gateway.conftest import USER, Deployment
 from tests.unit.gateway.test_access import TOKEN
@@ -177,16 +176,13 @@ def gateways(
         "INSTANCES": f'{{"metrics": "{",".join(deployment.addresses()["metrics"])}"}}',
     }
     with ExitStack() as stack:
-        children: list[Child] = []
-        for number in range(2):
-            address = f"{LOCALHOST}:{free_port()}"
-            environment = {PREFIX + name: text for name, text in settings.items()}
-            child = LocalCluster.api("services.gateway", f"gateway-{number}", address, tmp_path, environment)
+        addresses = [f"{LOCALHOST}:{free_port()}" for _ in range(2)]
+        for address in addresses:
+            child = LocalCluster.api("services.gateway", f"gateway-{address}", address, tmp_path, settings)
             child.start()
             stack.callback(child.stop)
-            children.append(child)
             child.wait_until(lambda at=address: answers(f"http://{at}/readyz"), 30)  # type: ignore[misc]
-        yield [child._env[f"{PREFIX}LISTEN"] for child in children]
+        yield addresses
 
 
 def test_two_gateways_let_no_more_through_than_one(gateways: list[str]) -> None:

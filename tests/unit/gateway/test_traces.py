@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 import urllib3
 
-from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import LocalCluster, answers
 from devkit.redis_server import Redis
 from services.metrics.model import APP as METRICS
-from streamstate.settings import PREFIX
 from streamstate.state.redis import RedisStore, connect
 from streamstate.testing import Driver
 from tests.collector import Collector, collecting
@@ -54,8 +53,7 @@ def gateway(collector: Collector, redis_server: Redis, tmp_path_factory: pytest.
     own = {"INSTANCES": json.dumps({"metrics": instance}), "DEADLINE_MS": "10000"}
     with ExitStack() as stack:
         for service, address, given in (("metrics", instance, settings), ("gateway", gateway, own)):
-            environment = {PREFIX + name: text for name, text in given.items()} | collector.environment
-            child: Child = LocalCluster.api(f"services.{service}", service, address, home, environment)
+            child = LocalCluster.api(f"services.{service}", service, address, home, given, collector.environment)
             child.start()
             stack.callback(child.stop)
             child.wait_until(partial(answers, f"http://{address}/readyz"), timeout=30)
@@ -97,7 +95,7 @@ def test_without_a_collector_nothing_that_makes_spans_is_imported() -> None:
 
 def test_a_protocol_that_there_is_not_ends_the_process(collector: Collector, tmp_path: Path) -> None:
     own = {**collector.environment, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
-    child = LocalCluster.api("services.gateway", "gateway", f"{LOCALHOST}:{free_port()}", tmp_path, own)
+    child = LocalCluster.api("services.gateway", "gateway", f"{LOCALHOST}:{free_port()}", tmp_path, {}, own)
     child.start()
     until(lambda: not child.alive, 30)
     assert "OTEL_EXPORTER_OTLP_PROTOCOL can only be http/protobuf" in child.log.read_text()

@@ -13,7 +13,6 @@ import pytest
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
-from streamstate.settings import PREFIX
 from tests.serving import sample, scraped, until
 from tests.unit.streaming.api import EVENT_BYTES, HEARTBEAT_S, PLACES
 
@@ -26,9 +25,8 @@ RECEIVED = 16 * 1024
 def served(home: Path) -> Iterator[tuple[Child, str]]:
     """The process, and its address."""
     address = f"{LOCALHOST}:{free_port()}"
-    child = LocalCluster.api(
-        "tests.unit.streaming", "streaming", address, home, {f"{PREFIX}DEADLINE_MS": str(DEADLINE_MS)}
-    )
+    settings = {"DEADLINE_MS": str(DEADLINE_MS)}
+    child = LocalCluster.api("tests.unit.streaming", "streaming", address, home, settings)
     child.start()
     child.wait_until(lambda: answers(f"http://{address}/livez"), timeout=30)
     try:

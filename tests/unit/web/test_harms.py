@@ -13,7 +13,6 @@ import pytest
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
 from devkit.repeating import repeating
-from streamstate.settings import PREFIX
 from tests.serving import until
 from tests.unit.web.test_server import HALF, KNOWN, answer, ask, connect, post, request
 
@@ -27,8 +26,7 @@ NEVER = "X-Min-Position: numbers:3=99"
 def running(home: Path, **settings: str) -> Iterator[Child]:
     """A server that answers at the address that is its name."""
     address = f"{LOCALHOST}:{free_port()}"
-    environment = {PREFIX + name: text for name, text in {"ADVERTISE": address, **settings}.items()}
-    child = LocalCluster.api("tests.unit.web", address, address, home, environment)
+    child = LocalCluster.api("tests.unit.web", address, address, home, {"ADVERTISE": address, **settings})
     child.start()
     try:
         child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)

@@ -18,7 +18,6 @@ import urllib3
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
-from streamstate.settings import PREFIX
 from tests.serving import sample, scraped, until
 from tests.unit.web.api import SPOILT
 
@@ -40,8 +39,7 @@ WAITING = "X-Min-Position: numbers:3=99"
 
 def started(address: str, home: Path, **further: str) -> Child:
     """The process that serves the API at this address, with `further` settings; one number is known to it."""
-    own = {"ADVERTISE": address, "REQUESTS_IN_FLIGHT": str(ROOM), **further}
-    settings = {f"{PREFIX}{name}": text for name, text in own.items()}
+    settings = {"ADVERTISE": address, "REQUESTS_IN_FLIGHT": str(ROOM), **further}
     child = LocalCluster.api("tests.unit.web", "api", address, home, settings)
     child.start()
     child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)

@@ -15,7 +15,7 @@ from devkit.local_cluster import LocalCluster, answers
 from devkit.repeating import repeating
 from streamstate.access.certificates import Pair, ToInstances
 from streamstate.errors import Misconfigured
-from streamstate.settings import PREFIX, HttpSettings
+from streamstate.settings import HttpSettings
 from streamstate.web.client.connections import Connections
 from streamstate.web.server.process import Server
 from tests.certificates import Authority
@@ -71,8 +71,7 @@ def served(places: tuple[Place, Place], authority: Authority, tmp_path: Path) ->
         "TLS_KEY": str(key),
         "TLS_CLIENT_CA": str(authority.path),
     }
-    environment = {PREFIX + name: text for name, text in settings.items()}
-    child = LocalCluster.api("tests.unit.web", "api", address, tmp_path, environment)
+    child = LocalCluster.api("tests.unit.web", "api", address, tmp_path, settings)
     child.start()
     child.wait_until(lambda: answers(f"http://{LOCALHOST}:{probes}/livez"), timeout=60)
     yield child, address, f"{LOCALHOST}:{probes}"

@@ -187,18 +187,25 @@ class LocalCluster:
     def _stream(self, name: str, module: Sequence[str], settings: Mapping[str, str]) -> Child:
         paths = {"JARS": str(self._plan.cache / "spark"), "CHECKPOINTS": str(self.checkpoints)}
         argv = [sys.executable, "-m", *module]
-        return Child(name, argv, self._plan.home / f"{name}.log", self._environment(**paths, **settings))
+        return Child(name, argv, self._plan.home / f"{name}.log", variables({**self._servers(), **paths, **settings}))
 
     def _api(self, service: str, name: str, address: str, **settings: str) -> Child:
-        return self.api(f"services.{service}", name, address, self._plan.home, self._environment(**settings))
+        return self.api(f"services.{service}", name, address, self._plan.home, {**self._servers(), **settings})
 
     @staticmethod
-    def api(service: str, name: str, address: str, home: Path, environment: Mapping[str, str]) -> Child:
-        """An API of the service with this package, at `address`."""
+    def api(
+        service: str,
+        name: str,
+        address: str,
+        home: Path,
+        settings: Mapping[str, str],
+        environment: Mapping[str, str] | None = None,
+    ) -> Child:
+        """An API of the service with this package, at `address`; `environment` is what is no setting of ours."""
         argv = [sys.executable, "-m", "streamstate.web", service]
         # The processes of all services share the cores. Nothing but this machine reaches them: access is off.
-        own = {PREFIX + "LISTEN": address, PREFIX + "WORKERS": "1", PREFIX + "ACCESS": "off"}
-        return Child(name, argv, home / f"{name}.log", {**own, **environment})
+        own = {"LISTEN": address, "WORKERS": "1", "ACCESS": "off"}
+        return Child(name, argv, home / f"{name}.log", {**variables({**own, **settings}), **(environment or {})})
 
     def further_gateway(self, address: str, **settings: str) -> Child:
         """A gateway to all instances at `address`."""
@@ -207,11 +214,16 @@ class LocalCluster:
     def _gateway_settings(self) -> dict[str, str]:
         return {"INSTANCES": json.dumps({name: ",".join(addresses) for name, addresses in self.addresses.items()})}
 
-    def _environment(self, **settings: str) -> dict[str, str]:
-        common = {"KAFKA": self.kafka.bootstrap, "REDIS": self.redis.url}
+    def _servers(self) -> dict[str, str]:
+        servers = {"KAFKA": self.kafka.bootstrap, "REDIS": self.redis.url}
         if self._plan.value:
-            common |= {"FORMATS": json.dumps(self.formats), "REGISTRY": self.registry.url}
-        return {PREFIX + name: value for name, value in {**common, **settings}.items()}
+            servers |= {"FORMATS": json.dumps(self.formats), "REGISTRY": self.registry.url}
+        return servers
+
+
+def variables(settings: Mapping[str, str]) -> dict[str, str]:
+    """The environment variables of `settings`, which have the names of the reference without their prefix."""
+    return {PREFIX + name: value for name, value in settings.items()}
 
 
 def get(url: str) -> Any:

@@ -74,7 +74,7 @@ def send_offsets(out: Producer, offsets: list[TopicPartition], group: object) ->
     def send() -> None:
         try:
             out.send_offsets_to_transaction(offsets, group, TIMEOUT_S)
-        except KafkaException as error:
+        except Exception as error:  # noqa: BLE001, it is raised where the result is awaited
             sent.set_exception(error)
         else:
             sent.set_result(None)

@@ -16,6 +16,7 @@ from streamstate.keys import LONG
 from streamstate.web.client.instances import Query
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.parameters import bad_parameter
+from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.partition_map import ViewEntry
 
@@ -58,6 +59,8 @@ class Users:
         finally:
             for task in asking:
                 task.cancel()
+            # What they raised is of no interest any more, and asyncio would log it.
+            await asyncio.gather(*asking, return_exceptions=True)
         return json(await self.profile(bodies, parts, query, deadline), answer.served_by, answer.headers)
 
     async def many(self, asked: Sequence[tuple[str, str]], deadline: Deadline) -> Mapping[str, Mapping[str, Any]]:
@@ -133,18 +136,21 @@ class Users:
         return await self._router.one(known, view, key, own, deadline)
 
     async def part(self, located: LocatedPart, key: str, query: Query, deadline: Deadline) -> dict[str, Any]:
-        """The members of a part, which are empty when it fails, with warnings, or knows nothing of the key."""
+        """The members of a part, which are empty when it fails, with warnings, or knows nothing of the key.
+
+        Raises a 400 `Problem` when it refuses what `query` has for it.
+        """
         _, _, part = located
-        reason = ""
         try:
             answer = await self._ask(located, key, query, deadline)
-            if answer.status == 200:
-                return _decode(answer.body)
-            if answer.status != 404:
-                reason = _decode(answer.body)["detail"]
         except StreamStateError as error:
-            reason = str(error)
-        return empty(part, [f"{member}: {reason}" for member in part.members if reason])
+            return empty(part, [f"{member}: {error}" for member in part.members])
+        if answer.status == 404:
+            return empty(part, [])
+        body = _decode(answer.body)
+        if answer.status == 400:
+            raise Problem(400, body["type"].rpartition(":")[2], body["detail"])
+        return body if answer.status == 200 else empty(part, [f"{member}: {body['detail']}" for member in part.members])
 
 
 def part_names(query: Iterable[tuple[str, str]]) -> set[str]:

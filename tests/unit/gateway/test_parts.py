@@ -119,6 +119,14 @@ def test_a_part_that_there_is_not_is_a_400_that_lists_those_that_there_are(deplo
     assert all(name in body["detail"] for name in ("metrics", "recent", "recommendations"))
 
 
+def test_a_parameter_that_a_part_refuses_is_a_400(deployment: Deployment) -> None:
+    response = ask(deployment, "?explain=0.5")
+    body = response.get_json(force=True)
+    assert (response.status_code, body["type"]) == (400, "urn:streamstate:problem:bad-parameter")
+    assert "explain" in body["detail"]
+    assert ask(deployment, "?explain=0.5", STRANGER).status_code == 404
+
+
 def test_without_the_plays_the_part_that_is_asked_for_leads(deployment: Deployment) -> None:
     assert ask(deployment, "?parts=recent", STRANGER).status_code == 404
     assert ask(deployment, "?parts=recommendations", STRANGER).get_json()["fallbacks"] == list(map(member, KINDS))

@@ -13,6 +13,7 @@ from streamstate.access.internal import InternalTokens
 from streamstate.deployment import tracing
 from streamstate.web.client.connections import Connections
 from streamstate.web.http.deadline import Deadline
+from streamstate.web.http.overdue import Overdue
 from streamstate.web.http.problems import CONTENT_TYPE
 from streamstate.web.http.request import JSON, Response
 
@@ -75,6 +76,7 @@ class Instances:
         self._tokens = tokens
         self._connections, spans = Connections(tls), tracing.spans(name)
         self._ask = self._connections.ask if spans is None else spans.called(self._connections.ask)
+        self._overdue = Overdue()
         self._ill: dict[str, asyncio.Task[None]] = {}
 
     async def get(
@@ -91,8 +93,7 @@ class Instances:
         headers = {**deadline.headers, **marks, **(self._tokens.headers if self._tokens else {})}
         started = time.monotonic()
         try:
-            async with asyncio.timeout_at(deadline.at):
-                answer = await self._ask(address, target, headers, method)
+            answer = await self._overdue.limit(self._ask(address, target, headers, method), deadline.at)
         except OSError as error:
             # A caller in a hurry does not make an instance ill.
             if not isinstance(error, TimeoutError) or time.monotonic() - started > PATIENCE_S:

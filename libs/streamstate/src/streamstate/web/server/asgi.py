@@ -19,6 +19,7 @@ from werkzeug.routing import Rule
 from streamstate.deployment import logs, tracing
 from streamstate.settings import HttpSettings
 from streamstate.web.http.events import Stream
+from streamstate.web.http.overdue import Overdue
 from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded, overloaded, problem_of
 from streamstate.web.http.request import Request, Response, headers_of, read_body
 from streamstate.web.server import guard, probes
@@ -74,6 +75,7 @@ class Asgi:
         self._patterns = [(_pattern(rule.rule), rule) for rule in rules if "<" in rule.rule]
         self._open_paths = flask.open_paths
         self._in_flight = 0
+        self._overdue = Overdue()
         spans = tracing.spans(flask.title)
         self._serve: Serve = self._http if spans is None else spans.served(self._http)
         self._streams: set[asyncio.Task[None]] = set()
@@ -206,9 +208,8 @@ class Asgi:
         handler = self._handlers.get(rule.endpoint)
         if handler is None or request.scope["method"] == "OPTIONS":
             return await asyncio.to_thread(self._by_flask, request.scope)
-        async with asyncio.timeout_at(request.deadline.at):
-            response: Response | Stream = await handler(request, **arguments)
-            return response
+        response: Response | Stream = await self._overdue.limit(handler(request, **arguments), request.deadline.at)
+        return response
 
     def _is_open(self, scope: Mapping[str, Any]) -> bool:
         """Whether anybody is answered: about the process itself, and at the port for it about its metrics."""

@@ -20,7 +20,7 @@ TOP = 10
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001, an offset would be part of the text
 
 
-class Played(msgspec.Struct, rename="camel"):
+class Played(msgspec.Struct, rename="camel", gc=False):
     """An artist, album or track and how often the user played it."""
 
     id: int

@@ -19,6 +19,18 @@ _FIRST = 8
 """So many partitions are looked at for the counts: one of them is claimed early, whoever comes first."""
 
 
+class _Checked:
+    """What the hash of a partition was held against without a fault: it is the same for all reads between two commits.
+
+    Such snapshots have one object `positions` in common.
+    """
+
+    def __init__(self, positions: Mapping[str, int]) -> None:
+        self.positions = positions
+        self.widths: tuple[Mapping[str, int], Mapping[str, int]] | None = None
+        self.ready: set[tuple[str, ...]] = set()
+
+
 class State:
     """The state of one app. For one event loop.
 
@@ -31,6 +43,7 @@ class State:
         self._reads = reads
         self._freshness = freshness
         self._counts: Mapping[str, int] = {}
+        self._checks: dict[int, _Checked] = {}
 
     async def counts(self) -> Mapping[str, int]:
         """The partition counts by topic, which each claim keeps; raises a 503 `Problem` before the first ones."""
@@ -62,13 +75,27 @@ class State:
         return dict(item for found in await asyncio.gather(*map(one, partitions)) for item in found.items())
 
     def _fitting(self, snapshots: Mapping[int, Snapshot]) -> Mapping[int, Snapshot]:
-        require_same_widths([snapshot.origins for snapshot in snapshots.values()], self._freshness.widths())
-        for snapshot in snapshots.values():
-            if any(self._counts.get(t, of.partitions) != of.partitions for t, of in snapshot.origins.items()):
-                self._counts = {}
-                detail = "the state was built anew, over another number of partitions"
-                raise not_ready(detail)
+        widths = self._freshness.widths(), self._counts
+        for partition, snapshot in snapshots.items():
+            checked = self._checked(partition, snapshot)
+            if checked.widths != widths:
+                self._require_fit(snapshot, widths[0])
+                checked.widths = widths
         return snapshots
+
+    def _require_fit(self, snapshot: Snapshot, widths: Mapping[str, int]) -> None:
+        require_same_widths([snapshot.origins], widths)
+        if any(self._counts.get(t, of.partitions) != of.partitions for t, of in snapshot.origins.items()):
+            self._counts = {}
+            detail = "the state was built anew, over another number of partitions"
+            raise not_ready(detail)
+
+    def _checked(self, partition: int, snapshot: Snapshot) -> _Checked:
+        """What is known of the hash that `snapshot` was made of."""
+        checked = self._checks.get(partition)
+        if checked is None or checked.positions is not snapshot.positions:
+            checked = self._checks[partition] = _Checked(snapshot.positions)
+        return checked
 
     async def positions(self) -> Positions:
         """The next offsets of all partitions."""
@@ -95,6 +122,9 @@ class State:
 
         Raises `Misconfigured` when the state was made by other folds, or lacks the first records of a topic.
         """
+        ready, named = self._checked(partition, snapshot).ready, tuple(topics)
+        if named in ready:
+            return
         require_same_folds(self._app, topics, (snapshot,))
         require_beginnings(self._app, topics, {partition: snapshot}, self._truncated)
         if snapshot.owner is None:
@@ -102,3 +132,4 @@ class State:
         if not snapshot.ready(topics):
             percent = int(snapshot.progress(topics) * 100)
             raise not_ready(f"partition {partition} is being built, {percent} %", partition=partition, progress=percent)
+        ready.add(named)

@@ -1,0 +1,123 @@
+"""Requests out of bytes, however these come."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamstate.web.http.incoming import Head, Incoming
+from streamstate.web.http.problems import MALFORMED
+
+GET = b"GET /v1/numbers/a%20b?x=1&y=%20 HTTP/1.1\r\nHost: here\r\nX-A: 1\r\n\r\n"
+SIZED = b"POST /v1/many HTTP/1.1\r\nHost: here\r\nContent-Length: 30\r\n\r\n{'GET / HTTP/1.1\\r\\n\\r\\n': []}"
+CHUNKED = b"POST /v1/many HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+OLD = b"GET / HTTP/1.0\r\n\r\n"
+
+Asked = list[tuple[str, str, bytes, bytes]]
+"""Method, path, query and body of each request."""
+
+
+def read(parts: Sequence[bytes]) -> Asked:
+    """What is read from these parts of what a client sends; all of it must be whole requests."""
+    incoming, asked = Incoming(), Asked()
+    for part in parts:
+        rest = part
+        while rest:
+            rest = incoming.feed(rest)
+            assert incoming.problem is None
+            if incoming.whole and incoming.head:
+                method, path, query = incoming.head[:3]
+                asked.append((method, path, query, bytes(incoming.body)))
+                incoming.next()
+    assert incoming.head is None
+    return asked
+
+
+def head(sent: bytes) -> Head:
+    """The head of a request that is taken."""
+    incoming = Incoming()
+    incoming.feed(sent)
+    assert incoming.problem is None
+    assert incoming.head is not None
+    return incoming.head
+
+
+def status(sent: bytes) -> int:
+    """That of the problem which `sent` is."""
+    incoming = Incoming()
+    assert incoming.feed(sent) == b""
+    assert incoming.problem is not None
+    return incoming.problem.status
+
+
+@given(st.permutations([GET, SIZED, GET]), st.lists(st.integers(0, 300), max_size=12))
+def test_requests_are_the_same_in_whatever_pieces_they_come(requests: list[bytes], cuts: list[int]) -> None:
+    sent = b"".join([*requests, CHUNKED])
+    places = sorted({0, len(sent), *(cut for cut in cuts if cut < len(sent))})
+    parts = [sent[start:end] for start, end in zip(places, places[1:], strict=False)]
+    expected = {
+        GET: ("GET", "/v1/numbers/a b", b"x=1&y=%20", b""),
+        SIZED: ("POST", "/v1/many", b"", SIZED[-30:]),
+        CHUNKED: ("POST", "/v1/many", b"", b"abcde"),
+    }
+    assert read(parts) == [expected[request] for request in [*requests, CHUNKED]]
+
+
+def test_names_of_fields_are_in_lower_case_and_values_as_they_came() -> None:
+    assert head(GET).fields == [(b"host", b"here"), (b"x-a", b"1")]
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [(GET, True), (OLD, False), (OLD.replace(b"\r\n\r\n", b"\r\nConnection: keep-alive\r\n\r\n"), True),
+     (GET.replace(b"X-A: 1", b"Connection: close"), False)],
+)  # fmt: skip
+def test_whether_the_client_wants_to_ask_more(sent: bytes, kept: bool) -> None:
+    assert head(sent).kept is kept
+
+
+def test_the_form_of_address_for_proxies_is_taken() -> None:
+    assert head(GET.replace(b"/v1", b"http://there/v1"))[1:3] == ("/v1/numbers/a b", b"x=1&y=%20")
+    assert head(GET.replace(b"/v1/numbers/a%20b?x=1&y=%20", b"https://there"))[1:3] == ("/", b"")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        GET.replace(b"Host: here\r\n", b""),
+        GET.replace(b"X-A: 1", b"Transfer-Encoding: gzip, chunked"),
+        GET.replace(b"?x", b"#x"),
+        GET.replace(b"/v1/numbers", b"ftp://there/v1"),
+        GET.replace(b"HTTP/1.1", b"HTTP/0.9"),
+        GET.replace(b"HTTP/1.1", b"HTTP/2.0"),
+        b"\r\n\r\n" + GET,
+    ],
+)
+def test_what_the_parser_takes_and_no_server_may(sent: bytes) -> None:
+    assert status(sent) == MALFORMED.status
+
+
+def test_a_head_that_grows_without_end_is_refused_before_it_ends() -> None:
+    incoming, sent = Incoming(), 0
+    incoming.feed(b"GET / HTTP/1.1\r\nHost: here\r\n")
+    while incoming.problem is None and sent < 100_000:
+        incoming.feed(b"X-A: 1\r\n" + b"X-B: " + b"1" * 3_000 + b"\r\n")
+        sent += 3_000
+    assert incoming.problem is not None
+    assert (incoming.problem.status, sent < 40_000) == (431, True)
+
+
+def test_a_wish_for_another_protocol_is_passed_over_and_ends_the_connection() -> None:
+    incoming = Incoming()
+    incoming.feed(GET.replace(b"X-A: 1", b"Upgrade: h2c\r\nConnection: Upgrade"))
+    assert (incoming.problem, incoming.whole, incoming.overrun) == (None, True, True)
+
+
+def test_a_request_that_came_with_the_last_chunk_is_not_read() -> None:
+    incoming = Incoming()
+    incoming.feed(CHUNKED + GET)
+    assert incoming.head is not None
+    assert (incoming.head.method, bytes(incoming.body)) == ("POST", b"abcde")
+    assert len(incoming.head.fields) == 2
+    assert (incoming.problem, incoming.whole, incoming.overrun) == (None, True, True)

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from services.gateway.names import name_of, named
+from services.gateway.names import add, name_of, named
 from streamstate.gateway import ADMIN, NamedIds
-from streamstate.keys import LONG
+from streamstate.keys import CODECS, LONG
 from streamstate.web.http import events
 from streamstate.web.http.request import JSON
 from streamstate.web.partition_map import ViewEntry
@@ -67,14 +67,17 @@ def _path(view: ViewEntry) -> str:
 def _joined(paths: Mapping[str, Document], views: Sequence[ViewEntry]) -> Mapping[str, Document]:
     """Describe the names in the answers of `views`; returns schema and example of each, by the view's name."""
     found = {view.name: paths[_path(view)]["get"]["responses"]["200"]["content"][JSON] for view in views}
-    names = {(view.name, example_key(view.key)): found[view.name]["example"].get("name") for view in views if view.key}
+    names = {
+        view.name: {CODECS[view.key].parse(example_key(view.key)): found[view.name]["example"].get("name")}
+        for view in views
+        if view.key
+    }
     for view in views:
         if view.names:
             paths[_path(view)]["get"]["summary"] += ", with names"
             answer = found[view.name]
             answer["schema"] = {"allOf": [answer["schema"], _with_names(view.names)]}
-            for holder, member, (kind, key) in named(answer["example"], view.names.views):
-                holder[member] = names.get((kind, str(key)))
+            add(names, named(answer["example"], view.names.views))
             if view.names.empty_warnings:
                 answer["example"].setdefault("warnings", [])
     return found

@@ -1,7 +1,8 @@
 """Names for ids: where they go in an answer; asked in bulk, remembered until their table moves."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,8 +14,17 @@ from streamstate.web.http.deadline import Deadline
 Thing = tuple[str, int | str]
 """A view whose answer has a `name`, and a key of it."""
 
-Names = Mapping[Thing, str | None]
-"""The names of things, None for a thing without one."""
+Names = Mapping[str, Mapping[int | str, str | None]]
+"""Names by view and key, None for a thing without one."""
+
+
+class Place(NamedTuple):
+    """`objects` of an answer that have keys of `view` as their member `key`, and get names as their member `name`."""
+
+    view: str
+    key: str
+    name: str
+    objects: list[dict[str, Any]]
 
 
 def name_of(id_member: str) -> str:
@@ -22,17 +32,25 @@ def name_of(id_member: str) -> str:
     return "name" if id_member == "id" else f"{id_member.removesuffix('Id')}Name"
 
 
-def named(answer: dict[str, Any], views: Mapping[str, str]) -> list[tuple[dict[str, Any], str, Thing]]:
-    """Each object in `answer` that gets a name, the member for it, and the thing. `views` are those of `NamedIds`."""
-    places: list[tuple[dict[str, Any], str, Thing]] = []
-    for place, view in views.items():
-        *steps, member = place.split(".")
+def named(answer: dict[str, Any], views: Mapping[str, str]) -> list[Place]:
+    """Where `answer` gets names. `views` are those of `NamedIds`."""
+    places = []
+    for path, view in views.items():
+        *steps, member = path.split(".")
         objects = [answer]
         for step in steps:
             objects = [item for each in objects for item in each.get(step) or ()]
-        name = name_of(member)
-        places += [(each, name, (view, key)) for each in objects if (key := each.get(member)) is not None]
+        objects = [each for each in objects if each.get(member) is not None]
+        places.append(Place(view, member, name_of(member), objects))
     return places
+
+
+def add(names: Names, places: Iterable[Place]) -> None:
+    """Put what `names` has into `places`."""
+    for view, key, name, objects in places:
+        known = names.get(view, {})
+        for each in objects:
+            each[name] = known.get(each[key])
 
 
 class _Cached(msgspec.Struct, frozen=True, gc=False):
@@ -58,22 +76,27 @@ class NameCache:
         self._router = router
         self._most = most
         self._cached: dict[Thing, _Cached] = {}
-        self._valid: dict[Thing, str | None] = {}
+        self._valid: defaultdict[str, dict[int | str, str | None]] = defaultdict(dict)
         self._valid_for = owners.views
 
-    async def get(self, things: Iterable[Thing], deadline: Deadline) -> Names:
-        """Names, those of `things` among them. Raises a `Problem` when they cannot be had in time."""
-        if self._valid_for is not self._owners.views or len(self._valid) > self._most:
-            self._valid, self._valid_for = {}, self._owners.views
+    async def get(self, places: Iterable[Place], deadline: Deadline) -> Names:
+        """Names, those for `places` among them. Raises a `Problem` when they cannot be had in time."""
+        if self._valid_for is not self._owners.views or sum(map(len, self._valid.values())) > self._most:
+            self._valid, self._valid_for = defaultdict(dict), self._owners.views
         valid = self._valid
-        if missing := [thing for thing in things if thing not in valid]:
+        missing: dict[Thing, None] = {}
+        for view, key, _, objects in places:
+            known = valid[view]
+            missing |= {(view, each[key]): None for each in objects if each[key] not in known}
+        if missing:
             maps = {view: self._owners.with_keys(view) for view, _ in missing}
             for thing in missing:
                 cached = self._cached.get(thing)
                 if cached and maps[thing[0]].positions.get(cached.place, 0) == cached.position:
-                    valid[thing] = cached.name
-            if unknown := [thing for thing in missing if thing not in valid]:
-                valid |= await self._ask(maps, unknown, deadline)
+                    valid[thing[0]][thing[1]] = cached.name
+            if unknown := [(view, key) for view, key in missing if key not in valid[view]]:
+                for thing, name in (await self._ask(maps, unknown, deadline)).items():
+                    valid[thing[0]][thing[1]] = name
         return valid
 
     async def _ask(

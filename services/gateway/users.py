@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from services.gateway.documents import USERS
-from services.gateway.names import NameCache, Names, named
+from services.gateway.names import NameCache, Names, add, named
 from services.gateway.owners import LocatedPart, Owners, unknown
 from services.gateway.router import Router
 from streamstate.errors import StreamStateError
@@ -123,12 +123,11 @@ class Users:
         ]
         names: Names = {}
         try:
-            names = await self._names.get({thing for _, _, thing in places}, deadline)
+            names = await self._names.get(places, deadline)
         except StreamStateError as error:
             for answer in answers:
                 answer[WARNINGS].append(f"names: {error}")
-        for holder, member, thing in places:
-            holder[member] = names.get(thing)
+        add(names, places)
 
     async def _ask(self, located: LocatedPart, key: str, query: Query, deadline: Deadline) -> Response:
         known, view, part = located

@@ -1,12 +1,11 @@
 """Names are remembered for as long as their tables stand still."""
 
-from services.gateway.names import NameCache, Names
+from services.gateway.names import NameCache, Names, Place
 from services.gateway.owners import Owners
 from tests.serving import Loop, soon, until
 from tests.unit.gateway.conftest import Deployment
 
-ARTIST = ("artists", 1)
-STRANGER = ("artists", 77)
+ARTIST, STRANGER = 1, 77
 
 
 def asked(deployment: Deployment) -> int:
@@ -19,13 +18,14 @@ def test_a_name_that_changes_is_seen_with_the_next_map(deployment: Deployment, l
     cache = NameCache(owners, deployment.router(owners), most=100)
 
     def find() -> Names:
-        return loop.run(cache.get([ARTIST, STRANGER], soon()))
+        place = Place("artists", "id", "name", [{"id": ARTIST}, {"id": STRANGER}, {"id": ARTIST}])
+        return loop.run(cache.get([place], soon()))
 
-    assert find() == {ARTIST: "Prince", STRANGER: None}
+    assert find() == {"artists": {ARTIST: "Prince", STRANGER: None}}
     deployment.name("artists", 1, "The Artist")
     deployment.name("artists", 77, "A Stranger")
-    assert find() == {ARTIST: "Prince", STRANGER: None}
+    assert find() == {"artists": {ARTIST: "Prince", STRANGER: None}}
     assert asked(deployment) == 1
     loop.run(owners.start())
-    until(lambda: find() == {ARTIST: "The Artist", STRANGER: "A Stranger"})
+    until(lambda: find() == {"artists": {ARTIST: "The Artist", STRANGER: "A Stranger"}})
     loop.run(owners.stop())

@@ -8,7 +8,7 @@ import pytest
 from openapi_spec_validator import validate
 
 from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
-from services.gateway.names import named
+from services.gateway.names import add, named
 from services.recommendations.answers import member
 from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.gateway import NamedIds, Part
@@ -186,8 +186,7 @@ def test_the_document_has_a_part_that_is_declared(deployment: Deployment) -> Non
 def test_names_go_beside_their_ids_however_deep() -> None:
     answer = {"id": 1, "lists": [{"id": 2, "inner": [{"itemId": 3}, {"itemId": None}, {}]}, {"id": 4}]}
     views = {"id": "a", "lists.id": "b", "lists.inner.itemId": "c", "none.id": "d"}
-    for holder, name_member, (view, key) in named(answer, views):
-        holder[name_member] = f"{view}{key}"
+    add({view: {key: f"{view}{key}" for key in range(5)} for view in views.values()}, named(answer, views))
     assert answer == {
         "id": 1,
         "name": "a1",

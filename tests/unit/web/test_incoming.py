@@ -1,5 +1,6 @@
 """Requests out of bytes, however these come."""
 
+import itertools
 from collections.abc import Sequence
 
 import pytest
@@ -55,7 +56,7 @@ def status(sent: bytes) -> int:
 def test_requests_are_the_same_in_whatever_pieces_they_come(requests: list[bytes], cuts: list[int]) -> None:
     sent = b"".join([*requests, CHUNKED])
     places = sorted({0, len(sent), *(cut for cut in cuts if cut < len(sent))})
-    parts = [sent[start:end] for start, end in zip(places, places[1:], strict=False)]
+    parts = [sent[start:end] for start, end in itertools.pairwise(places)]
     expected = {
         GET: ("GET", "/v1/numbers/a b", b"x=1&y=%20", b""),
         SIZED: ("POST", "/v1/many", b"", SIZED[-30:]),

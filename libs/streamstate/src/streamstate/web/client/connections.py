@@ -34,7 +34,9 @@ class Connection(asyncio.Protocol):
         self.used_at = 0.0
         self.reusable = False
         self.answering = False
-        self._answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpResponseParser(self)
+        self._answer: asyncio.Future[Response] = self._loop.create_future()
         self._answer.cancel()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -45,8 +47,7 @@ class Connection(asyncio.Protocol):
         self.reusable = self.answering = False
         self._headers: dict[str, str] = {}
         self._body = bytearray()
-        self._parser = httptools.HttpResponseParser(self)
-        self._answer = asyncio.get_running_loop().create_future()
+        self._answer = self._loop.create_future()
         # uvloop raises RuntimeError for a write to a connection that was reset.
         if self._transport.is_closing():
             self._fail(CLOSED)

@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Protocol, cast
@@ -179,11 +179,11 @@ class Connection(asyncio.Protocol):
         if self._writable is not None:
             await self._writable
 
-    def _start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    def _start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Make the head of an answer, which is sent with the first part of its body."""
         fields, incoming, kept = [b"%b: %b" % field for field in headers], self._incoming, self._head.kept
         self._with_body = self._head.method != "HEAD" and status not in _WITHOUT_BODY
-        if self._with_body and not any(field[: len(_LENGTH)].lower() == _LENGTH for field in fields):
+        if self._with_body and not any(name.lower() == _LENGTH for name, _ in headers):
             # Who speaks HTTP/1.0 sees by the connection's end where the body ends.
             self._chunked = not self._head.old
             kept = kept and self._chunked

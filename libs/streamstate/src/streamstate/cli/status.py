@@ -1,7 +1,7 @@
 """`streamstate status` and `streamstate owners`: what Kafka and Redis say of each service."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated
@@ -80,20 +80,29 @@ def look(deployment: Deployment) -> Seen:
 def readable(store: RedisStore, app: str, partitions: Iterable[int]) -> tuple[dict[int, Snapshot], list[str]]:
     """The `partitions` of `app` that can be read, and why others cannot, or none can be written."""
     snapshots: dict[int, Snapshot] = {}
-    faults: list[str] = []
+    # A server that does not fit is the same for many partitions.
+    faults: dict[str, None] = {}
     for partition in partitions:
         try:
-            found, halves = whole(store, [partition])
-            snapshots |= found
-            faults += map(str, halves.values())
+            found, of_partition = _readable(store, partition)
         except (TryAgainError, ClusterError):
             slot = f"the slot of {tag(app, partition)}"
-            faults.append(f"{slot} is between two nodes of Redis; see `redis-cli --cluster check` and `fix`")
+            of_partition = [f"{slot} is between two nodes of Redis; see `redis-cli --cluster check` and `fix`"]
+        else:
+            snapshots |= found
+        faults |= dict.fromkeys(of_partition)
+    return snapshots, list(faults)
+
+
+def _readable(store: RedisStore, partition: int) -> tuple[Mapping[int, Snapshot], list[str]]:
+    found, halves = whole(store, [partition])
+    faults = [*map(str, halves.values())]
     try:
-        store.require_fit(snapshots)
+        # While its slot moves, a partition may be readable, but is not writable.
+        store.require_fit(found)
     except Misconfigured as error:
         faults.append(str(error))
-    return snapshots, faults
+    return found, faults
 
 
 def _reports(services: Sequence[str] | None) -> tuple[Sequence[Deployment], list[ServiceReport]]:

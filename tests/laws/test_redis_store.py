@@ -11,6 +11,7 @@ from devkit.redis_server import Redis
 from streamstate.errors import Fenced, IncompleteCommit
 from streamstate.state.operations import (
     Append,
+    Between,
     ExpireBefore,
     Fields,
     IncrementScores,
@@ -102,11 +103,10 @@ def test_scripts_that_the_server_forgot_are_sent_again(
     redis_client.script_flush()
     claim = store.claim(0, "a:1", {})
     redis_client.script_flush()
-    store.commit(Commit(claim, [OffsetAdvance("topic", None, 1)], [Put("k", "v")]))
-    redis_client.script_flush()
-    assert store.read({0: [Value("k")], 1: [Value("k")]})[0].values == ["v"]
-    redis_client.script_flush()
-    assert store.read({0: [Value("k")]})[0].values == ["v"]
+    store.commit(Commit(claim, [OffsetAdvance("topic", None, 1)], [Put("k", "v"), Insert("i", "k", {"x": 1})]))
+    for partitions in ([0, 1], [0]):
+        redis_client.script_flush()
+        assert store.read({p: [Value("k"), Between("i:k", 0)] for p in partitions})[0].values == ["v", [("x", 1)]]
 
 
 def test_a_fenced_commit_says_what_the_store_holds(redis_store: Callable[[], RedisStore]) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from importlib import resources
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
@@ -10,6 +11,7 @@ from devkit.registry import SERVICES, app
 from streamstate.acl import kafka, redis
 from streamstate.cli.main import app as command
 from streamstate.deployment.overrides import renamed
+from streamstate.state.operations import Read
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -38,9 +40,10 @@ def test_every_command_of_a_script_is_listed() -> None:
         if script.name != "look.lua":
             called = set(re.findall(r"call[a-z_]*\((?:stored\(topic\) and )?'([A-Z]+)'", script.read_text()))
             assert {name.lower() for name in called} <= redis.of_service()
+    assert {type(read) for read in redis.READS} == {*get_args(Read)}
     assert "flushall" not in redis.of_operators()
     assert redis.of_reader() < redis.of_service() < redis.of_operators()
-    assert not {"set", "hset", "zadd", "del"} & redis.of_reader()
+    assert not {"set", "hset", "zadd", "del", "script|load"} & redis.of_reader()
 
 
 def test_the_command_prints_what_grants_them() -> None:

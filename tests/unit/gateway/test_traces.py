@@ -68,7 +68,7 @@ def test_a_request_is_traced_from_the_caller_to_redis(collector: Collector, gate
     (asked,) = collector.named("gateway", "HTTP /v1/users/<key>/metrics")
     (called,) = collector.named("gateway", "GET")
     (answered,) = collector.named("metrics", "HTTP /v1/users/<key>/metrics")
-    (read,) = [span for span in collector.named("metrics", "EVALSHA") if span.parent == answered.id]
+    (read,) = [span for span in collector.named("metrics", "MULTI") if span.parent == answered.id]
     assert {span.trace for span in (asked, called, answered, read)} == {TRACE}
     assert (asked.parent, called.parent, answered.parent) == (CALLER, asked.id, called.id)
     assert asked.attributes["http.response.status_code"] == answered.attributes["http.response.status_code"] == 200

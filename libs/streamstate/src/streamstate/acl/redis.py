@@ -3,8 +3,10 @@
 import re
 from collections.abc import Iterable, Mapping
 
+from streamstate.state import redis_reads
+from streamstate.state.operations import Between, Field, Fields, Members, Newest, Read, Since, Top, Value
 from streamstate.state.redis import SCRIPTS
-from streamstate.state.redis_reads import READ, Script
+from streamstate.state.redis_reads import BETWEEN
 
 _RUN = re.compile(r"call(?:_in_pieces)?\('([A-Z]+)'|\{'([A-Z]+)', tag")
 """A command in a script: one that is called, or one that it asks the right to."""
@@ -15,8 +17,20 @@ CONNECTION = ("ping", "select")
 CLUSTER = ("cluster|slots", "command")
 """Of the clients of a Redis Cluster besides."""
 
-RUNNING = ("eval", "evalsha", "script|load")
+RUNNING = ("eval", "evalsha")
 """By which a script is run."""
+
+LOADING = ("script|load",)
+"""By which the store of a stream makes one known."""
+
+AT_ONCE = ("multi", "exec")
+"""Around the commands of a read."""
+
+READS: tuple[Read, ...] = (
+    Value(""), Fields(""), Field("", ""), Top("", 1), Newest("", 1), Members("", "", "", 1), Since("", 0, 1),
+    Between("", 0),
+)  # fmt: skip
+"""One of each kind."""
 
 OPERATORS: Mapping[str, tuple[str, ...]] = {
     "verify": ("scan", "hgetall", "get", "type", "xrange", "zrange"),
@@ -34,22 +48,18 @@ def commands(scripts: Iterable[str]) -> set[str]:
 
 def of_reader() -> set[str]:
     """What an API runs, which only reads."""
-    return of_scripts([READ])
+    asked = {str(name).lower() for name, *_ in redis_reads.commands("", READS)}
+    return asked | commands([BETWEEN.text]) | {*AT_ONCE, *RUNNING, *CONNECTION, *CLUSTER}
 
 
 def of_service() -> set[str]:
     """What the stream and the API run."""
-    return of_scripts(SCRIPTS)
+    return of_reader() | commands(script.text for script in SCRIPTS) | {*LOADING}
 
 
 def of_operators() -> set[str]:
     """What the stream, the API and the commands of operators run."""
     return of_service().union(*OPERATORS.values())
-
-
-def of_scripts(scripts: Iterable[Script]) -> set[str]:
-    """What a client runs that does nothing else than to run these scripts."""
-    return commands(script.text for script in scripts) | {*RUNNING, *CONNECTION, *CLUSTER}
 
 
 def rule(user: str, patterns: Iterable[str], allowed: Iterable[str]) -> str:

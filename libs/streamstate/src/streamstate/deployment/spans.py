@@ -126,8 +126,8 @@ class Spans:
         if not trace.get_current_span().is_recording():
             yield
             return
-        told: Told = {"db.system.name": "redis", "db.operation.name": "EVALSHA", "streamstate.partitions": partitions}
-        with _failing(self._tracer.start_span("EVALSHA", None, SpanKind.CLIENT, told)):
+        told: Told = {"db.system.name": "redis", "db.operation.name": "MULTI", "streamstate.partitions": partitions}
+        with _failing(self._tracer.start_span("MULTI", None, SpanKind.CLIENT, told)):
             yield
 
     def reads(self, reads: AsyncReads) -> AsyncReads:

@@ -1,6 +1,6 @@
 """What a fold may write, and what a view may read.
 
-The classes are also the wire format: an array of tag and fields, which server-side functions unpack.
+The classes of operations are also the wire format: an array of tag and fields, which a server-side script unpacks.
 """
 
 import msgspec
@@ -143,40 +143,40 @@ def changes(operation: Operation) -> int:
             return 1
 
 
-class Value(msgspec.Struct, frozen=True, array_like=True, tag="value"):
+class Value(msgspec.Struct, frozen=True):
     """The text that `Put` set, or None."""
 
     key: str
 
 
-class Fields(msgspec.Struct, frozen=True, array_like=True, tag="fields"):
+class Fields(msgspec.Struct, frozen=True):
     """What `Merge` merged: {field: whole number}, empty when there is nothing."""
 
     key: str
 
 
-class Field(msgspec.Struct, frozen=True, array_like=True, tag="field"):
+class Field(msgspec.Struct, frozen=True):
     """What `Merge` merged into one field: a whole number, or None."""
 
     key: str
     field: str
 
 
-class Top(msgspec.Struct, frozen=True, array_like=True, tag="top"):
+class Top(msgspec.Struct, frozen=True):
     """The first `n` of a ranking: [(member, score)], highest score first, ties by member in byte order."""
 
     key: str
     n: int
 
 
-class Newest(msgspec.Struct, frozen=True, array_like=True, tag="newest"):
+class Newest(msgspec.Struct, frozen=True):
     """The first `n` of a list: [(member, milliseconds)], newest first, ties by member in descending byte order."""
 
     key: str
     n: int
 
 
-class Members(msgspec.Struct, frozen=True, array_like=True, tag="members"):
+class Members(msgspec.Struct, frozen=True):
     """The first `n` members of an index from `start` to before `end`, or to the last one when `end` is empty: [member].
 
     In byte order, or from the last one on when `descending`.
@@ -189,7 +189,7 @@ class Members(msgspec.Struct, frozen=True, array_like=True, tag="members"):
     descending: bool = False
 
 
-class Since(msgspec.Struct, frozen=True, array_like=True, tag="since"):
+class Since(msgspec.Struct, frozen=True):
     """The first `n` entries of a log behind the number `after`: [(number, its text as UTF-8 bytes)], in order."""
 
     key: str
@@ -197,7 +197,7 @@ class Since(msgspec.Struct, frozen=True, array_like=True, tag="since"):
     n: int
 
 
-class Between(msgspec.Struct, frozen=True, array_like=True, tag="between"):
+class Between(msgspec.Struct, frozen=True):
     """The entries of a timeline from the time `start` to before `end`: [(text, milliseconds)].
 
     In order of time, ties by text in byte order, both the other way round when `descending`; at most `n`, without the

@@ -1,4 +1,4 @@
-"""The store in Redis (or Valkey): readable keys, and one server-side script for each verb.
+"""The store in Redis (or Valkey): readable keys, a script for each verb that writes, and a transaction for a read.
 
 A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that they share a slot of a Redis Cluster:
 
@@ -26,7 +26,19 @@ from redis.sentinel import Sentinel
 from streamstate.errors import Fenced, IncompleteCommit, Misconfigured
 from streamstate.state.operations import Read
 from streamstate.state.redis_login import NO_LOGIN, Login
-from streamstate.state.redis_reads import READ, Script, claim, pack, script_keys, snapshot, tag
+from streamstate.state.redis_reads import (
+    BETWEEN,
+    BY_NAME,
+    BY_TEXT,
+    Script,
+    claim,
+    commands,
+    pack,
+    script_keys,
+    snapshot,
+    tag,
+)
+from streamstate.state.redis_transactions import run
 from streamstate.state.store import FORMAT, NOTHING, Allowance, Claim, Commit, Origin, Snapshot, committed
 
 Client = redis.Redis | RedisCluster
@@ -88,7 +100,7 @@ _MISCONFIGURED = "MISCONFIGURED "
 _INCOMPLETE = "INCOMPLETE "
 _SERVER, _CLAIM, _COMMIT = Script("server.lua"), Script("server.lua", "claim.lua"), Script("commit.lua")
 _SKIP = Script("skip.lua")
-SCRIPTS = (READ, _SERVER, _CLAIM, _COMMIT, _SKIP)
+SCRIPTS = (BETWEEN, _SERVER, _CLAIM, _COMMIT, _SKIP)
 """All that the store of a service runs."""
 
 
@@ -124,11 +136,10 @@ class RedisStore:
                 raise Fenced(_refusal(tag(self._app, commit.claim.partition), commit, *map(bytes.decode, stored)))
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
-        answers = self._run(READ, [(partition, [pack(reads)]) for partition, reads in wanted.items()])
-        return {
-            partition: snapshot(tag(self._app, partition), reads, answer)
-            for (partition, reads), answer in zip(wanted.items(), answers, strict=True)
-        }
+        try:
+            return self._read(wanted, BY_NAME)
+        except NoScriptError:
+            return self._read(wanted, BY_TEXT)
 
     def require_fit(self, partitions: Iterable[int]) -> None:
         """Raise `Misconfigured`, as a claim does, when a server of these partitions would lose their state."""
@@ -141,6 +152,12 @@ class RedisStore:
 
     def allow(self, partition: int, topic: str, allowance: Allowance) -> None:
         self._client.hset(tag(self._app, partition), f"allow:{topic}", f"{allowance.before} {allowance.reason}")
+
+    def _read(self, wanted: Mapping[int, Sequence[Read]], between: tuple[str, str]) -> Mapping[int, Snapshot]:
+        tags = [tag(self._app, partition) for partition in wanted]
+        asked = [commands(hash_tag, reads, between) for hash_tag, reads in zip(tags, wanted.values(), strict=True)]
+        answered = zip(wanted.items(), tags, run(self._client, asked), strict=True)
+        return {p: snapshot(hash_tag, reads, answers) for (p, reads), hash_tag, answers in answered}
 
     def _run(self, script: Script, calls: Sequence[_Call]) -> list[Any]:
         """The answers to `calls`, made in one round trip; a server that does not know the script is taught it."""
@@ -161,16 +178,16 @@ class RedisStore:
 
     def _send(self, script: Script, calls: Sequence[_Call]) -> list[Any]:
         if len(calls) == 1:
-            # Every read of a profile is one: a pipeline would take some 10 µs more of the client.
+            # A pipeline would take some 10 µs more of the client.
             [(partition, arguments)] = calls
             try:
-                return [self._client.evalsha(script.sha, *script_keys(self._app, partition), *arguments)]
+                return [self._client.evalsha(script.sha, *script_keys(tag(self._app, partition)), *arguments)]
             except ResponseError as error:
                 return [error]
         pipeline = self._client.pipeline(transaction=False)
         for partition, arguments in calls:
             # Not `evalsha`, which redis-py refuses in a cluster's pipeline, although it routes the command.
-            pipeline.execute_command("EVALSHA", script.sha, *script_keys(self._app, partition), *arguments)
+            pipeline.execute_command("EVALSHA", script.sha, *script_keys(tag(self._app, partition)), *arguments)
         return pipeline.execute(raise_on_error=False)
 
 

@@ -1,32 +1,50 @@
 """Reads of the state on an event loop: all of a process share one connection, on which none waits for those before."""
 
 import asyncio
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
-from hiredis import Reader, pack_command
-from redis.asyncio import Connection, ConnectionPool, RedisCluster
-from redis.asyncio.connection import DefaultParser
+from hiredis import pack_command
+from redis.asyncio import ConnectionPool, RedisCluster
+from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
-from redis.exceptions import BusyLoadingError, MasterDownError, NoScriptError, RedisError
+from redis.exceptions import (
+    BusyLoadingError,
+    ClusterError,
+    MasterDownError,
+    MovedError,
+    NoScriptError,
+    RedisClusterException,
+    RedisError,
+)
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from streamstate.state.operations import Read
 from streamstate.state.redis import CLUSTER, SENTINEL, Watched, options
+from streamstate.state.redis_link import Link
 from streamstate.state.redis_login import NO_LOGIN, Login
-from streamstate.state.redis_reads import READ, pack, script_keys, snapshot, tag
+from streamstate.state.redis_reads import BY_TEXT, Command, commands, snapshot, tag
+from streamstate.state.redis_transactions import (
+    ATTEMPTS,
+    BETWEEN_NODES,
+    NODE_FAILED,
+    PAUSE_S,
+    packed,
+    still_between_nodes,
+)
 from streamstate.state.store import Snapshot
 
 
 class Commands(Protocol):
-    """What sends a command to Redis; raises redis-py's `RedisError` when no answer comes, or an error."""
+    """What sends commands to Redis; raises redis-py's `RedisError` when no answer comes, or an error."""
 
     async def execute_command(self, *command: Any) -> Any: ...
+
+    async def transaction(self, commands: Sequence[Command]) -> list[Any]:
+        """The answers to `commands`, which Redis runs at one moment. The slot of the first one's key is that of all."""
 
     async def aclose(self) -> None: ...
 
@@ -51,19 +69,14 @@ class Pipelined:
         self._timeout = timeout
         self._sentinel = sentinel
         self._connecting = asyncio.Lock()
-        self._link: _Link | None = None
+        self._link: Link | None = None
 
-    async def execute_command(self, *command: Any) -> Any:
-        link = self._link
-        if link is None or link.broken:
-            link = await self._connect()
-        try:
-            return await link.ask(command)
-        except (BusyLoadingError, MasterDownError) as error:
-            # So a replica answers for as long as it loads, or lacks its primary; another server has an answer.
-            if self._preferred is not None:
-                link.end(error)
-            raise
+    # Not coroutines of their own, which would take time at each read.
+    def execute_command(self, *command: Any) -> Coroutine[Any, Any, Any]:
+        return self._answer(pack_command(command))
+
+    def transaction(self, commands: Sequence[Command]) -> Coroutine[Any, Any, list[Any]]:
+        return self._answer(packed(commands), 1 + len(commands))
 
     async def aclose(self) -> None:
         if self._link is not None:
@@ -71,93 +84,93 @@ class Pipelined:
         if self._sentinel is not None:
             await self._sentinel.aclose()
 
-    async def _connect(self) -> "_Link":
+    async def _answer(self, message: bytes, queued: int = 0) -> Any:
+        link = self._link
+        if link is None or link.broken:
+            link = await self._connect()
+        try:
+            return await link.ask(message, queued)
+        except (BusyLoadingError, MasterDownError) as error:
+            # So a replica answers for as long as it loads, or lacks its primary; another server has an answer.
+            if self._preferred is not None:
+                link.end(error)
+            raise
+
+    async def _connect(self) -> Link:
         async with self._connecting:
             if self._link is None or self._link.broken:
                 self._link = await self._open_preferred() or await self._open(self._pool)
             return self._link
 
-    async def _open_preferred(self) -> "_Link | None":
+    async def _open_preferred(self) -> Link | None:
         """To a server that answers, None where there is none."""
         if self._preferred is None:
             return None
         with suppress(RedisError):
             link = await self._open(self._preferred)
             try:
-                await link.ask(("PING",))
+                await link.ask(pack_command(("PING",)))
             except BaseException:
                 link.end(RedisConnectionError("it did not answer"))
                 raise
             return link
         return None
 
-    async def _open(self, pool: ConnectionPool) -> "_Link":
+    async def _open(self, pool: ConnectionPool) -> Link:
         connection = pool.make_connection()  # type: ignore[no-untyped-call]  # it has no annotations
         await connection.connect()
-        return _Link(connection, self._timeout)
+        return Link(connection, self._timeout)
 
 
-class _Link(asyncio.Protocol):
-    """One connection, from the moment when redis-py has opened it. Its stream reader would take twice the CPU time."""
+class Clustered:
+    """Transactions on one connection to each node of a cluster; redis-py's client knows which node has a slot.
 
-    def __init__(self, connection: Connection, timeout: float) -> None:
-        self.broken = False
+    timeout: as of `Pipelined`.
+    """
+
+    def __init__(self, client: RedisCluster, timeout: float) -> None:
+        self._client = client
         self._timeout = timeout
-        self._loop = asyncio.get_running_loop()
-        self._answers = Reader(replyError=DefaultParser.parse_error)
-        self._waiting: deque[tuple[float, asyncio.Future[Any]]] = deque()
-        """Since when, and who."""
-        self._timer: asyncio.TimerHandle | None = None
-        # It is not the connection's any more, which would warn that nobody has closed it.
-        self._writer, connection._writer = cast("asyncio.StreamWriter", connection._writer), None
-        self._transport = self._writer.transport
-        self._transport.set_protocol(self)
+        self._nodes: dict[str, Pipelined] = {}
 
-    def ask(self, command: tuple[Any, ...]) -> asyncio.Future[Any]:
-        answer: asyncio.Future[Any] = self._loop.create_future()
-        if self.broken:
-            answer.set_exception(RedisConnectionError("the connection has ended"))
-            return answer
-        self._waiting.append((self._loop.time(), answer))
-        if self._timer is None:
-            self._timer = self._loop.call_later(self._timeout, self._look)
-        self._transport.write(pack_command(command))
-        return answer
+    async def execute_command(self, *command: Any) -> Any:
+        return await self._client.execute_command(*command)
 
-    def data_received(self, data: bytes) -> None:
-        self._answers.feed(data)
-        while (answer := self._answers.gets()) is not False:
-            _, asked = self._waiting.popleft()
-            if asked.done():
-                continue
-            if isinstance(answer, Exception):
-                asked.set_exception(answer)
-            else:
-                asked.set_result(answer)
+    async def transaction(self, commands: Sequence[Command]) -> list[Any]:
+        key = commands[0][1]
+        for _ in range(ATTEMPTS):
+            node = await self._node_of(key)
+            pipelined = self._nodes.get(node.name) or self._open(node)
+            try:
+                return await pipelined.transaction(commands)
+            except MovedError as error:
+                await self._client.nodes_manager.move_slot(error)
+            except BETWEEN_NODES:
+                await asyncio.sleep(PAUSE_S)
+            except NODE_FAILED:
+                # The next read asks for a new map of the slots.
+                await self._client.aclose()
+                raise
+        raise still_between_nodes(key)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.end(RedisConnectionError(str(exc or "Redis has closed the connection")))
+    async def aclose(self) -> None:
+        for pipelined in self._nodes.values():
+            await pipelined.aclose()
+        await self._client.aclose()
 
-    def end(self, reason: RedisError) -> None:
-        """Close; who still waits for an answer gets `reason`."""
-        self.broken = True
-        self._transport.abort()
-        if self._timer is not None:
-            self._timer.cancel()
-        while self._waiting:
-            _, asked = self._waiting.popleft()
-            if not asked.done():
-                asked.set_exception(reason)
+    async def _node_of(self, key: Any) -> ClusterNode:
+        try:
+            # Without a map of the slots, this asks for one.
+            await self._client.initialize()
+            return self._client.nodes_manager.get_node_from_slot(self._client.keyslot(key))
+        except RedisClusterException as error:
+            # Which is no `RedisError`.
+            raise ClusterError(str(error)) from error
 
-    def _look(self) -> None:
-        """End a connection to a server that hangs, or is gone without a word: a new one finds out."""
-        self._timer = None
-        if self._waiting:
-            ends = self._waiting[0][0] + self._timeout
-            if ends <= self._loop.time():
-                self.end(RedisTimeoutError(f"no answer within {self._timeout} s"))
-            else:
-                self._timer = self._loop.call_at(ends, self._look)
+    def _open(self, node: ClusterNode) -> Pipelined:
+        pool = ConnectionPool(node.connection_class, **{**node.connection_kwargs, "socket_timeout": None})
+        pipelined = self._nodes[node.name] = Pipelined(pool, self._timeout)
+        return pipelined
 
 
 def open_commands(url: str, timeout: float, login: Login = NO_LOGIN, *, replicas: bool = False) -> Commands:
@@ -169,7 +182,8 @@ def open_commands(url: str, timeout: float, login: Login = NO_LOGIN, *, replicas
     given = {**options(url, login), "retry": Retry(NoBackoff(), 0)}
     if CLUSTER in url:
         # Otherwise every fifth key that has moved closes the connections of all other reads, which fail then.
-        return RedisCluster.from_url(url.replace(CLUSTER, "://"), reinitialize_steps=0, **waits, **given)
+        client = RedisCluster.from_url(url.replace(CLUSTER, "://"), reinitialize_steps=0, **waits, **given)
+        return Clustered(client, timeout)
     # A link has a time limit of its own.
     given |= {"socket_timeout": None, "socket_connect_timeout": timeout}
     if SENTINEL not in url:
@@ -203,9 +217,9 @@ class RedisReader:
         await self._commands.aclose()
 
     async def _one(self, partition: int, reads: Sequence[Read]) -> Snapshot:
-        arguments = *script_keys(self._app, partition), pack(reads)
+        hash_tag = tag(self._app, partition)
         try:
-            answer = await self._commands.execute_command("EVALSHA", READ.sha, *arguments)
+            answers = await self._commands.transaction(commands(hash_tag, reads))
         except NoScriptError:
-            answer = await self._commands.execute_command("EVAL", READ.text, *arguments)
-        return snapshot(tag(self._app, partition), reads, answer)
+            answers = await self._commands.transaction(commands(hash_tag, reads, BY_TEXT))
+        return snapshot(hash_tag, reads, answers)

@@ -1,4 +1,4 @@
-"""How a partition is read from Redis: one call of a server-side script, whoever makes it."""
+"""How a partition is read from Redis: the commands of one transaction, whoever sends it, and what they answer."""
 
 import functools
 import hashlib
@@ -25,7 +25,11 @@ class Script:
         self.sha = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
-READ = Script("read.lua")
+BETWEEN = Script("between.lua")
+BY_NAME, BY_TEXT = ("EVALSHA", BETWEEN.sha), ("EVAL", BETWEEN.text)
+"""How to run `BETWEEN`: where the server may know it, and where it has said that it does not."""
+
+Command = tuple[str | int, ...]
 
 
 def tag(app: str, partition: int) -> str:
@@ -33,15 +37,50 @@ def tag(app: str, partition: int) -> str:
     return f"{{{app}:{partition}}}"
 
 
-def script_keys(app: str, partition: int) -> tuple[int, str, str]:
+def script_keys(hash_tag: str) -> tuple[int, str, str]:
     """The keys that a script of a partition declares, after their number.
 
     The second one never exists. While a slot migrates, a node of a Redis Cluster serves what keys it has of a script
     that declares one key, and takes the others for keys that were never written. Two keys, one of which is missing, it
     answers with TRYAGAIN.
     """
-    hash_tag = tag(app, partition)
     return 2, hash_tag, f"{hash_tag}-missing"
+
+
+def commands(hash_tag: str, reads: Sequence[Read], between: tuple[str, str] = BY_NAME) -> list[Command]:
+    """What reads a partition: its hash, then `reads`. To be run as one transaction."""
+    return [("HGETALL", hash_tag), *[_command(hash_tag, read, between) for read in reads]]
+
+
+def _command(hash_tag: str, read: Read, between: tuple[str, str]) -> Command:
+    key = f"{hash_tag}:{read.key}"
+    match read:
+        case Value():
+            return "GET", key
+        case Fields():
+            return "HGETALL", key
+        case Field():
+            return "HGET", key, read.field
+        case Top():
+            return "ZRANGE", key, *_ranks(read.n), "WITHSCORES"
+        case Newest():
+            return "ZRANGE", key, *_ranks(read.n), "REV", "WITHSCORES"
+        case Members():
+            start, end = f"[{read.start}", f"({read.end}" if read.end else "+"
+            places = (end, start, "BYLEX", "REV") if read.descending else (start, end, "BYLEX")
+            return "ZRANGE", key, *places, "LIMIT", 0, max(read.n, 0)
+        case Since():
+            return "XRANGE", key, f"({read.after}", "+", "COUNT", max(read.n, 0)
+        case Between():
+            span = read.start, read.end, read.n, read.skip, read.most_bytes, int(read.descending)
+            return *between, *script_keys(hash_tag), read.key, *span
+        case _:
+            assert_never(read)
+
+
+def _ranks(n: int) -> tuple[int, int]:
+    """Of the first `n`. -1 would be the last one of all."""
+    return (0, n - 1) if n > 0 else (1, 0)
 
 
 # Without a line of Python for each pair: a profile has thirty. Redis writes whole numbers up to 10^17 without exponent.
@@ -50,7 +89,7 @@ def _pairs(flat: Sequence[bytes], sign: Callable[[int], int] = pos) -> list[tupl
 
 
 def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
-    """What the script `READ` answered to `reads`. Raises `IncompleteCommit` for a partition that has a part of one."""
+    """What the commands of `reads` answered. Raises `IncompleteCommit` for a partition that has a part of one."""
     fields = _by_group(*answer[0])
     own = fields[""]
     if own.get("begun") != own.get("ended"):
@@ -141,6 +180,6 @@ def _value(read: Read, answer: Any) -> Any:
         case Members():
             return list(map(bytes.decode, answer))
         case Since():
-            return [(int(number.partition(b"-")[0]), text) for number, (_name, text) in answer]
+            return [(int(number.partition(b"-")[0]), text) for number, (_name, text) in answer or ()]
         case _:
             assert_never(read)

@@ -1,0 +1,201 @@
+"""Each read is a transaction, which has its own answers or its own error, with threads and on an event loop."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import pytest
+import redis
+from redis.exceptions import RedisError, ResponseError
+
+from devkit.child_process import LOCALHOST, free_port
+from devkit.redis_server import Redis
+from streamstate.acl import redis as acl
+from streamstate.state.operations import Between, Fields, IncrementScores, Insert, Merge, Operation, Read, Top, Value
+from streamstate.state.redis import Client, RedisStore, connect
+from streamstate.state.redis_reader import RedisReader, open_commands
+from streamstate.state.redis_reads import tag
+from streamstate.state.store import Commit, OffsetAdvance
+from tests.laws.conftest import DATABASE
+from tests.redis_cluster import Migration, cluster_url, three_nodes
+
+T = TypeVar("T")
+
+READS: list[Read] = [Fields("f"), Top("t", 3), Between("i:k", 0)]
+VALUES = [{"n": 1}, [("a", 2)], [("x", 5)]]
+WRONG: list[Read] = [Fields("f"), Top("f", 3), Value("f")]
+"""Of another type than the key."""
+
+Get = Callable[..., list[Any]]
+"""By an address, for an app: what each of some reads of partition 0 gets, values or an error."""
+
+
+def of_threads(url: str, app: str, *asked: Sequence[Read]) -> list[Any]:
+    store = RedisStore(connect(url, 5.0), app)
+
+    def get(reads: Sequence[Read]) -> Any:
+        try:
+            return store.read({0: reads})[0].values
+        except RedisError as error:
+            return error
+
+    return [get(reads) for reads in asked]
+
+
+def of_a_loop(url: str, app: str, *asked: Sequence[Read]) -> list[Any]:
+    """All at the same time."""
+
+    async def get(reader: RedisReader) -> list[Any]:
+        return list(await asyncio.gather(*(values(reader, reads) for reads in asked), return_exceptions=True))
+
+    return on_a_loop(url, app, get)
+
+
+def on_a_loop(url: str, app: str, use: Callable[[RedisReader], Coroutine[Any, Any, T]], timeout: float = 5.0) -> T:
+    async def run() -> T:
+        reader = RedisReader(open_commands(url, timeout), app)
+        try:
+            return await use(reader)
+        finally:
+            await reader.close()
+
+    return asyncio.run(run())
+
+
+async def values(reader: RedisReader, reads: Sequence[Read]) -> Sequence[Any]:
+    return (await reader.read({0: reads}))[0].values
+
+
+def write(store: RedisStore) -> None:
+    changes: list[Operation] = [Merge("f", {"n": 1}), IncrementScores("t", {"a": 2}), Insert("i", "k", {"x": 5})]
+    store.commit(Commit(store.claim(0, "a:1", {}), [OffsetAdvance("topic", None, 1)], changes))
+
+
+@pytest.fixture(params=[of_threads, of_a_loop])
+def get(request: pytest.FixtureRequest) -> Get:
+    of: Get = request.param
+    return of
+
+
+@pytest.fixture
+def app(redis_client: Client, redis_name: Callable[[], str]) -> Iterator[str]:
+    """Its state is what `VALUES` has. Redis has a user of the same name, who may read."""
+    name = redis_name()
+    write(RedisStore(redis_client, name))
+    allow(redis_client, name, acl.of_reader())
+    yield name
+    redis_client.acl_deluser(name)
+
+
+def allow(client: Client, user: str, commands: set[str]) -> None:
+    rule = acl.rule(user, [acl.keys(user)], commands)
+    client.execute_command(*f"ACL SETUSER {rule} on >word".split())  # type: ignore[no-untyped-call]
+
+
+def address(server: Redis, user: str) -> str:
+    return f"redis://{user}:word@{LOCALHOST}:{server.port}/{DATABASE}"
+
+
+def test_each_of_many_gets_its_own_answer(redis_server: Redis, app: str, get: Get) -> None:
+    got = get(address(redis_server, app), app, *[READS, WRONG, []] * 50)
+    assert [got[at] for at in range(0, 150, 3)] == [VALUES] * 50
+    assert all(isinstance(error, ResponseError) and "WRONGTYPE" in str(error) for error in got[1::3])
+    assert got[2::3] == [[]] * 50
+
+
+@pytest.mark.parametrize("lacking", ["multi", "hgetall", "zrange", "evalsha", "exec"])
+def test_what_redis_refuses_is_told(
+    redis_server: Redis, redis_client: Client, app: str, get: Get, lacking: str
+) -> None:
+    """After a command that is refused while queueing, EXEC itself says only that there was one."""
+    allow(redis_client, app, acl.of_reader() - {lacking})
+    for error in get(address(redis_server, app), app, READS, READS):
+        assert isinstance(error, ResponseError)
+        assert f"'{lacking}'" in str(error)
+
+
+def test_a_script_that_the_server_forgot_is_sent_again(
+    redis_server: Redis, redis_client: Client, app: str, get: Get
+) -> None:
+    redis_client.script_flush()
+    assert get(address(redis_server, app), app, READS, READS) == [VALUES] * 2
+
+
+def test_reads_go_on_after_a_connection_was_cut(redis_server: Redis, redis_client: Client, app: str) -> None:
+    async def use(reader: RedisReader) -> None:
+        for _ in range(3):
+            assert await values(reader, READS) == VALUES
+            redis_client.execute_command("CLIENT", "KILL", "USER", app)  # type: ignore[no-untyped-call]
+            with suppress(RedisError):
+                # Of the connection that was cut.
+                await values(reader, READS)
+
+    on_a_loop(address(redis_server, app), app, use)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[int]]:
+    """The ports of its nodes; the app `app` is written to."""
+    with three_nodes(tmp_path_factory.mktemp("cluster")) as ports:
+        write(RedisStore(connect(cluster_url(ports), 5.0), "app"))
+        yield ports
+
+
+def test_a_read_of_a_cluster_is_told_its_error(cluster: list[int], get: Get) -> None:
+    right, wrong, again = get(cluster_url(cluster), "app", READS, WRONG, READS)
+    assert (right, again) == (VALUES, VALUES)
+    assert "WRONGTYPE" in str(wrong)
+
+
+def test_a_slot_that_moves_to_and_fro_is_read_rightly_or_not_at_all(cluster: list[int]) -> None:
+    """Nothing is written meanwhile, which is refused while a slot moves."""
+    got: list[Any] = []
+
+    async def read(reader: RedisReader, moved: asyncio.Event) -> None:
+        while not moved.is_set():
+            try:
+                got.append(await values(reader, READS))
+            except RedisError as error:
+                got.append(error)
+
+    async def use(reader: RedisReader) -> None:
+        moved = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(4):
+                tasks.create_task(read(reader, moved))
+            for _ in range(6):
+                migration = Migration.start(cluster, tag("app", 0))
+                await asyncio.to_thread(migration.move_rest, 0.05)
+            moved.set()
+        assert await values(reader, READS) == VALUES
+
+    on_a_loop(cluster_url(cluster), "app", use)
+    answers = [each for each in got if not isinstance(each, RedisError)]
+    assert answers == [VALUES] * len(answers)
+    assert len(answers) > 6
+
+
+def test_a_node_that_hangs_is_read_again_when_it_goes_on(cluster: list[int]) -> None:
+    async def use(reader: RedisReader) -> None:
+        assert await values(reader, READS) == VALUES
+        for port in cluster:
+            redis.Redis(port=port).client_pause(2_000)
+        with pytest.raises(RedisError):
+            await values(reader, READS)
+        for _ in range(100):
+            with suppress(RedisError):
+                assert await values(reader, READS) == VALUES
+                return
+            await asyncio.sleep(0.05)
+        pytest.fail("it is not read any more")
+
+    on_a_loop(cluster_url(cluster), "app", use, timeout=0.3)
+
+
+def test_a_cluster_that_is_gone_is_an_error_of_redis() -> None:
+    async def use(reader: RedisReader) -> None:
+        with pytest.raises(RedisError):
+            await values(reader, READS)
+
+    on_a_loop(f"redis+cluster://{LOCALHOST}:{free_port()}", "app", use)

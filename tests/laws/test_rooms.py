@@ -46,10 +46,12 @@ ALLOWED: Mapping[str, set[str]] = {
         "web.http",
         "web.client",
         "web.server",
+        "web.serving",
     },
     "web.http": {"errors"},
     "web.client": {"access", "deployment", "web.http"},
     "web.server": {*CONTRACT, "access", "settings", "processing", "deployment", "web.http"},
+    "web.serving": {"access", "deployment", "settings", "web.http", "web.server"},
     "verify": {*CONTRACT, "bootstrap", "erasure", "formats", "settings", "processing", "kafka"},
     "cli": {
         *CONTRACT,

@@ -17,7 +17,7 @@ from streamstate.access.certificates import Pair, ToInstances
 from streamstate.errors import Misconfigured
 from streamstate.settings import HttpSettings
 from streamstate.web.client.connections import Connections
-from streamstate.web.server.process import Server
+from streamstate.web.serving.process import Server
 from tests.certificates import Authority
 from tests.serving import Loop, until
 from tests.unit.web.test_server import KNOWN, answer, request

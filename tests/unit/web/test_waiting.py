@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamstate.web.server.waiting import IDLE_S, PATIENCE_S, Waiting
+from streamstate.web.serving.waiting import IDLE_S, PATIENCE_S, Waiting
 
 
 class Clients:

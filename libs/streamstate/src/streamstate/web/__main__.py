@@ -10,7 +10,7 @@ from streamstate import bootstrap
 from streamstate.settings import HttpSettings
 from streamstate.web.api import create
 from streamstate.web.server.asgi import Asgi
-from streamstate.web.server.process import Server
+from streamstate.web.serving.process import Server
 
 
 def main(service: str) -> None:

@@ -16,7 +16,7 @@ from streamstate.web.http.request import AGE, BEGIN, POSITION, SERVED_BY, Respon
 
 CONNECT_S = 0.5
 IDLE_S = 60.0
-"""Less than a server keeps an idle connection (`server.process`), so that few are closed under a request."""
+"""Less than a server keeps an idle connection (`web.serving`), so that few are closed under a request."""
 
 CLOSED = "closed by the other side"
 

@@ -12,7 +12,7 @@ import structlog
 from streamstate.web.http.incoming import Head, Incoming
 from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded
 from streamstate.web.server.asgi import UNQUEUED, Asgi
-from streamstate.web.server.waiting import Waiting
+from streamstate.web.serving.waiting import Waiting
 
 log = structlog.get_logger()
 

@@ -45,7 +45,7 @@ def options(settings: HttpSettings) -> Mapping[str, Any]:
     host = settings.listen.rpartition(":")[0]
     return {
         "bind": [settings.listen, *([f"{host}:{settings.probe_port}"] if settings.probe_port else [])],
-        "worker_class": "streamstate.web.server.worker.Worker",
+        "worker_class": "streamstate.web.serving.worker.Worker",
         "workers": settings.workers or cores(),
         "worker_connections": settings.connections,
         "graceful_timeout": 10,

@@ -7,10 +7,10 @@ from gunicorn.workers import gasgi
 
 from streamstate.access.certificates import Certificates
 from streamstate.access.watched_file import LOOK_S
-from streamstate.web.http.listener import Listener
 from streamstate.web.server.asgi import Asgi
-from streamstate.web.server.connection import Connection
-from streamstate.web.server.waiting import PATIENCE_S, Waiting
+from streamstate.web.serving.connection import Connection
+from streamstate.web.serving.listener import Listener
+from streamstate.web.serving.waiting import PATIENCE_S, Waiting
 
 LINGER_S = 1.0
 """How long connections stay open on which nothing was asked when the process was told to end."""

@@ -1,0 +1,1 @@
+"""The processes that serve: gunicorn's, each with an event loop, and the connections on it."""

@@ -8,6 +8,7 @@ from operator import neg, pos
 from typing import Any, assert_never
 
 import msgspec
+from msgspec import structs
 
 from streamstate.errors import IncompleteCommit
 from streamstate.state.operations import Between, Field, Fields, Members, Newest, Read, Since, Top, Value
@@ -90,7 +91,14 @@ def _pairs(flat: Sequence[bytes], sign: Callable[[int], int] = pos) -> list[tupl
 
 def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
     """What the commands of `reads` answered. Raises `IncompleteCommit` for a partition that has a part of one."""
-    fields = _by_group(*answer[0])
+    values = [_value(read, value) for read, value in zip(reads, answer[1:], strict=True)]
+    return structs.replace(_without_values(hash_tag, *answer[0]), values=values)
+
+
+# Between two commits, all reads of a partition get the same hash.
+@functools.lru_cache(1_024)
+def _without_values(hash_tag: str, *flat: bytes) -> Snapshot:
+    fields = _by_group(flat)
     own = fields[""]
     if own.get("begun") != own.get("ended"):
         raise IncompleteCommit(hash_tag)
@@ -102,7 +110,7 @@ def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Sna
         targets=fields["target"],
         counters=fields["count"],
         origins=fields["origin"],
-        values=[_value(read, value) for read, value in zip(reads, answer[1:], strict=True)],
+        values=(),
         begins=fields["begin"],
         folds=fields["fold"],
         format=int(own["format"]) if "format" in own else None,
@@ -113,7 +121,7 @@ def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Sna
 
 def claim(partition: int, flat: Sequence[bytes]) -> Claim:
     """What the script of a claim answered: the partition's hash, with the server's run id as a field of it."""
-    fields = _by_group(*flat)
+    fields = _by_group(flat)
     own = fields[""]
     skips = {_place(name): reason for name, reason in fields["skip"].items()}
     held = fields["offset"], fields["time"], skips
@@ -125,9 +133,7 @@ def _place(name: str) -> tuple[str, int]:
     return topic, int(offset)
 
 
-# Between two commits, all reads of a partition get the same hash.
-@functools.lru_cache(1_024)
-def _by_group(*flat: bytes) -> Mapping[str, Mapping[str, Any]]:
+def _by_group(flat: Sequence[bytes]) -> Mapping[str, Mapping[str, Any]]:
     """The fields of a partition's hash, by the group before the colon (empty: no colon) and the name after it."""
     groups: dict[str, dict[str, Any]] = {group: {} for group in ("", *_DECODED)}
     for raw, value in zip(flat[::2], flat[1::2], strict=True):

@@ -1,7 +1,7 @@
 """One publisher of totals at a time, on a real Kafka: the last total is exact, whoever comes and goes."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -32,7 +32,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     kafka = Kafka(tmp_path_factory.mktemp("totals"), free_port(), CACHE.absolute() / "kafka")
     kafka.start()
     try:
-        eventually(lambda: _coordinates(kafka), "the coordinator of groups")
+        eventually(lambda: _coordinates(kafka) and OUT in _topics(kafka), "the broker to know its groups and topics again")
         yield kafka
     finally:
         kafka.stop()
@@ -47,6 +47,10 @@ def _coordinates(kafka: Kafka) -> bool:
     finally:
         consumer.close()
     return True
+
+
+def _topics(kafka: Kafka) -> Iterable[str]:
+    return AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=5).topics
 
 
 @pytest.fixture
@@ -173,6 +177,6 @@ def test_a_total_that_kafka_does_not_take_fails_in_time(kafka: Kafka) -> None:
         assert time.monotonic() - begun < 3 * TIMEOUT_S
     finally:
         kafka.start()
-    eventually(lambda: _coordinates(kafka), "the coordinator of groups")
+    eventually(lambda: _coordinates(kafka) and OUT in _topics(kafka), "the broker to know its groups and topics again")
     state.publisher().publish(1)
     assert totals(kafka)[-1] == 7

@@ -35,6 +35,9 @@ BODY_SHARE = 0.5
 RECHECK_S = 2.0
 """An answer that goes on ends so many seconds, at most, after its caller may not ask for it any more."""
 
+ACCEPTED = "streamstate.accepted"
+"""In the scope, the moment (seconds, monotonic clock) from which the deadline counts; now, when it is not there."""
+
 UNQUEUED = "streamstate.send_unqueued"
 """In the scope, what makes `send` wait until the client has taken what was sent; where the server can."""
 
@@ -107,7 +110,7 @@ class Asgi:
             await hook()
 
     async def _http(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-        started, caller = time.monotonic(), None
+        started, caller = scope.get(ACCEPTED) or time.monotonic(), None
         scope["route"] = "unknown"
         scope["ids"] = ids = self.telemetry.ids(scope["headers"])
         logs.REQUEST.set(ids)

@@ -11,7 +11,8 @@ import structlog
 
 from streamstate.web.http.incoming import Head, Incoming
 from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded
-from streamstate.web.server.asgi import UNQUEUED, Asgi
+from streamstate.web.server.asgi import ACCEPTED, UNQUEUED, Asgi
+from streamstate.web.serving.turns import Turns
 from streamstate.web.serving.waiting import Waiting
 
 log = structlog.get_logger()
@@ -33,6 +34,7 @@ class Server(Protocol):
 
     asgi: Asgi
     waiting: Waiting
+    turns: Turns
     date: bytes
     """The header that tells the time (RFC 9110, section 6.6.1)."""
     alive: bool
@@ -58,6 +60,8 @@ class Connection(asyncio.Protocol):
         self._incoming = Incoming()
         self._ahead = b""
         """What came behind the request that is being answered."""
+        self._accepted: float | None = None
+        """When the head of the request came that is being answered (seconds of the loop)."""
         self._answering: asyncio.Task[None] | None = None
         self._ends = False
         """Nothing is read or answered any more."""
@@ -99,18 +103,22 @@ class Connection(asyncio.Protocol):
             if incoming.problem is not None:
                 self._refuse(incoming.problem)
                 return
-            if self._answering is not None:
-                _wake(self._awaiting)
-            elif incoming.head is not None:
-                self._begin(incoming.head)
-            else:
+            if incoming.head is None:
                 self._server.waiting.hurry(self)
+            elif self._accepted is None:
+                self._accepted = self._loop.time()
+                self._server.waiting.over(self)
+                self._server.turns.begin(self._begin)
+            else:
+                _wake(self._awaiting)
         self._ahead += data
         if len(self._ahead) + len(incoming.body) > MOST_HELD:
             self._transport.pause_reading()
 
-    def _begin(self, head: Head) -> None:
-        self._server.waiting.over(self)
+    def _begin(self) -> None:
+        head = self._incoming.head
+        if head is None or self._ends:
+            return
         self._head = head
         self._given = self._started = self._chunked = self._answered = False
         self._unsent = b""
@@ -121,6 +129,7 @@ class Connection(asyncio.Protocol):
             "query_string": head.query,
             "headers": head.fields,
             "server": self._address,
+            ACCEPTED: self._accepted,
             UNQUEUED: self._send_unqueued,
         }
         self._answering = self._loop.create_task(self._answer(scope))
@@ -130,7 +139,7 @@ class Connection(asyncio.Protocol):
             await self._server.asgi(scope, self._receive, self._send)
         except Exception:
             log.exception("a request failed")
-        self._answering = None
+        self._accepted = self._answering = None
         if self._ends:
             return
         if not self._answered:

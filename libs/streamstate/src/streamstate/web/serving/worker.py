@@ -10,6 +10,7 @@ from streamstate.access.watched_file import LOOK_S
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.serving.connection import Connection
 from streamstate.web.serving.listener import Listener
+from streamstate.web.serving.turns import Turns
 from streamstate.web.serving.waiting import PATIENCE_S, Waiting
 
 LINGER_S = 1.0
@@ -24,10 +25,11 @@ class Worker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no annotat
     asgi: Asgi
     alive: bool
     waiting: Waiting
+    turns: Turns
     date: bytes
 
     async def _serve(self) -> None:
-        self.waiting = Waiting(self.loop.time)
+        self.waiting, self.turns = Waiting(self.loop.time), Turns(self.loop)
         self._tick()
         if self.app.certificates:
             self._renew(self.app.certificates)

@@ -32,7 +32,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     kafka = Kafka(tmp_path_factory.mktemp("totals"), free_port(), CACHE.absolute() / "kafka")
     kafka.start()
     try:
-        eventually(lambda: _coordinates(kafka) and OUT in _topics(kafka), "the broker to know its groups and topics again")
+        eventually(lambda: _coordinates(kafka), "the coordinator of groups")
         yield kafka
     finally:
         kafka.stop()
@@ -177,6 +177,6 @@ def test_a_total_that_kafka_does_not_take_fails_in_time(kafka: Kafka) -> None:
         assert time.monotonic() - begun < 3 * TIMEOUT_S
     finally:
         kafka.start()
-    eventually(lambda: _coordinates(kafka) and OUT in _topics(kafka), "the broker to know its groups and topics again")
+    eventually(lambda: _coordinates(kafka) and OUT in _topics(kafka), "the groups and topics of the broker")
     state.publisher().publish(1)
     assert totals(kafka)[-1] == 7

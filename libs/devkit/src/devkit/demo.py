@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings
 
 from devkit.feed import Feed
-from devkit.local_cluster import GIVING_WAY, LocalCluster, Plan, get
+from devkit.local_cluster import LocalCluster, Plan, get
 from devkit.names import known, names
 from devkit.registry import EXAMPLES, STANDARD
 from services.events import KINDS
@@ -57,7 +57,7 @@ class DemoSettings(BaseSettings):
         instances = {"metrics": self.metrics_instances, "topics": self.topics_instances}
         ports = (self.gateway_port, self.kafka_port, self.redis_port)
         services = (*STANDARD, *names(self.examples))
-        return Plan(HOME, CACHE, *ports, instances, services, self.format, self.registry_port, GIVING_WAY)
+        return Plan(HOME, CACHE, *ports, instances, services, self.format, self.registry_port)
 
 
 def main() -> int:

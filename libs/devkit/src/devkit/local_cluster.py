@@ -25,17 +25,13 @@ from streamstate.formats.registered.registry import Registry
 from streamstate.settings import PREFIX, CommandSettings
 from streamstate.spark import jars
 
-GIVING_WAY = 5
-"""The niceness of streams that share their cores with what answers somebody."""
-
 
 @dataclass(frozen=True)
 class Plan:
     """Folders, ports, the services, and the number of instances of each that has several.
 
     `home` is for data and logs, `cache` for downloads. `value` is the format of the values of all topics, those of the
-    services when it is empty: without it there is no schema registry. `niceness` is that of the streams: the more, the
-    sooner what answers gets a core that both want.
+    services when it is empty: without it there is no schema registry.
     """
 
     home: Path
@@ -47,7 +43,6 @@ class Plan:
     services: Sequence[str] = STANDARD
     value: str = ""
     registry_port: int = 8081
-    niceness: int = 0
 
     def addresses(self) -> dict[str, list[str]]:
         """An address for each instance of each service."""
@@ -191,7 +186,7 @@ class LocalCluster:
 
     def _stream(self, name: str, module: Sequence[str], settings: Mapping[str, str]) -> Child:
         paths = {"JARS": str(self._plan.cache / "spark"), "CHECKPOINTS": str(self.checkpoints)}
-        argv = ["nice", "-n", str(self._plan.niceness), sys.executable, "-m", *module]
+        argv = [sys.executable, "-m", *module]
         return Child(name, argv, self._plan.home / f"{name}.log", variables({**self._servers(), **paths, **settings}))
 
     def _api(self, service: str, name: str, address: str, **settings: str) -> Child:

@@ -33,8 +33,7 @@ The state is made of {events:,} seeded events in 8 partitions. Compare figures o
   task waited for a core (`/proc/pressure/cpu`).
 - Reads come from `wrk` in one thread, for users drawn by their plays, after a warm-up. What `streams` use is shown but
   not part of a request's CPU: they go on without reads. What other processes use when nobody asks is part of it.
-- Under load the stream of metrics runs alone, as in its deployment, and {RATE:,} events a second are sent. As in the
-  demo, it gives way to reads (`nice`), which Kafka Streams, one process for both, cannot.
+- Under load the stream of metrics runs alone, as in its deployment, and {RATE:,} events a second are sent.
 - Kafka Streams answers profiles with names kept in them (RocksDB, `exactly_once_v2`, one process, no gateway), right
   after each read of ours without load; its
   ingest is counted from its first record, ours from the start of the processes and with Redis. Without it in a run,

@@ -28,7 +28,7 @@ from devkit.bench.steady import RATE, steady
 from devkit.bench.watchers import measure as watchers
 from devkit.child_process import Child, free_port
 from devkit.demo import CACHE, say
-from devkit.local_cluster import GIVING_WAY, LocalCluster, Plan
+from devkit.local_cluster import LocalCluster, Plan
 from services.metrics.model import APP
 from services.metrics.recount import RECOUNT
 from streamstate.verify.check import Check
@@ -52,8 +52,7 @@ class Run:
         self._data = Data.make(settings.events)
         self._users = self._data.users()
         self._reader = Reader(home, self._users)
-        ports = free_port(), free_port(), free_port()
-        self._lab = LocalCluster(Plan(home, CACHE, *ports, niceness=GIVING_WAY), say)
+        self._lab = LocalCluster(Plan(home, CACHE, free_port(), free_port(), free_port()), say)
 
     def measure(self) -> None:
         """Measure. Raises `StreamStateError` when a part cannot be measured or a state is not exact."""

@@ -22,7 +22,7 @@ from devkit.bench.watchers.listeners import Heard, Listeners, listening
 from devkit.bench.wrk import Clients
 from devkit.child_process import Child, free_port
 from devkit.demo import CACHE, say
-from devkit.local_cluster import GIVING_WAY, LocalCluster, Plan, answers
+from devkit.local_cluster import LocalCluster, Plan, answers
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP
 from streamstate import bootstrap
@@ -38,8 +38,7 @@ CAUGHT_UP_S = 1_200
 
 def measure(home: Path, data: Data) -> Watching:
     """In servers of its own, with a state made of `data`; the stream of metrics runs alone, as in its deployment."""
-    ports = free_port(), free_port(), free_port()
-    cluster = LocalCluster(Plan(home, CACHE, *ports, INSTANCES, SERVICES, niceness=GIVING_WAY), say)
+    cluster = LocalCluster(Plan(home, CACHE, free_port(), free_port(), free_port(), INSTANCES, SERVICES), say)
     try:
         cluster.start_servers()
         say("watchers: sending the events")

@@ -116,6 +116,8 @@ HOSTILE = [
     (request("/v1/many?" + "&".join(["numbers=1"] * 500)), 400),
     (post(b'{"numbers": [7]}', "Content-Length: 15"), 400),
     (post(b'{"numbers": ["x"]}', "Content-Length: 18"), 400),
+    (post(b'{"numbers\xc8": [7]}', "Content-Length: 17"), 400),
+    (post(b'{"numbers": ["\xc8"]}', "Content-Length: 18"), 400),
     (post(b'10\r\n{"numbers": [7]}\r\n0\r\n', "Transfer-Encoding: chunked"), 408),
     (post(b"not hex\r\n", "Transfer-Encoding: chunked"), 400),
     (post(b'{"numbers": [7', "Content-Length: 16"), 408),

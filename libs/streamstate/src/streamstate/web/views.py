@@ -134,6 +134,6 @@ def posted(body: bytes) -> list[tuple[str, str]]:
     """(Name, text) of the JSON object `{name: [text or number, …], …}`; raises a 400 `Problem` for another body."""
     try:
         lists = _decode_lists(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise bad_body(str(error)) from error
     return [(name, str(text)) for name, texts in lists.items() for text in texts]

@@ -23,7 +23,7 @@ MOST_HELD = 64 * 1024
 MOST_UNSENT = 16 * 1024
 """Bytes of an answer that goes on which the kernel keeps until the client has room for them."""
 
-_STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+_STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode() for status in HTTPStatus}
 _INTERNAL = Problem(500, "internal", "this is our fault; tell us when it was")
 _WITHOUT_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 _LENGTH = b"content-length"
@@ -254,7 +254,7 @@ class Connection(asyncio.Protocol):
 
 def _joined(status: int, fields: list[bytes]) -> bytes:
     """The head of an answer. Raises `ValueError` for a field with a line break, which would end the head."""
-    head = b"\r\n".join([_STATUS[status][:-2], *fields, b"", b""])
+    head = b"\r\n".join([_STATUS[status], *fields, b"", b""])
     if head.count(b"\n") != len(fields) + 2 or head.count(b"\r") != len(fields) + 2:
         msg = "a header of an answer has a line break"
         raise ValueError(msg)

@@ -32,8 +32,12 @@ class Watched:
     url: str
 
     def promoted(self) -> bool:
-        """Whether the replica has become the primary: its log says so, since its clients are cut off then."""
-        return "MASTER MODE enabled" in self.replica.log.read_text()
+        """Whether the replica has become the primary and has cut off its clients, as a Sentinel tells it to.
+
+        Both are parts of one transaction: who connects after the log has its beginning is answered after its end.
+        """
+        begun = "MASTER MODE enabled" in self.replica.log.read_text()
+        return begun and "role:master" in say(self.replica_port, "INFO replication")
 
 
 @contextmanager

@@ -1,9 +1,9 @@
-"""The garbage collector, in a process of its own."""
+"""The memory of a process of its own."""
 
 import subprocess
 import sys
 
-PROGRAM = """
+COLLECTING = """
 import gc
 from collections import deque
 from streamstate.deployment import garbage
@@ -22,8 +22,29 @@ for number in range(1_000_000):
 print(most)
 """
 
+FREEING = """
+import psutil
+from streamstate.deployment import garbage
+
+resident = lambda: psutil.Process().memory_info().rss
+before = resident()
+blocks = [b"x" * 50_000 for _ in range(2_000)]
+del blocks[:-1]
+freed = resident()
+garbage.return_free_memory()
+print(freed - before, resident() - before)
+"""
+
 
 def test_what_was_in_use_when_garbage_was_looked_for_goes_soon_after() -> None:
     """A thousand connections are open at any time; each is a cycle, and outlives the look at young objects."""
-    most = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True).stdout
+    most = subprocess.run([sys.executable, "-c", COLLECTING], capture_output=True, text=True, check=True).stdout
     assert int(most) < 25_000
+
+
+def test_memory_that_was_freed_goes_back_below_what_is_kept() -> None:
+    """A hundred megabytes, of which the last part is still in use."""
+    printed = subprocess.run([sys.executable, "-c", FREEING], capture_output=True, text=True, check=True).stdout
+    freed, returned = map(int, printed.split())
+    assert freed > 80_000_000
+    assert returned < 10_000_000

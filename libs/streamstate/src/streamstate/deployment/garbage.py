@@ -1,5 +1,6 @@
-"""The garbage collector of a process that runs for months."""
+"""The memory of a process that runs for months."""
 
+import ctypes
 import gc
 
 
@@ -12,3 +13,10 @@ def look_at_new_objects_only() -> None:
     # Reads leave no cycles; a connection does, and if it was open during a collection, it waits for one of an older
     # generation.
     gc.set_threshold(5_000, 5, 5)
+
+
+def return_free_memory() -> None:
+    """Give back to the system what was freed, where the C library can: glibc keeps it for later, however much it is."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim:
+        trim(0)

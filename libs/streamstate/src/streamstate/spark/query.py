@@ -19,7 +19,7 @@ from redis.exceptions import RedisError
 
 from streamstate import bootstrap
 from streamstate.app import App
-from streamstate.deployment import tracing
+from streamstate.deployment import garbage, tracing
 from streamstate.deployment.background import keep_running
 from streamstate.erasure.stream import Erasure
 from streamstate.errors import FencedInstance, IncompleteCommit, Misconfigured, StreamStateError, TooManyDeadLetters
@@ -165,6 +165,8 @@ class Stream:
     def _supervise(self, run: Run) -> str:
         """Run the query until it has to start again; returns why. Raises what ends it by itself."""
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
+        # A deletion reads much, as the log of a partition, and writes it again.
+        garbage.return_free_memory()
         if not self._catch_up(run):
             return "the process stops, or the partitions changed"
         self._settings.checkpoints.mkdir(parents=True, exist_ok=True)

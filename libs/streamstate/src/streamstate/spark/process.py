@@ -63,9 +63,6 @@ _TUNING = {
 # Kafka's client, in copying and in Python.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-# Else glibc gives each of the JVM's many threads an arena of its own, of which little goes back to the system.
-_ARENAS = {"MALLOC_ARENA_MAX": "2"}
-
 # Without sizes the heap of a driver begins with a part of the machine's memory, which is used up little by little until
 # the first full collection, as if something leaked. What lives long takes less than 90 MB, for which a full collection
 # would make the old generation larger, so that 40 % of it are free.
@@ -157,7 +154,8 @@ def _encrypted(settings: StreamSettings) -> dict[str, str]:
 
 def _session(settings: StreamSettings) -> SparkSession:
     """Start the session of this process."""
-    os.environ |= {"PYSPARK_PYTHON": sys.executable, **_ARENAS}
+    # Else glibc gives each of the JVM's many threads an arena of its own, of which little goes back to the system.
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "MALLOC_ARENA_MAX": "2"}
     given = properties(settings)
     # PySpark gives what the JVM is launched with on its command line, which all users of a machine can read.
     public = {name: value for name, value in given.items() if not _SECRET.search(name)}

@@ -142,6 +142,7 @@ class Stream:
             raise next(iter(left_out.values()))
         claims, offsets = self._claims.claim(snapshots, origins)
         erased = self._erasure.apply(claims, origins)
+        garbage.return_free_memory()  # a deletion reads and writes whole logs
         tables = self._incomplete_tables(max(counts.values()))
         topics = tables or self._app.topics
         offsets = self._held_up.leave_out({place: at for place, at in offsets.items() if place[0] in topics})
@@ -153,8 +154,7 @@ class Stream:
         app, publisher = registered(self._app), None
         if self._app.totals and 0 in held:
             # Whoever holds the first partition publishes for all.
-            settings = self._settings
-            publisher = Publisher(self._app, self._store, self._topics, settings.kafka, self._topics.security)
+            publisher = Publisher(self._app, self._store, self._topics, self._settings.kafka, self._topics.security)
         tell, waiting = self._log.error if left_out else self._log.info, self.status.waiting
         why = list(map(str, left_out.values()))
         tell("folding", partitions=sorted(claims), topics=topics, left_out=why, waiting=waiting)
@@ -165,8 +165,6 @@ class Stream:
     def _supervise(self, run: Run) -> str:
         """Run the query until it has to start again; returns why. Raises what ends it by itself."""
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
-        # A deletion reads much, as the log of a partition, and writes it again.
-        garbage.return_free_memory()
         if not self._catch_up(run):
             return "the process stops, or the partitions changed"
         self._settings.checkpoints.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,9 @@ from tests.serving import until
 
 SLOTS = 16384
 
+MIGRATE_MS = 60_000
+"""What a node may take for some keys: it answers nobody while a busy disk takes its list of nodes."""
+
 
 def node(home: Path, port: int, *options: str) -> Child:
     home.mkdir()
@@ -40,8 +43,8 @@ def three_nodes(home: Path) -> Iterator[list[int]]:
         for number, (port, bus) in enumerate(buses.items()):
             nodes[number].wait_until(partial(answers, f"redis://{LOCALHOST}:{port}"), 10)
             first, last = SLOTS * number // 3, SLOTS * (number + 1) // 3 - 1
-            say(port, f"CLUSTER ADDSLOTSRANGE {first} {last}")
-            say(ports[0], f"CLUSTER MEET {LOCALHOST} {port} {bus}")
+            tell(port, f"CLUSTER ADDSLOTSRANGE {first} {last}")
+            tell(ports[0], f"CLUSTER MEET {LOCALHOST} {port} {bus}")
         until(lambda: all("cluster_state:ok" in say(port, "CLUSTER INFO") for port in ports), 20)
         until(lambda: all("cluster_known_nodes:3" in say(port, "CLUSTER INFO") for port in ports), 20)
         yield ports
@@ -71,6 +74,11 @@ def say(port: int, command: str) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
 
 
+def tell(port: int, command: str) -> None:
+    """The node at `port` does what it is told."""
+    assert (answer := say(port, command)) == "OK", f"{command}: {answer}"
+
+
 def answers(url: str, login: Login = NO_LOGIN) -> bool:
     try:
         return bool(connect(url, 1.0, login).ping())
@@ -93,13 +101,13 @@ class Migration:
         holders = [say(port, f"CLUSTER COUNTKEYSINSLOT {slot}") != "0" for port in cluster]
         source = holders.index(True)
         started = cls(slot, cluster[source], cluster[(source + 1) % len(cluster)])
-        say(started.target, f"CLUSTER SETSLOT {slot} IMPORTING {say(started.source, 'CLUSTER MYID')}")
-        say(started.source, f"CLUSTER SETSLOT {slot} MIGRATING {say(started.target, 'CLUSTER MYID')}")
+        tell(started.target, f"CLUSTER SETSLOT {slot} IMPORTING {say(started.source, 'CLUSTER MYID')}")
+        tell(started.source, f"CLUSTER SETSLOT {slot} MIGRATING {say(started.target, 'CLUSTER MYID')}")
         return started
 
     def move(self, *keys: str) -> None:
         # The empty word is where a single key would be.
-        assert say(self.source, f"MIGRATE {LOCALHOST} {self.target}  0 5000 KEYS {' '.join(keys)}") == "OK"
+        tell(self.source, f"MIGRATE {LOCALHOST} {self.target}  0 {MIGRATE_MS} KEYS {' '.join(keys)}")
 
     def move_rest(self, pause_s: float = 0, at_once: int = 1) -> None:
         """The keys that are left, so many `at_once`, then the slot itself."""
@@ -107,4 +115,4 @@ class Migration:
             self.move(*keys)
             time.sleep(pause_s)
         for port in (self.target, self.source):
-            say(port, f"CLUSTER SETSLOT {self.slot} NODE {say(self.target, 'CLUSTER MYID')}")
+            tell(port, f"CLUSTER SETSLOT {self.slot} NODE {say(self.target, 'CLUSTER MYID')}")

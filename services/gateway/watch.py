@@ -34,8 +34,8 @@ LEAST_PAUSE_S = 0.01
 UNREAD = object()
 """The version of an answer that was not read."""
 
-MOST_COMPLETING = 16
-"""So many profiles are completed at the same time."""
+MOST_ASKING = 16
+"""Of so many users at the same time is read what any instance answers."""
 
 MOST_PER_S = 10
 """So often, in all, what any instance answers is read again: it may cost ten times as much as what an owner answers."""
@@ -50,6 +50,7 @@ class Watched:
     places: where the user's partition was when each of these was read.
     versions: of these answers, of parts whose answers have versions.
     others: the answers of the other parts, in JSON too, which may be older; None before the first ones.
+    completing, asking: what makes the profile, and what reads the others again.
     """
 
     user: str
@@ -62,6 +63,7 @@ class Watched:
     others: dict[str, bytes] | None = None
     incomplete: bool = False
     completing: asyncio.Task[None] | None = None
+    asking: asyncio.Task[None] | None = None
 
     def replace(self, part: str, place: Positions, answer: dict[str, Any] | None) -> bool:
         """Keep the answer of a part, read when the partition was at `place`; returns whether it has changed."""
@@ -102,7 +104,7 @@ class Watch:
     """Looks at the positions of the partitions for all clients together, for as long as there are any.
 
     Only users whose partition has moved are read, and only those whose answer has changed are told of. What any
-    instance answers is read again with it, or as soon as `MOST_PER_S` allows.
+    instance answers is read again then, as soon as `MOST_PER_S` allows, and told when it has come.
     look_s: least seconds that a look takes, over which its calls are spread. longest_s: of a call.
     For one event loop.
     """
@@ -114,7 +116,7 @@ class Watch:
         self._look_s = look_s
         self._longest_s = longest_s
         self._watched: dict[tuple[str, frozenset[str]], Watched] = {}
-        self._slots = asyncio.Semaphore(MOST_COMPLETING)
+        self._slots = asyncio.Semaphore(MOST_ASKING)
         self._budget = Budget(MOST_PER_S)
         self._outdated: dict[Watched, None] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -153,12 +155,17 @@ class Watch:
         while self._watched:
             ends = time.monotonic() + self._look_s
             await self._look(ends)
-            while self._outdated and self._budget.take(time.monotonic()):
-                watched = next(iter(self._outdated))
-                del self._outdated[watched]
-                watched.others = None
-                self._complete_soon(watched)
+            self._ask_again()
             await asyncio.sleep(max(LEAST_PAUSE_S, ends - time.monotonic()))
+
+    def _ask_again(self) -> None:
+        """Read the others of those that are outdated, of as many as may be now."""
+        idle = [one for one in self._outdated if one.asking is None or one.asking.done()]
+        for watched in idle:
+            if not self._budget.take(time.monotonic()):
+                break
+            del self._outdated[watched]
+            watched.asking = asyncio.create_task(self._ask(watched))
 
     async def _look(self, ends: float) -> None:
         """Read again those whose partition has moved, spread until `ends`."""
@@ -191,6 +198,7 @@ class Watch:
             versions = await self._changed(part, group) if view.versioned else dict.fromkeys(group)
             if changed := list(versions):
                 for other in await self._read(part, changed, self._deadline()):
+                    self._outdated[other] = None
                     self._complete_soon(other)
                 for one in changed:
                     one.versions[view.name] = versions[one]
@@ -231,32 +239,33 @@ class Watch:
             watched.completing = asyncio.create_task(self._complete(watched))
 
     async def _complete(self, watched: Watched) -> None:
-        """Add what any instance answers, and names, until nothing has changed meanwhile."""
+        """Put the answers together, with names, until nothing has changed meanwhile."""
         while watched.incomplete:
-            async with self._slots:
-                watched.incomplete = False
-                position, answers = watched.position, dict(watched.answers)
-                profile = await self._profile(watched, answers)
-                watched.latest.publish(Event(PROFILE, position, msgspec.json.encode(profile)))
+            parts = self._chosen(watched.names)
+            lead = parts[0][1].name
+            if watched.others is None and watched.answers.get(lead, b"") is not None:
+                await self._ask(watched)
+            watched.incomplete = False
+            position, held = watched.position, {**(watched.others or {}), **watched.answers}
+            profile = None if held[lead] is None else await self._profile(watched, parts, held)
+            watched.latest.publish(Event(PROFILE, position, msgspec.json.encode(profile)))
 
-    async def _profile(self, watched: Watched, answers: Mapping[str, bytes | None]) -> dict[str, Any] | None:
-        """What the parts answer together, None where the one that leads does not know the user."""
-        deadline = self._deadline()
-        parts = self._chosen(watched.names)
-        if answers.get(parts[0][1].name, {}) is None:
-            return None
-        if watched.others is None or self._budget.take(time.monotonic()):
-            self._outdated.pop(watched, None)
-            others = [part for part in parts if part[1].name not in answers]
+    async def _ask(self, watched: Watched) -> None:
+        """Read what any instance answers."""
+        async with self._slots:
+            deadline = self._deadline()
+            others = [part for part in self._chosen(watched.names) if part[1].name not in watched.answers]
             asking = (self._users.part(part, watched.user, watched.query, deadline) for part in others)
-            bodies = await asyncio.gather(*asking)
-            encoded = map(msgspec.json.encode, bodies)
+            encoded = map(msgspec.json.encode, await asyncio.gather(*asking))
             watched.others = {view.name: body for (_, view, _), body in zip(others, encoded, strict=True)}
-        else:
-            self._outdated[watched] = None
-        held = {**watched.others, **answers}
-        bodies = [msgspec.json.decode(held[view.name] or b"null") or empty(part, []) for _, view, part in parts]
-        return await self._users.profile(bodies, parts, watched.query, deadline)
+        self._complete_soon(watched)
+
+    async def _profile(
+        self, watched: Watched, parts: Sequence[LocatedPart], held: Mapping[str, bytes | None]
+    ) -> dict[str, Any]:
+        """What the parts answer together, with names."""
+        bodies = [msgspec.json.decode(held.get(view.name) or b"null") or empty(part, []) for _, view, part in parts]
+        return await self._users.profile(bodies, parts, watched.query, self._deadline())
 
     def _keyed(self, names: Iterable[str]) -> Sequence[LocatedPart]:
         """Those of the parts with these names that are answered by key, the one that leads first.

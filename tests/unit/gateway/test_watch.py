@@ -1,5 +1,7 @@
 """Profiles as streams: what the clients of a gateway see while plays come in."""
 
+import asyncio
+import threading
 import time
 from itertools import count as count_up
 from itertools import islice, pairwise
@@ -8,7 +10,9 @@ from typing import Any
 import pytest
 from werkzeug.test import Client
 
+from services.gateway.owners import LocatedPart
 from services.gateway.router import Router
+from services.gateway.users import Users
 from services.gateway.watch import Budget
 from streamstate.keys import LONG, partition_of
 from streamstate.web.http.deadline import Deadline
@@ -205,6 +209,26 @@ def test_what_any_instance_answers_waits_for_its_turn_and_what_owners_answer_doe
     assert early["artistRecommendations"] == first["artistRecommendations"]
     monkeypatch.undo()
     assert client.next().data["artistRecommendations"] != first["artistRecommendations"]
+
+
+def test_what_any_instance_answers_does_not_hold_up_what_owners_answer(
+    deployment: Deployment, gateway: Asgi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = listen(deployment, gateway, USER)
+    client.next()
+    part, goes_on = Users.part, threading.Event()
+
+    async def hanging(users: Users, located: LocatedPart, *asked: Any) -> dict[str, Any]:
+        while located[1].anywhere and not goes_on.is_set():
+            await asyncio.sleep(0.01)
+        return await part(users, located, *asked)
+
+    monkeypatch.setattr(Users, "part", hanging)
+    for number in (4, 5):
+        deployment.play([(USER, 5, 6, 7, 9_000)])
+        assert client.next().data["eventCount"] == number
+    goes_on.set()
+    assert client.next().data["fallbacks"]
 
 
 def test_an_owner_that_goes_loses_nothing(deployment: Deployment, gateway: Asgi) -> None:

@@ -54,13 +54,19 @@ def owner_states(driving: Driving, address: str) -> Generator[set[str]]:
                 yield {owner["state"] for owner in services["metrics"] if owner["address"] == address}
 
 
+def with_plays(profiles: Iterator[Any], plays: int) -> dict[str, Any]:
+    """The next profile but those that have new recommendations alone, which has so many plays."""
+    profile: dict[str, Any] = next(each for each in profiles if each["eventCount"] != plays - 1)
+    assert profile["eventCount"] == plays
+    return profile
+
+
 def test_a_play_shows_in_the_stream(driving: Driving, watch: Watch) -> None:
     profiles = watch(7_001)
     assert next(profiles) is None
     for plays in (1, 2):
         play(driving, 7_001)
-        profile = next(profiles)
-        assert profile["eventCount"] == plays
+        profile = with_plays(profiles, plays)
         assert profile["topTenArtists"][0]["countPlays"] == plays
     read = driving.get("/v1/users/7001?explain=true").json()
     assert {name: profile[name] for name in ("eventCount", "lastListeningEvent", "topTenTracks")} == {
@@ -83,13 +89,13 @@ def test_the_death_of_an_owner_is_told_and_loses_nothing(driving: Driving, watch
             assert next(state for state in states if state != {"ready"}) == {"none"}
             assert time.monotonic() - killed < 2
             play(driving, 7_002)
-            assert next(profiles)["eventCount"] == 2
+            with_plays(profiles, 2)
         finally:
             api.start()
             api.wait_until(lambda: answers(f"http://{address}/readyz"), timeout=30)
         assert next(state for state in states if state == {"ready"})
     play(driving, 7_002)
-    assert next(profiles)["eventCount"] == 3
+    with_plays(profiles, 3)
 
 
 def test_one_client_too_many_is_refused_and_the_others_hear_all(driving: Driving, watch: Watch) -> None:

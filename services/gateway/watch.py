@@ -189,7 +189,7 @@ class Watch:
             await self._renew(part, late[first : first + AT_A_TIME])
             now, left = time.monotonic(), len(late) - first
             # In between, owners and this process answer others: at least half of the time.
-            await asyncio.sleep(max(now - started, (ends - now) * AT_A_TIME / left))
+            await asyncio.sleep(max(now - started, (ends - now) * min(1, AT_A_TIME / left)))
 
     async def _renew(self, part: LocatedPart, group: Sequence[Watched]) -> None:
         """Read a part again; who cannot be read now is read at the next look."""

@@ -117,6 +117,14 @@ def test_the_calls_of_a_look_are_small_and_spread_over_its_time(
     assert min(later - sooner for (sooner, _), (later, _) in pairwise(calls)) > 0.1
 
 
+def test_a_look_at_few_users_takes_no_longer_than_one_at_many(deployment: Deployment) -> None:
+    client = listen(deployment, deployment.app(watch_ms=500), USER)
+    client.next()
+    for number in (4, 5, 6):
+        deployment.play([(USER, 1, 2, 3, 9_000)])
+        until(lambda count=number: client.next().data["eventCount"] == count)  # type: ignore[misc]
+
+
 def test_a_read_that_fails_is_tried_again(
     deployment: Deployment, gateway: Asgi, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -164,7 +164,6 @@ class Watch:
         for watched in idle:
             if not self._budget.take(time.monotonic()):
                 break
-            del self._outdated[watched]
             watched.asking = asyncio.create_task(self._ask(watched))
 
     async def _look(self, ends: float) -> None:
@@ -198,8 +197,9 @@ class Watch:
             versions = await self._changed(part, group) if view.versioned else dict.fromkeys(group)
             if changed := list(versions):
                 for other in await self._read(part, changed, self._deadline()):
-                    self._outdated[other] = None
-                    self._complete_soon(other)
+                    if other.clients:
+                        self._outdated[other] = None
+                        self._complete_soon(other)
                 for one in changed:
                     one.versions[view.name] = versions[one]
 
@@ -253,6 +253,7 @@ class Watch:
     async def _ask(self, watched: Watched) -> None:
         """Read what any instance answers."""
         async with self._slots:
+            self._outdated.pop(watched, None)
             deadline = self._deadline()
             others = [part for part in self._chosen(watched.names) if part[1].name not in watched.answers]
             asking = (self._users.part(part, watched.user, watched.query, deadline) for part in others)

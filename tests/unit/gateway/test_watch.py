@@ -239,6 +239,25 @@ def test_what_any_instance_answers_does_not_hold_up_what_owners_answer(
     assert client.next().data["fallbacks"]
 
 
+@pytest.mark.parametrize(("user", "keyed"), [(USER, "metrics,recent"), (STRANGER, "metrics")])
+def test_what_any_instance_answers_is_asked_once_for_the_first_profile(
+    deployment: Deployment, gateway: Asgi, monkeypatch: pytest.MonkeyPatch, user: int, keyed: str
+) -> None:
+    part, asked = Users.part, list[int]()
+
+    async def counted(users: Users, located: LocatedPart, *given: Any) -> dict[str, Any]:
+        asked.extend([user] if located[1].anywhere else [])
+        return await part(users, located, *given)
+
+    monkeypatch.setattr(Users, "part", counted)
+    client = listen(deployment, gateway, user, f"?parts={keyed},recommendations")
+    if client.next().data is None:
+        deployment.play([(user, 1, 2, 3, 9_000)])
+        assert client.next().data["eventCount"] == 1
+    assert client.quiet(QUIET_S)
+    assert asked == [user]
+
+
 def test_an_owner_that_goes_loses_nothing(deployment: Deployment, gateway: Asgi) -> None:
     client = listen(deployment, gateway, USER)
     client.next()

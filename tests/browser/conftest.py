@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from devkit import feed, sample_events
 from devkit.child_process import LOCALHOST, Child, free_port
@@ -27,9 +27,6 @@ SERVICES = ("metrics", "names", "recommendations", "topics")
 INSTANCES = {"metrics": 2}
 SLOWLY = "1000"
 """Records of a batch: a build takes several looks."""
-
-PATIENT_MS = 30_000
-"""What the page may take to show something: streams that start share the machine with the browser."""
 
 DESKTOP, PHONE = (1440, 900), (380, 800)
 
@@ -106,7 +103,6 @@ def later(driving: Driving, tmp_path: Path) -> Iterator[Later]:
 def browser() -> Iterator[Browser]:
     chromium = shutil.which("chromium")
     assert chromium, "install chromium (Debian: apt-get install chromium)"
-    expect.set_options(timeout=PATIENT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium)
         yield browser

@@ -15,6 +15,8 @@ from streamstate.keys import LONG
 from tests.browser.conftest import DESKTOP, PHONE, Later, Open
 from tests.integration.driving import Driving, eventually
 
+SOON_MS = 2_000
+PATIENT_MS = 30_000
 USER = 1
 SCRIPT = """<img src=x onerror="document.title='broken out'">"""
 PICTURES = ("home-desktop-light.png", "user-desktop-light.png", "user-phone-dark.png", "system-desktop-dark.png")
@@ -54,12 +56,12 @@ def bar_width(row: Locator) -> float:
 def plays(page: Page) -> int:
     """The number of plays that the page shows, as soon as it does."""
     shown = page.locator(".facts .big")
-    expect(shown).to_have_text(re.compile(r"\d"))
+    expect(shown).to_have_text(re.compile(r"\d"), timeout=PATIENT_MS)
     return int(shown.inner_text().replace(",", ""))
 
 
 def live(page: Page) -> None:
-    expect(page.locator(".mark").first).to_have_text("live")
+    expect(page.locator(".mark").first).to_have_text("live", timeout=PATIENT_MS)
 
 
 def test_a_play_is_seen_without_a_reload(show: Open, driving: Driving) -> None:
@@ -71,17 +73,17 @@ def test_a_play_is_seen_without_a_reload(show: Open, driving: Driving) -> None:
     live(page)
     page.evaluate("document.body.dataset.kept = 'yes'")
     favoured = row(page, artist["name"])
-    expect(favoured.locator(".count")).to_have_text(str(artist["countPlays"]))
+    expect(favoured.locator(".count")).to_have_text(str(artist["countPlays"]), timeout=PATIENT_MS)
     before = bar_width(favoured)
     play(driving, USER, (artist["id"], 1, 1))
-    expect(favoured.locator(".count")).to_have_text(str(artist["countPlays"] + 1))
-    eventually(lambda: bar_width(favoured) > before, "the bar to grow")
+    expect(favoured.locator(".count")).to_have_text(str(artist["countPlays"] + 1), timeout=SOON_MS)
+    eventually(lambda: bar_width(favoured) > before, "the bar to grow", SOON_MS / 1000)
     assert page.evaluate("document.body.dataset.kept") == "yes"
 
 
 def test_a_profile_says_why_and_what_was_played_last(show: Open, driving: Driving) -> None:
     page = show(f"#/users/{USER}")
-    expect(page.locator(".advice .why").first).to_contain_text("because of")
+    expect(page.locator(".advice .why").first).to_contain_text("because of", timeout=PATIENT_MS)
     profile = driving.get(f"/v1/users/{USER}?parts=metrics,recent").json()
     expect(page.locator(".recent li").first).to_contain_text(profile["recent"][0]["artistName"])
     assert plays(page) == profile["eventCount"]
@@ -91,7 +93,7 @@ def test_users_are_suggested_as_one_types(show: Open, driving: Driving) -> None:
     page = show()
     page.get_by_label("User id").press_sequentially("12")
     suggested = page.get_by_role("search").get_by_role("link")
-    expect(page.get_by_text("Some users that begin with 12:")).to_be_visible()
+    expect(page.get_by_text("Some users that begin with 12:")).to_be_visible(timeout=PATIENT_MS)
     texts = suggested.all_text_contents()
     assert texts
     assert all(text.startswith("12") for text in texts)
@@ -102,7 +104,7 @@ def test_users_are_suggested_as_one_types(show: Open, driving: Driving) -> None:
 
 def test_an_unknown_user_appears_with_the_first_play(show: Open, driving: Driving) -> None:
     page = show("#/users/987654321")
-    expect(page.get_by_role("alert")).to_contain_text("Nothing is known of this user")
+    expect(page.get_by_role("alert")).to_contain_text("Nothing is known of this user", timeout=PATIENT_MS)
     play(driving, 987654321, (1, 1, 1))
     assert plays(page) == 1
     expect(page.get_by_role("alert")).to_be_hidden()
@@ -114,7 +116,7 @@ def test_a_name_is_text(show: Open, driving: Driving) -> None:
     play(driving, 77_777, (artist, 1, 1))
     driving.settle()
     page = show("#/users/77777")
-    expect(row(page, SCRIPT)).to_be_visible()
+    expect(row(page, SCRIPT)).to_be_visible(timeout=PATIENT_MS)
     expect(page.locator("main img")).to_have_count(0)
     assert page.title() == "User 77777 · User profiles"
 
@@ -129,29 +131,31 @@ def test_an_instance_that_goes_is_seen_and_the_page_goes_on(show: Open, driving:
     system, profile = show("#/system"), show(f"#/users/{user}")
     service = system.get_by_role("article", name="metrics")
     ready = service.locator(".map li[data-state=ready]")
-    expect(ready).to_have_count(metrics["partitions"])
+    expect(ready).to_have_count(metrics["partitions"], timeout=PATIENT_MS)
     counted = plays(profile)
     gone = next(api for api in cluster.apis if api.name == "metrics-1")
     gone.kill()
     try:
-        expect(ready).to_have_count(metrics["partitions"] - len(lost))
+        expect(ready).to_have_count(metrics["partitions"] - len(lost), timeout=SOON_MS)
         expect(service.locator(".legend .gone")).to_contain_text(address)
         expect(system.locator(".log li").first).to_contain_text("→ nobody")
         play(driving, user, (1, 1, 1))
         eventually(lambda: plays(profile) == counted + 1, "the play to be shown")
     finally:
         gone.start()
-    expect(ready).to_have_count(metrics["partitions"])
+    expect(ready).to_have_count(metrics["partitions"], timeout=PATIENT_MS)
 
 
 def test_dead_letters_are_shown_with_their_reasons(show: Open, driving: Driving) -> None:
     page = show("#/system")
     dead = page.get_by_role("article", name="metrics").locator(".dead")
-    expect(page.get_by_role("article", name="metrics").locator(".map li").first).to_be_visible()
+    expect(page.get_by_role("article", name="metrics").locator(".map li").first).to_be_visible(timeout=PATIENT_MS)
     expect(dead).to_be_hidden()
     driving.feed([(LONG.encode(USER), b"no JSON"), (b"short", b"{}"), (LONG.encode(USER), b"no JSON either")])
-    expect(dead.get_by_role("heading")).to_have_text("3 dead letters")
-    expect(dead.get_by_role("listitem")).to_have_text(["2cannot be decodedDecodeError", "1cannot be decodedBadRecord"])
+    expect(dead.get_by_role("heading")).to_have_text("3 dead letters", timeout=PATIENT_MS)
+    expect(dead.get_by_role("listitem")).to_have_text(
+        ["2cannot be decodedDecodeError", "1cannot be decodedBadRecord"], timeout=PATIENT_MS
+    )
     expect(dead.get_by_text("streamstate dlq list metrics")).to_be_visible()
 
 
@@ -162,10 +166,10 @@ def test_partitions_that_move_and_a_state_being_built_are_seen(show: Open, drivi
     metrics, words = (page.get_by_role("article", name=name) for name in ("metrics", "words"))
     ready = metrics.locator(".map li[data-state=ready]")
     moved = metrics.locator(f".map li[data-state=ready][title*='{later.address}']")
-    expect(ready).to_have_count(PARTITIONS)
+    expect(ready).to_have_count(PARTITIONS, timeout=PATIENT_MS)
     later.streams.start()
     later.streams.wait_until(later.owns, 90)
-    expect(moved).not_to_have_count(0)
+    expect(moved).not_to_have_count(0, timeout=SOON_MS)
     expect(page.locator(".log li").filter(has_text=f"→ {later.address}").first).to_be_visible()
     progress = set()
     while words.locator(".state").inner_text() != "ready":
@@ -174,7 +178,7 @@ def test_partitions_that_move_and_a_state_being_built_are_seen(show: Open, drivi
     expect(words.locator(".building")).to_be_hidden()
     later.streams.stop()
     eventually(lambda: not later.owns(), "partitions to move back", 60)
-    expect(moved).to_have_count(0)
+    expect(moved).to_have_count(0, timeout=SOON_MS)
 
 
 def test_the_page_reconnects_when_the_gateway_was_away(show: Open, driving: Driving) -> None:
@@ -183,7 +187,7 @@ def test_the_page_reconnects_when_the_gateway_was_away(show: Open, driving: Driv
     gateway = driving.cluster.gateway
     gateway.kill()
     try:
-        expect(page.locator(".mark")).to_have_text("reconnecting …")
+        expect(page.locator(".mark")).to_have_text("reconnecting …", timeout=PATIENT_MS)
         play(driving, USER, (1, 1, 1))
     finally:
         gateway.start()
@@ -197,18 +201,18 @@ def test_a_key_is_explored_and_the_address_copied(show: Open, driving: Driving) 
     page.get_by_label("key", exact=True).fill("1")
     page.get_by_role("button", name="Ask").click()
     url = f"{driving.cluster.url}/v1/artists/1"
-    expect(page.locator(".address code")).to_have_text(url)
+    expect(page.locator(".address code")).to_have_text(url, timeout=PATIENT_MS)
     expect(page.locator("pre")).to_contain_text(driving.get("/v1/artists/1").json()["name"])
     page.get_by_role("button", name="Copy address").click()
     expect(page.get_by_text("copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == url
     page.reload()
-    expect(page.locator(".address code")).to_have_text(url)
+    expect(page.locator(".address code")).to_have_text(url, timeout=PATIENT_MS)
 
 
 def test_the_document_of_the_api_needs_no_other_server(show: Open) -> None:
     page = show("/docs")
-    expect(page.locator(".opblock").first).to_be_visible()
+    expect(page.locator(".opblock").first).to_be_visible(timeout=PATIENT_MS)
 
 
 def test_the_keyboard_is_enough(show: Open) -> None:
@@ -239,7 +243,7 @@ def test_every_view_is_legible_and_fits(
 ) -> None:
     address, content = VIEWS[view]
     page = show(address, size, color_scheme=scheme, reduced_motion="reduce")
-    expect(page.locator(content).first).to_be_visible()
+    expect(page.locator(content).first).to_be_visible(timeout=PATIENT_MS)
     found = Axe().run(page).response
     assert found["passes"]
     serious = [violation["id"] for violation in found["violations"] if violation["impact"] in SERIOUS]
@@ -256,8 +260,8 @@ def test_every_view_is_legible_and_fits(
 def test_bars_jump_for_whoever_wants_no_motion(show: Open, driving: Driving) -> None:
     artist = favourite(driving, USER)
     page = show(f"#/users/{USER}", reduced_motion="reduce")
-    expect(row(page, artist["name"])).to_be_visible()
+    expect(row(page, artist["name"])).to_be_visible(timeout=PATIENT_MS)
     assert page.evaluate("getComputedStyle(document.querySelector('.fill')).transitionDuration") == "0s"
     play(driving, USER, (artist["id"], 1, 1))
-    expect(row(page, artist["name"]).locator(".count")).to_have_text(str(artist["countPlays"] + 1))
+    expect(row(page, artist["name"]).locator(".count")).to_have_text(str(artist["countPlays"] + 1), timeout=PATIENT_MS)
     assert page.evaluate("document.getAnimations().length") == 0

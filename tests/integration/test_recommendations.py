@@ -137,9 +137,9 @@ def test_answers_go_on_while_50000_plays_a_second_come_and_the_oldest_go(
             writer.commit(_plays(draw))
             time.sleep(max(0.0, started + tick * TICK_S - time.monotonic()))
         took = time.monotonic() - started
-    assert took < 2 * TICKS * TICK_S
+    assert took < 1.2 * TICKS * TICK_S
     assert {status for status, _, _ in seen} == {200}
-    assert statistics.median(seconds for _, _, seconds in seen) < 0.5
+    assert statistics.median(seconds for _, _, seconds in seen) < 0.1
     # A full window stays as large as it is while it lags behind.
     eventually(lambda: _lags(address) == [0.0] * PARTITIONS, "the graph to have every play")
     eventually(lambda: edge_count(address) == PARTITIONS * WINDOW, "the graph to be as large as its window")

@@ -176,7 +176,7 @@ def test_an_owner_that_hangs_holds_so_many_calls_and_no_more_while_other_owners_
             asked_at = loop.time()
             with pytest.raises(Problem, match="requests for one instance") as refused:
                 await balance.get(ALL, "/path", [], soon(), "a:1")
-            assert loop.time() - asked_at < 1
+            assert loop.time() - asked_at < 0.1
             assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
             assert (await balance.get(ALL, "/path", [], soon(), "b:1")).status == 200
         assert acted.asked.count("a:1") == MOST

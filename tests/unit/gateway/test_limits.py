@@ -70,7 +70,7 @@ def test_redis_gives_as_a_bucket_in_memory_does(redis_server: Redis) -> None:
             a, b = await ours.lease("a", RATE, needed, wanted), await theirs.lease("a", RATE, needed, wanted)
             assert a.given == b.given
             assert abs(a.left - b.left) <= 1
-            assert abs(a.wait_s - b.wait_s) < 0.3
+            assert abs(a.wait_s - b.wait_s) < 0.05
         await ended(theirs)
 
     asyncio.run(compare())

@@ -144,7 +144,7 @@ def test_an_owner_that_hangs_holds_so_many_requests_and_no_others(deployment: De
         until(lambda: slow.seen.count(path) == MOST)
         asked_at = time.monotonic()
         refused = gateway.get(path)
-        assert time.monotonic() - asked_at < 5
+        assert time.monotonic() - asked_at < 0.1
         assert gateway.get(f"/v1/users/{other}/metrics").status_code == 404
         gate.set()
         assert {answer.result().headers["Served-By"] for answer in held} == {slow.address}

@@ -100,7 +100,7 @@ def test_a_position_that_does_not_come_is_a_503_that_says_how_far_it_is(service:
     response = api.client.get(f"/v1/numbers/{KEY}", headers=demand(Min_Position=f"numbers:{PLACE[1]}=10"))
     assert "9 records before" in problem(response, 503, "not-ready")["detail"]
     assert response.headers["Retry-After"] == "1"
-    assert time.monotonic() - started > 0.2
+    assert 0.2 < time.monotonic() - started < 0.4
 
 
 def test_positions_of_other_topics_and_partitions_are_the_business_of_others(service: Service, api: Instance) -> None:

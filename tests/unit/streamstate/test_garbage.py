@@ -35,6 +35,33 @@ garbage.return_free_memory()
 print(freed - before, resident() - before)
 """
 
+SHARING = """
+import ctypes, os, re, tempfile
+from threading import Barrier, Thread
+from streamstate.deployment import garbage
+
+garbage.use_few_arenas()
+all_here = Barrier(8)
+
+def allocate():
+    all_here.wait()
+    kept = [b"x" * 600 for _ in range(1_000)]
+    all_here.wait()
+
+threads = [Thread(target=allocate) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+c = ctypes.CDLL(None)
+c.fopen.restype = ctypes.c_void_p
+with tempfile.NamedTemporaryFile() as report:
+    stream = ctypes.c_void_p(c.fopen(report.name.encode(), b"w"))
+    c.malloc_info(0, stream)
+    c.fclose(stream)
+    print(len(re.findall(rb"<heap nr", report.read())), os.environ["MALLOC_ARENA_MAX"])
+"""
+
 
 def test_what_was_in_use_when_garbage_was_looked_for_goes_soon_after() -> None:
     """A thousand connections are open at any time; each is a cycle, and outlives the look at young objects."""
@@ -48,3 +75,10 @@ def test_memory_that_was_freed_goes_back_below_what_is_kept() -> None:
     freed, returned = map(int, printed.split())
     assert freed > 80_000_000
     assert returned < 10_000_000
+
+
+def test_threads_share_the_memory_of_the_c_library() -> None:
+    """Eight of them, which glibc would otherwise give a heap each."""
+    printed = subprocess.run([sys.executable, "-c", SHARING], capture_output=True, text=True, check=True).stdout
+    heaps, heaps_of_children = map(int, printed.split())
+    assert heaps <= heaps_of_children == 2

@@ -82,7 +82,7 @@ class Live:
         self._positions = self._tail.positions
         if self._ready is not self._graph and self._tail.caught_up:
             self._ready = self._graph
-            garbage.return_free_memory()  # it was read as texts, and a former graph went
+            garbage.return_free_memory()  # of the texts that it was read from, and of a former graph
             log.info("the graph is loaded", plays=len(self._graph))
         return self._tail.more
 

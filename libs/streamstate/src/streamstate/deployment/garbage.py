@@ -21,18 +21,21 @@ def look_at_new_objects_only() -> None:
 
 
 def return_free_memory() -> None:
-    """Give back to the system what was freed, where the C library can: glibc keeps it for later, however much it is."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim:
-        trim(0)
+    """Give back to the system what was freed: glibc keeps it for later, however much it is."""
+    _call("malloc_trim", 0)
 
 
 def use_few_arenas() -> None:
     """Let the threads of this process, and of its later children, share the memory of the C library.
 
-    glibc gives each thread an arena of its own, of which little goes back to the system.
+    glibc has up to eight arenas a core for them, and gives little of what is free in these back to the system.
     """
     os.environ["MALLOC_ARENA_MAX"] = str(_ARENAS)
-    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-    if set_option:
-        set_option(_M_ARENA_MAX, _ARENAS)
+    _call("mallopt", _M_ARENA_MAX, _ARENAS)
+
+
+def _call(name: str, *arguments: int) -> None:
+    """Call a function of the C library, where it has it."""
+    function = getattr(ctypes.CDLL(None), name, None)
+    if function:
+        function(*arguments)

@@ -87,8 +87,6 @@ def run(hosted: list[Hosted], settings: StreamSettings) -> None:
     # Before the JVM starts: a process that is the first of its container ignores signals that it has no handler for.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    # Before the JVM, which has many threads too.
-    garbage.use_few_arenas()
     spark = _session(settings)
     # A Python task costs tens of milliseconds, so a batch has no more of them than its share of the slots.
     tasks = math.ceil(settings.slots / len(hosted))
@@ -156,6 +154,8 @@ def _encrypted(settings: StreamSettings) -> dict[str, str]:
 
 def _session(settings: StreamSettings) -> SparkSession:
     """Start the session of this process."""
+    # Before the JVM and the clients of Kafka, which have many threads.
+    garbage.use_few_arenas()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     given = properties(settings)
     # PySpark gives what the JVM is launched with on its command line, which all users of a machine can read.

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from services.gateway.documents import PROFILE
+from services.gateway.limits import OwnBuckets
 from services.gateway.owners import LocatedPart, Owners
 from services.gateway.router import Router
 from services.gateway.users import PARTS, Users, empty, part_names
@@ -49,7 +50,9 @@ class Watched:
         a thousand of them would otherwise be hundreds of thousands of objects for the garbage collector.
     places: where the user's partition was when each of these was read.
     versions: of these answers, of parts whose answers have versions.
+    changes: how often an answer has changed since the user is watched.
     others: the answers of the other parts, in JSON too, which may be older; None before the first ones.
+    others_of: how many changes there were when these were asked for.
     completing, asking: what makes the profile, and what reads the others again.
     """
 
@@ -60,7 +63,9 @@ class Watched:
     answers: dict[str, bytes | None] = field(default_factory=dict)
     places: dict[str, Positions] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
+    changes: int = 0
     others: dict[str, bytes] | None = None
+    others_of: int = 0
     incomplete: bool = False
     completing: asyncio.Task[None] | None = None
     asking: asyncio.Task[None] | None = None
@@ -70,6 +75,7 @@ class Watched:
         encoded = None if answer is None else msgspec.json.encode(answer)
         changed = part not in self.answers or self.answers[part] != encoded
         self.places[part], self.answers[part] = place, encoded
+        self.changes += changed
         return changed
 
     @property
@@ -79,25 +85,12 @@ class Watched:
 
     @property
     def position(self) -> str:
-        """Where the partition was, part by part: the answers at the same position are the same."""
-        return "; ".join(map(offsets_text, self.places.values()))
+        """Where the partition was, part by part, and how many changes the others are behind.
 
-
-class Budget:
-    """Up to `rate` times a second, and as often at once after a second of rest."""
-
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-        self._left, self._at = rate, 0.0
-
-    def take(self, now: float) -> bool:
-        """Whether there is one left at `now` (seconds of one clock); then it is taken."""
-        self._left = min(self._rate, self._left + self._rate * (now - self._at))
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
+        Profiles at the same position are the same.
+        """
+        behind = self.changes - self.others_of if self.others else 0
+        return "; ".join([*map(offsets_text, self.places.values()), *([f"{behind} behind"] if behind else [])])
 
 
 class Watch:
@@ -117,7 +110,7 @@ class Watch:
         self._longest_s = longest_s
         self._watched: dict[tuple[str, frozenset[str]], Watched] = {}
         self._slots = asyncio.Semaphore(MOST_ASKING)
-        self._budget = Budget(MOST_PER_S)
+        self._budget = OwnBuckets()
         self._outdated: dict[Watched, None] = {}
         self._looking: asyncio.Task[None] | None = None
 
@@ -155,14 +148,14 @@ class Watch:
         while self._watched:
             ends = time.monotonic() + self._look_s
             await self._look(ends)
-            self._ask_again()
+            await self._ask_again()
             await asyncio.sleep(max(LEAST_PAUSE_S, ends - time.monotonic()))
 
-    def _ask_again(self) -> None:
+    async def _ask_again(self) -> None:
         """Read the others of those that are outdated, of as many as may be now."""
         idle = [one for one in self._outdated if one.asking is None or one.asking.done()]
         for watched in idle:
-            if not self._budget.take(time.monotonic()):
+            if not (await self._budget.lease(PARTS, MOST_PER_S, needed=1, wanted=1)).given:
                 break
             watched.asking = asyncio.create_task(self._ask(watched))
 
@@ -254,11 +247,12 @@ class Watch:
         """Read what any instance answers."""
         async with self._slots:
             self._outdated.pop(watched, None)
-            deadline = self._deadline()
+            changes, deadline = watched.changes, self._deadline()
             others = [part for part in self._chosen(watched.names) if part[1].name not in watched.answers]
             asking = (self._users.part(part, watched.user, watched.query, deadline) for part in others)
             encoded = map(msgspec.json.encode, await asyncio.gather(*asking))
             watched.others = {view.name: body for (_, view, _), body in zip(others, encoded, strict=True)}
+            watched.others_of = changes
         self._complete_soon(watched)
 
     async def _profile(

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from werkzeug.test import Client
 
+from services.gateway.limits import Lease, OwnBuckets
 from services.gateway.owners import LocatedPart
 from services.gateway.router import Router
 from services.gateway.users import Users
-from services.gateway.watch import Budget
 from streamstate.keys import LONG, partition_of
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import not_ready
@@ -43,6 +43,10 @@ def neighbours(user: int, count: int) -> list[int]:
     same = partition_of(LONG.encode(user), PARTITIONS)
     others = (other for other in count_up(1_000) if partition_of(LONG.encode(other), PARTITIONS) == same)
     return list(islice(others, count))
+
+
+async def none_left(_buckets: OwnBuckets, *_limit: Any, **_tokens: Any) -> Lease:
+    return Lease(0, 0, 1.0)
 
 
 def read(deployment: Deployment, user: int, query: str = "?explain=true") -> Any:
@@ -80,7 +84,8 @@ def test_the_id_of_an_event_is_where_the_state_was(deployment: Deployment, gatew
     home = partition_of(LONG.encode(USER), PARTITIONS)
     assert client.next().id == f"listening-events:{home}=3"
     deployment.play([(USER, 1, 2, 3, 9_000), (USER, 1, 2, 3, 9_000)])
-    assert client.next().id == f"listening-events:{home}=5"
+    # The recommendations are still those of before.
+    assert client.next().id == f"listening-events:{home}=5; 1 behind"
 
 
 def test_plays_of_others_in_the_partition_are_not_told(deployment: Deployment, gateway: Asgi) -> None:
@@ -198,17 +203,10 @@ def test_a_client_that_takes_nothing_gets_the_newest_profile_next(deployment: De
     assert slow.next().data["eventCount"] == 8
 
 
-def test_a_budget_is_so_much_a_second_and_no_more_after_a_long_rest() -> None:
-    budget = Budget(2)
-    assert [budget.take(100.0) for _ in range(3)] == [True, True, False]
-    assert [budget.take(100.5) for _ in range(2)] == [True, False]
-    assert [budget.take(200.0) for _ in range(3)] == [True, True, False]
-
-
 def test_what_any_instance_answers_waits_for_its_turn_and_what_owners_answer_does_not(
     deployment: Deployment, gateway: Asgi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Budget, "take", lambda _budget, _now: False)
+    monkeypatch.setattr(OwnBuckets, "lease", none_left)
     client = listen(deployment, gateway, USER)
     first = client.next().data
     deployment.play([(USER, 5, 6, 7, 9_000)])
@@ -217,6 +215,27 @@ def test_what_any_instance_answers_waits_for_its_turn_and_what_owners_answer_doe
     assert early["artistRecommendations"] == first["artistRecommendations"]
     monkeypatch.undo()
     assert client.next().data["artistRecommendations"] != first["artistRecommendations"]
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["while another listens", "while nobody listens"])
+def test_what_any_instance_answers_is_sent_to_a_client_that_was_away_when_it_came(
+    deployment: Deployment, gateway: Asgi, monkeypatch: pytest.MonkeyPatch, *, stays: bool
+) -> None:
+    monkeypatch.setattr(OwnBuckets, "lease", none_left)
+    client, other = (listen(deployment, gateway, USER) for _ in range(2))
+    first, _ = client.next(), other.next()
+    deployment.play([(USER, 5, 6, 7, 9_000)])
+    early, _ = client.next(), other.next()
+    assert early.data["artistRecommendations"] == first.data["artistRecommendations"]
+    client.leave()
+    if not stays:
+        other.leave()
+    monkeypatch.undo()
+    if stays:
+        other.next()
+    missed = listen(deployment, gateway, USER, last_id=early.id).next()
+    assert missed.data["artistRecommendations"] != early.data["artistRecommendations"]
+    assert missed.id == early.id.partition("; ")[0]
 
 
 def test_what_any_instance_answers_does_not_hold_up_what_owners_answer(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import pytest
@@ -123,6 +123,25 @@ def test_a_script_that_the_server_forgot_is_sent_again(
     assert get(address(redis_server, app), app, READS, READS) == [VALUES] * 2
 
 
+@contextmanager
+def full(*servers: Client) -> Iterator[None]:
+    """No memory is left: what would need more is refused, and so is every transaction."""
+    for server in servers:
+        server.config_set("maxmemory", 1)
+    try:
+        yield
+    finally:
+        for server in servers:
+            server.config_set("maxmemory", 0)
+
+
+def test_a_server_that_is_full_is_read(redis_server: Redis, redis_client: Client, app: str, get: Get) -> None:
+    with full(redis_client):
+        right, wrong, nothing = get(address(redis_server, app), app, READS, WRONG, [])
+    assert (right, nothing) == (VALUES, [])
+    assert "WRONGTYPE" in str(wrong)
+
+
 def test_reads_go_on_after_a_connection_was_cut(redis_server: Redis, redis_client: Client, app: str) -> None:
     async def use(reader: RedisReader) -> None:
         for _ in range(3):
@@ -147,6 +166,11 @@ def test_a_read_of_a_cluster_is_told_its_error(cluster: list[int], get: Get) -> 
     right, wrong, again = get(cluster_url(cluster), "app", READS, WRONG, READS)
     assert (right, again) == (VALUES, VALUES)
     assert "WRONGTYPE" in str(wrong)
+
+
+def test_a_cluster_that_is_full_is_read(cluster: list[int], get: Get) -> None:
+    with full(*(redis.Redis(port=port) for port in cluster)):
+        assert get(cluster_url(cluster), "app", READS, READS) == [VALUES] * 2
 
 
 def test_a_slot_that_moves_to_and_fro_is_read_rightly_or_not_at_all(cluster: list[int]) -> None:
@@ -208,8 +232,14 @@ def test_nodes_that_hang_are_read_again_by_threads(cluster: list[int]) -> None:
 
 
 def test_a_cluster_that_is_gone_is_an_error_of_redis() -> None:
+    gone = f"redis+cluster://{LOCALHOST}:{free_port()}"
+
     async def use(reader: RedisReader) -> None:
         with pytest.raises(RedisError):
             await values(reader, READS)
+        commands = open_commands(gone, 5.0)
+        with pytest.raises(RedisError):
+            await commands.execute_command("GET", "key")
+        await commands.aclose()
 
-    on_a_loop(f"redis+cluster://{LOCALHOST}:{free_port()}", "app", use)
+    on_a_loop(gone, "app", use)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from streamstate.state import redis_reads
 from streamstate.state.operations import Between, Field, Fields, Members, Newest, Read, Since, Top, Value
 from streamstate.state.redis import SCRIPTS
-from streamstate.state.redis_reads import BETWEEN
+from streamstate.state.redis_reads import READ
 
 _RUN = re.compile(r"call(?:_in_pieces)?\('([A-Z]+)'|\{'([A-Z]+)', tag")
 """A command in a script: one that is called, or one that it asks the right to."""
@@ -49,7 +49,7 @@ def commands(scripts: Iterable[str]) -> set[str]:
 def of_reader() -> set[str]:
     """What an API runs, which only reads."""
     asked = {str(name).lower() for name, *_ in redis_reads.commands("", READS)}
-    return asked | commands([BETWEEN.text]) | {*AT_ONCE, *RUNNING, *CONNECTION, *CLUSTER}
+    return asked | commands([READ.text]) | {*AT_ONCE, *RUNNING, *CONNECTION, *CLUSTER}
 
 
 def of_service() -> set[str]:

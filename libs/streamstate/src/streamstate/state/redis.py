@@ -13,7 +13,7 @@ A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that t
                                      scores 0)
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import redis
@@ -27,10 +27,10 @@ from streamstate.errors import Fenced, IncompleteCommit, Misconfigured
 from streamstate.state.operations import Read
 from streamstate.state.redis_login import NO_LOGIN, Login
 from streamstate.state.redis_reads import (
-    BETWEEN,
-    BY_NAME,
-    BY_TEXT,
+    NO_TRANSACTION,
+    READ,
     Script,
+    as_script,
     claim,
     commands,
     pack,
@@ -100,7 +100,7 @@ _MISCONFIGURED = "MISCONFIGURED "
 _INCOMPLETE = "INCOMPLETE "
 _SERVER, _CLAIM, _COMMIT = Script("server.lua"), Script("server.lua", "claim.lua"), Script("commit.lua")
 _SKIP = Script("skip.lua")
-SCRIPTS = (BETWEEN, _SERVER, _CLAIM, _COMMIT, _SKIP)
+SCRIPTS = (READ, _SERVER, _CLAIM, _COMMIT, _SKIP)
 """All that the store of a service runs."""
 
 
@@ -136,10 +136,13 @@ class RedisStore:
                 raise Fenced(_refusal(tag(self._app, commit.claim.partition), commit, *map(bytes.decode, stored)))
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        asked = [(tag(self._app, partition), reads) for partition, reads in wanted.items()]
         try:
-            return self._read(wanted, BY_NAME)
-        except NoScriptError:
-            return self._read(wanted, BY_TEXT)
+            answers = run(self._client, [commands(*each) for each in asked])
+        except NO_TRANSACTION:
+            execute: Callable[..., list[Any]] = self._client.execute_command
+            answers = [execute(*as_script(*each)) for each in asked]
+        return {p: snapshot(*each, answer) for p, each, answer in zip(wanted, asked, answers, strict=True)}
 
     def require_fit(self, partitions: Iterable[int]) -> None:
         """Raise `Misconfigured`, as a claim does, when a server of these partitions would lose their state."""
@@ -152,12 +155,6 @@ class RedisStore:
 
     def allow(self, partition: int, topic: str, allowance: Allowance) -> None:
         self._client.hset(tag(self._app, partition), f"allow:{topic}", f"{allowance.before} {allowance.reason}")
-
-    def _read(self, wanted: Mapping[int, Sequence[Read]], between: tuple[str, str]) -> Mapping[int, Snapshot]:
-        tags = [tag(self._app, partition) for partition in wanted]
-        asked = [commands(hash_tag, reads, between) for hash_tag, reads in zip(tags, wanted.values(), strict=True)]
-        answered = zip(wanted.items(), tags, run(self._client, asked), strict=True)
-        return {p: snapshot(hash_tag, reads, answers) for (p, reads), hash_tag, answers in answered}
 
     def _run(self, script: Script, calls: Sequence[_Call]) -> list[Any]:
         """The answers to `calls`, made in one round trip; a server that does not know the script is taught it."""

@@ -1,8 +1,8 @@
 """Reads of the state on an event loop: all of a process share one connection, on which none waits for those before."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from hiredis import pack_command
@@ -16,7 +16,6 @@ from redis.exceptions import (
     ClusterError,
     MasterDownError,
     MovedError,
-    NoScriptError,
     RedisClusterException,
     RedisError,
 )
@@ -26,7 +25,7 @@ from streamstate.state.operations import Read
 from streamstate.state.redis import CLUSTER, SENTINEL, Watched, options
 from streamstate.state.redis_link import Link
 from streamstate.state.redis_login import NO_LOGIN, Login
-from streamstate.state.redis_reads import BY_TEXT, Command, commands, snapshot, tag
+from streamstate.state.redis_reads import NO_TRANSACTION, Command, as_script, commands, snapshot, tag
 from streamstate.state.redis_transactions import (
     ATTEMPTS,
     BETWEEN_NODES,
@@ -122,6 +121,15 @@ class Pipelined:
         return Link(connection, self._timeout)
 
 
+@contextmanager
+def _errors_of_redis() -> Iterator[None]:
+    """What the client of a cluster raises in the body is a `RedisError`, which not all of its errors are."""
+    try:
+        yield
+    except RedisClusterException as error:
+        raise ClusterError(str(error)) from error
+
+
 class Clustered:
     """Transactions on one connection to each node of a cluster; redis-py's client knows which node has a slot.
 
@@ -134,7 +142,8 @@ class Clustered:
         self._nodes: dict[str, Pipelined] = {}
 
     async def execute_command(self, *command: Any) -> Any:
-        return await self._client.execute_command(*command)
+        with _errors_of_redis():
+            return await self._client.execute_command(*command)
 
     async def transaction(self, commands: Sequence[Command]) -> list[Any]:
         key = commands[0][1]
@@ -159,13 +168,10 @@ class Clustered:
         await self._client.aclose()
 
     async def _node_of(self, key: Any) -> ClusterNode:
-        try:
+        with _errors_of_redis():
             # Without a map of the slots, this asks for one.
             await self._client.initialize()
             return self._client.nodes_manager.get_node_from_slot(self._client.keyslot(key))
-        except RedisClusterException as error:
-            # Which is no `RedisError`.
-            raise ClusterError(str(error)) from error
 
     def _open(self, node: ClusterNode) -> Pipelined:
         pool = ConnectionPool(node.connection_class, **{**node.connection_kwargs, "socket_timeout": None})
@@ -220,6 +226,6 @@ class RedisReader:
         hash_tag = tag(self._app, partition)
         try:
             answers = await self._commands.transaction(commands(hash_tag, reads))
-        except NoScriptError:
-            answers = await self._commands.transaction(commands(hash_tag, reads, BY_TEXT))
+        except NO_TRANSACTION:
+            answers = await self._commands.execute_command(*as_script(hash_tag, reads))
         return snapshot(hash_tag, reads, answers)

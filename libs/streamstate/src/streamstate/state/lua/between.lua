@@ -1,30 +1,30 @@
--- KEYS[1]: the partition's hash tag. ARGV: the timeline, first, last, n, skip, most bytes, '1' when descending.
--- Returns texts and times in turn.
-local tag, timeline, call = KEYS[1], ARGV[1], redis.call
-local first, last, n, skip, most_bytes = unpack(ARGV, 2, 6)
-first, last, n, skip, most_bytes = tonumber(first), tonumber(last), tonumber(n), tonumber(skip), tonumber(most_bytes)
-if n < 1 then return {} end
-local key, descending = tag .. ':' .. timeline, ARGV[7] == '1'
--- All entries before it are expired, whether they are removed by now or not. Names of families may have colons too.
-for colon in string.gmatch(timeline, '():') do
-  local expired = call('HGET', tag, 'expired:' .. string.sub(timeline, 1, colon - 1))
-  if expired then first = math.max(first, tonumber(expired)) end
-end
--- So many entries are looked at before it is asked whether they are enough: each may have a megabyte.
-local PIECE = 16
--- By rank: it costs the same wherever it begins, and however many entries of one time are skipped.
-local order, before = {'WITHSCORES'}, {'-inf', string.format('(%.0f', first)}
-if descending then order, before = {'REV', 'WITHSCORES'}, {string.format('%.0f', last), '+inf'} end
-local start = call('ZCOUNT', key, unpack(before)) + skip
-local found, bytes = {}, 0
-for rank = start, start + n - 1, PIECE do
-  local some = call('ZRANGE', key, rank, math.min(rank + PIECE, start + n) - 1, unpack(order))
-  for i = 1, #some, 2 do
-    local time = tonumber(some[i + 1])
-    if bytes >= most_bytes or time < first or time >= last then return found end
-    found[#found + 1], found[#found + 2] = some[i], some[i + 1]
-    bytes = bytes + #some[i]
+-- Some entries of a timeline of the partition with this hash tag, as texts and times in turn. descending: '1'.
+local function between(tag, timeline, first, last, n, skip, most_bytes, descending)
+  local call = redis.call
+  first, last, n, skip, most_bytes = tonumber(first), tonumber(last), tonumber(n), tonumber(skip), tonumber(most_bytes)
+  if n < 1 then return {} end
+  local key, descends = tag .. ':' .. timeline, tostring(descending) == '1'
+  -- All entries before it are expired, whether they are removed by now or not. Names of families may have colons too.
+  for colon in string.gmatch(timeline, '():') do
+    local expired = call('HGET', tag, 'expired:' .. string.sub(timeline, 1, colon - 1))
+    if expired then first = math.max(first, tonumber(expired)) end
   end
-  if #some < 2 * PIECE then return found end
+  -- So many entries are looked at before it is asked whether they are enough: each may have a megabyte.
+  local PIECE = 16
+  -- By rank: it costs the same wherever it begins, and however many entries of one time are skipped.
+  local order, before = {'WITHSCORES'}, {'-inf', string.format('(%.0f', first)}
+  if descends then order, before = {'REV', 'WITHSCORES'}, {string.format('%.0f', last), '+inf'} end
+  local start = call('ZCOUNT', key, unpack(before)) + skip
+  local found, bytes = {}, 0
+  for rank = start, start + n - 1, PIECE do
+    local some = call('ZRANGE', key, rank, math.min(rank + PIECE, start + n) - 1, unpack(order))
+    for i = 1, #some, 2 do
+      local time = tonumber(some[i + 1])
+      if bytes >= most_bytes or time < first or time >= last then return found end
+      found[#found + 1], found[#found + 2] = some[i], some[i + 1]
+      bytes = bytes + #some[i]
+    end
+    if #some < 2 * PIECE then return found end
+  end
+  return found
 end
-return found

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +9,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from devkit import records
 from devkit.local_cluster import LocalCluster
+from services.events import LISTENING_EVENTS
 from services.metrics.recount import RECOUNT
 from streamstate.app import dead_letter_topic
 from streamstate.kafka.admin import Topics
@@ -71,7 +71,7 @@ class Deployed(Deployment):
         return time.monotonic() - started
 
     def differences(self) -> list[str]:
-        recounted = replace(RECOUNT, service=self.name, topics=(self.topic,))
+        recounted = RECOUNT.renamed(self.name, {LISTENING_EVENTS: self.topic})
         settings = ServiceSettings.model_validate({"kafka": self.bootstrap, "redis": self.redis})
         return [str(difference) for difference in Check(recounted, settings).run().differences]
 

@@ -24,7 +24,7 @@ EVENTS = 20_000
 SEED = 7
 USERS = 300
 # Small, so that every backlog takes several micro-batches.
-BATCH_RECORDS = 1_000
+BATCH_RECORDS = 2_000
 INSTANCES = {"metrics": 2, "recommendations": 2, "clicks": 2, "topics": 3}
 PASSWORD = "of-the-ring"
 

@@ -1,6 +1,7 @@
 """The rows of a micro-batch by topic and partition."""
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamstate.errors import BatchTooLarge
-from streamstate.spark.rows import by_partition, gather, markers
+from streamstate.spark.rows import MOST_BYTES, by_partition, gather, markers, whole_partitions
 
 TOPICS = ("b", "a", "table")
 TYPES = (pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.binary())
@@ -29,6 +30,10 @@ def batch(drawn: list[tuple[tuple[str, int], int]]) -> pa.RecordBatch:
         offsets[topic, partition] += 1
         rows.append(dict(zip(NAMES, (topic, partition, offset, timestamp, b"k", None), strict=True)))
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+def place_at(rows: pa.RecordBatch, row: int) -> tuple[str, int]:
+    return rows["topic"][row].as_py(), rows["partition"][row].as_py()
 
 
 # The first call imports what Arrow needs.
@@ -53,6 +58,27 @@ def test_a_micro_batch_of_too_many_rows_is_refused() -> None:
     rows = batch([(("a", 0), 1)] * 9)
     with pytest.raises(BatchTooLarge, match="more than 8 records came at once"):
         gather([rows.slice(0, 5), rows.slice(5, 4)], 8)
+
+
+@given(micro_batches, st.integers(1, 9), st.integers(1, 20))
+def test_partitions_are_cut_only_where_they_have_most_rows(
+    drawn: list[tuple[tuple[str, int], int]], size: int, most: int
+) -> None:
+    rows = batch(sorted(drawn, key=lambda row: row[0]))
+    whole = list(whole_partitions((rows.slice(start, size) for start in range(0, len(rows), size)), most))
+    assert [row for piece in whole for row in piece.to_pylist()] == rows.to_pylist()
+    assert len(whole) <= 1 + 2 * len(drawn) // most
+    for piece, following in pairwise(whole):
+        if place_at(piece, -1) == place_at(following, 0):
+            assert piece.num_rows == most
+            assert len(by_partition(piece)) == 1
+
+
+def test_rows_that_wait_for_more_of_their_partition_are_bounded_in_bytes() -> None:
+    large = pa.array([bytes(MOST_BYTES // 4)] * 9, pa.binary())
+    rows = batch([(("a", 0), 1)] * 9).set_column(5, "value", large)
+    whole = list(whole_partitions((rows.slice(start, 1) for start in range(9)), 1_000))
+    assert [piece.num_rows for piece in whole] == [4, 4, 1]
 
 
 @given(micro_batches)

@@ -126,7 +126,6 @@ def properties(settings: StreamSettings) -> dict[str, str]:
         "spark.master": settings.master or f"local[{settings.slots}]",
         "spark.driver.memory": settings.driver_memory,
         "spark.jars": ",".join(str(jar) for jar in jars(settings.jars)),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(settings.commit_records),
     }
     network = _encrypted(settings) if settings.master else _ALONE
     java = _java(settings)

@@ -16,6 +16,9 @@ from streamstate.state.store import TopicPartition
 COLUMNS = ("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp", "key", "value")
 """What the query selects, and the columns of the batches here."""
 
+MOST_BYTES = 64 << 20
+"""Of rows that wait in a worker for more of their partition."""
+
 MARKER = f"element_at(filter(headers, header -> header.key = '{HEADER}'), -1).value AS marker"
 """A further column for apps with marked topics only: headers cost more than all that is decoded."""
 
@@ -30,7 +33,25 @@ def gather(batches: Iterable[pa.RecordBatch], most: int) -> list[pa.RecordBatch]
             msg = f"more than {most} records came at once; they are folded slice by slice"
             raise BatchTooLarge(msg)
         gathered.append(batch)
-    return pa.Table.from_batches(gathered).combine_chunks().to_batches() if gathered else []
+    return [_joined(gathered)] if gathered else []
+
+
+def whole_partitions(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+    """The rows of `batches` in their order, in few batches: of some `most` rows, or 64 MiB, and the rest.
+
+    They are cut where the rows of a partition begin, or after `most` rows of one.
+    """
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        while sum(each.num_rows for each in held) >= most or sum(each.nbytes for each in held) >= MOST_BYTES:
+            rows = _joined(held)
+            *_, (begin, end) = _runs(_places(rows)[1])
+            cut = begin or min(end, most)
+            yield rows.slice(0, cut)
+            held = [rows.slice(cut)] if cut < rows.num_rows else []
+    if held:
+        yield _joined(held)
 
 
 def by_partition(batch: pa.RecordBatch) -> dict[TopicPartition, list[RawRecord]]:
@@ -56,6 +77,11 @@ def markers(batch: pa.RecordBatch) -> dict[TopicPartition, Markers]:
             if marker is not None:
                 by_place[topic, partition][offset] = marker
     return dict(by_place)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    whole: pa.RecordBatch = pa.concat_batches(batches)  # type: ignore[attr-defined]  # its stub is older
+    return whole
 
 
 def _places(batch: pa.RecordBatch) -> tuple[list[str], npt.NDArray[np.int64]]:

@@ -20,12 +20,13 @@ from streamstate.processing.decode import Refusal
 from streamstate.processing.limits import CommitLimit, DeadLetterLimit, Limits, TimestampLimit
 from streamstate.processing.topic_identity import require_same_topics
 from streamstate.settings import StreamSettings
-from streamstate.spark.rows import COLUMNS, MARKER, by_partition, gather, markers
+from streamstate.spark.rows import COLUMNS, MARKER, by_partition, gather, markers, whole_partitions
 from streamstate.state.redis_login import NO_LOGIN, Login
 from streamstate.state.store import Claim, Origin, TopicPartition
 
-READY_CHANGES = 1_500
-"""The most changes of a commit to what is read: Redis answers nobody else meanwhile, for 20 ms at most."""
+BUILDING_CHANGES, READY_CHANGES = 240_000, 1_500
+"""The most changes of a commit to what is built and to what is read: Redis answers nobody else meanwhile, for half a
+second and 20 ms at most."""
 
 _store = lru_cache(bootstrap.store)
 _topics = lru_cache(bootstrap.topics)
@@ -79,8 +80,7 @@ class Job:
             claims,
             origins,
             TimestampLimit(topics.unbounded(app.topics, settings.future_ms), settings.future_ms, refused),
-            # The first micro-batch of a query has what a slice has, and what came meanwhile.
-            2 * settings.batch_records,
+            settings.batch_records,
             settings.commit_records,
             settings.dead_letters,
             settings.dead_letter_share,
@@ -104,7 +104,8 @@ class Job:
         Raises `Fenced` when a partition is not this query's any more, and `BatchTooLarge`, with nothing committed.
         """
         advance = self.advance()
-        for batch in gather(batches, self.task_records) if self.app.one_task else batches:
+        one_task = self.app.one_task
+        for batch in gather(batches, self.task_records) if one_task else whole_partitions(batches, self.commit_records):
             advance(by_partition(batch), markers(batch))
         return iter(())
 
@@ -112,7 +113,7 @@ class Job:
         """What brings the partitions forward, over this process' own connections."""
         store = _store(self.redis, self.redis_timeout_s, self.app.name, self.redis_login)
         dead_letters = _dead_letter_limit(self.app.name, self.dead_letters, self.dead_letter_share)
-        building = CommitLimit(self.commit_records, int(CHANGES_A_RECORD * self.commit_records))
+        building = CommitLimit(self.commit_records, min(int(CHANGES_A_RECORD * self.commit_records), BUILDING_CHANGES))
         ready = CommitLimit(self.commit_records, READY_CHANGES)
         limits = Limits(building, ready, dead_letters, self.timestamps, self.erased, self.seen)
         return Advance(self.app, store, self.claims, self.counts, self._publish, limits)

@@ -28,7 +28,7 @@ from devkit.bench.steady import RATE, steady
 from devkit.bench.watchers import measure as watchers
 from devkit.child_process import Child, free_port
 from devkit.demo import CACHE, say
-from devkit.local_cluster import LocalCluster, Plan
+from devkit.local_cluster import LocalCluster, Plan, answers
 from services.metrics.model import APP
 from services.metrics.recount import RECOUNT
 from streamstate.verify.check import Check
@@ -190,12 +190,13 @@ class Run:
 
     @contextmanager
     def _metrics_alone(self) -> Iterator[Child]:
-        """The stream of metrics in a process of its own, as in a deployment."""
+        """The stream of metrics in a process of its own, as in a deployment, which has started and waits for events."""
         cluster = self._lab
-        streams = cluster.host([f"metrics-0={cluster.addresses['metrics'][0]}"])
+        port = cluster.status.rpartition(":")[2]
+        streams = cluster.host([f"metrics-0={cluster.addresses['metrics'][0]}"], STATUS_PORT=port)
         streams.start()
         try:
-            streams.wait_until(lambda: ingest.caught_up(cluster, APP.name), timeout=CAUGHT_UP_S)
+            streams.wait_until(lambda: answers(f"http://{cluster.status}/readyz"), timeout=CAUGHT_UP_S)
             yield streams
             streams.wait_until(lambda: ingest.caught_up(cluster, APP.name), timeout=CAUGHT_UP_S)
         finally:

@@ -7,6 +7,8 @@ import secrets
 import signal
 import sys
 import threading
+from contextlib import suppress
+from subprocess import TimeoutExpired
 
 import structlog
 from py4j.protocol import Py4JError
@@ -68,6 +70,8 @@ _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # would make the old generation larger, so that 40 % of it are free.
 _HEAP = "-Xms256m -XX:NewSize=128m -XX:MinHeapFreeRatio=10 -XX:+AlwaysPreTouch -XX:MetaspaceSize=160m"
 
+_JVM_ENDED_S = 5
+
 _ALONE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _ENCRYPTION = {
     "spark.authenticate": "true",
@@ -111,12 +115,21 @@ def run(hosted: list[Hosted], settings: StreamSettings) -> None:
     for thread in threads:
         thread.join(timeout=10)
     try:
-        spark.stop()
+        _end(spark)
     except (Py4JError, OSError) as error:
         broken.append(error)
     if broken:
         log.error("the stream process ends; start it again", reason=reason(Exception(str(broken[0]))))
         raise SystemExit(1)
+
+
+def _end(spark: SparkSession) -> None:
+    """Stop the session, and wait for its JVM, which deletes its files: it may be killed when this process has ended."""
+    jvm = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
+    spark.stop()
+    jvm.stdin.close()
+    with suppress(TimeoutExpired):
+        jvm.wait(_JVM_ENDED_S)
 
 
 def properties(settings: StreamSettings) -> dict[str, str]:

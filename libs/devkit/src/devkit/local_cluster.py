@@ -65,12 +65,7 @@ class LocalCluster:
         self.addresses = plan.addresses()
         self.url = f"http://{LOCALHOST}:{plan.gateway_port}"
         self.status = f"{LOCALHOST}:{free_port()}"
-        instances = [
-            f"{name}-{number}={at}"
-            for name, addresses in self.addresses.items()
-            for number, at in enumerate(addresses[:1] if app(name).any_instance else addresses)
-        ]
-        self.streams = self.host(instances, STATUS_PORT=self.status.rpartition(":")[2])
+        self.streams = self.of_services(self.addresses)
         self.apis = [
             self._api(service, f"{service}-{number}", at, ADVERTISE=at)
             for service, addresses in self.addresses.items()
@@ -175,6 +170,15 @@ class LocalCluster:
         memory = Path("/dev/shm")  # noqa: S108, a folder of its own is made in it
         return memory / f"streamstate-{self._plan.kafka_port}" if memory.is_dir() else self._plan.home / "checkpoints"
 
+    def of_services(self, services: Iterable[str], **settings: str) -> Child:
+        """A process for all streams of `services`, with further `settings`; it tells how it is at `status`."""
+        instances = [
+            f"{name}-{number}={at}"
+            for name in services
+            for number, at in enumerate(self.addresses[name][:1] if app(name).any_instance else self.addresses[name])
+        ]
+        return self.host(instances, STATUS_PORT=self.status.rpartition(":")[2], **settings)
+
     def host(self, instances: Iterable[str], name: str = "streams", **settings: str) -> Child:
         """A process for the streams of `instances`, each `<service>-<number>=host:port`, with further `settings`."""
         return self._stream(name, ["devkit.streams", *instances], settings)
@@ -219,6 +223,12 @@ class LocalCluster:
         if self._plan.value:
             servers |= {"FORMATS": json.dumps(self.formats), "REGISTRY": self.registry.url}
         return servers
+
+
+def spark_in(folder: Path) -> str:
+    """The setting SPARK of a stream whose Spark has all of its files in `folder`."""
+    java = f"-Djava.io.tmpdir={folder}"
+    return json.dumps({"spark.local.dir": str(folder), "spark.driver.defaultJavaOptions": java})
 
 
 def variables(settings: Mapping[str, str]) -> dict[str, str]:

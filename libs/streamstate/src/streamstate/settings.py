@@ -172,10 +172,9 @@ class StreamSettings(ServiceSettings):
         0, ge=0, le=65535, description="port of the stream's /livez, /readyz and /metrics; 0 for none"
     )
 
-    @property
-    def slice_records(self) -> int:
-        """The most records of a backlog that are in memory at once: those that come meanwhile are so many at most."""
-        return self.batch_records // 2
+    def read_records(self, *, in_memory: bool) -> int:
+        """The most records of a backlog that are read at a time; in memory they leave room for what comes meanwhile."""
+        return self.batch_records // 2 if in_memory else self.batch_records
 
 
 class HttpSettings(TlsSettings):

@@ -1,6 +1,5 @@
 """A backlog of merged topics, folded from nothing in a folder of limited size, and killed half way."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +11,7 @@ from devkit import DevkitError
 from devkit.bench import cpu
 from devkit.bench.data import FIRST_MS, SEED
 from devkit.child_process import Child
-from devkit.local_cluster import LocalCluster
+from devkit.local_cluster import LocalCluster, spark_in
 from services.clicks.model import USER_CLICKS, USER_REGIONS
 from services.notifications.model import OPEN, TICK
 from streamstate import bootstrap
@@ -95,9 +94,7 @@ def send(bootstrap: str, case: Merged, count: int) -> None:
 
 def measure(cluster: LocalCluster, case: Merged, count: int, folder: Path) -> Backlog:
     """`count` records are in the topics, and nothing is stored. Raises `DevkitError` when the state is not exact."""
-    spark = {"spark.local.dir": str(folder), "spark.driver.defaultJavaOptions": f"-Djava.io.tmpdir={folder}"}
-    address = cluster.addresses[case.service][0]
-    stream = cluster.host([f"{case.service}-0={address}"], f"{case.service}-backlog", SPARK=json.dumps(spark))
+    stream = cluster.of_services([case.service], SPARK=spark_in(folder))
     store = bootstrap.store(cluster.redis.url, 60, case.service)
     watch = Watch(stream, store, (folder, cluster.checkpoints))
     first = watch.fold(count // 2)

@@ -58,7 +58,7 @@ def measure(cluster: LocalCluster, events: int) -> Ingest:
     """`events` are in the topic, and nothing is stored."""
     store = bootstrap.store(cluster.redis.url, 60, APP.name)
     partitions = bootstrap.topics(cluster.settings.kafka, cluster.settings.security).partitions(LISTENING_EVENTS)
-    streams = cluster.host([f"metrics-0={cluster.addresses['metrics'][0]}"])
+    streams = cluster.of_services([APP.name])
     started, before = time.monotonic(), cpu.seconds(cluster.redis.pid)
     marks = [Mark(started, 0.0, 0.0, 0)]
 

@@ -192,8 +192,7 @@ class Run:
     def _metrics_alone(self) -> Iterator[Child]:
         """The stream of metrics in a process of its own, as in a deployment, which has started and waits for events."""
         cluster = self._lab
-        port = cluster.status.rpartition(":")[2]
-        streams = cluster.host([f"metrics-0={cluster.addresses['metrics'][0]}"], STATUS_PORT=port)
+        streams = cluster.of_services([APP.name])
         streams.start()
         try:
             streams.wait_until(lambda: answers(f"http://{cluster.status}/readyz"), timeout=CAUGHT_UP_S)

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from subprocess import TimeoutExpired
+from subprocess import Popen, TimeoutExpired
 
 import structlog
 from py4j.protocol import Py4JError
@@ -91,7 +91,7 @@ def run(hosted: list[Hosted], settings: StreamSettings) -> None:
     # Before the JVM starts: a process that is the first of its container ignores signals that it has no handler for.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    spark = _session(settings)
+    spark, jvm = _session(settings)
     # A Python task costs tens of milliseconds, so a batch has no more of them than its share of the slots.
     tasks = math.ceil(settings.slots / len(hosted))
     streams = [Stream(app, settings, spark, stopping, tasks) for app in hosted]
@@ -115,7 +115,7 @@ def run(hosted: list[Hosted], settings: StreamSettings) -> None:
     for thread in threads:
         thread.join(timeout=10)
     try:
-        _end(spark)
+        _end(spark, jvm)
     except (Py4JError, OSError) as error:
         broken.append(error)
     if broken:
@@ -123,13 +123,12 @@ def run(hosted: list[Hosted], settings: StreamSettings) -> None:
         raise SystemExit(1)
 
 
-def _end(spark: SparkSession) -> None:
+def _end(spark: SparkSession, jvm: Popen[bytes]) -> None:
     """Stop the session, and wait for its JVM, which deletes its files: it may be killed when this process has ended."""
-    jvm = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
     spark.stop()
-    jvm.stdin.close()
     with suppress(TimeoutExpired):
-        jvm.wait(_JVM_ENDED_S)
+        # Closes its input, with which it ends.
+        jvm.communicate(timeout=_JVM_ENDED_S)
 
 
 def properties(settings: StreamSettings) -> dict[str, str]:
@@ -164,8 +163,8 @@ def _encrypted(settings: StreamSettings) -> dict[str, str]:
     return _ENCRYPTION | {"spark.authenticate.secret": secret}
 
 
-def _session(settings: StreamSettings) -> SparkSession:
-    """Start the session of this process."""
+def _session(settings: StreamSettings) -> tuple[SparkSession, Popen[bytes]]:
+    """Start the session of this process, and its JVM."""
     # Before the JVM and the clients of Kafka, which have many threads.
     garbage.use_few_arenas()
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -173,4 +172,4 @@ def _session(settings: StreamSettings) -> SparkSession:
     # PySpark gives what the JVM is launched with on its command line, which all users of a machine can read.
     public = {name: value for name, value in given.items() if not _SECRET.search(name)}
     gateway = launch_gateway(SparkConf().setAll([*public.items()]))  # type: ignore[no-untyped-call]
-    return SparkSession(SparkContext(gateway=gateway, conf=SparkConf().setAll([*given.items()])))
+    return SparkSession(SparkContext(gateway=gateway, conf=SparkConf().setAll([*given.items()]))), gateway.proc

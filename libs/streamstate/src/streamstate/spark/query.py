@@ -238,7 +238,7 @@ class Stream:
         blocked = unreadable(self._topics, run.offsets, run.job)
         while blocked or self._app.merges:
             stops = {place: offset for place, (offset, *_) in blocked.items()}
-            if not (ends := next_slice(self._topics, run.offsets, self._settings.slice_records, stops)):
+            if not (ends := next_slice(self._topics, run.offsets, self._settings.read_records(in_memory=True), stops)):
                 break
             if self._stopping.is_set() or self._partitions.changed.is_set():
                 return False
@@ -269,8 +269,7 @@ class Stream:
     def _start(self, run: Run, checkpoint: str) -> StreamingQuery:
         reader = kafka_source(self._spark.readStream.format("kafka"), run.job, run.offsets)
         if not self._app.merges:
-            most = self._settings.slice_records if self._app.one_task else self._settings.batch_records
-            reader = reader.option("maxOffsetsPerTrigger", most)
+            reader = reader.option("maxOffsetsPerTrigger", self._settings.read_records(in_memory=self._app.one_task))
         # The commits are made in the tasks and fenced, so nothing is left to be written: the sink is empty. Nothing
         # reads the checkpoint again, so it is hardly ever written.
         rows = in_tasks(reader.load(), run.job, self._tasks)

@@ -47,7 +47,7 @@ def measure(home: Path, data: Data) -> Watching:
         say("watchers: folding the events")
         cluster.streams.wait_until(lambda: caught_up(cluster) and cluster.ready(), CAUGHT_UP_S)
         cluster.streams.stop()
-        streams = cluster.host(f"{APP.name}-{number}={at}" for number, at in enumerate(cluster.addresses[APP.name]))
+        streams = cluster.of_services([APP.name])
         streams.start()
         try:
             return Watch(cluster, streams, data, home).measure()

@@ -61,15 +61,15 @@ def fleet(redis_server: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iter
     for partition in range(PARTITIONS):
         metrics.claim(partition, addresses[partition % 2], {})
         names.claim(partition, addresses[2], {})
-    children = [
-        _started(service, at, home, {"KAFKA": NOWHERE, "REDIS": url, "ADVERTISE": at})
-        for service, at in zip(("metrics", "metrics", "names"), addresses[:3], strict=True)
-    ]
     instances = {"metrics": ",".join(addresses[:2]), "names": addresses[2], "recommendations": NOWHERE}
-    children.append(_started("gateway", addresses[3], home, {"INSTANCES": json.dumps(instances)}))
+    of_gateway = {"INSTANCES": json.dumps(instances)}
+    children: list[Child] = []
     try:
-        for child, at in zip(children, addresses, strict=True):
-            child.wait_until(partial(answers, f"http://{at}/readyz"), timeout=30)
+        # The gateway last, when they answer: one that does not is left alone for a while.
+        for service, at in zip(("metrics", "metrics", "names", "gateway"), addresses, strict=True):
+            own = of_gateway if service == "gateway" else {"KAFKA": NOWHERE, "REDIS": url, "ADVERTISE": at}
+            children.append(_started(service, at, home, own))
+            children[-1].wait_until(partial(answers, f"http://{at}/readyz"), timeout=30)
         yield Fleet(list(zip(addresses[:2], children[:2], strict=True)), addresses[3])
     finally:
         for child in children:

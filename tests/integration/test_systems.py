@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from devkit.registry import EXAMPLES
+from streamstate.marker import HEADER, Marker
 from tests.integration.driving import Driving, eventually
 from tests.integration.terminal import Example, Terminal, examples, same
 
@@ -39,6 +40,19 @@ def test_the_answer_is_what_the_page_says(driving: Driving, terminal: Terminal, 
 @pytest.mark.parametrize("command", TABLE)
 def test_each_feature_of_the_table_answers(terminal: Terminal, command: str) -> None:
     eventually(lambda: terminal.run(f"{command} -sf").status == 0, f"an answer to {command}")
+
+
+def test_a_record_of_a_derived_topic_that_came_again_is_read_once(driving: Driving, terminal: Terminal) -> None:
+    console = ".venv/bin/python -m devkit.console"
+    assert terminal.run(f"{console} create --partitions 1 came-again").status == 0
+    for number in (0, 1, 0, 1, 2):
+        header = Marker("a-topic", 0, 5, number).encode()
+        driving.out.produce("came-again", f"{number}", "anna", headers={HEADER: header})
+    driving.out.produce("came-again", "of nobody", "anna")
+    driving.out.produce("came-again", "of nobody", "anna")
+    driving.out.flush()
+    expected = ["anna:0", "anna:1", "anna:2", "anna:of nobody", "anna:of nobody"]
+    assert terminal.run(f"{console} read came-again").text.splitlines() == expected
 
 
 def test_the_examples_are_as_their_recounts_say(driving: Driving) -> None:

@@ -6,12 +6,16 @@ Kafka is the one that STREAMSTATE_KAFKA names.
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator
+
+from confluent_kafka import Message
 
 from devkit import topics
 from streamstate import bootstrap
 from streamstate.errors import StreamStateError
 from streamstate.kafka.producer import producer, send_all
 from streamstate.keys import CODECS
+from streamstate.marker import Marker
 from streamstate.settings import CommandSettings
 from streamstate.verify.topic_log import whole
 
@@ -27,11 +31,26 @@ def send(arguments: Namespace, settings: CommandSettings) -> None:
 
 
 def read(arguments: Namespace, settings: CommandSettings) -> None:
-    """Print what the topic holds now, partition by partition. Raises `BadRecord` for what is not of its type."""
+    """Print what the topic holds now, partition by partition, and a derived record once, however often it was sent.
+
+    Raises `BadRecord` for what is not of its type.
+    """
     key, value = CODECS[arguments.key], CODECS[arguments.value]
     known = bootstrap.topics(settings.kafka, settings.security)
-    for message in whole(settings.kafka, settings.security, known, arguments.topic):
+    for message in _without_repeats(whole(settings.kafka, settings.security, known, arguments.topic)):
         sys.stdout.write(f"{key.decode(message.key())}:{value.decode(message.value())}\n")
+
+
+def _without_repeats(messages: Iterable[Message]) -> Iterator[Message]:
+    """As a reader of derived topics does (docs/using.md): markers of causes from one place rise, apart from repeats."""
+    last: dict[tuple[int | None, str, int], Marker] = {}
+    for message in messages:
+        if marker := Marker.of(message.headers()):
+            place = (message.partition(), marker.topic_id, marker.partition)
+            if place in last and marker <= last[place]:
+                continue
+            last[place] = marker
+        yield message
 
 
 def create(arguments: Namespace, settings: CommandSettings) -> None:

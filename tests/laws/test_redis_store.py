@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,35 @@ def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:
     store.commit(Commit(claim, [OffsetAdvance("topic", 4, 5)], [ExpireBefore("range", 6)]))
     assert not redis_client.exists("{documented:7}:range", "{documented:7}:range:7")
     assert redis_client.hget("{documented:7}", "expired:range") == b"6"
+
+
+def test_others_are_answered_between_the_commits_of_one_call(
+    redis_client: Client, redis_name: Callable[[], str]
+) -> None:
+    name = redis_name()
+    store = RedisStore(redis_client, name)
+    # So few bytes that the client sends them at once, if they are to be sent at once.
+    ranking = IncrementScores("r", {f"{number:x}": 1 for number in range(300)})
+    claims = [store.claim(partition, "a:1", {}) for partition in range(3)]
+
+    def offsets() -> set[bytes | None]:
+        """Of all partitions, at one moment."""
+        with redis_client.pipeline(transaction=True) as moment:
+            for claim in claims:
+                moment.hget(f"{{{name}:{claim.partition}}}", "offset:topic")
+            return set(moment.execute())
+
+    def seen_half_way(call: int) -> bool:
+        step = OffsetAdvance("topic", call or None, call + 1)
+        with ThreadPoolExecutor(1) as executor:
+            committing = executor.submit(store.commit, *(Commit(claim, [step], [ranking]) for claim in claims))
+            looks = []
+            while not committing.done():
+                looks.append(offsets())
+            committing.result()
+        return any(len(look) > 1 for look in looks)
+
+    assert any(seen_half_way(call) for call in range(20))
 
 
 def test_what_is_expired_is_removed_by_later_commits(

@@ -97,11 +97,13 @@ def measure(cluster: LocalCluster, case: Merged, count: int, folder: Path) -> Ba
     stream = cluster.of_services([case.service], SPARK=spark_in(folder))
     store = bootstrap.store(cluster.redis.url, 60, case.service)
     watch = Watch(stream, store, (folder, cluster.checkpoints))
-    first = watch.fold(count // 2)
-    stream.kill()
-    kept = watch.folded
-    second = watch.fold(count)
-    stream.stop()
+    try:
+        first = watch.fold(count // 2)
+        stream.kill()
+        kept = watch.folded
+        second = watch.fold(count)
+    finally:
+        stream.stop()
     [deployment] = deployments(cluster.settings, [case.service], "recount")
     report = Check(deployment.recounted, cluster.settings).run()
     if report.differences:

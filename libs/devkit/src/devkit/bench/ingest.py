@@ -71,8 +71,10 @@ def measure(cluster: LocalCluster, events: int) -> Ingest:
         return folded >= events
 
     streams.start()
-    streams.wait_until(done, timeout=_LONGEST_S)
-    streams.stop()
+    try:
+        streams.wait_until(done, timeout=_LONGEST_S)
+    finally:
+        streams.stop()
     return rates(marks)
 
 

@@ -24,8 +24,8 @@ class BenchSettings(BaseSettings):
     events: int = Field(2_000_000, ge=100_000, description="listening events that the state is made of")
     backlog: int = Field(
         6_000_000,
-        ge=100_000,
-        description="records of each backlog of merged topics: clicks and notifications",
+        ge=1_000_000,
+        description="records of each backlog of merged topics, clicks and notifications, in several slices",
     )
     plays: int = Field(100_000_000, ge=100_000, description="plays in the graph of the part scale: 50 bytes each")
     volume: Path | None = Field(

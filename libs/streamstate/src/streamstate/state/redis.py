@@ -13,7 +13,7 @@ A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that t
                                      scores 0)
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import redis
@@ -24,7 +24,7 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from streamstate.errors import Fenced, IncompleteCommit, Misconfigured
-from streamstate.state.operations import Read
+from streamstate.state.operations import Read, changes
 from streamstate.state.redis_login import NO_LOGIN, Login
 from streamstate.state.redis_reads import (
     NO_TRANSACTION,
@@ -93,6 +93,9 @@ def connect(url: str, timeout: float, login: Login = NO_LOGIN) -> Client:
     return client
 
 
+TOGETHER = 500
+"""Changes that Redis makes without a look at others: it answers nobody between what one client has sent at once."""
+
 _Call = tuple[int, Sequence[str | bytes | int]]
 """A partition and the script's arguments."""
 
@@ -130,10 +133,11 @@ class RedisStore:
         return claim(partition, answer)
 
     def commit(self, *commits: Commit) -> None:
-        answers = self._run(_COMMIT, [_commit_call(commit) for commit in commits])
-        for commit, (applied, *stored) in zip(commits, answers, strict=True):
-            if not applied:
-                raise Fenced(_refusal(tag(self._app, commit.claim.partition), commit, *map(bytes.decode, stored)))
+        for together in round_trips(commits):
+            answers = self._run(_COMMIT, [_commit_call(commit) for commit in together])
+            for commit, (applied, *stored) in zip(together, answers, strict=True):
+                if not applied:
+                    raise Fenced(_refusal(tag(self._app, commit.claim.partition), commit, *map(bytes.decode, stored)))
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         asked = [(tag(self._app, partition), reads) for partition, reads in wanted.items()]
@@ -186,6 +190,19 @@ class RedisStore:
             # Not `evalsha`, which redis-py refuses in a cluster's pipeline, although it routes the command.
             pipeline.execute_command("EVALSHA", script.sha, *script_keys(tag(self._app, partition)), *arguments)
         return pipeline.execute(raise_on_error=False)
+
+
+def round_trips(commits: Sequence[Commit]) -> Iterator[Sequence[Commit]]:
+    """`commits` in their order, together as long as they have `TOGETHER` changes at most."""
+    begin, size = 0, 0
+    for index, commit in enumerate(commits):
+        of_commit = sum(map(changes, commit.operations))
+        if index > begin and size + of_commit > TOGETHER:
+            yield commits[begin:index]
+            begin, size = index, 0
+        size += of_commit
+    if commits:
+        yield commits[begin:]
 
 
 def _commit_call(commit: Commit) -> _Call:

@@ -133,22 +133,6 @@ def recounted(settings: CommandSettings, *services: str) -> list[Report]:
     return [Check(each.recounted, settings).run() for each in deployments(settings, services, module="recount")]
 
 
-def below(child: Child) -> list[psutil.Process]:
-    """The processes of `child`, itself first."""
-    top = psutil.Process(child.pid)
-    return [top, *top.children(recursive=True)]
-
-
-def parts(child: Child) -> dict[str, list[psutil.Process]]:
-    """Driver, JVM and Python workers of a stream."""
-    driver, *rest = below(child)
-    return {
-        "driver": [driver],
-        "JVM": [process for process in rest if process.name() == "java"],
-        "worker": [process for process in rest if process.ppid() != driver.pid and process.name() != "java"],
-    }
-
-
 def send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
     for process in processes:
         process.send_signal(number)

@@ -1,6 +1,5 @@
 """Processes that die, hang, are told to end, come and go: F1, F5, F6, F10, F11, F12 and F22 of the list of faults."""
 
-import random
 import shutil
 import signal
 import threading
@@ -13,8 +12,8 @@ from devkit.child_process import LOCALHOST, Child, free_port
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import FORMAT
 from tests.faults.conftest import UnderLoad
-from tests.faults.fleet import OTHERS, PATIENCE_S, Fleet, below, parts, send
-from tests.integration.driving import eventually
+from tests.faults.fleet import OTHERS, PATIENCE_S, Fleet, send
+from tests.integration.driving import below, eventually, strike
 
 ENDED_S = 15
 ONE, OTHER, THIRD = "metrics-0", "metrics-1", "metrics-2"
@@ -24,12 +23,6 @@ def revive(child: Child) -> None:
     """Start `child` again when it has ended, as Kubernetes would."""
     eventually(lambda: not child.alive, f"{child.name} to end", PATIENCE_S)
     child.start()
-
-
-def strike(child: Child, part: str, draw: random.Random) -> None:
-    """Kill one of the processes that are this part of `child`; one that has just started has no workers yet."""
-    eventually(lambda: bool(parts(child)[part]), f"{child.name} to have a {part}", PATIENCE_S)
-    send([draw.choice(parts(child)[part])], signal.SIGKILL)
 
 
 def own(fleet: Fleet, *instances: str) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import random
-import signal
 import time
 from collections.abc import Callable
 from itertools import cycle
@@ -15,11 +14,11 @@ from devkit.repeating import repeating
 from streamstate.kafka.producer import producer
 from tests.faults import soak_report
 from tests.faults.conftest import Trying
-from tests.faults.fleet import OTHERS, PATIENCE_S, Fleet, parts, send
+from tests.faults.fleet import OTHERS, PATIENCE_S, Fleet
 from tests.faults.load import FIRST_MOVING, Reading, Writing
 from tests.faults.soaking import SAMPLE_S, BusyUser, Harm, Samples
 from tests.faults.test_processes import ONE, OTHER, THIRD, end, own, revive
-from tests.integration.driving import eventually
+from tests.integration.driving import eventually, strike
 
 MINUTES = float(os.environ.get("MINUTES", "60"))
 USERS = 100_000
@@ -32,7 +31,7 @@ BACKLOG_S = 900.0
 def kill_a_part(fleet: Fleet, draw: random.Random) -> None:
     """kill -9 of a process of the stream of one instance."""
     stream, part = fleet.streams[ONE], draw.choice(("driver", "JVM", "worker"))
-    send([draw.choice(parts(stream)[part])], signal.SIGKILL)
+    strike(stream, part, draw)
     if part != "worker":
         revive(stream)
 

@@ -10,6 +10,7 @@ import psutil
 import urllib3
 from confluent_kafka import Message, Producer
 
+from devkit.child_process import Child
 from devkit.feed import send_events
 from devkit.local_cluster import LocalCluster, variables
 from devkit.records import Event
@@ -81,19 +82,37 @@ class Driving:
         assert all(counted) if services else any(counted)
         return [difference for report in reports for difference in report.differences]
 
-    def processes(self, part: str) -> list[psutil.Process]:
-        """The driver, the JVM or the Python workers of the streams."""
-        driver = psutil.Process(self.cluster.streams.pid)
-        below = driver.children(recursive=True)
-        return {
-            "driver": [driver],
-            "jvm": [process for process in below if process.name() == "java"],
-            "worker": [process for process in below if process.ppid() != driver.pid and process.name() != "java"],
-        }[part]
-
     def kill(self, part: str) -> None:
-        """kill -9 one of these processes, at once."""
-        self.draw.choice(self.processes(part)).kill()
+        """kill -9 one of these processes of the streams, as soon as there is one."""
+        strike(self.cluster.streams, part, self.draw)
+
+
+def below(child: Child) -> list[psutil.Process]:
+    """The processes of `child`, itself first."""
+    top = psutil.Process(child.pid)
+    return [top, *top.children(recursive=True)]
+
+
+def parts(stream: Child) -> dict[str, list[psutil.Process]]:
+    """Driver, JVM and Python workers of a stream. The JVM starts other programs too, which end at once."""
+    driver, *rest = below(stream)
+    return {
+        "driver": [driver],
+        "JVM": [process for process in rest if process.name() == "java"],
+        "worker": [each for each in rest if each.ppid() != driver.pid and each.name().startswith("python")],
+    }
+
+
+def strike(stream: Child, part: str, draw: Random) -> None:
+    """kill -9 one of the processes that are this part of `stream`; one that has just started has no workers yet."""
+    found: list[psutil.Process] = []
+
+    def some() -> bool:
+        found[:] = parts(stream)[part]
+        return bool(found)
+
+    eventually(some, f"{stream.name} to have a {part}", SETTLED_S)
+    draw.choice(found).kill()
 
 
 def eventually(holds: Callable[[], bool], what: str, seconds: float = 30) -> None:

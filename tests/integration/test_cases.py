@@ -240,7 +240,7 @@ def late(driving: Driving) -> float:
     return sum(count or 0 for count in counts)
 
 
-@pytest.mark.parametrize("part", ["driver", "worker", "jvm"])
+@pytest.mark.parametrize("part", ["driver", "worker", "JVM"])
 def test_exact_after_kill(driving: Driving, part: str) -> None:
     """kill -9 while the streams are folding, start again what died, and recount."""
     change_states(driving)

@@ -122,7 +122,7 @@ def test_a_state_that_was_emptied_is_built_again(driving: Driving) -> None:
     assert_graph_agrees(driving)
 
 
-@pytest.mark.parametrize(("part", "time"), [("driver", 1), ("worker", 1), ("jvm", 1), ("worker", 2), ("driver", 2)])
+@pytest.mark.parametrize(("part", "time"), [("driver", 1), ("worker", 1), ("JVM", 1), ("worker", 2), ("driver", 2)])
 def test_exact_after_kill(driving: Driving, part: str, time: int) -> None:
     """kill -9 while the streams are folding, start again what died, and count; each time at another moment."""
     driving.feed(islice(driving.events, time * EVENTS_A_KILL))

@@ -22,7 +22,7 @@ from streamstate.spark.offsets import Offsets, next_slice
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import TopicPartition
 from streamstate.testing import Driver
-from tests.integration.driving import SETTLED_S, Driving, eventually, read
+from tests.integration.driving import SETTLED_S, Driving, eventually, parts, read
 
 MOST, PARTITIONS, MINUTE_MS, HOUR_MS = 400, 2, 60_000, 3_600_000
 HOUR = 1_700_000_000_000
@@ -145,7 +145,7 @@ def test_a_worker_that_is_killed_while_slices_are_folded_ends_no_other_query(dri
     eventually(lambda: log.read_text().count(line) > before, "the first slice", SETTLED_S)
     for _ in range(40):
         with suppress(psutil.NoSuchProcess):
-            for worker in driving.processes("worker"):
+            for worker in parts(driving.cluster.streams)["worker"]:
                 worker.kill()
         time.sleep(0.2)
     driving.settle()

@@ -19,7 +19,7 @@ from streamstate.processing.limits import CommitLimit, Limits
 from streamstate.processing.numbers import MARGIN, greatest_change, require_exact, sums
 from streamstate.processing.parts import Part, merge
 from streamstate.processing.requested import requested
-from streamstate.state.operations import LARGE, LARGE_NUMBERS, MOST, Operation, Read, changes
+from streamstate.state.operations import LARGE, LARGE_NUMBERS, MOST, Operation, Read
 from streamstate.state.store import Claim, Commit, Store, TopicPartition
 from streamstate.user_state import seen
 
@@ -180,7 +180,7 @@ class Advance:
         values = self._values(parts)
         folded = [self._fold(part, rows, values.get(part.partition, {})) for part in parts]
         for part, each in zip(parts, folded, strict=True):
-            self._require_small(part, each.commit.operations)
+            self._require_small(part, each.commit)
             self._require_exact(part, each.commit.operations, alone=len(parts) == 1)
         return folded
 
@@ -215,9 +215,9 @@ class Advance:
         commit = Commit(self._claims[part.partition], part.steps(self._reached), operations, +counters)
         return Folded(part.partition, commit, emits, part.dead)
 
-    def _require_small(self, part: Part, operations: Sequence[Operation]) -> None:
+    def _require_small(self, part: Part, commit: Commit) -> None:
         """Refuse a part of several records that keeps the store busy for too long."""
-        size = sum(map(changes, operations)) + len(part.reads) + sum(map(len, part.lookups.values()))
+        size = commit.changes + len(part.reads) + sum(map(len, part.lookups.values()))
         records = len(part.records)
         if records:
             self._changes_a_record[part.fold.topics] = 1.25 * (size + 1) / records

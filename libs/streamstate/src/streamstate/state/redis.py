@@ -24,7 +24,7 @@ from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 from streamstate.errors import Fenced, IncompleteCommit, Misconfigured
-from streamstate.state.operations import Read, changes
+from streamstate.state.operations import Read
 from streamstate.state.redis_login import NO_LOGIN, Login
 from streamstate.state.redis_reads import (
     NO_TRANSACTION,
@@ -94,7 +94,7 @@ def connect(url: str, timeout: float, login: Login = NO_LOGIN) -> Client:
 
 
 TOGETHER = 500
-"""Changes that Redis makes without a look at others: it answers nobody between what one client has sent at once."""
+"""The most changes of commits that are sent at once: Redis answers nobody else between them."""
 
 _Call = tuple[int, Sequence[str | bytes | int]]
 """A partition and the script's arguments."""
@@ -133,7 +133,7 @@ class RedisStore:
         return claim(partition, answer)
 
     def commit(self, *commits: Commit) -> None:
-        for together in round_trips(commits):
+        for together in _round_trips(commits):
             answers = self._run(_COMMIT, [_commit_call(commit) for commit in together])
             for commit, (applied, *stored) in zip(together, answers, strict=True):
                 if not applied:
@@ -192,15 +192,14 @@ class RedisStore:
         return pipeline.execute(raise_on_error=False)
 
 
-def round_trips(commits: Sequence[Commit]) -> Iterator[Sequence[Commit]]:
-    """`commits` in their order, together as long as they have `TOGETHER` changes at most."""
+def _round_trips(commits: Sequence[Commit]) -> Iterator[Sequence[Commit]]:
+    """`commits` in their order, together as long as they make `TOGETHER` changes at most."""
     begin, size = 0, 0
     for index, commit in enumerate(commits):
-        of_commit = sum(map(changes, commit.operations))
-        if index > begin and size + of_commit > TOGETHER:
+        if index > begin and size + commit.changes > TOGETHER:
             yield commits[begin:index]
             begin, size = index, 0
-        size += of_commit
+        size += commit.changes
     if commits:
         yield commits[begin:]
 

@@ -6,12 +6,13 @@ offset that they stand for.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from streamstate.errors import Declined, IncompleteCommit
-from streamstate.state.operations import Operation, Read
+from streamstate.state.operations import Operation, Read, changes
 
 TopicPartition = tuple[str, int]
 """Topic and partition."""
@@ -84,7 +85,7 @@ class OffsetAdvance(msgspec.Struct, frozen=True, array_like=True):
     time: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Commit:
     """One step of one partition: `operations` bring the state from the expected offsets to the next ones.
 
@@ -96,6 +97,11 @@ class Commit:
     steps: Sequence[OffsetAdvance]
     operations: Sequence[Operation]
     counters: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def changes(self) -> int:
+        """How many changes its operations make at most."""
+        return sum(map(changes, self.operations))
 
 
 # One is made at each read: a data class would take four times as long.

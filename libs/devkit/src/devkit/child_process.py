@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from devkit import DevkitError
 
@@ -74,6 +75,14 @@ class Child:
             except OSError as error:
                 msg = f"{self.name} cannot be started ({error}); check that {self._argv[0]} is installed"
                 raise DevkitError(msg) from error
+
+    def __enter__(self) -> Self:
+        """Start it; it is stopped at the end of the block."""
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def wait_until(self, ready: Callable[[], bool], timeout: float) -> None:
         """Call `ready` until it returns true, for at most `timeout` seconds.

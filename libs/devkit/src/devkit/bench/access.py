@@ -39,13 +39,10 @@ def measure(cluster: LocalCluster, reader: Reader, read: Read, folder: Path) -> 
         INTERNAL_TOKENS=str(folder / "tokens"),
         LIMITS_REDIS=cluster.redis.url,
     )
-    guarded.start()
-    try:
+    with guarded:
         guarded.wait_until(lambda: answers(f"http://{address}/readyz"), timeout=60)
         trees = {**read.trees, "gateway": guarded.pid}
         asked = replace(read, name=f"{read.name}, with access", address=address, trees=trees, key=key)
         reader.warm(asked)
         at_rest = Situation(FEW)
         return Access([(reader.peak(read, at_rest), reader.peak(asked, at_rest)) for _ in range(PAIRS)])
-    finally:
-        guarded.stop()

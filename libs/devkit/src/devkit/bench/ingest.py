@@ -70,11 +70,8 @@ def measure(cluster: LocalCluster, events: int) -> Ingest:
             marks.append(Mark(time.monotonic(), *used, folded))
         return folded >= events
 
-    streams.start()
-    try:
+    with streams:
         streams.wait_until(done, timeout=_LONGEST_S)
-    finally:
-        streams.stop()
     return rates(marks)
 
 

@@ -192,14 +192,10 @@ class Run:
     def _metrics_alone(self) -> Iterator[Child]:
         """The stream of metrics in a process of its own, as in a deployment, which has started and waits for events."""
         cluster = self._lab
-        streams = cluster.of_services([APP.name])
-        streams.start()
-        try:
+        with cluster.of_services([APP.name]) as streams:
             streams.wait_until(lambda: answers(f"http://{cluster.status}/readyz"), timeout=CAUGHT_UP_S)
             yield streams
             streams.wait_until(lambda: ingest.caught_up(cluster, APP.name), timeout=CAUGHT_UP_S)
-        finally:
-            streams.stop()
 
     def _idle(self, reads: Sequence[Read], peer: Peer | None) -> None:
         if self._settings.runs("reads"):

@@ -47,12 +47,8 @@ def measure(home: Path, data: Data) -> Watching:
         say("watchers: folding the events")
         cluster.streams.wait_until(lambda: caught_up(cluster) and cluster.ready(), CAUGHT_UP_S)
         cluster.streams.stop()
-        streams = cluster.of_services([APP.name])
-        streams.start()
-        try:
+        with cluster.of_services([APP.name]) as streams:
             return Watch(cluster, streams, data, home).measure()
-        finally:
-            streams.stop()
     finally:
         cluster.stop()
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamstate.web.http.incoming import Head, Incoming
-from streamstate.web.http.problems import MALFORMED
+from streamstate.web.http.problems import MALFORMED, MOST_HEAD_BYTES
 
 GET = b"GET /v1/numbers/a%20b?x=1&y=%20 HTTP/1.1\r\nHost: here\r\nX-A: 1\r\n\r\n"
 SIZED = b"POST /v1/many HTTP/1.1\r\nHost: here\r\nContent-Length: 30\r\n\r\n{'GET / HTTP/1.1\\r\\n\\r\\n': []}"
@@ -93,10 +93,23 @@ def test_the_form_of_address_for_proxies_is_taken() -> None:
         GET.replace(b"HTTP/1.1", b"HTTP/0.9"),
         GET.replace(b"HTTP/1.1", b"HTTP/2.0"),
         b"\r\n\r\n" + GET,
+        GET.replace(b"Host: here", b"Host: he re"),
+        GET.replace(b"Host: here", b"Host: here/x"),
+        GET.replace(b"Host: here", b"Host: a@here"),
+        GET.replace(b"Host: here", b"Host: here:port"),
+        GET.replace(b"Host: here", b"Host: [::1"),
+        CHUNKED.replace(b"HTTP/1.1", b"HTTP/1.0"),
+        CHUNKED.replace(b"Host: here", b"Host: here\r\nTransfer-Encoding: gzip"),
+        CHUNKED.replace(b"Host: here", b"Host: here\r\nTransfer-Encoding: chunked"),
     ],
 )
 def test_what_the_parser_takes_and_no_server_may(sent: bytes) -> None:
     assert status(sent) == MALFORMED.status
+
+
+@pytest.mark.parametrize("host", [b"", b"here:80", b"[::1]", b"[::1]:80", b"127.0.0.1", b"a-b.example", b"a_b", b"%41"])
+def test_a_host_is_a_name_or_an_address_and_perhaps_a_port(host: bytes) -> None:
+    assert head(GET.replace(b"here", host)).fields[0] == (b"host", host)
 
 
 def test_a_head_that_grows_without_end_is_refused_before_it_ends() -> None:
@@ -109,10 +122,12 @@ def test_a_head_that_grows_without_end_is_refused_before_it_ends() -> None:
     assert (incoming.problem.status, sent < 40_000) == (431, True)
 
 
-def test_a_wish_for_another_protocol_is_passed_over_and_ends_the_connection() -> None:
-    incoming = Incoming()
-    incoming.feed(GET.replace(b"X-A: 1", b"Upgrade: h2c\r\nConnection: Upgrade"))
-    assert (incoming.problem, incoming.whole, incoming.overrun) == (None, True, True)
+UPGRADE = b"Host: here\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAE"
+
+
+@pytest.mark.parametrize("request_", [GET, SIZED, CHUNKED])
+def test_a_request_that_asks_for_another_protocol_is_read_as_if_it_did_not(request_: bytes) -> None:
+    assert read([request_.replace(b"Host: here", UPGRADE), GET]) == read([request_, GET])
 
 
 def test_a_request_that_came_with_the_last_chunk_is_not_read() -> None:
@@ -122,3 +137,50 @@ def test_a_request_that_came_with_the_last_chunk_is_not_read() -> None:
     assert (incoming.head.method, bytes(incoming.body)) == ("POST", b"abcde")
     assert len(incoming.head.fields) == 2
     assert (incoming.problem, incoming.whole, incoming.overrun) == (None, True, True)
+
+
+AUTHORIZED = CHUNKED.replace(b"0\r\n\r\n", b"0\r\nAuthorization: Bearer x\r\nX-Direct: 1\r\n\r\n")
+
+
+@pytest.mark.parametrize("cut", range(1, len(AUTHORIZED), 7))
+def test_fields_behind_a_body_are_dropped(cut: int) -> None:
+    incoming = Incoming()
+    incoming.feed(AUTHORIZED[:cut])
+    incoming.feed(AUTHORIZED[cut:])
+    assert (incoming.problem, incoming.whole, bytes(incoming.body)) == (None, True, b"abcde")
+    assert incoming.head is not None
+    assert [name for name, _ in incoming.head.fields] == [b"host", b"transfer-encoding"]
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [b"0\r\n" + b"a" * 1_000_000, b"0\r\nX-A: " + b"a" * 1_000_000, b"0\r\n" + b"X-A: 1\r\n" * 200_000,
+     b"1;a=" + b"a" * 1_000_000, b"0" * 1_000_000],
+)  # fmt: skip
+@pytest.mark.parametrize("size", [1_000, 1_000_000])
+def test_what_is_neither_head_nor_body_is_bounded_as_a_head_is(endless: bytes, size: int) -> None:
+    incoming, seen = Incoming(), 0
+    incoming.feed(CHUNKED[: CHUNKED.index(b"3\r\n")])
+    parser, parse = incoming, incoming._parse
+
+    def counted(data: bytes) -> None:
+        nonlocal seen
+        seen += len(data)
+        parse(data)
+
+    parser._parse = counted  # type: ignore[method-assign]
+    for start in range(0, len(endless), size):
+        if incoming.problem is None:
+            incoming.feed(endless[start : start + size])
+    assert incoming.problem is not None
+    assert incoming.problem.status in {400, 431}
+    assert seen <= MOST_HEAD_BYTES
+
+
+def test_a_long_body_in_chunks_is_read() -> None:
+    incoming = Incoming()
+    incoming.feed(CHUNKED[: CHUNKED.index(b"3\r\n")])
+    for _ in range(20):
+        incoming.feed(b"2710\r\n" + b"a" * 10_000 + b"\r\n" + b"1;x=y\r\nb\r\n" * 1_000)
+    incoming.feed(b"0\r\n\r\n")
+    assert (incoming.problem, incoming.whole, len(incoming.body)) == (None, True, 20 * 11_000)

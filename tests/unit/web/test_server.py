@@ -6,6 +6,7 @@ import re
 import select
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from http.client import HTTPResponse
@@ -206,6 +207,55 @@ def test_a_request_may_come_in_pieces_and_several_at_once(server: str, size: int
         while chunk := client.recv(65_536):
             received += chunk
     assert re.findall(rb"HTTP/1.1 (\d+)", received) == [b"200", b"404", b"200"]
+
+
+@pytest.mark.parametrize("asked", [1, 3])
+def test_a_client_that_sends_no_more_gets_its_answers(server: str, asked: int) -> None:
+    with connect(server) as client:
+        client.sendall(request(KNOWN, WAITING, "X-Deadline-Ms: 300") * asked)
+        client.shutdown(socket.SHUT_WR)
+        received = b""
+        while chunk := client.recv(65_536):
+            received += chunk
+    assert len(re.findall(rb"HTTP/1.1 \d+", received)) == asked
+
+
+def test_a_client_that_sends_no_more_within_a_request_is_left(server: str) -> None:
+    with connect(server) as client:
+        client.sendall(request(KNOWN) + UNREAD)
+        client.shutdown(socket.SHUT_WR)
+        client.settimeout(4)
+        received = b""
+        while chunk := client.recv(65_536):
+            received += chunk
+    assert received.startswith(b"HTTP/1.1 200")
+
+
+ASKING = """
+    import java.net.URI;
+    import java.net.http.*;
+
+    class Asking {
+        public static void main(String[] arguments) throws Exception {
+            var client = HttpClient.newHttpClient();
+            for (var body : new String[] {"{\\"numbers\\": [7]}", "{\\"numbers\\": [8]}"}) {
+                var sent = HttpRequest.BodyPublishers.ofString(body);
+                var request = HttpRequest.newBuilder(URI.create(arguments[0])).POST(sent).build();
+                var answer = client.send(request, HttpResponse.BodyHandlers.ofString());
+                System.out.println(answer.statusCode() + " " + answer.version() + " " + answer.body());
+            }
+        }
+    }
+"""
+
+
+def test_a_client_of_java_which_asks_for_another_protocol_posts_its_body(server: str, tmp_path: Path) -> None:
+    source = tmp_path / "Asking.java"
+    source.write_text(ASKING)
+    done = subprocess.run(["java", source, f"http://{server}/v1/many"], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [["200", "HTTP_1_1"]] * 2
+    assert '"count":1' in lines[0]
 
 
 HALF = b"GET /v1/numbers/7 HTTP/1.1\r\nHost: here\r\nX-A: "

@@ -1,5 +1,6 @@
 """Requests out of the bytes of one connection (RFC 9112), one after the other, without any I/O. llhttp parses them."""
 
+import re
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -16,7 +17,13 @@ from streamstate.web.http.problems import (
 )
 
 _END = b"\r\n\r\n"
-_SINGLE = (b"host", b"content-length", b"transfer-encoding", b"expect")
+_CODING = b"transfer-encoding"
+_SINGLE = (b"host", b"content-length", b"expect")
+_HOST = re.compile(rb"(\[[0-9a-fA-F:.]+\]|[\w.~!$&'()*+,;=%-]*)(:\d*)?", re.ASCII)
+"""RFC 3986, sections 3.2.2 and 3.2.3."""
+
+_SLICE = MOST_HEAD_BYTES // 2
+"""Bytes of chunks that the parser gets at once: so of what is no body, it never gets more than `MOST_HEAD_BYTES`."""
 
 
 class Head(NamedTuple):
@@ -60,6 +67,9 @@ class Incoming:
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
         self._left: int | None = None
+        """Bytes of the body that are still to come; None where it comes in chunks."""
+        self._idle = 0
+        """Bytes of chunks since the last byte of a body."""
 
     def close(self) -> None:
         """Free the parser, which refers to this object: the garbage collector comes after very many connections."""
@@ -89,22 +99,45 @@ class Incoming:
         return data[size:]
 
     def _feed_body(self, data: bytes) -> bytes:
-        size = len(data)
-        if self._left is not None:
-            size = min(self._left, size)
-            self._left -= size
+        if self._left is None:
+            return self._feed_chunks(data)
+        size = min(self._left, len(data))
+        self._left -= size
         self._parse(data[:size])
         return data[size:]
+
+    def _feed_chunks(self, data: bytes) -> bytes:
+        """Sizes of chunks, their extensions and the fields behind the last chunk may be as long as a head."""
+        while data and not self.whole and self.problem is None:
+            self._idle += len(data[:_SLICE])
+            if self._idle > MOST_HEAD_BYTES:
+                self.problem = HEADERS_TOO_LARGE
+            else:
+                self._parse(data[:_SLICE])
+                data = data[_SLICE:]
+        return data
 
     def _parse(self, data: bytes) -> None:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            # It is answered as if it had not asked for another protocol; what follows would be in that one.
-            self.overrun = True
+            self._stay()
         except httptools.HttpParserError:
             if not self.overrun:
                 self.problem = self.problem or MALFORMED
+
+    def _stay(self) -> None:
+        """Read the head again as if it had not asked for another protocol (RFC 9110, section 7.8)."""
+        method, version = self._parser.get_method(), self._parser.get_http_version().encode()
+        if method == b"CONNECT":
+            # Whatever follows is for the server that it asks for.
+            self.overrun = True
+            return
+        line = b"%b %b HTTP/%b" % (method, self._url, version)
+        fields = [b"%b: %b" % field for field in self._fields if field[0] != b"upgrade"]
+        self._parser = httptools.HttpRequestParser(self)
+        self.head, self.whole, self._url, self._fields = None, False, b"", []
+        self._parse(b"\r\n".join([line, *fields, b"", b""]))
 
     # What the parser tells.
 
@@ -120,6 +153,9 @@ class Incoming:
             self.problem = ADDRESS_TOO_LONG
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self.head is not None:
+            # Behind a body: nobody has looked whether a field may stand there (RFC 9110, section 6.5.1).
+            return
         self._fields.append((name.lower(), value))
         if len(name) + len(value) > MOST_LINE_BYTES or len(self._fields) > MOST_FIELDS:
             self.problem = HEADERS_TOO_LARGE
@@ -132,6 +168,7 @@ class Incoming:
 
     def on_body(self, part: bytes) -> None:
         self.body += part
+        self._idle = 0
 
     def on_message_complete(self) -> None:
         self.whole = True
@@ -141,8 +178,11 @@ class Incoming:
         version, target = self._parser.get_http_version(), _target(self._url)
         known = {name: value for name, value in self._fields if name in _SINGLE}
         hosts = sum(name == b"host" for name, _ in self._fields)
-        coded = known.get(b"transfer-encoding", b"chunked").lower() == b"chunked"
-        if target is None or not coded or (version, hosts) not in (("1.1", 1), ("1.0", 1), ("1.0", 0)):
+        codings = [value.lower() for name, value in self._fields if name == _CODING]
+        # HTTP/1.0 has no codings (RFC 9112, section 6.1).
+        framed = not codings or (codings == [b"chunked"] and version == "1.1")
+        named = (version, hosts) in (("1.1", 1), ("1.0", 1), ("1.0", 0)) and _HOST.fullmatch(known.get(b"host", b""))
+        if target is None or not framed or not named:
             return None
         if length := known.get(b"content-length"):
             self._left = int(length)

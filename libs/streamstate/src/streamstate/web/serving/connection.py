@@ -65,6 +65,10 @@ class Connection(asyncio.Protocol):
         self._answering: asyncio.Task[None] | None = None
         self._ends = False
         """Nothing is read or answered any more."""
+        self._half_closed = False
+        """The client sends no more, and may still read."""
+        self._goes_on = False
+        """What is being answered has no end."""
         self._awaiting: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
 
@@ -86,6 +90,16 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         _wake(self._writable)
         self._writable = None
+
+    def eof_received(self) -> bool:
+        """Whether an answer is still owed to a client that sends no more."""
+        self._half_closed = True
+        # Over TLS, transports cannot stay open.
+        return self._owes and self._transport.can_write_eof()
+
+    @property
+    def _owes(self) -> bool:
+        return self._accepted is not None and self._incoming.whole and not self._goes_on
 
     def end(self) -> None:
         """Close now, without an answer."""
@@ -156,6 +170,8 @@ class Connection(asyncio.Protocol):
                 ahead, self._ahead = self._ahead, b""
                 self._resume_reading()
                 self._take(ahead)
+            if self._half_closed and not self._owes:
+                self._transport.close()
 
     async def _receive(self) -> Mapping[str, Any]:
         """ASGI's: a part of the body, or that the client has left."""
@@ -246,6 +262,7 @@ class Connection(asyncio.Protocol):
 
     def _send_unqueued(self) -> None:
         """From here on, let who sends wait until the client takes what was sent, and not just until it is queued."""
+        self._goes_on = True
         self._transport.set_write_buffer_limits(high=0)
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
             connection = self._transport.get_extra_info("socket")

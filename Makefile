@@ -32,7 +32,7 @@ demo-clean: ## remove the demo's state (not what was downloaded)
 	rm -rf .demo
 
 # Reordered by their number of tests, the files that take longest would come last.
-test: $(INSTALLED) redis prometheus ## all tests, on a real Kafka, Redis and Spark that they start themselves
+test: $(INSTALLED) redis prometheus nginx ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-browser: $(BROWSER) redis chromium ## the page, in a real browser (3 minutes)
@@ -172,13 +172,16 @@ requirements: .cache/uv ## pin all requirements anew, with hashes
 # RUNLEVEL keeps Debian from starting a server of its own.
 INSTALL = [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && echo "installing $(1)" \
   && apt-get update -qq && RUNLEVEL=1 apt-get install -y -qq $(1) >/dev/null
-.PHONY: redis wrk chromium prometheus gpg skopeo
+.PHONY: redis wrk chromium prometheus nginx gpg skopeo
 redis:
 	@command -v redis-server >/dev/null || { $(call INSTALL,redis-server); } \
 	  || { echo "install redis-server (Debian: apt-get install redis-server)"; exit 1; }
 
 wrk:
 	@command -v wrk >/dev/null || { $(call INSTALL,wrk); } || { echo "install wrk (Debian: apt-get install wrk)"; exit 1; }
+
+nginx:
+	@command -v nginx >/dev/null || { $(call INSTALL,nginx-light); } || { echo "install nginx (Debian: apt-get install nginx-light)"; exit 1; }
 
 gpg:
 	@command -v gpg >/dev/null || { $(call INSTALL,gpg); } || { echo "install gpg (Debian: apt-get install gpg)"; exit 1; }

@@ -67,7 +67,7 @@ def test_the_first_event_is_what_a_read_answers(deployment: Deployment, gateway:
     assert (first.name, without_scores(first.data)) == ("profile", without_scores(read(deployment, USER)))
     assert first.data["artistRecommendations"][0]["why"]
     assert client.headers["Content-Type"] == "text/event-stream"
-    assert client.headers["Cache-Control"] == "no-store"
+    assert client.headers["Cache-Control"] == "no-store, no-transform"
     assert client.blocks[0] == "retry: 1000\n\n"
 
 

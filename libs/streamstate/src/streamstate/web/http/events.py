@@ -12,6 +12,13 @@ CONTENT_TYPE = "text/event-stream"
 LAST_EVENT_ID = "Last-Event-ID"
 """The id of the last event that a client got before it connected again."""
 
+HEADERS = {
+    "Content-Type": CONTENT_TYPE,
+    "Cache-Control": "no-store, no-transform",
+    "X-Accel-Buffering": "no",
+}
+"""A proxy sends each event at once: RFC 9111, section 5.2.2.6, and the header that nginx and others know."""
+
 RETRY_MS = 1_000
 """Clients connect again after so long."""
 
@@ -60,7 +67,7 @@ class Stream:
     chunks: AsyncIterator[bytes]
     close: Callable[[], None]
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": CONTENT_TYPE})
+    headers: Mapping[str, str] = field(default_factory=lambda: HEADERS)
 
 
 class Streams:

@@ -2,9 +2,11 @@
 
 import binascii
 import math
+from collections import Counter
 from base64 import b64decode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Self
 
 import structlog
@@ -21,7 +23,8 @@ from streamstate.access.watched_file import WatchedFile
 from streamstate.errors import Misconfigured
 from streamstate.gateway import ADMIN, READ, Scope
 from streamstate.state.redis_reader import open_commands
-from streamstate.web.http.problems import Problem
+from streamstate.web.http.events import Stream
+from streamstate.web.http.problems import RETRY_AFTER_S, Problem
 from streamstate.web.http.request import SERVED_BY, Request, Response
 from streamstate.web.server.guard import Guard, Headers, unauthorized
 
@@ -49,8 +52,11 @@ class Access(Guard):
         buckets: SharedBuckets | OwnBuckets,
         scopes: Mapping[str, Scope],
         owners: Owners,
+        streams: int,
     ) -> None:
         self._settings = settings
+        self._most_streams = max(1, int(streams * settings.streams_share))
+        self._streams: Counter[str] = Counter()
         self._key_file = key_file
         self._tokens = tokens
         self._buckets = buckets
@@ -65,6 +71,7 @@ class Access(Guard):
             _no_credential(),
             forbidden("this needs the scope admin; use a key or a token that has it"),
             _exceeded(someone, REQUESTS, Spent(fine=False, left=0, wait_s=1.0)),
+            _too_many_streams(self._most_streams),
         ]
 
     def security(self, scope: Scope) -> Sequence[Mapping[str, Sequence[str]]]:
@@ -72,9 +79,16 @@ class Access(Guard):
 
     @classmethod
     def of(
-        cls, settings: AccessSettings, scopes: Mapping[str, Scope], owners: Owners, failed: Callable[[str], None]
+        cls,
+        settings: AccessSettings,
+        scopes: Mapping[str, Scope],
+        owners: Owners,
+        streams: int,
+        failed: Callable[[str], None],
     ) -> Self:
         """As `settings` say; `failed` is told of a file that cannot be used any more.
+
+        streams: the most event streams of this process.
 
         Raises `Misconfigured` when they let nobody in, or a file cannot be read.
         """
@@ -85,7 +99,7 @@ class Access(Guard):
         tokens = Tokens(settings) if settings.jwt_jwks else None
         commands = settings.limits_redis and open_commands(settings.limits_redis, REDIS_S, settings.redis_login)
         shared = SharedBuckets(commands, settings.limits_prefix) if commands else None
-        return cls(settings, key_file, tokens, shared or OwnBuckets(), scopes, owners)
+        return cls(settings, key_file, tokens, shared or OwnBuckets(), scopes, owners, streams)
 
     async def start(self) -> None:
         """Begin what runs in the background."""
@@ -130,6 +144,26 @@ class Access(Guard):
             raise _exceeded(caller, COST, cost)
         left = f'"{REQUESTS}";r={requests.left};t=1, "{COST}";r={cost.left};t=1'
         return {"RateLimit-Policy": _policy(caller), "RateLimit": left}
+
+    def streaming(self, caller: Caller, stream: Stream) -> Stream:
+        if self._streams[caller.name] >= self._most_streams:
+            stream.close()
+            raise _too_many_streams(self._most_streams)
+        self._streams[caller.name] += 1
+
+        def close() -> None:
+            self._streams[caller.name] -= 1
+            if not self._streams[caller.name]:
+                del self._streams[caller.name]
+            stream.close()
+
+        return replace(stream, chunks=self._charged(caller, stream.chunks), close=close)
+
+    async def _charged(self, caller: Caller, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The same chunks: each event costs as much as an answer."""
+        async for chunk in chunks:
+            self._limiter.charge(f"{caller.name}:{COST}", 1 + len(chunk) // ANSWER_BYTES)
+            yield chunk
 
     def answered(self, caller: Caller, response: Response) -> Response:
         if further := len(response.body) // ANSWER_BYTES:
@@ -185,6 +219,12 @@ def forbidden(reason: str) -> Problem:
 
 def _policy(caller: Caller) -> str:
     return f'"{REQUESTS}";q={caller.requests_per_s};w=1, "{COST}";q={caller.cost_per_s};w=1'
+
+
+def _too_many_streams(most: int) -> Problem:
+    problem = Problem(429, "too-many-streams-of-caller", f"you have {most} streams open, as many as you may; close one")
+    problem.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return problem
 
 
 def _exceeded(caller: Caller, limit: str, spent: Spent) -> Problem:

@@ -80,7 +80,7 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
     if settings.access == "off":
         log.warning("access is off: everybody is answered")
         return Asgi(routes, settings, telemetry, [owners.start], [owners.stop, client.close], Guard())
-    guarding = Access.of(access, routes.scopes, owners, telemetry.unreadable)
+    guarding = Access.of(access, routes.scopes, owners, settings.streams, telemetry.unreadable)
     starting, ending = [owners.start, guarding.start], [owners.stop, client.close, guarding.stop]
     return Asgi(routes, settings, telemetry, starting, ending, guarding)
 

@@ -42,6 +42,9 @@ class AccessSettings(RedisSettings):
         ge=1,
         description="most cost a second of a caller whose key has no limit; a read of a key costs 1",
     )
+    streams_share: float = Field(
+        0.1, gt=0, le=1, description="largest share of STREAMS that one caller may have open; 429 beyond it"
+    )
     limits_redis: RedisUrl = Field(
         "",
         pattern=rf"^$|{REDIS_URL}",

@@ -110,13 +110,15 @@ def guarded(
     loop: Loop,
     compiled: None,  # noqa: ARG001
     monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> Guarded:
+    """With the further settings of access that are its parameter."""
     monkeypatch.setattr(watched_file, "LOOK_S", 0.0)
     # The maps are asked for with the token, as everything else of instances.
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKEN)
     loop.tokens = internal.InternalTokens(tokens)
-    return Guarded(tmp_path, serve, loop)
+    return Guarded(tmp_path, serve, loop, **getattr(request, "param", {}))
 
 
 def problem(response: TestResponse, status: int) -> dict[str, Any]:
@@ -347,3 +349,27 @@ def test_the_gateway_needs_a_file_of_somebody(guarded: Guarded) -> None:
     guarded.deployment.access = load(AccessSettings)
     with pytest.raises(Exception, match="ACCESS=off answers everybody"):
         guarded.deployment.app()
+
+
+@pytest.mark.parametrize("guarded", [{"streams_share": 0.002}], indirect=True, ids=["two streams"])
+def test_a_caller_has_a_share_of_the_streams(guarded: Guarded, loop: Loop) -> None:
+    path = f"/v1/users/{USER}/stream"
+
+    def listener(scope: str) -> Listener:
+        return Listener(loop, guarded.app, path, credential=guarded.keys[scope])
+
+    mine = [listener(READ), listener(READ)]
+    assert [client.next().name for client in mine] == ["profile", "profile"]
+    assert problem(guarded.get(path, guarded.keys[READ]), 429)["type"].endswith("too-many-streams-of-caller")
+    assert listener(ADMIN).next().name == "profile"
+    mine[0].leave()
+    assert listener(READ).next().name == "profile"
+
+
+def test_an_event_of_a_stream_costs_as_much_as_an_answer(guarded: Guarded, loop: Loop) -> None:
+    client = Listener(loop, guarded.app, f"/v1/users/{USER}/stream", credential=guarded.keys[READ])
+    client.next()
+    left = int(client.headers["RateLimit"].rpartition("r=")[2].partition(";")[0])
+    asked = guarded.get(f"/v1/users/{USER}/metrics", guarded.keys[READ]).headers["RateLimit"]
+    # The beginning and the profile beside the read itself.
+    assert left - int(asked.rpartition("r=")[2].partition(";")[0]) >= 3

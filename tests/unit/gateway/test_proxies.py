@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
+from functools import partial
 
 import pytest
 import urllib3
@@ -55,7 +55,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]
         for child, at in zip(children, (instance, gateway, address), strict=True):
             child.start()
             stack.callback(child.stop)
-            child.wait_until(lambda at=at: answers(f"http://{at}/livez"), timeout=30)
+            child.wait_until(partial(answers, f"http://{at}/livez"), timeout=30)
         yield address, gateway
 
 

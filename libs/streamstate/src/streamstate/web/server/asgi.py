@@ -201,7 +201,8 @@ class Asgi:
             told = await self._guard.admit(caller, rule, arguments, request)
             answer = await self._handle(rule, arguments, request)
             if isinstance(answer, Stream):
-                return replace(answer, headers={**answer.headers, **told})
+                stream = self._guard.streaming(caller, answer)
+                return replace(stream, headers={**stream.headers, **told})
             answer = self._guard.answered(caller, answer)
             return answer._replace(headers={**answer.headers, **told})
         finally:

@@ -9,6 +9,7 @@ from streamstate.access.internal import HEADER, InternalTokens
 from streamstate.errors import Misconfigured
 from streamstate.gateway import Scope
 from streamstate.settings import HttpSettings
+from streamstate.web.http.events import Stream
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Request, Response
 from streamstate.web.server.telemetry import Telemetry
@@ -41,6 +42,10 @@ class Guard:
     async def admit(self, caller: Any, rule: Rule, arguments: Mapping[str, Any], request: Request) -> Mapping[str, str]:  # noqa: ARG002
         """Further headers of the answer to a request that `rule` matched. Raises a 403 or 429 `Problem`."""
         return {}
+
+    def streaming(self, caller: Any, stream: Stream) -> Stream:  # noqa: ARG002
+        """`stream` as `caller` gets it. Closes it and raises a 429 `Problem` when the caller has too many."""
+        return stream
 
     def answered(self, caller: Any, response: Response) -> Response:  # noqa: ARG002
         """What `caller` gets of `response`."""

@@ -2,8 +2,8 @@
 
 import binascii
 import math
-from collections import Counter
 from base64 import b64decode
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -1,16 +1,19 @@
-"""JWTs: verified with the keys of the issuer, which are fetched in threads and kept."""
+"""JWTs: verified with the keys of the issuer, which are fetched in the background and kept."""
 
 import asyncio
 import math
 import time
 from collections.abc import Mapping
+from contextlib import aclosing, suppress
+from typing import Any
 
+import httpx2
 import jwt
 import structlog
-from jwt import PyJWK, PyJWKClient
 from jwt.exceptions import PyJWTError
 
 from services.gateway.callers import Caller, of_claims
+from services.gateway.jwks import Jwks, fetch
 from services.gateway.settings import AccessSettings
 from streamstate.errors import StreamStateError
 from streamstate.web.http.problems import not_ready
@@ -18,9 +21,8 @@ from streamstate.web.http.problems import not_ready
 log = structlog.get_logger()
 
 LEAST_S = 5.0
-"""Seconds between two requests for the JWKS, whatever key ids tokens name."""
+"""Seconds between two requests for the JWKS, whatever keys tokens name."""
 
-FETCH_S = 2
 LEEWAY_S = 10
 """Seconds that the clocks of issuer and gateway may differ."""
 
@@ -35,50 +37,45 @@ class BadToken(StreamStateError):
 class Tokens:
     """Callers by JWT. For one event loop.
 
-    A key id that is not known is looked for in a new JWKS before the JWT is refused, so that keys can be rotated. While
-    the issuer does not answer, the last JWKS is in use. A verified JWT is remembered until it expires, or the JWKS is
-    fetched again.
+    A token whose key is not known lets the JWKS be fetched again, so that keys can be rotated; no request waits for the
+    issuer. While the issuer does not answer, the last JWKS is in use. A verified JWT is remembered until it expires, or
+    the JWKS is fetched again.
     """
 
     def __init__(self, settings: AccessSettings) -> None:
         self._settings = settings
-        self._client = PyJWKClient(settings.jwt_jwks, cache_jwk_set=False, timeout=FETCH_S)
-        self._keys: Mapping[str, PyJWK] = {}
+        self._jwks = Jwks(b'{"keys": []}', ())
         self._verified: dict[str, tuple[float, Caller]] = {}
         self._fetched_at = -math.inf
-        self._fetching = asyncio.Lock()
+        self._wanted = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Fetch the JWKS, and go on fetching it until `stop`."""
-        await self._fetch()
-        self._running = asyncio.create_task(self._keep_fresh())
+        client = httpx2.AsyncClient(timeout=None)
+        await self._fetch(client)
+        self._running = asyncio.create_task(self._keep_fresh(client))
 
     async def stop(self) -> None:
         """Fetch no more."""
         if self._running is not None:
             self._running.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._running
 
     async def caller(self, token: str) -> Caller:
-        """Whom `token` names. Raises `BadToken`, or a 503 `Problem` while no key of the issuer is known."""
+        """Whom `token` names. Raises `BadToken`, or a 503 `Problem` while its key may be fetched."""
         expires, caller = self._verified.get(token, (0.0, None))
         if caller is not None and time.time() < expires:
             return caller
-        key = await self._key(token)
         try:
-            claims = jwt.decode(
-                token,
-                key,
-                algorithms=self._settings.jwt_algorithms,
-                audience=self._settings.jwt_audience,
-                issuer=self._settings.jwt_issuer,
-                leeway=LEEWAY_S,
-                options={"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True},
-            )
-        except PyJWTError as error:
+            claims = self._claims(token)
+            caller = of_claims(claims, self._settings)
+            expires = float(claims["exp"]) + LEEWAY_S
+        except (PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
+            # A signed claim may have any type and size.
             raise BadToken(str(error)) from error
-        caller = of_claims(claims, self._settings)
-        self._remember(token, float(claims["exp"]) + LEEWAY_S, caller)
+        self._remember(token, expires, caller)
         return caller
 
     def _remember(self, token: str, expires: float, caller: Caller) -> None:
@@ -86,39 +83,54 @@ class Tokens:
         if len(self._verified) > MOST_VERIFIED:
             del self._verified[next(iter(self._verified))]
 
-    async def _key(self, token: str) -> PyJWK:
-        """The key that `token` names."""
+    def _claims(self, token: str) -> Mapping[str, Any]:
+        """The verified claims of `token`. Raises `BadToken`, `PyJWTError` or a 503 `Problem`."""
+        head = jwt.get_unverified_header(token)
+        kid, algorithm = head.get("kid"), str(head.get("alg"))
+        keys = self._jwks.find(kid, algorithm)
+        if not keys:
+            raise self._unknown_key(algorithm)
+        for key in keys[:-1]:
+            with suppress(jwt.InvalidSignatureError):
+                return self._decoded(token, key)
+        return self._decoded(token, keys[-1])
+
+    def _decoded(self, token: str, key: jwt.PyJWK) -> Mapping[str, Any]:
+        settings = self._settings
+        return jwt.decode(
+            token,
+            key,
+            algorithms=settings.jwt_algorithms,
+            audience=settings.jwt_audience,
+            issuer=settings.jwt_issuer,
+            leeway=LEEWAY_S,
+            options={"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True},
+        )
+
+    def _unknown_key(self, algorithm: str) -> Exception:
+        """The answer to a token whose key is not known; the JWKS is fetched again if that was some time ago."""
+        if algorithm not in self._settings.jwt_algorithms:
+            return BadToken("its algorithm is not accepted")
+        if time.monotonic() >= self._fetched_at + LEAST_S or not self._jwks:
+            self._wanted.set()
+            return not_ready("the keys of the issuer of tokens are being fetched")
+        return BadToken("the issuer has no such key")
+
+    async def _fetch(self, client: httpx2.AsyncClient) -> None:
         try:
-            name = jwt.get_unverified_header(token).get("kid")
-        except PyJWTError as error:
-            raise BadToken(str(error)) from error
-        if not isinstance(name, str):
-            msg = "the token names no key (kid)"
-            raise BadToken(msg)
-        if name not in self._keys:
-            await self._fetch()
-        if not self._keys:
-            detail = "the keys of the issuer of tokens cannot be had"
-            raise not_ready(detail)
-        if name not in self._keys:
-            msg = "the issuer has no such key (kid)"
-            raise BadToken(msg)
-        return self._keys[name]
+            self._jwks = Jwks(await fetch(client, self._settings.jwt_jwks), self._settings.jwt_algorithms)
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            log.warning("the JWKS cannot be fetched; the last one stays", reason=str(error) or type(error).__name__)
+        else:
+            self._verified.clear()
+        self._fetched_at = time.monotonic()
 
-    async def _fetch(self) -> None:
-        async with self._fetching:
-            if time.monotonic() < self._fetched_at + LEAST_S:
-                return
-            try:
-                keys = await asyncio.to_thread(self._client.get_signing_keys)
-            except (PyJWTError, OSError, ValueError) as error:
-                log.warning("the JWKS cannot be fetched; the last one stays", reason=str(error))
-            else:
-                self._keys = {str(key.key_id): key for key in keys}
-                self._verified.clear()
-            self._fetched_at = time.monotonic()
-
-    async def _keep_fresh(self) -> None:
-        while True:
-            await asyncio.sleep(self._settings.jwt_refresh_s)
-            await self._fetch()
+    async def _keep_fresh(self, client: httpx2.AsyncClient) -> None:
+        async with aclosing(client):
+            while True:
+                self._wanted.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._settings.jwt_refresh_s):
+                        await self._wanted.wait()
+                await asyncio.sleep(self._fetched_at + LEAST_S - time.monotonic())
+                await self._fetch(client)

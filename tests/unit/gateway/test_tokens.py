@@ -10,13 +10,14 @@ from typing import Any
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from jwt.algorithms import RSAAlgorithm
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 from werkzeug.test import Client, TestResponse
 
 from devkit.child_process import free_port
-from services.gateway import tokens
+from services.gateway import jwks, tokens
 from services.gateway.settings import AccessSettings
 from streamstate.web.server import asgi
 from streamstate.web.server.asgi import Asgi
@@ -33,7 +34,9 @@ class Issuer:
 
     def __init__(self) -> None:
         self.private = {"first": rsa.generate_private_key(65_537, 2_048)}
-        self.asked = 0
+        self.asked = self.sent = 0
+        self.document: list[dict[str, Any]] = []
+        self.harm = ""
         self.served = Served(f"127.0.0.1:{free_port()}", self._answer)
 
     @property
@@ -43,11 +46,21 @@ class Issuer:
     def _answer(self, _environ: Any, start_response: Any) -> Iterable[bytes]:
         self.asked += 1
         start_response("200 OK", [("Content-Type", "application/json")])
-        found = [
+        if self.harm:
+            return self._harm()
+        found = self.document or [
             {**RSAAlgorithm.to_jwk(key.public_key(), as_dict=True), "kid": name, "alg": "RS256", "use": "sig"}
             for name, key in self.private.items()
         ]
         return [json.dumps({"keys": found}).encode()]
+
+    def _harm(self) -> Iterator[bytes]:
+        while True:
+            part = b" " * (100_000 if self.harm == "endless" else 1)
+            self.sent += len(part)
+            yield part
+            if self.harm == "slow":
+                time.sleep(0.1)
 
     def token(self, kid: str = "first", **claims: Any) -> str:
         key = self.private[kid]
@@ -106,8 +119,12 @@ def test_a_token_lets_its_subject_do_what_its_scopes_say(ask: Ask, issuer: Issue
     assert ask("/v1/metrics/processors", issuer.token(scope="admin")).status_code == 200
 
 
+def _encoded(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
 def _part(value: dict[str, Any]) -> str:
-    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+    return _encoded(json.dumps(value))
 
 
 def _unsigned(issuer: Issuer) -> str:
@@ -121,9 +138,16 @@ def _signed_with_the_public_key(issuer: Issuer) -> str:
     return f"{signed}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
 
 
+_OTHER = rsa.generate_private_key(65_537, 2_048)
+
+
+def _signed(issuer: Issuer, claims: Any) -> str:
+    """Anything, signed as a JWT is."""
+    return jwt.PyJWS().encode(json.dumps(claims).encode(), issuer.private["first"], "RS256", {"kid": "first"})
+
+
 def _by_another(issuer: Issuer) -> str:
-    other = rsa.generate_private_key(65_537, 2_048)
-    return jwt.encode(issuer.claims(), other, algorithm="RS256", headers={"kid": "first"})
+    return jwt.encode(issuer.claims(), _OTHER, algorithm="RS256", headers={"kid": "first"})
 
 
 def _changed(issuer: Issuer) -> str:
@@ -146,7 +170,13 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
     "no audience": lambda issuer: issuer.token(aud=None),
     "another issuer": lambda issuer: issuer.token(iss="https://evil.example"),
     "no subject": lambda issuer: issuer.token(sub=None),
-    "no key id": lambda issuer: jwt.encode(issuer.claims(), issuer.private["first"], algorithm="RS256"),
+    "another key, and no key id": lambda issuer: jwt.encode(issuer.claims(), _OTHER, algorithm="RS256"),
+    "expires at no number": lambda issuer: issuer.token(exp="Infinity"),
+    "expires at infinity": lambda issuer: _signed(issuer, issuer.claims(exp=float("inf"))),
+    "expires in a list": lambda issuer: issuer.token(exp=[1]),
+    "a subject that is no text": lambda issuer: issuer.token(sub="\ud800"),
+    "claims that are a list": lambda issuer: _signed(issuer, [1]),
+    "a head that is deep": lambda issuer: f"{_encoded('[' * 5_000)}.{_part(issuer.claims())}.AA",
     "a key id that is no text": lambda issuer: f"{_part({'alg': 'RS256', 'kid': 1})}.{_part(issuer.claims())}.AA",
     "an unknown key": lambda issuer: jwt.encode(
         issuer.claims(), issuer.private["first"], algorithm="RS256", headers={"kid": "unknown"}
@@ -176,14 +206,17 @@ def test_new_keys_are_fetched_when_a_token_names_one_and_old_ones_end(
     monkeypatch.setattr(tokens, "LEAST_S", 0.0)
     issuer.private = {"second": rsa.generate_private_key(65_537, 2_048)}
     assert ask(MINE, first).status_code == 200
-    assert ask(MINE, issuer.token("second")).status_code == 200
+    refused = ask(MINE, issuer.token("second"))
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+    until(lambda: ask(MINE, issuer.token("second")).status_code == 200)
+    monkeypatch.setattr(tokens, "LEAST_S", 5.0)
     assert ask(MINE, first).status_code == 401
 
 
 def test_known_keys_serve_while_the_issuer_is_away(ask: Ask, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "LEAST_S", 0.0)
     issuer.served.stop()
-    assert ask(MINE, FORGED["an unknown key"](issuer)).status_code == 401
+    assert ask(MINE, FORGED["an unknown key"](issuer)).status_code == 503
     assert ask(MINE, issuer.token()).status_code == 200
 
 
@@ -229,3 +262,51 @@ def test_a_stream_ends_when_its_token_expires(
     client = Listener(loop, gateway, f"{MINE}/stream", credential=issuer.token(exp=expires))
     assert client.next().data["eventCount"] == 3
     until(lambda: client.ended)
+
+
+@pytest.mark.parametrize(
+    "gateway", [{"jwt_algorithms": ["RS256", "PS256", "ES256", "EdDSA"]}], indirect=True, ids=["four"]
+)
+def test_a_token_is_verified_with_each_key_that_fits(ask: Ask, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "LEAST_S", 0.0)
+    rsa_key, ec_key, ed_key = (
+        issuer.private["first"],
+        ec.generate_private_key(ec.SECP256R1()),
+        Ed25519PrivateKey.generate(),
+    )
+    issuer.document = [
+        {**RSAAlgorithm.to_jwk(rsa_key.public_key(), as_dict=True), "kid": "same"},
+        {**ECAlgorithm.to_jwk(ec_key.public_key(), as_dict=True), "kid": "same", "alg": "ES256"},
+        {**RSAAlgorithm.to_jwk(_OTHER.public_key(), as_dict=True), "kid": "same", "alg": "RS256"},
+        {**OKPAlgorithm.to_jwk(ed_key.public_key(), as_dict=True)},
+        {**RSAAlgorithm.to_jwk(_OTHER.public_key(), as_dict=True), "kid": "encrypts", "use": "enc"},
+        {"kty": "RSA", "kid": "broken", "n": "AA"}, {"kty": "new", "kid": "same"}, {},
+    ]  # fmt: skip
+
+    def token(key: Any, algorithm: str, kid: str | None) -> str:
+        return jwt.encode(issuer.claims(), key, algorithm=algorithm, headers={"kid": kid} if kid else {})
+
+    until(lambda: ask(MINE, token(rsa_key, "RS256", "same")).status_code == 200)
+    signers: list[tuple[Any, str]] = [(rsa_key, "RS256"), (rsa_key, "PS256"), (_OTHER, "RS256"), (ec_key, "ES256")]
+    for key, algorithm in signers:
+        for kid in ("same", None):
+            assert ask(MINE, token(key, algorithm, kid)).status_code == 200
+    assert ask(MINE, token(ed_key, "EdDSA", "any")).status_code == 200
+    assert ask(MINE, token(_OTHER, "PS256", "same")).status_code == 401
+    assert ask(MINE, token(_OTHER, "RS256", "encrypts")).status_code in {401, 503}
+
+
+@pytest.mark.parametrize("harm", ["endless", "slow"])
+def test_an_issuer_that_does_harm_keeps_nobody_waiting(
+    ask: Ask, issuer: Issuer, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    assert ask(MINE, issuer.token()).status_code == 200
+    monkeypatch.setattr(tokens, "LEAST_S", 0.0)
+    issuer.harm, asked = harm, issuer.asked
+    began = time.monotonic()
+    for _ in range(5):
+        assert ask(MINE, FORGED["an unknown key"](issuer)).status_code == 503
+        assert ask(MINE, issuer.token(jti=str(time.time()))).status_code == 200
+    assert time.monotonic() - began < jwks.FETCH_S
+    until(lambda: ask(MINE, FORGED["an unknown key"](issuer)).status_code == 503 and issuer.asked > asked + 1)
+    assert issuer.sent < jwks.MOST_BYTES + 16_000_000, "of what is endless no more is read than the bound and buffers"

@@ -105,6 +105,8 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
     summary = "All that is known of a user, with names"
     nothing = documents.UserProfile([])
     routes.read("/v1/users/<key>", "user", users.user, summary, nothing, LONG, [documents.PARTS], READ)
+    # The parts that are asked for have further ones: `Users` knows them.
+    del routes.parameters["user"]
     routes.hidden("/v1/<path:rest>", "view", users.view)
     routes.many(many, {}, {})
     summary = "Which instance answers for a key of a service, and why"

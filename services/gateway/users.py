@@ -15,7 +15,7 @@ from streamstate.gateway import Part
 from streamstate.keys import LONG
 from streamstate.web.client.instances import Query
 from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.parameters import bad_parameter
+from streamstate.web.http.parameters import bad_parameter, require_known
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.partition_map import ViewEntry
@@ -88,8 +88,10 @@ class Users:
         return {**answers, USERS: {**dict.fromkeys(users), **profiles}}
 
     def chosen(self, query: Query) -> Sequence[LocatedPart]:
-        """The parts that `query` asks for; raises a 400 `Problem` when there are no such ones."""
-        return self._chosen(self._owners.parts, part_names(query))
+        """The parts that `query` asks for. Raises a 400 `Problem` for unknown parts, and for parameters of no part."""
+        parts = self._owners.parts
+        require_known(query, [PARTS, *(name for _, _, part in parts.values() for name in part.parameters)])
+        return self._chosen(parts, part_names(query))
 
     def _chosen(self, parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart]:
         """As `chosen`; raises a 400 `Problem` where that is None."""

@@ -195,3 +195,24 @@ def test_names_go_beside_their_ids_however_deep() -> None:
             {"id": 4, "name": "b4"},
         ],
     }
+
+
+@pytest.mark.parametrize(
+    ("path", "nearest"),
+    [
+        (f"/v1/users/{USER}?at=1", "parts"),
+        (f"/v1/users/{USER}?limits=3", "limit"),
+        (f"/v1/users/{USER}/stream?part=metrics", "parts"),
+        (f"/v1/users/{USER}/metrics?at=1", "there are none"),
+        ("/v1/plays?form=1", "from"),
+        ("/v1/users?prefix=1&limt=2", "limit"),
+        ("/v1/system?at=1", "there are none"),
+        (f"/v1/route/metrics/{USER}?at=1", "there are none"),
+    ],
+)
+def test_a_parameter_that_no_part_has_is_refused_with_the_nearest(
+    deployment: Deployment, path: str, nearest: str
+) -> None:
+    response = deployment.gateway().get(path)
+    assert response.status_code == 400
+    assert nearest in response.get_json(force=True)["detail"]

@@ -347,3 +347,25 @@ def test_a_view_gets_the_parameters_of_the_request(service: Service, api: Instan
 def test_a_parameter_beyond_its_limits_is_400_and_named(api: Instance, text: str) -> None:
     for path in ("/v1/all", "/v1/above/1"):
         assert "least" in problem(api.client.get(f"{path}?least={text}"), 400, "bad-parameter")["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("/v1/numbers/7?at=1", "at is no parameter here; there are none"),
+        ("/v1/all?leest=3", "leest is no parameter here; did you mean least?"),
+        ("/v1/above/1?least=3&Least=4", "Least is no parameter here; did you mean least?"),
+        ("/v1/all?", ""),
+        ("/processors?at=1", "there are none"),
+        ("/v1/all?" + "a" * 8_000 + "=1", "a…"),
+        ("/readyz?at=1", ""),
+    ],
+)
+def test_a_parameter_that_is_unknown_is_refused_with_the_nearest(api: Instance, path: str, advice: str) -> None:
+    response = api.client.get(path)
+    if advice:
+        detail = problem(response, 400, "bad-parameter")["detail"]
+        assert advice in detail
+        assert len(detail) < 120
+    else:
+        assert response.status_code == 200

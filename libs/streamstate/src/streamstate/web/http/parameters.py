@@ -1,12 +1,16 @@
 """Parameters of a query: a struct says their names, types, limits and defaults, here and in the OpenAPI document."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 from typing import TypeVar
 
 import msgspec
 
 from streamstate.web.http.problems import Problem
+
+_MOST_SHOWN = 40
+"""Characters of a name in a problem."""
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 
@@ -26,6 +30,16 @@ def parse(kind: type[Q], query: Iterable[tuple[str, str]]) -> Q:
     except msgspec.ValidationError as error:
         why, _, name = str(error).partition(" - at `$.")
         raise bad_parameter(f"{name.rstrip('`')}: {why}; see /openapi.json for the limits") from error
+
+
+def require_known(query: Iterable[tuple[str, str]], known: Collection[str]) -> None:
+    """Raise a 400 `Problem` for a parameter that is not among the names `known`: the answer would be to another question."""
+    for name, _ in query:
+        if name not in known:
+            shown = name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}…"
+            if nearest := get_close_matches(name[:_MOST_SHOWN], known, n=1, cutoff=0):
+                raise bad_parameter(f"{shown} is no parameter here; did you mean {nearest[0]}?")
+            raise bad_parameter(f"{shown} is no parameter here; there are none")
 
 
 def bad_parameter(detail: str) -> Problem:

@@ -20,6 +20,7 @@ from streamstate.deployment import logs, tracing
 from streamstate.settings import HttpSettings
 from streamstate.web.http.events import Stream
 from streamstate.web.http.overdue import Overdue
+from streamstate.web.http.parameters import require_known
 from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded, overloaded, problem_of
 from streamstate.web.http.request import Request, Response, headers_of, read_body
 from streamstate.web.server import guard, probes
@@ -197,8 +198,10 @@ class Asgi:
             scope["route"] = rule.rule
             request = Request(scope, started, self._settings.deadline_ms, body)
             if caller is None:
+                self._require_known(rule, request)
                 return await self._handle(rule, arguments, request)
             told = await self._guard.admit(caller, rule, arguments, request)
+            self._require_known(rule, request)
             answer = await self._handle(rule, arguments, request)
             if isinstance(answer, Stream):
                 stream = self._guard.streaming(caller, answer)
@@ -207,6 +210,12 @@ class Asgi:
             return answer._replace(headers={**answer.headers, **told})
         finally:
             self._in_flight -= 1
+
+    def _require_known(self, rule: Rule, request: Request) -> None:
+        """Raise a 400 `Problem` for a parameter that the route does not have; those of health checks are passed over."""
+        known = self.flask.parameters.get(rule.endpoint)
+        if known is not None and request.scope["query_string"] and request.path not in probes.PATHS:
+            require_known(request.query, known)
 
     async def _handle(self, rule: Rule, arguments: Mapping[str, Any], request: Request) -> Response | Stream:
         handler = self._handlers.get(rule.endpoint)

@@ -1,6 +1,6 @@
 """Routes whose OpenAPI document is made from the types of what they take, and an example of what they answer."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from apiflask import APIFlask
@@ -38,6 +38,8 @@ class Routes(APIFlask):
         """What a caller must be allowed, by endpoint; `ADMIN` for one that is not here."""
         self.open_paths: set[str] = set()
         """What is answered to anybody."""
+        self.parameters: dict[str, Collection[str]] = {}
+        """The names of the parameters of a query, by endpoint; whoever is not here looks at its parameters itself."""
         self.guard = Guard()
         self._problems = problems
         self._paths: dict[str, dict[str, Document]] = {}
@@ -110,6 +112,8 @@ class Routes(APIFlask):
             operation = {"operationId": name, "summary": summary, "parameters": DEMANDS}
             self._documented(MANY, operation, answer, further, method)
             self.hidden(MANY, name, handler, READ, (method.upper(),))
+            # They are named by view.
+            del self.parameters[name]
         self._paths[MANY] = many_operations(self._paths[MANY], keys)
 
     def _documented(
@@ -118,6 +122,7 @@ class Routes(APIFlask):
         """Describe an operation; `further` are statuses besides those that any route may answer."""
         (schema,), schemas = responses.schemas(answer.kind)
         found: Document = dict.fromkeys(map(str, sorted({*ALWAYS, *further})))
+        self.parameters[operation["operationId"]] = [p["name"] for p in operation["parameters"] if p["in"] == "query"]
         item = self._paths.setdefault(PLACE.sub(r"{\1}", path), {})
         item[method] = {
             **operation,

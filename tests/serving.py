@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from http import HTTPStatus
 from typing import Any, TypeVar
+from urllib.parse import quote, unquote
 
 import urllib3
 import uvloop
@@ -97,6 +98,14 @@ async def _cancel_all() -> None:
     await asyncio.sleep(0.01)
 
 
+def raw_path(environ: Any) -> bytes:
+    """The path as the client wrote it."""
+    path: str = environ["PATH_INFO"]
+    raw: str = environ["REQUEST_URI"].partition("?")[0]
+    # Of several slashes at the beginning, werkzeug leaves one there.
+    return raw.encode() if unquote(raw, "latin-1") == path else quote(path, encoding="latin-1").encode()
+
+
 async def _asked(app: Asgi, environ: Any) -> tuple[int, list[tuple[str, str]], bytes]:
     sent: list[Any] = []
     stays = asyncio.Event()
@@ -112,6 +121,7 @@ async def _asked(app: Asgi, environ: Any) -> tuple[int, list[tuple[str, str]], b
         "type": "http",
         "method": environ["REQUEST_METHOD"],
         "path": environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace"),
+        "raw_path": raw_path(environ),
         "query_string": environ["QUERY_STRING"].encode("latin-1"),
         "headers": [(name.lower().encode(), text.encode()) for name, text in fields.items()],
     }

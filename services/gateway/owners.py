@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from urllib.parse import unquote
 
 import msgspec
 import structlog
@@ -140,13 +141,16 @@ class Owners:
         return self.keyed[view]
 
     def find(self, path: str) -> tuple[ServiceMap, ViewEntry, str]:
-        """Service, view and key text of `path`; raises a 404 `Problem` when no service answers such a path."""
+        """Service, view and key text of `path`, which is percent-encoded.
+
+        Raises a 404 `Problem` when no service answers such a path.
+        """
         segments = path.split("/")
         # All of them begin with /v1/.
         for place in range(2, len(segments)):
             template = "/".join([*segments[:place], "<key>", *segments[place + 1 :]])
             if segments[place] and (located := self._by_path.get(template)):
-                return *located, segments[place]
+                return *located, unquote(segments[place])
         if located := self._by_path.get(path):
             return *located, ""
         raise self.absent(not_found())

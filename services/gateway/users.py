@@ -33,9 +33,9 @@ class Users:
         self._router = router
         self._names = names
 
-    async def view(self, request: Request, rest: str) -> Response:
+    async def view(self, request: Request, rest: str) -> Response:  # noqa: ARG002, named by the route
         """The answer of any view, as it is when no ids in it have names."""
-        known, view, text = self._owners.find(f"/v1/{rest}")
+        known, view, text = self._owners.find(request.path)
         request.scope["route"] = view.path
         answer = await self._router.one(known, view, text, request.query, request.deadline)
         if answer.status != 200 or not view.names:

@@ -17,7 +17,6 @@ from tests.unit.gateway.conftest import FAN, PARTITIONS, STRANGER, USER, Deploym
 
 NO_IDS = [
     "abc", "-1", "+1", "%201", "1_000", "%EF%BC%91", "00012", "1e3", "0x10", "9223372036854775808", "9" * 5_000, "%00",
-    "%ff",
 ]  # fmt: skip
 TEMPLATES = ["/v1/users/{}", "/v1/users/{}/metrics", "/v1/users/{}/recent", "/v1/artists/{}", "/v1/many?tracks={}"]
 PROFILE = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from services.gateway.needs import DEMAND_COST, Needs, needs
-from streamstate.web.http.request import Request
+from streamstate.web.http.request import Request, path_of
 from tests.unit.gateway.conftest import Deployment
 
 MANY, USER, VIEW = "/v1/many", "/v1/users/<key>", "/v1/<path:rest>"
@@ -18,7 +18,9 @@ def needed(deployment: Deployment, path: str, body: Any = None, **headers: str) 
     path, _, query = path.partition("?")
     given = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]
     scope = {"path": path, "query_string": query.encode(), "headers": given, "method": "GET", "ids": {}}
-    request = Request(scope, time.monotonic(), 1_000, None if body is None else json.dumps(body).encode())
+    request = Request(
+        scope, path_of(scope), time.monotonic(), 1_000, None if body is None else json.dumps(body).encode()
+    )
     rule = MANY if path == MANY else USER if path.count("/") == 3 and path.startswith("/v1/users/") else VIEW
     owners = deployment.owners()
     owners.keyed["albums"].views["albums"].scope = "explore"

@@ -74,7 +74,7 @@ def test_an_event_comes_whole_and_at_once(proxy: tuple[str, str], coding: str) -
     assert "no-transform" in response.headers["Cache-Control"]
 
 
-@pytest.mark.parametrize("path", ["/", "/page/app.js", "/v1/numbers/7"])
+@pytest.mark.parametrize("path", ["/", "/page/app.js", "/v1/numbers/7", "/v1/words/a%2Fb", "/v1/words/a/b"])
 def test_what_the_gateway_answers_is_the_same_behind_it(proxy: tuple[str, str], path: str) -> None:
     behind, direct = (urllib3.request("GET", f"http://{at}{path}", timeout=5) for at in proxy)
     assert (behind.status, behind.data) == (direct.status, direct.data)
@@ -82,3 +82,10 @@ def test_what_the_gateway_answers_is_the_same_behind_it(proxy: tuple[str, str], 
         ["curl", "-s", "-H", "Accept-Encoding: gzip", f"http://{proxy[0]}{path}"], capture_output=True, check=True
     ).stdout
     assert zipped == direct.data or gzip.decompress(zipped) == direct.data
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["nginx", "gateway"])
+def test_a_key_with_a_slash_is_asked_for_where_it_is(proxy: tuple[str, str], at: int) -> None:
+    for path, kind in (("a%2Fb", "unknown-key"), ("a/b", "not-found")):
+        answer = urllib3.request("GET", f"http://{proxy[at]}/v1/words/{path}", timeout=5)
+        assert (answer.status, answer.json()["type"]) == (404, f"urn:streamstate:problem:{kind}")

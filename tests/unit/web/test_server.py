@@ -145,6 +145,7 @@ HOSTILE = [
     (request(KNOWN, "X-Request-Id: " + "a" * 10_000), 431),
     (request(KNOWN, "X-Deadline-Ms: soon"), 400),
     (request("no-slash"), 400),
+    (request("/v1/words/%ff"), 400),
     (request("*"), 400),
     (request("/ä"), 400),
     (b"GET /\r\n\r\n", 400),

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
@@ -111,7 +110,7 @@ class Answers:
             return None
         self.telemetry.forwarded.inc()
         try:
-            return await self.instances.get(owner, quote(request.path), request.deadline.share(0.5), request.query)
+            return await self.instances.get(owner, request.path, request.deadline.share(0.5), request.query)
         except Unreachable:
             return None
 

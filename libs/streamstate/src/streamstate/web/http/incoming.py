@@ -2,7 +2,6 @@
 
 import re
 from typing import Any, NamedTuple
-from urllib.parse import unquote
 
 import httptools
 
@@ -27,14 +26,14 @@ _SLICE = MOST_HEAD_BYTES // 2
 
 
 class Head(NamedTuple):
-    """Of a request: `path` is percent-decoded, the names of `fields` are in lower case.
+    """Of a request: `path` is as it came, in ASCII and percent-encoded; the names of `fields` are in lower case.
 
     old: it came by HTTP/1.0. kept: the client wants to ask more on this connection. waits: the body comes only when
     the client is told to continue.
     """
 
     method: str
-    path: str
+    path: bytes
     query: bytes
     fields: list[tuple[bytes, bytes]]
     old: bool
@@ -192,16 +191,15 @@ class Incoming:
         return Head(method, path, query, self._fields, old, kept, waits and not old)
 
 
-def _target(raw: bytes) -> tuple[str, bytes] | None:
-    """The path, percent-decoded, and the query of a request's target; None when it is none that is served here."""
+def _target(raw: bytes) -> tuple[bytes, bytes] | None:
+    """The path and the query of a request's target; None when it is none that is served here."""
     if not raw.startswith(b"/"):
         # The form for proxies, which every server must take (RFC 9112, section 3.2.2).
         if not raw.startswith((b"http://", b"https://")):
             return None
         url = httptools.parse_url(raw)
         raw = (url.path or b"/") + (b"?" + url.query if url.query else b"")
-    if b"#" in raw:
+    if b"#" in raw or not raw.isascii():
         return None
     path, _, query = raw.partition(b"?")
-    text = path.decode("ascii")
-    return unquote(text) if "%" in text else text, query
+    return path, query

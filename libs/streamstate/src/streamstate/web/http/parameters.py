@@ -33,7 +33,7 @@ def parse(kind: type[Q], query: Iterable[tuple[str, str]]) -> Q:
 
 
 def require_known(query: Iterable[tuple[str, str]], known: Collection[str]) -> None:
-    """Raise a 400 `Problem` for a parameter that is not among the names `known`: the answer would be to another question."""
+    """Raise a 400 `Problem` for a parameter that is not among the names `known`."""
     for name, _ in query:
         if name not in known:
             shown = name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}…"

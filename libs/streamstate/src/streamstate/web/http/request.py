@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote, unquote
 
 import msgspec
 
@@ -12,6 +12,9 @@ from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import Problem
 
 JSON = "application/json"
+
+_PLAIN = "!$&'()*+,;=:@"
+"""What a segment of a path may have as it is (RFC 3986, section 3.3), besides letters, digits and `-._~`."""
 
 MOST_BYTES = 8 * 1024 * 1024
 """The longest answer."""
@@ -33,7 +36,7 @@ SERVED_BY = "Served-By"
 
 
 class Request:
-    """One GET or POST. `path` is percent-decoded, `query` are its parameters in order, `deadline` ends it.
+    """One GET or POST. `path` is that of `path_of`, `query` are its parameters in order, `deadline` ends it.
 
     `body` is that of a POST, None for a GET.
     `scope` is the server's, with the ids of the request as headers (`ids`); who answers many routes by one handler says
@@ -41,14 +44,14 @@ class Request:
     """
 
     def __init__(
-        self, scope: MutableMapping[str, Any], accepted: float, longest_ms: int, body: bytes | None = None
+        self, scope: MutableMapping[str, Any], path: str, accepted: float, longest_ms: int, body: bytes | None = None
     ) -> None:
         """`accepted` is the moment (seconds, monotonic clock) from which the deadline counts.
 
         Raises a 400 `Problem` for a deadline that is none.
         """
         self.scope = scope
-        self.path: str = scope["path"]
+        self.path = path
         self._query: bytes = scope["query_string"]
         self.body = body
         self.headers = headers_of(scope)
@@ -89,6 +92,24 @@ class Response(NamedTuple):
     @property
     def served_by(self) -> str:
         return self.headers.get(SERVED_BY, "")
+
+
+def path_of(scope: Mapping[str, Any]) -> str:
+    """The path of a request, whose segments are percent-encoded in one way: an encoded slash separates nothing.
+
+    Raises a 400 `Problem` for a segment that is no UTF-8.
+    """
+    raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+    if b"%" not in raw:
+        return raw.decode("ascii")
+    try:
+        return "/".join(quote(unquote(part, errors="strict"), safe=_PLAIN) for part in raw.decode("ascii").split("/"))
+    except UnicodeDecodeError:
+        raise bad_path() from None
+
+
+def bad_path() -> Problem:
+    return Problem(400, "bad-path", "the path is no UTF-8; encode it as UTF-8, and that in percent")
 
 
 def headers_of(scope: Mapping[str, Any]) -> Mapping[str, str]:

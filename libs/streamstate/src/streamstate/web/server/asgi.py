@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import unquote
 
 from werkzeug.exceptions import MethodNotAllowed
 from werkzeug.routing import Rule
@@ -22,7 +23,7 @@ from streamstate.web.http.events import Stream
 from streamstate.web.http.overdue import Overdue
 from streamstate.web.http.parameters import require_known
 from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded, overloaded, problem_of
-from streamstate.web.http.request import Request, Response, headers_of, read_body
+from streamstate.web.http.request import Request, Response, headers_of, path_of, read_body
 from streamstate.web.server import guard, probes
 from streamstate.web.server.openapi import Routes
 from streamstate.web.server.telemetry import Telemetry
@@ -113,16 +114,18 @@ class Asgi:
     async def _http(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         started, caller = scope.get(ACCEPTED) or time.monotonic(), None
         scope["route"] = "unknown"
+        path = ""
         scope["ids"] = ids = self.telemetry.ids(scope["headers"])
         logs.REQUEST.set(ids)
         try:
-            caller = None if self._is_open(scope) else await self._guard.identify(scope["headers"])
+            path = path_of(scope)
+            caller = None if self._is_open(path, scope) else await self._guard.identify(scope["headers"])
             # Before the request counts as one in flight: slow clients keep nobody out.
             within_s = BODY_SHARE * self._settings.deadline_ms / 1000
             body = await read_body(receive, within_s) if scope["method"] == "POST" else None
-            response: Response | Stream = await self._answer(scope, started, body, caller)
+            response: Response | Stream = await self._answer(scope, path, started, body, caller)
         except Exception as error:  # noqa: BLE001, every error ends as a problem
-            response = _failure(error, scope["route"], scope["path"])
+            response = _failure(error, scope["route"], path)
         seconds = time.monotonic() - started
         self.telemetry.answered(scope["route"], response.status, seconds, logged=self._settings.access_log)
         headers = {"Cache-Control": "no-store", **response.headers, logs.REQUEST_ID: ids[logs.REQUEST_ID]}
@@ -186,17 +189,17 @@ class Asgi:
             sending.cancel()
 
     async def _answer(
-        self, scope: MutableMapping[str, Any], started: float, body: bytes | None, caller: Any
+        self, scope: MutableMapping[str, Any], path: str, started: float, body: bytes | None, caller: Any
     ) -> Response | Stream:
         self._in_flight += 1
         try:
-            if self._in_flight > self._settings.requests_in_flight and scope["path"] not in probes.PATHS:
+            if self._in_flight > self._settings.requests_in_flight and path not in probes.PATHS:
                 problem = overloaded()
                 self.telemetry.refused(problem.kind)
                 raise problem
-            rule, arguments = self._match(scope["path"], scope["method"])
+            rule, arguments = self._match(path, scope["method"])
             scope["route"] = rule.rule
-            request = Request(scope, started, self._settings.deadline_ms, body)
+            request = Request(scope, path, started, self._settings.deadline_ms, body)
             if caller is None:
                 self._require_known(rule, request)
                 return await self._handle(rule, arguments, request)
@@ -212,7 +215,7 @@ class Asgi:
             self._in_flight -= 1
 
     def _require_known(self, rule: Rule, request: Request) -> None:
-        """Raise a 400 `Problem` for a parameter that the route does not have; those of health checks are passed over."""
+        """Raise a 400 `Problem` for a parameter that the route does not have, unless it is for a health check."""
         known = self.flask.parameters.get(rule.endpoint)
         if known is not None and request.scope["query_string"] and request.path not in probes.PATHS:
             require_known(request.query, known)
@@ -220,13 +223,12 @@ class Asgi:
     async def _handle(self, rule: Rule, arguments: Mapping[str, Any], request: Request) -> Response | Stream:
         handler = self._handlers.get(rule.endpoint)
         if handler is None or request.scope["method"] == "OPTIONS":
-            return await asyncio.to_thread(self._by_flask, request.scope)
+            return await asyncio.to_thread(self._by_flask, request)
         response: Response | Stream = await self._overdue.limit(handler(request, **arguments), request.deadline.at)
         return response
 
-    def _is_open(self, scope: Mapping[str, Any]) -> bool:
+    def _is_open(self, path: str, scope: Mapping[str, Any]) -> bool:
         """Whether anybody is answered: about the process itself, and at the port for it about its metrics."""
-        path: str = scope["path"]
         if path == probes.METRICS_PATH:
             return bool(self._settings.probe_port) and scope["server"][1] == self._settings.probe_port
         return path in self._open_paths
@@ -238,12 +240,14 @@ class Asgi:
                 return rule, {}
             for pattern, rule in self._patterns:
                 if match := pattern.fullmatch(path):
-                    return rule, match.groupdict()
-        return self._routes.match(path, method, return_rule=True)
+                    return rule, _decoded(match.groupdict())
+        rule, arguments = self._routes.match(path, method, return_rule=True)
+        return rule, _decoded(arguments)
 
-    def _by_flask(self, scope: Mapping[str, Any]) -> Response:
+    def _by_flask(self, request: Request) -> Response:
+        scope = request.scope
         query, given = scope["query_string"].decode("latin-1"), list(headers_of(scope).items())
-        with self.flask.test_request_context(scope["path"], method=scope["method"], query_string=query, headers=given):
+        with self.flask.test_request_context(request.path, method=scope["method"], query_string=query, headers=given):
             response = self.flask.full_dispatch_request()
             headers = {name: text for name, text in response.headers.items() if name != "Content-Length"}
             return Response(response.status_code, response.get_data(), headers)
@@ -253,6 +257,10 @@ async def _left(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
     """Returns when the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _decoded(arguments: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: unquote(text) for name, text in arguments.items()}
 
 
 def _pattern(rule: str) -> re.Pattern[str]:

@@ -38,6 +38,7 @@ from streamstate.web.http.request import (
     POSITION,
     SERVED_BY,
     answer_too_large,
+    bad_path,
     body_too_large,
     slow_body,
 )
@@ -110,6 +111,7 @@ def problems() -> list[Problem]:
     """One of each kind that a process may answer, whatever it serves."""
     return [
         problem_of(BadKey(f"an id is a whole number from 0 to {LONG.most}, in plain digits"), ""),
+        bad_path(),
         bad_parameter("limit: Expected `int` <= 100; see /openapi.json for the limits"),
         bad_query(["metrics", "artists"]),
         bad_body("Expected `array`, got `int` - at `$.metrics`"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Protocol, cast
+from urllib.parse import unquote
 
 import structlog
 
@@ -139,7 +140,8 @@ class Connection(asyncio.Protocol):
         scope = {
             "type": "http",
             "method": head.method,
-            "path": head.path,
+            "path": unquote(head.path.decode()),
+            "raw_path": head.path,
             "query_string": head.query,
             "headers": head.fields,
             "server": self._address,

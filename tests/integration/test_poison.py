@@ -20,6 +20,8 @@ from tests.integration.driving import Driving, eventually, headers
 DAY_MS = 86_400_000
 NANOSECONDS = 1_800_000_000_000_000_000
 LONG_MAX = 2**63 - 1
+ZERO_OF_GO = -62_135_596_800_000
+"""The year 1: a time that a program in Go did not set."""
 
 
 class Deployment:
@@ -81,28 +83,31 @@ def refused(deployment: Deployment) -> set[tuple[bytes, bytes]]:
     return {(of["x-stage"], of["__streams.errors.offset"]) for of in found}
 
 
-def test_records_from_the_future(deployment: Deployment) -> None:
-    """They would let every window and history expire; of those in nanoseconds, Spark cannot even read the timestamp."""
+def test_records_from_the_future_and_from_before_1970(deployment: Deployment) -> None:
+    """They would let every window and history expire; of those in nanoseconds, Spark cannot even read the timestamp.
+
+    Before 1970, Spark reads it by another calendar.
+    """
     now = int(time.time() * 1_000)
-    deployment.send(now, now + 30 * DAY_MS, now + 1, NANOSECONDS, now + 2, NANOSECONDS, now + 3)
-    expected = {(b"timestamp", b"%d" % offset) for offset in (1, 3, 5)}
+    deployment.send(now, now + 30 * DAY_MS, now + 1, NANOSECONDS, now + 2, NANOSECONDS, now + 3, ZERO_OF_GO, -2)
+    expected = {(b"timestamp", b"%d" % offset) for offset in (1, 3, 5, 7, 8)}
     stream = deployment.start()
     try:
-        deployment.reached(7)
+        deployment.reached(9)
         assert deployment.state().times == {deployment.topic: now + 3}
         assert refused(deployment) == expected
         deployment.send(now + 4, NANOSECONDS, now + 5)
-        deployment.reached(10)
-        assert deployment.state().counters["dead_letters"] == 4
+        deployment.reached(12)
+        assert deployment.state().counters["dead_letters"] == 6
     finally:
         stream.stop()
     deployment.empty()
     stream = deployment.start(FUTURE_MS=str(60 * DAY_MS))
     try:
-        deployment.reached(10)
+        deployment.reached(12)
         assert deployment.state().times == {deployment.topic: now + 5}
-        assert refused(deployment) == {*expected, (b"timestamp", b"8")}
-        assert deployment.state().counters["dead_letters"] == 4
+        assert refused(deployment) == {*expected, (b"timestamp", b"10")}
+        assert deployment.state().counters["dead_letters"] == 6
     finally:
         stream.stop()
 

@@ -14,7 +14,7 @@ const REFUSED = {
   decode: "cannot be decoded",
   fold: "cannot be folded",
   schema: "of an unknown schema",
-  timestamp: "too far in the future",
+  timestamp: "out of time",
   skip: "left out by an operator",
 };
 

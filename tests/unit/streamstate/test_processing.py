@@ -235,6 +235,13 @@ def test_a_record_from_the_future_is_dead_lettered_and_stays_so_when_the_time_ha
     assert offsets(decode(raw, admission=Admission(50))) == ([0, 1, 2], [])
 
 
+@pytest.mark.parametrize("timestamp", [-1, -62_135_596_800_000])
+def test_a_record_from_before_1970_is_dead_lettered(timestamp: int) -> None:
+    decoded = decode([(0, 10, KEY, GOOD), (1, timestamp, KEY, GOOD), (2, 0, KEY, GOOD)])
+    assert offsets(decoded) == ([0, 2], [1])
+    assert letter(decoded).stage == "timestamp"
+
+
 def test_a_record_that_an_operator_skips_is_not_even_decoded_and_keeps_the_reason() -> None:
     raw: list[RawRecord] = [(0, 10, KEY, GOOD), (1, 50, KEY, b"{"), (2, 20, KEY, GOOD)]
     decoded = decode(raw, admission=Admission(2**63, {1: Refusal("skip", "stops the worker")}))

@@ -381,6 +381,12 @@ def test_any_text_is_a_key_in_a_path(api: Instance, service: Service, key: str) 
     assert answer.get_json() == {"key": key, "count": 1}
 
 
+@pytest.mark.parametrize("key", ["1%3Fx", "a%2Fb", "1%23", "%25"])
+def test_options_of_any_key_are_told(api: Instance, key: str) -> None:
+    response = api.client.options(f"/v1/words/{key}")
+    assert (response.status_code, "GET" in response.headers["Allow"]) == (200, True)
+
+
 def test_another_instance_is_asked_for_a_key_with_a_slash_as_it_came(service: Service) -> None:
     owner, served = service.served()
     service.own(owner.address)

@@ -67,8 +67,9 @@ def dead_letters(
             ("x-service", app.name.encode()),
             (TOPIC_ID_HEADER, topic_id.encode()),
             (STAGE_HEADER, letter.stage.encode()),
-            (TIMESTAMP_HEADER, str(letter.timestamp).encode()),
         ]
+        if letter.timestamp >= 0:
+            why.append((TIMESTAMP_HEADER, str(letter.timestamp).encode()))
         if letter.key is not None:
             why.append((KEY_HEADER, letter.key))
         key = f"{topic}:{partition}:{letter.offset}".encode()

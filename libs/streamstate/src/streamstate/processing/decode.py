@@ -80,7 +80,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Which records are decoded: up to the timestamp `latest` (milliseconds), except at the offsets in `refused`.
+    """Which records are decoded: from the timestamp 0 up to `latest` (milliseconds), except at the offsets in `refused`.
 
     erased: by the keys of users who were erased, the offset before which their records are left out.
     """
@@ -113,8 +113,8 @@ def decode_records(
         if offset < position:
             continue
         position = offset + 1
-        if timestamp > admission.latest or offset in admission.refused:
-            stage, reason = admission.refused.get(offset) or _from_the_future(timestamp)
+        if not 0 <= timestamp <= admission.latest or offset in admission.refused:
+            stage, reason = admission.refused.get(offset) or _out_of_time(timestamp)
             entries.append(DeadLetter(topic, offset, timestamp, time, raw_key, value, stage, BadRecord(reason)))
             continue
         try:
@@ -150,5 +150,8 @@ def mark(entries: Iterable[Entry], markers: Markers) -> None:
             entry.marker = Marker.decode(header)
 
 
-def _from_the_future(timestamp: int) -> Refusal:
+def _out_of_time(timestamp: int) -> Refusal:
+    if timestamp < 0:
+        # Spark reads it by another calendar, so that it is not known exactly.
+        return Refusal("timestamp", "the timestamp is before 1970; the producer has to set it")
     return Refusal("timestamp", f"the timestamp {timestamp} is too far in the future")

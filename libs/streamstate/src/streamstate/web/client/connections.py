@@ -74,6 +74,11 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._fail(str(exc or CLOSED))
 
+    def on_message_begin(self) -> None:
+        if self._answer.done():
+            # What is left of it would be taken for the answer to the next request.
+            self.reusable = False
+
     def on_header(self, name: bytes, value: bytes) -> None:
         if kept := _HEADERS.get(name.lower()):
             self._headers[kept] = value.decode("latin-1")

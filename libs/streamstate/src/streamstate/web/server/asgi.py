@@ -221,8 +221,10 @@ class Asgi:
             require_known(request.query, known)
 
     async def _handle(self, rule: Rule, arguments: Mapping[str, Any], request: Request) -> Response | Stream:
+        if request.scope["method"] == "OPTIONS":
+            return Response(200, b"", {"Allow": ", ".join(sorted(self._routes.allowed_methods(request.path)))})
         handler = self._handlers.get(rule.endpoint)
-        if handler is None or request.scope["method"] == "OPTIONS":
+        if handler is None:
             return await asyncio.to_thread(self._by_flask, request)
         response: Response | Stream = await self._overdue.limit(handler(request, **arguments), request.deadline.at)
         return response

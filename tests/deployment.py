@@ -14,6 +14,7 @@ from devkit import records
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers, variables
 from services.events import LISTENING_EVENTS
+from streamstate.app import dead_letter_topic
 from streamstate.cli.main import app
 from streamstate.kafka.producer import producer, send_all
 from streamstate.state.operations import Fields
@@ -39,7 +40,12 @@ class Deployment:
         self.started: list[Child] = []
 
     def create(self, partitions: int = 1) -> None:
-        self.admin.create_topics([NewTopic(self.topic, partitions, 1)])[self.topic].result()
+        dead_letters = dead_letter_topic(self.name)
+        new = [NewTopic(self.topic, partitions, 1)]
+        if dead_letters not in self.admin.list_topics(timeout=5).topics:
+            new.append(NewTopic(dead_letters, 1, 1))
+        for created in self.admin.create_topics(new).values():
+            created.result()
 
     def delete(self) -> None:
         self.admin.delete_topics([self.topic])[self.topic].result()

@@ -1,6 +1,7 @@
 """Charts as they are installed: by either Helm, packaged, from a registry, and all of them as one release."""
 
 import os
+import re
 import subprocess
 import tarfile
 from pathlib import Path
@@ -112,3 +113,22 @@ def test_a_part_of_the_suite_is_left_out_by_its_switch() -> None:
     for metadata, spec in pods(objects):
         if metadata["labels"].get("app.kubernetes.io/name") in ("metrics", "names", "recommendations", "gateway"):
             assert "runAsUser" not in spec["securityContext"]
+
+
+@pytest.mark.parametrize("program", ["HELM", "HELM4"])
+def test_a_chart_of_somebody_else_contains_and_switches_ours(tmp_path: Path, program: str) -> None:
+    """Helm puts the switch, and what is for all charts, into the values of the part, which its schema then sees."""
+    ours = ("metrics", "gateway", "monitoring", "infra")
+    parts = [{"name": name, "version": "*", "condition": f"{name}.enabled", "tags": ["profiles"]} for name in ours]
+    chart = {"apiVersion": "v2", "name": "company", "version": "1.0.0", "dependencies": parts}
+    (tmp_path / "charts").mkdir()
+    (tmp_path / "Chart.yaml").write_text(yaml.safe_dump(chart))
+    for name in ours:
+        (tmp_path / "charts" / name).symlink_to((FOLDER / name).resolve())
+    given = {"global": {"company": {"zone": "a"}}, "tags": {"profiles": True}}
+    for enabled in ([], ["metrics"], [*ours]):
+        values = given | {name: {"enabled": name in enabled} for name in ours}
+        (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+        made = helm("template", "company", str(tmp_path), program=program)
+        assert made.returncode == 0, made.stderr
+        assert set(re.findall(r"^# Source: company/charts/(\w+)/", made.stdout, re.MULTILINE)) == set(enabled)

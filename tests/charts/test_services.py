@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from devkit.charts.charts import charts
 from devkit.charts.dashboards import dashboards
-from devkit.charts.files import FOLDER, files, links, schema
+from devkit.charts.files import FOLDER, HELMS, files, links, schema
 from devkit.registry import STANDARD
 from streamstate.access import internal, keys
 from tests.charts.rendering import Object, environment, helm, of_kind, pods, render
@@ -41,7 +41,7 @@ def test_every_value_is_described_and_no_other_is_taken(chart: str) -> None:
     for part in (values, *values.get("$defs", {}).values()):
         assert part["additionalProperties"] is False
         for name, value in part["properties"].items():
-            assert "description" in value or name in ("global", "streamstate")
+            assert "description" in value or name in HELMS
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,10 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
-from confluent_kafka.cimpl import NewTopic
-
 from devkit import records
 from devkit.local_cluster import LocalCluster
 from services.events import LISTENING_EVENTS
 from services.metrics.recount import RECOUNT
-from streamstate.app import dead_letter_topic
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import producer, send_all
 from streamstate.settings import ServiceSettings
@@ -31,8 +28,6 @@ class Deployed(Deployment):
         super().__init__(cluster, name, redis)
         self.partitions = partitions
         self.bootstrap = cluster.kafka.bootstrap
-        dead_letters = dead_letter_topic(name)
-        self.admin.create_topics([NewTopic(dead_letters, 1, 1)])[dead_letters].result()
         self.create(partitions)
 
     def start(self) -> None:

@@ -3,7 +3,7 @@
 import shutil
 
 import urllib3
-from confluent_kafka.cimpl import NewPartitions
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from services.topics.settings import KeptTopic, WindowIndex
 from streamstate.kafka.producer import producer
@@ -38,6 +38,19 @@ def test_records_of_a_topic_that_is_made_anew_while_it_runs_are_not_folded(deplo
     stream.refused("was deleted and made anew")
     assert deployment.position() == 100
     assert deployment.snapshot().values[0]["count"] == 100
+
+
+def test_a_topic_that_is_to_be_written_and_is_missing_is_named_before_a_record_needs_it(deployment: Deployment) -> None:
+    """Else one bad record would block the stream for ever."""
+    dead_letters = f"{deployment.name}-dlq"
+    deployment.admin.delete_topics([dead_letters])[dead_letters].result()
+    deployment.send(100)
+    stream = deployment.stream()
+    advice = f"the topic {dead_letters} cannot be read"
+    stream.refused(advice)
+    assert any(advice in fault for fault in deployment.command("status")["faults"])
+    deployment.admin.create_topics([NewTopic(dead_letters, 1, 1)])[dead_letters].result()
+    deployment.folded(100)
 
 
 def test_a_deployment_of_another_name_is_verified(deployment: Deployment) -> None:

@@ -5,7 +5,7 @@ import pytest
 from streamstate.app import App, Fold, Source
 from streamstate.errors import TooManyDeadLetters
 from streamstate.keys import TEXT
-from streamstate.processing.decode import RawRecord, Refusal
+from streamstate.processing.decode import DeadLetter, RawRecord, Refusal
 from streamstate.processing.limits import CommitLimit, DeadLetterLimit, Limits, TimestampLimit
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
@@ -31,7 +31,7 @@ def position(driven: Driver) -> int:
 def test_a_batch_of_too_many_dead_letters_is_refused_as_a_whole() -> None:
     driven = driver(5, 0.1)
     driven.feed(0, raw(0, 40, 4))
-    with pytest.raises(TooManyDeadLetters, match=r"6 of the last 59 records .* STREAMSTATE_DEAD_LETTER_SHARE"):
+    with pytest.raises(TooManyDeadLetters, match=r"6 of the last 59 records .* _DEAD_LETTER_SHARE to accept"):
         driven.feed(0, raw(44, 13, 2))
     assert (position(driven), len(driven.dead)) == (44, 4)
 
@@ -56,10 +56,12 @@ def test_only_the_last_records_count() -> None:
     limit = DeadLetterLimit(100, 0.1)
     for _ in range(50):
         limit.add(1_000, 20)
-    limit.require(1_000, 880)
+    letters = [(3, DeadLetter("in", n, 0, 0, None, None, "decode", ValueError())) for n in range(880)]
+    limit.require(1_000, letters)
     limit.add(1_000, 800)
-    with pytest.raises(TooManyDeadLetters, match="1101 of the last 11000"):
-        limit.require(1_000, 121)
+    first = r"decode: ValueError at in:3:0, decode: ValueError at in:3:1, decode: ValueError at in:3:2"
+    with pytest.raises(TooManyDeadLetters, match=rf"1101 of the last 11000 records are dead letters \({first}\)"):
+        limit.require(1_000, letters[:121])
 
 
 def test_a_record_ahead_of_the_clock_is_refused_where_kafka_takes_any_timestamp() -> None:

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from werkzeug.test import Client
 
-from streamstate.spark.status import STILL_S, Status, application
+from streamstate.spark.status import STILL_S, Status, application, reason
 from streamstate.state.store import TopicPartition
 from tests.serving import sample
 
@@ -38,7 +38,7 @@ def test_ready_once_it_folds_and_not_after_a_failure(status: Status) -> None:
     assert (answer.status_code, answer.get_json()) == (503, idle)
     status.folding = True
     assert client.get("/readyz").status_code == 200
-    status.failed()
+    status.failed("it hangs")
     assert client.get("/readyz").status_code == 503
     assert sample(scrape(status), "streamstate_stream_failures_total", service="metrics") == 1
 
@@ -97,10 +97,58 @@ def test_another_path(status: Status) -> None:
 
 def test_partitions_that_wait_for_a_schema_are_named_and_counted(status: Status) -> None:
     client = Client(application([status]))
-    status.folding, status.waiting = True, ["plays:3"]
+    status.folding, status.waiting, status.waits = True, 1, "the registry answers 403; these wait: plays:3"
     answer = client.get("/readyz")
     assert answer.status_code == 503
-    assert "these partitions wait for a schema: plays:3" in answer.get_json()["reasons"]["metrics"]
+    assert answer.get_json()["reasons"]["metrics"] == status.waits
     assert sample(scrape(status), "streamstate_stream_waiting_for_schema", service="metrics") == 1
-    status.waiting = ()
+    status.waiting, status.waits = 0, ""
     assert client.get("/readyz").status_code == 200
+
+
+def test_a_query_that_fails_again_and_again_is_not_ready_while_it_runs(status: Status) -> None:
+    client = Client(application([status]))
+    for _ in range(2):
+        status.failed("Kafka is away")
+        status.started()
+        status.folding = True
+        assert client.get("/readyz").status_code == 200
+    status.failed("Kafka is away")
+    status.started()
+    status.folding = True
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.get_json()["reasons"] == {"metrics": "the query failed 3 times in a row: Kafka is away"}
+    status.finished(0)
+    assert client.get("/readyz").status_code == 200
+
+
+WORKER = """Job aborted due to stage failure: Task 0 in stage 1.0 failed 4 times, most recent failure:
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/task.py", line 121, in _publish
+    send_all(producer)
+cimpl.KafkaException: KafkaError{code=UNKNOWN_TOPIC_OR_PART,str="Broker: Unknown topic"}
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/task.py", line 9, in <module>
+{raised}
+
+\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:1)
+Caused by: java.lang.RuntimeException: of the JVM
+\t... 1 more
+"""
+
+
+@pytest.mark.parametrize(
+    "raised",
+    ["cimpl.KafkaException: it is away", "streamstate.errors.Fenced: by another", "KeyError: 'plays'", "MemoryError"],
+)
+def test_the_reason_is_what_the_worker_ended_with(raised: str) -> None:
+    assert reason(RuntimeError(WORKER.replace("{raised}", raised))) == raised
+
+
+def test_the_reason_without_a_worker_is_the_first_line_or_the_type() -> None:
+    assert reason(RuntimeError("\n it is full\n\tat java\n")) == "it is full"
+    assert reason(RuntimeError()) == "RuntimeError"

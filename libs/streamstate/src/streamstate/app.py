@@ -291,6 +291,11 @@ class App:
         """The source that the service calls `topic`; raises KeyError for a topic that the app does not read."""
         return self._sources[topic]
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The topics that the app writes: derived records, totals and dead letters."""
+        return (*map(self.output, self.emits), *(totals.topic for totals in self.totals), self.dead_letters)
+
     def output(self, topic: str) -> str:
         """What a topic that the app writes is called in this deployment."""
         return self.written.get(topic, topic)

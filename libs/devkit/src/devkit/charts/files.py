@@ -34,8 +34,11 @@ _DEPENDENCY = f"""  - name: {{name}}
 _IGNORED = f"# {_MADE} What a package leaves out.\nci/\n*.tgz\n"
 _DESCRIPTIONS = {suite.NAME: suite.DESCRIPTION, "infra": Infra.__doc__, "monitoring": Monitoring.__doc__}
 
-# Helm adds these two to the values of every chart: those of all charts, and those of the library chart.
-_HELMS = {"global": {"type": "object"}, "streamstate": {"type": "object"}}
+# Keys that Helm itself adds to the values of a chart: for all charts, the library chart, and a parent's switches.
+HELMS = {
+    **{key: {"type": "object"} for key in ("global", "streamstate", "tags")},
+    "enabled": {"type": "boolean"},
+}
 
 
 @cache
@@ -89,7 +92,7 @@ def schema(chart: str) -> dict[str, Any]:
     values = type(charts()[chart]).model_json_schema(mode="serialization")
     if "settings" in values["properties"]:
         values["properties"]["settings"] |= {"additionalProperties": False, "properties": properties(chart)}
-    values["properties"] |= _HELMS
+    values["properties"] |= HELMS
     # Every value has a default, so none is required.
     values.pop("required", None)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$comment": _MADE} | values

@@ -69,6 +69,10 @@ def look(deployment: Deployment) -> Seen:
             origins[topic] = topics.origin(topic)
         except Misconfigured as error:
             faults.append(str(error))
+    try:
+        topics.now(app.outputs)
+    except Misconfigured as error:
+        faults.append(str(error))
     places = [(topic, p) for topic, origin in origins.items() for p in range(origin.partitions)]
     width = topics.widest(origins) if origins else 0
     # In this order: what the state reads meanwhile has not been deleted before, and is not behind the ends.

@@ -72,15 +72,15 @@ class Reader:
             msg = f"{self.message or self.value} cannot be imported ({error}): correct FORMATS, or install it"
             raise Misconfigured(msg) from error
 
-    def waits(self, value: bytes | None) -> bool:
-        """Whether the schema of `value` is not known yet, and cannot be fetched now."""
+    def waits(self, value: bytes | None) -> str:
+        """Why the schema of `value`, which is not known yet, cannot be fetched now; empty when nothing is missing."""
         try:
             self._content(value or b"")
-        except RegistryUnavailable:
-            return True
+        except RegistryUnavailable as error:
+            return str(error)
         except Exception:  # noqa: BLE001, a value that cannot be read waits for nothing
-            return False
-        return False
+            return ""
+        return ""
 
     @property
     def _framed(self) -> bool:

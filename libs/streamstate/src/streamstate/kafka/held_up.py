@@ -24,11 +24,19 @@ class HeldUp:
         self._security = security
         self._suspected = False
         self._waiting: dict[TopicPartition, Message] = {}
+        self._why = ""
 
     @property
     def places(self) -> list[str]:
         """The topics and partitions that wait."""
         return [f"{topic}:{partition}" for topic, partition in sorted(self._waiting)]
+
+    @property
+    def reason(self) -> str:
+        """What the registry answered, and which topics and partitions wait; empty when none does."""
+        if not self._waiting:
+            return ""
+        return f"{self._why}; these partitions wait for a schema: {', '.join(self.places)}"
 
     def suspect(self, reason: str) -> None:
         """A query ended for `reason`."""
@@ -50,7 +58,9 @@ class HeldUp:
         return any(not self._waits(place, record) for place, record in self._waiting.items())
 
     def _waits(self, place: TopicPartition, record: Message) -> bool:
-        return self._readers[place[0]].waits(record.value())
+        why = self._readers[place[0]].waits(record.value())
+        self._why = why or self._why
+        return bool(why)
 
     def _next_records(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, Message]:
         starts = {place: offset for place, offset in offsets.items() if place[0] in self._readers}

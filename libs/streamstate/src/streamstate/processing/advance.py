@@ -107,7 +107,7 @@ class Advance:
         self, rows: Mapping[TopicPartition, Sequence[RawRecord]], markers: Mapping[TopicPartition, Markers]
     ) -> None:
         parts = [part for fold in self._app.folds for part in self._parts(fold, rows, markers)]
-        self._limits.dead_letters.require(*_sizes(parts))
+        self._limits.dead_letters.require(*_counted(parts))
         for pieces in zip_longest(*map(self._pieces, parts)):
             self._commit([piece for piece in pieces if piece])
 
@@ -168,10 +168,11 @@ class Advance:
             for smaller in _smaller(parts, refused):
                 self._commit(smaller)
             return
-        self._limits.dead_letters.require(*_sizes(parts))
+        self._limits.dead_letters.require(*_counted(parts))
         self._publish(folded)
         self._store.commit(*(each.commit for each in folded))
-        self._limits.dead_letters.add(*_sizes(parts))
+        records, letters = _counted(parts)
+        self._limits.dead_letters.add(records, len(letters))
         for each in folded:
             self._reached |= {(step.topic, each.partition): (step.next, step.time) for step in each.commit.steps}
 
@@ -259,9 +260,10 @@ def _smaller(parts: Sequence[Part], refused: _Refused) -> Iterable[Sequence[Part
     return [[part.refuse(refused.error)]]
 
 
-def _sizes(parts: Iterable[Part]) -> tuple[int, int]:
-    """The records and the dead letters in `parts`."""
-    return sum(len(part.entries) for part in parts), sum(len(part.dead) for part in parts)
+def _counted(parts: Iterable[Part]) -> tuple[int, Sequence[tuple[int, DeadLetter]]]:
+    """How many records are in `parts`, and the dead letters among them with their partitions."""
+    letters = [(part.partition, letter) for part in parts for letter in part.dead]
+    return sum(len(part.entries) for part in parts), letters
 
 
 def _lookups(parts: Iterable[Part]) -> Lookups:

@@ -80,7 +80,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Which records are decoded: from the timestamp 0 up to `latest` (milliseconds), except at the offsets in `refused`.
+    """Which records are decoded: with timestamps from 0 to `latest` (milliseconds), except at the offsets `refused`.
 
     erased: by the keys of users who were erased, the offset before which their records are left out.
     """

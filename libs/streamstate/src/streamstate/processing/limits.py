@@ -2,13 +2,16 @@
 
 import sys
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from streamstate.errors import TooManyDeadLetters
-from streamstate.processing.decode import Admission, Refusal
+from streamstate.processing.decode import Admission, DeadLetter, Refusal
 from streamstate.state.store import TopicPartition
+
+_SHOWN = 3
+"""Dead letters that a refusal names."""
 
 WINDOW = 10_000
 """Records among which the dead letters are counted."""
@@ -29,14 +32,17 @@ class DeadLetterLimit:
         self._records = 0
         self._dead = 0
 
-    def require(self, records: int, dead: int) -> None:
-        """Raise `TooManyDeadLetters` if `dead` letters among `records` more were too many."""
-        records, dead = self._records + records, self._dead + dead
+    def require(self, records: int, letters: Sequence[tuple[int, DeadLetter]]) -> None:
+        """Raise `TooManyDeadLetters` if these `letters`, with their partitions, among `records` more were too many.
+
+        They are not written then: the records are folded once the decoder is right.
+        """
+        records, dead = self._records + records, self._dead + len(letters)
         if dead > self._most and dead > self._share * records:
+            first = [f"{each.reason} at {each.topic}:{partition}:{each.offset}" for partition, each in letters[:_SHOWN]]
             msg = (
-                f"{dead} of the last {records} records are dead letters, which `streamstate dlq list SERVICE` shows; "
-                "roll back the release or fix the decoder or fold, or raise STREAMSTATE_DEAD_LETTERS or "
-                "STREAMSTATE_DEAD_LETTER_SHARE to accept them"
+                f"{dead} of the last {records} records are dead letters ({', '.join(first)}); roll back the release or "
+                "fix the decoder or fold, or raise STREAMSTATE_DEAD_LETTERS or _DEAD_LETTER_SHARE to accept them"
             )
             raise TooManyDeadLetters(msg)
 

@@ -109,7 +109,7 @@ class Stream:
                     continue
                 self._held_up.suspect(f"{type(error).__name__}: {reason(error)}")
                 self._log.warning("the query stopped; it starts again from the stored offsets", reason=reason(error))
-                self.status.failed()
+                self.status.failed(reason(error))
                 self._stopping.wait(PAUSE_S)
         if self._joined:
             self._membership.stop()
@@ -124,7 +124,8 @@ class Stream:
 
     def _prepare(self) -> Run | None:
         """Claim the partitions that the group gives; None after a while in which it gives none."""
-        origins = self._topics.now(self._app.topics)
+        topics = self._topics.now({*self._app.topics, *self._app.outputs})
+        origins = {topic: topics[topic] for topic in self._app.topics}
         counts = {topic: origin.partitions for topic, origin in origins.items()}
         self._app.require_copartitioned(counts)
         if not self._joined:
@@ -144,9 +145,9 @@ class Stream:
         erased = self._erasure.apply(claims, origins)
         garbage.return_free_memory()  # a deletion reads and writes whole logs
         tables = self._incomplete_tables(max(counts.values()))
-        topics = tables or self._app.topics
-        offsets = self._held_up.leave_out({place: at for place, at in offsets.items() if place[0] in topics})
-        self.status.waiting = self._held_up.places
+        folded = tables or self._app.topics
+        offsets = self._held_up.leave_out({place: at for place, at in offsets.items() if place[0] in folded})
+        self.status.waiting, self.status.waits = len(self._held_up.places), self._held_up.reason
         if not offsets:
             self._stopping.wait(PAUSE_S)
             return None
@@ -155,9 +156,9 @@ class Stream:
         if self._app.totals and 0 in held:
             # Whoever holds the first partition publishes for all.
             publisher = Publisher(self._app, self._store, self._topics, self._settings.kafka, self._topics.security)
-        tell, waiting = self._log.error if left_out else self._log.info, self.status.waiting
+        tell, waiting = self._log.error if left_out else self._log.info, self.status.waits
         why = list(map(str, left_out.values()))
-        tell("folding", partitions=sorted(claims), topics=topics, left_out=why, waiting=waiting)
+        tell("folding", partitions=sorted(claims), topics=folded, left_out=why, waiting=waiting)
         refused = self._refusals.read(origins, claims)
         job = Job.of(app, claims, origins, self._topics, refused, erased, self._settings)
         return Run(bool(tables), offsets, job, publisher, left_out)
@@ -200,12 +201,13 @@ class Stream:
         return "Spark ended it"
 
     def _ended(self, run: Run, snapshots: Mapping[int, Snapshot]) -> str | None:
-        """Why the query has to start again, None when it goes on."""
+        """Why the query has to start again, None when it goes on. Raises `Misconfigured` when a topic is gone."""
         if self._stopping.is_set():
             return "the process stops"
         if self._partitions.changed.is_set():
             return "the partitions changed"
-        if {topic: self._topics.origin(topic) for topic in self._app.topics} != run.origins:
+        topics = {topic: self._topics.origin(topic) for topic in (*self._app.topics, *self._app.outputs)}
+        if {topic: topics[topic] for topic in self._app.topics} != run.origins:
             return "a topic changed"
         if any(snapshots[partition].epoch != claim.epoch for partition, claim in run.claims.items()):
             return "the state was emptied, or claimed by another"

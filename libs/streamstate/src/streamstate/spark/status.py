@@ -24,8 +24,13 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+_TRACEBACK = "Traceback (most recent call last):"
+
 STILL_S = 60.0
 """Seconds without a turn after which a loop is stuck: longer than all that one turn may wait for."""
+
+MOST_IN_A_ROW = 3
+"""Failures without a finished batch between them, from which on a query does not count as ready."""
 
 BATCHES = Definition("streamstate_stream_batches_total", ("service",), "micro-batches finished")
 COMMITTED = Definition("streamstate_stream_committed_total", ("service",), "offsets that the state has moved on")
@@ -47,7 +52,7 @@ REFUSED = Definition(
 WAITING = Definition(
     "streamstate_stream_waiting_for_schema",
     ("service",),
-    "partitions whose next record has a schema that is not known yet, while the registry does not answer: check it",
+    "partitions whose next record has a schema that the registry does not give now; /readyz says why",
 )
 METRICS = (BATCHES, COMMITTED, FAILURES, LAG, REFUSED, WAITING)
 
@@ -58,7 +63,7 @@ class Status:
 
     ends: the end offsets of places, asked of Kafka at each scrape.
     spans: make the spans of its micro-batches, None where traces are not wanted.
-    waiting: the topics and partitions, topic:partition, that wait for the schema registry.
+    waiting: how many partitions wait for the schema registry. waits: why, empty when none does.
     """
 
     service: str
@@ -66,12 +71,16 @@ class Status:
     spans: "Spans | None" = None
     folding: bool = False
     refusal: str = ""
-    waiting: Sequence[str] = ()
+    waiting: int = 0
+    waits: str = ""
     batches: int = 0
     committed: int = 0
     failures: int = 0
+    failure: str = ""
+    """Why the query failed, again and again."""
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     turned: float = field(default_factory=time.monotonic)
+    _in_a_row: int = 0
     _earlier: int = 0
     _traced: int = -1
 
@@ -93,6 +102,7 @@ class Status:
     def finished(self, batch: int) -> None:
         """The query is through with its batch of this number."""
         self.batches = self._earlier + batch + 1
+        self._in_a_row, self.failure = 0, ""
 
     def trace(self, query: StreamingQuery) -> None:
         """Make spans of the batches that the query is through with, where traces are wanted."""
@@ -104,10 +114,20 @@ class Status:
         self.folding = known
         self.refusal = ""
 
-    def failed(self) -> None:
-        """The query ended by itself: nothing is folded until the next one runs."""
+    def failed(self, reason: str) -> None:
+        """The query ended by itself: nothing is folded until the next one runs, or has finished a batch."""
         self.folding = False
         self.failures += 1
+        self._in_a_row += 1
+        if self._in_a_row >= MOST_IN_A_ROW:
+            self.failure = f"the query failed {self._in_a_row} times in a row: {reason}"
+
+    @property
+    def idle_for(self) -> str | None:
+        """Why not all partitions are folded, empty when that is just so; None when they are."""
+        if self.folding and not (self.waiting or self.failure):
+            return None
+        return self.refusal or self.failure or self.waits
 
     def refused(self, reason: str) -> None:
         """Nothing is folded until an operator has decided about `reason`."""
@@ -138,7 +158,7 @@ class StatusCollector(Collector):
             committed.add_metric([status.service], status.committed)
             failures.add_metric([status.service], status.failures)
             refused.add_metric([status.service], bool(status.refusal))
-            waiting.add_metric([status.service], len(status.waiting))
+            waiting.add_metric([status.service], status.waiting)
             for (topic, partition), behind in _lag(status).items():
                 lag.add_metric([status.service, topic, str(partition)], behind)
         yield from (batches, committed, failures, lag, refused, waiting)
@@ -169,9 +189,9 @@ def application(statuses: Sequence[Status]) -> Callable[..., Iterable[bytes]]:
             case "/livez":
                 return _say(start_response, "stuck", [status.service for status in statuses if status.stuck(now)])
             case "/readyz":
-                idle = [status for status in statuses if not status.folding or status.waiting]
-                reasons = {status.service: why for status in idle if (why := status.refusal or _waits(status))}
-                return _say(start_response, "not folding", [status.service for status in idle], reasons=reasons)
+                idle = {status.service: why for status in statuses if (why := status.idle_for) is not None}
+                reasons = {service: why for service, why in idle.items() if why}
+                return _say(start_response, "not folding", [*idle], reasons=reasons)
             case _:
                 start_response("404 Not Found", [])
                 return []
@@ -182,12 +202,6 @@ def application(statuses: Sequence[Status]) -> Callable[..., Iterable[bytes]]:
 def _say(start_response: Callable[..., Any], fault: str, services: Sequence[str], **members: Any) -> Iterable[bytes]:
     start_response("503 Service Unavailable" if services else "200 OK", [("Content-Type", "application/json")])
     return [json.dumps({"status": fault, "services": services, **members} if services else {"status": "ok"}).encode()]
-
-
-def _waits(status: Status) -> str:
-    if not status.waiting:
-        return ""
-    return f"the schema registry does not answer; these partitions wait for a schema: {', '.join(status.waiting)}"
 
 
 class _Quiet(WSGIRequestHandler):
@@ -202,7 +216,15 @@ def serve(statuses: Sequence[Status], port: int) -> None:
 
 
 def reason(error: Exception) -> str:
-    """The last line of what went wrong in a worker, else the error's own text."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith(("\t", "  "))]
-    workers = [line for line in lines if line.startswith(("streamstate.", "redis."))]
-    return (workers or lines or [type(error).__name__])[0]
+    """The exception that a worker of Python ended with, else the first line of the error's own text.
+
+    Spark's texts have the traceback of the worker, in which frames are indented, before that of the JVM.
+    """
+    raised, in_traceback = "", False
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    for line in lines:
+        if _TRACEBACK in line:
+            in_traceback = True
+        elif in_traceback and not line.startswith((" ", "\t")):
+            raised, in_traceback = line.strip(), False
+    return raised or (lines[0].strip() if lines else type(error).__name__)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -15,8 +16,9 @@ TIMEOUT_S = 3
 AWAY_S = 1.0
 """Seconds for which a registry that did not answer is not asked again: every record could need it."""
 
-UNKNOWN_ID, INCOMPATIBLE, INVALID = 40403, 409, 422
-JUST_NOW = "a moment ago"
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND, INCOMPATIBLE, INVALID = 401, 403, 404, 409, 422
+NO_CODE = -1
+"""The code of an answer that a registry did not make, but perhaps a proxy before it."""
 
 T = TypeVar("T")
 
@@ -26,7 +28,7 @@ class Client:
 
     def __init__(self, url: str, user: str, ca: str) -> None:
         self._url = url
-        self._away_until = 0.0
+        self._away, self._away_until = "", 0.0
         proofs = {name: value for name, value in (("basic.auth.user.info", user), ("ssl.ca.location", ca)) if value}
         self._client = SchemaRegistryClient({"url": url, "timeout": TIMEOUT_S, "max.retries": 0, **proofs})
 
@@ -35,38 +37,54 @@ class Client:
         return self._ask(lambda: self._with_references(self._client.get_schema(number)))
 
     def register(self, subject: str, schema: Schema) -> int:
-        """Raises as `Registry.register` does."""
+        """Raises as `Registry.register` does. Only a schema that is new needs the right to write."""
         registered = Registered(schema.text, schema.kind)
-        return self._ask(lambda: self._client.register_schema(subject, registered), subject)
+        with suppress(UnknownSchema):
+            return self._ask(lambda: self._client.lookup_schema(subject, registered)).schema_id or 0
+        return self._ask(lambda: self._register(subject, registered))
 
-    def _ask(self, request: Callable[[], T], subject: str = "") -> T:
-        if time.monotonic() < self._away_until:
-            raise self._unavailable(JUST_NOW)
+    def _register(self, subject: str, schema: Registered) -> int:
         try:
-            return request()
+            return self._client.register_schema(subject, schema)
         except SchemaRegistryError as error:
-            if error.error_code == UNKNOWN_ID:
-                raise UnknownSchema(str(error.error_message)) from error
-            if subject and error.http_status_code in (INCOMPATIBLE, INVALID):
+            if error.http_status_code in (INCOMPATIBLE, INVALID):
                 msg = (
                     f"the schema registry refuses what would be written to {subject}: {error.error_message}; name "
                     "another topic in TOPICS, or change the compatibility of this subject"
                 )
                 raise Misconfigured(msg) from error
-            raise self._unavailable(str(error)) from error
-        except Exception as error:
-            self._away_until = time.monotonic() + AWAY_S
-            raise self._unavailable(str(error)) from error
+            if error.http_status_code in (UNAUTHORIZED, FORBIDDEN):
+                msg = (
+                    f"REGISTRY_USERNAME may not register schemas ({error.error_message}); register this schema for "
+                    f"the subject {subject}, or give the right: {schema.schema_type} {schema.schema_str}"
+                )
+                raise Misconfigured(msg) from error
+            raise
 
-    def _unavailable(self, reason: str) -> RegistryUnavailable:
+    def _ask(self, request: Callable[[], T]) -> T:
+        if time.monotonic() < self._away_until:
+            raise self._unavailable(self._away)
+        try:
+            return request()
+        except Misconfigured:
+            raise
+        except SchemaRegistryError as error:
+            if error.http_status_code == NOT_FOUND and error.error_code != NO_CODE:
+                raise UnknownSchema(str(error.error_message)) from error
+            raise self._unavailable(f"answers {error.http_status_code}: {error.error_message}") from error
+        except Exception as error:
+            self._away, self._away_until = f"does not answer ({error})", time.monotonic() + AWAY_S
+            raise self._unavailable(self._away) from error
+
+    def _unavailable(self, answer: str) -> RegistryUnavailable:
         hosts = ", ".join(f"{at.hostname}:{at.port or at.scheme}" for at in map(urlsplit, self._url.split(",")))
-        return RegistryUnavailable(f"the schema registry at {hosts} does not answer ({reason}); check it and REGISTRY")
+        return RegistryUnavailable(f"the schema registry at {hosts} {answer}; check it and REGISTRY")
 
     def _with_references(self, registered: Registered) -> Schema:
         references: dict[str, str] = {}
         for reference in registered.references or ():
             named = self._with_references(
-                self._client.get_version(str(reference.subject), int(reference.version or 0)).schema
+                self._client.get_version(str(reference.subject), int(reference.version or 0), deleted=True).schema
             )
             references |= {**named.references, str(reference.name): named.text}
         return Schema(str(registered.schema_type), str(registered.schema_str), references)

@@ -32,6 +32,7 @@ from streamstate.web.http.events import Event, Stream, Streams, too_many_streams
 from streamstate.web.http.problems import not_ready
 from streamstate.web.http.request import JSON, Request, Response, json
 from streamstate.web.server.asgi import Asgi
+from streamstate.web.server.cors import Cors
 from streamstate.web.server.guard import Guard, internal_tokens
 from streamstate.web.server.openapi import Routes
 from streamstate.web.server.parameters import LAST, of_struct
@@ -66,6 +67,7 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
 
     further = [not_found(), no_instance(), unknown_service(addresses), too_many_streams(settings.streams)]
     routes, telemetry = application(NAME, NAME, ready, further)
+    routes.cors = Cors(settings.origins)
     client = Instances(internal_tokens(settings, telemetry), to_instances(settings), name=NAME)
     balance = Balance(client, settings.requests_in_flight_per_instance)
     owners = Owners(addresses, balance, settings.owners_ttl_s)

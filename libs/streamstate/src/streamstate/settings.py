@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field, FilePath, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsError
@@ -254,6 +254,10 @@ class GatewaySettings(HttpSettings):
         ge=1,
         description="most requests of a worker to one instance at a time; further ones are for another instance where "
         "any one answers, and get a 503 at once where it is the owner",
+    )
+    origins: tuple[Annotated[str, Field(pattern=r"^\*$|^https?://[^/?#]+$")], ...] = Field(
+        (),
+        description='origins of pages that may ask from a browser: ["https://app.company"], or ["*"] for all',
     )
     owners_ttl_s: float = Field(2.0, gt=0, description="seconds between two requests for the owners of the partitions")
     names_cached: int = Field(200_000, ge=1, description="most names in the cache; 100,000 take about 30 MB")

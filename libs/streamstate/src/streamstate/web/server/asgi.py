@@ -31,6 +31,9 @@ from streamstate.web.server.telemetry import Telemetry
 Hook = Callable[[], Awaitable[None]]
 Serve = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
 
+_WITHOUT_LENGTH = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
+"""That of a 304 would be the length of the body that it spares (RFC 9110, section 8.6)."""
+
 BODY_SHARE = 0.5
 """The share of the longest deadline in which the body of a request must come; the rest is for the answer."""
 
@@ -65,6 +68,7 @@ class Asgi:
         self.telemetry = telemetry
         self._starting = starting
         self._ending = ending
+        self._cors = flask.cors
         self._guard = flask.guard = guarding or guard.of_instance(settings, telemetry)
         self._routes = flask.url_map.bind("")
         views: Mapping[str, Any] = flask.view_functions
@@ -119,18 +123,22 @@ class Asgi:
         logs.REQUEST.set(ids)
         try:
             path = path_of(scope)
-            caller = None if self._is_open(path, scope) else await self._guard.identify(scope["headers"])
-            # Before the request counts as one in flight: slow clients keep nobody out.
-            within_s = BODY_SHARE * self._settings.deadline_ms / 1000
-            body = await read_body(receive, within_s) if scope["method"] == "POST" else None
-            response: Response | Stream = await self._answer(scope, path, started, body, caller)
+            if self._cors.asked_before(scope):
+                # Whoever sends it has no credential, and learns nothing of paths.
+                response: Response | Stream = Response(HTTPStatus.NO_CONTENT, b"", {})
+            else:
+                caller = None if self._is_open(path, scope) else await self._guard.identify(scope["headers"])
+                # Before the request counts as one in flight: slow clients keep nobody out.
+                within_s = BODY_SHARE * self._settings.deadline_ms / 1000
+                body = await read_body(receive, within_s) if scope["method"] == "POST" else None
+                response = await self._answer(scope, path, started, body, caller)
         except Exception as error:  # noqa: BLE001, every error ends as a problem
             response = _failure(error, scope["route"], path)
         seconds = time.monotonic() - started
         self.telemetry.answered(scope["route"], response.status, seconds, logged=self._settings.access_log)
         headers = {"Cache-Control": "no-store", **response.headers, logs.REQUEST_ID: ids[logs.REQUEST_ID]}
-        # That of a 304 would be the length of the body that it spares (RFC 9110, section 8.6).
-        if isinstance(response, Response) and response.status != HTTPStatus.NOT_MODIFIED:
+        headers |= self._cors.headers(scope)
+        if isinstance(response, Response) and response.status not in _WITHOUT_LENGTH:
             headers["Content-Length"] = str(len(response.body))
         raw = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in headers.items()]
         await send({"type": "http.response.start", "status": response.status, "headers": raw})

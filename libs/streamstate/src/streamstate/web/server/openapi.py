@@ -11,6 +11,7 @@ from streamstate.web.http.events import Event, Stream
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Response
 from streamstate.web.server import responses
+from streamstate.web.server.cors import Cors
 from streamstate.web.server.guard import Guard
 from streamstate.web.server.parameters import DEMANDS, PLACE, Parameter, example_key, many_operations, places
 from streamstate.web.server.responses import ALWAYS, OF_STATES, Answer, Document
@@ -41,6 +42,7 @@ class Routes(APIFlask):
         self.parameters: dict[str, Collection[str]] = {}
         """The names of the parameters of a query, by endpoint; whoever is not here looks at its parameters itself."""
         self.guard = Guard()
+        self.cors = Cors(())
         self._problems = problems
         self._paths: dict[str, dict[str, Document]] = {}
         self._schemas: dict[str, Document] = {}

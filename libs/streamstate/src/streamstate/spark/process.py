@@ -8,7 +8,9 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 from subprocess import Popen, TimeoutExpired
+from tempfile import gettempdir
 
 import structlog
 from py4j.protocol import Py4JError
@@ -17,6 +19,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from streamstate.deployment import garbage, tracing
+from streamstate.deployment.scratch import scratch
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
 from streamstate.spark.jars import jars
@@ -82,7 +85,21 @@ _SECRET = re.compile("secret$|password|token", re.IGNORECASE)
 """Names of properties that no command line may have."""
 
 
+_LOCAL_DIR, _LOCAL_DIRS = "spark.local.dir", "SPARK_LOCAL_DIRS"
+"""Spark's property, and its variable, which goes before it."""
+
+
 def run(hosted: list[Hosted], settings: StreamSettings) -> None:
+    """Run as `serve` does, with folders of this process for Spark's files; those of a process that was killed go."""
+    of_user = Path(gettempdir(), f"streamstate-{os.getuid()}")
+    parent = os.environ.get(_LOCAL_DIRS) or settings.spark.get(_LOCAL_DIR) or of_user
+    with scratch(settings.checkpoints) as checkpoints, scratch(Path(parent)) as files:
+        os.environ[_LOCAL_DIRS] = str(files)
+        own = {**settings.spark, _LOCAL_DIR: str(files)}
+        serve(hosted, settings.model_copy(update={"checkpoints": checkpoints, "spark": own}))
+
+
+def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises `SystemExit` (status 1) when the JVM is gone; start it again then.
 
     Raises `Misconfigured` when a file that proves us to Kafka cannot be used.
@@ -141,7 +158,8 @@ def properties(settings: StreamSettings) -> dict[str, str]:
     }
     network = _encrypted(settings) if settings.master else _ALONE
     java = _java(settings)
-    options = {"spark.driver.extraJavaOptions": f"{java} {_HEAP}", "spark.executor.extraJavaOptions": java}
+    files = f"-Djava.io.tmpdir={settings.spark[_LOCAL_DIR]}"
+    options = {"spark.driver.extraJavaOptions": f"{java} {_HEAP} {files}", "spark.executor.extraJavaOptions": java}
     # As many batches as there can be between two looks.
     kept = {"spark.sql.streaming.numRecentProgressUpdates": "100"} if tracing.wanted() else {}
     return {**own, **_TUNING, **options, **kept, **network, **settings.spark}

@@ -1,0 +1,36 @@
+"""Folders for the files of one process, which nobody deletes when that process is killed."""
+
+import fcntl
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+
+_LOCK = ".lock"
+
+
+@contextmanager
+def scratch(parent: Path) -> Iterator[Path]:
+    """A new folder in `parent`, deleted at the end of the body; folders of processes that were killed go before.
+
+    The kernel gives the lock of a folder back when its process ends, however that ends.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as held:
+        with _locked(parent / _LOCK):
+            for left in parent.glob(f"*/{_LOCK}"):
+                with suppress(BlockingIOError), _locked(left, fcntl.LOCK_NB):
+                    shutil.rmtree(left.parent, ignore_errors=True)
+            folder = Path(mkdtemp(dir=parent))
+            held.enter_context(_locked(folder / _LOCK))
+        held.callback(shutil.rmtree, folder, ignore_errors=True)
+        yield folder
+
+
+@contextmanager
+def _locked(file: Path, how: int = 0) -> Iterator[None]:
+    """Lock `file`, which is made if need be, in the body. Raises `BlockingIOError` with LOCK_NB if it is locked."""
+    with file.open("ab") as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX | how)
+        yield

@@ -14,6 +14,7 @@ from devkit.kafka_server import Kafka
 from streamstate.app import App, Fold, Source, Totals
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import TIMEOUT_S, Topics
+from streamstate.kafka.producer import producer, send_all
 from streamstate.kafka.totals import Publisher
 from streamstate.keys import TEXT
 from streamstate.state.memory import MemoryStore
@@ -131,6 +132,24 @@ def test_totals_never_go_down_while_a_state_that_was_set_back_catches_up(kafka: 
     published = totals(kafka)
     assert published == sorted(published)
     assert (published[0], published[-1]) == (7, 12)
+
+
+def test_totals_never_go_down_when_kafka_has_forgotten_the_group(kafka: Kafka) -> None:
+    """A group without members expires after a week, and with it how far the state was."""
+    out = producer(kafka.bootstrap)
+    send_all(out, ((IN, b"a", b"", []) for _ in range(2)))
+    State(kafka, 3, 4).publisher().publish(1)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.delete_consumer_groups([ID])[ID].result()
+    rebuilt = State(kafka, 3)
+    publisher = rebuilt.publisher()
+    publisher.publish(1)
+    assert totals(kafka) == [7]
+    rebuilt.add(4)
+    publisher.publish(1)
+    rebuilt.add(5)
+    publisher.publish(1)
+    assert totals(kafka) == [7, 7, 12]
 
 
 def test_a_total_that_was_aborted_is_published(kafka: Kafka) -> None:

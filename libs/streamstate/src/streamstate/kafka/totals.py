@@ -63,11 +63,18 @@ def has_reached(positions: Mapping[Place, int], published: Mapping[Place, int]) 
     return all(positions.get(place, 0) >= offset for place, offset in published.items())
 
 
+def _written(totals: Sequence[Totals], topics: Topics) -> bool:
+    """Whether the topics of `totals` hold anything."""
+    places = [(of_topic.topic, p) for of_topic in totals for p in range(topics.partitions(of_topic.topic))]
+    return topics.begins(places) != topics.ends(places)
+
+
 class Publisher:
     """The one publisher of an app's totals. Creating one fences the previous publisher, by its transactional id.
 
     The first publication has all totals, later ones those that changed. The group `<group>-totals` has the positions of
-    the last publication; without that group, the next publisher begins anew.
+    the last publication; without that group, and with totals in the topics, the next publisher waits until the state
+    has read its topics up to their present ends.
     """
 
     def __init__(self, app: App, store: Store, topics: Topics, bootstrap: str, security: Security = OPEN) -> None:
@@ -91,6 +98,9 @@ class Publisher:
         finally:
             group.close()
         self._positions = {(place.topic, place.partition): place.offset for place in committed if place.offset >= 0}
+        if not self._positions and _written(app.totals, topics):
+            # Kafka forgets a group that was not used for long: no total was made of more than there is now.
+            self._positions = topics.ends((place.topic, place.partition) for place in places)
         self._published: Published = {}
 
     def publish(self, partitions: int) -> None:

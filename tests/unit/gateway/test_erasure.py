@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +13,7 @@ from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from streamstate.app import App
 from streamstate.cli.main import app as command
+from streamstate.cli.users import removal
 from streamstate.erasure.applying import pending, steps
 from streamstate.keys import LONG, partition_of
 from streamstate.state.store import Origin
@@ -154,11 +156,39 @@ def test_the_clients_do_the_same(
     first, second = asyncio.run(both())
     assert first == second == blocking.deletion(USER)
     monkeypatch.setenv("STREAMSTATE_GATEWAY", url)
+    before = deletions.end
     waiting = CliRunner().invoke(command, ["erase", str(USER), "--yes", "--wait=0"])
     assert (waiting.exit_code, waiting.stdout.count("waiting")) == (1, 3)
+    assert deletions.end == before, "a deletion that goes on is not asked for again"
     assert CliRunner().invoke(command, ["erase", str(USER)], input="n").exit_code == 1
     assert json.loads(CliRunner().invoke(command, ["export", str(USER)]).stdout)["userId"] == str(USER)
     for app in (METRICS, NAMES, RECOMMENDATIONS):
         apply(deployment, deletions, app)
     assert blocking.deletion(USER).done
     assert CliRunner().invoke(command, ["erase", str(STRANGER), "--yes", "--wait=0"]).exit_code == 1
+    assert CliRunner().invoke(command, ["erase", str(USER), "--yes", "--wait=0"]).exit_code == 1
+    assert deletions.end > before, "one that is done is asked for anew"
+
+
+def test_a_deletion_whose_receipts_cannot_be_read_is_asked_for_all_the_same(
+    deployment: Deployment, deletions: InMemory, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = serve(f"127.0.0.1:{free_port()}", deployment.app())
+    monkeypatch.setenv("STREAMSTATE_GATEWAY", f"http://{gateway.address}")
+    monkeypatch.setattr(removal, "PAUSE_S", 0.01)
+    answer = gateway.app
+
+    def without_receipts(environ: Any, start_response: Any) -> Any:
+        """The instances cannot read Redis once something was asked for."""
+        if deletions.end and environ["REQUEST_METHOD"] == "GET":
+            start_response("503 Service Unavailable", [("Content-Type", "application/problem+json")])
+            return [b'{"type": "urn:x", "title": "x", "status": 503, "detail": "Redis does not answer"}']
+        return answer(environ, start_response)
+
+    gateway.app = without_receipts
+    first = CliRunner().invoke(command, ["erase", str(USER), "--yes", "--wait=0.1"])
+    assert (first.exit_code, first.stdout.count("waiting")) == (5, 3)
+    assert "written, and goes on; its receipts cannot be read now (Redis does not answer)" in first.stderr
+    before = deletions.end
+    again = CliRunner().invoke(command, ["erase", str(USER), "--yes", "--wait=0.1"])
+    assert (again.exit_code, deletions.end) == (4, before)

@@ -29,6 +29,8 @@ class Exit(IntEnum):
     MISCONFIGURED = bootstrap.MISCONFIGURED
     UNREACHABLE = 4
     """Kafka, Redis or the gateway does not answer."""
+    WRITTEN = 5
+    """It was asked for, and whether it is done cannot be read now."""
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -1,6 +1,8 @@
 """`streamstate export` and `erase`: all that is held of a user, and its end."""
 
+import sys
 import time
+from http import HTTPStatus
 from typing import Annotated
 
 import typer
@@ -9,6 +11,8 @@ from streamstate.cli import output
 from streamstate.cli.output import AsJson, Exit, Yes, agree
 from streamstate.cli.users.gateway import gateway
 from streamstate.cli.users.profile import User
+from streamstate_client import Client, Deletion
+from streamstate_client.errors import Refused, Unavailable
 
 PAUSE_S = 1.0
 
@@ -23,15 +27,19 @@ def export(user: User) -> None:
 def erase(user: User, *, wait: Seconds = 60, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete what all services hold of a user, and show which has done so.
 
-    Records of the user stay in Kafka for as long as its topics keep them, and count no more. The exit status is 1 when
-    the time to wait is over first; the deletion goes on all the same.
+    Records of the user stay in Kafka for as long as its topics keep them, and count no more. A deletion that goes on
+    already is waited for, and not asked for again, which would delete records that came since. When the time to wait is
+    over first, the deletion goes on, and the exit status is 1; it is 5 when its receipts cannot be read.
     """
-    asked = gateway()
+    asked, unread = gateway(), ""
     agree([], f"Delete all that is held of the user {user}?", yes=yes)
-    deletion, end = asked.delete(user), time.monotonic() + wait
+    deletion, end = _pending(asked, user) or asked.delete(user), time.monotonic() + wait
     while not deletion.done and time.monotonic() < end:
         time.sleep(PAUSE_S)
-        deletion = asked.deletion(user)
+        try:
+            deletion, unread = asked.deletion(user), ""
+        except Unavailable as error:
+            unread = str(error)
     rows = [
         (each.service, part.partition, "done" if part.done else "waiting", topic, before)
         for each in deletion.services
@@ -39,5 +47,20 @@ def erase(user: User, *, wait: Seconds = 60, yes: Yes = False, as_json: AsJson =
         for topic, before in part.before.items()
     ]
     output.show(deletion, output.table(("service", "partition", "state", "topic", "before"), rows), as_json=as_json)
+    if unread:
+        text = f"the deletion is written, and goes on; its receipts cannot be read now ({unread}); call this again\n"
+        sys.stderr.write(text)
+        raise typer.Exit(Exit.WRITTEN)
     if not deletion.done:
         raise typer.Exit(Exit.REFUSED)
+
+
+def _pending(asked: Client, user: str) -> Deletion | None:
+    """The deletion of `user` that goes on, None when there is none, or it is done. Raises `Unavailable`."""
+    try:
+        deletion = asked.deletion(user)
+    except Refused as error:
+        if error.status != HTTPStatus.NOT_FOUND:
+            raise
+        return None
+    return None if deletion.done else deletion

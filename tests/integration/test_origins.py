@@ -9,6 +9,7 @@ from services.topics.settings import KeptTopic, WindowIndex
 from streamstate.kafka.producer import producer
 from streamstate.state.redis import connect
 from tests.deployment import USER, Deployment, Stream
+from tests.integration.driving import eventually
 from tests.serving import sample
 
 
@@ -48,7 +49,7 @@ def test_a_topic_that_is_to_be_written_and_is_missing_is_named_before_a_record_n
     stream = deployment.stream()
     advice = f"the topic {dead_letters} cannot be read"
     stream.refused(advice)
-    assert any(advice in fault for fault in deployment.command("status")["faults"])
+    eventually(lambda: any(advice in fault for fault in deployment.command("status")["faults"]), "status to name it")
     deployment.admin.create_topics([NewTopic(dead_letters, 1, 1)])[dead_letters].result()
     deployment.folded(100)
 

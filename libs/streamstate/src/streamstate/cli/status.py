@@ -17,6 +17,7 @@ from streamstate.cli.output import AsJson, Exit
 from streamstate.cli.report import DEAD_LETTERS, Seen, ServiceReport, report
 from streamstate.cli.services import Deployment, Services, configured, deployments
 from streamstate.errors import Misconfigured
+from streamstate.kafka.admin import Topics
 from streamstate.settings import StreamSettings, load
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_reads import tag
@@ -69,16 +70,26 @@ def look(deployment: Deployment) -> Seen:
             origins[topic] = topics.origin(topic)
         except Misconfigured as error:
             faults.append(str(error))
-    try:
-        topics.now(app.outputs)
-    except Misconfigured as error:
-        faults.append(str(error))
     places = [(topic, p) for topic, origin in origins.items() for p in range(origin.partitions)]
     width = topics.widest(origins) if origins else 0
     # In this order: what the state reads meanwhile has not been deleted before, and is not behind the ends.
     begins = topics.begins(places)
     snapshots, unreadable = readable(deployment.store, app.name, range(width))
-    return Seen(origins, begins, snapshots, topics.ends(places), topics.members(app.group), [*faults, *unreadable])
+    ends, members = topics.ends(places), topics.members(app.group)
+    faults += unreadable
+    # Under a name that nobody uses, there are no topics of that name either.
+    if members or any(snapshot.owner for snapshot in snapshots.values()):
+        faults += _missing(topics, app.outputs)
+    return Seen(origins, begins, snapshots, ends, members, faults)
+
+
+def _missing(topics: Topics, outputs: Sequence[str]) -> list[str]:
+    """What is wrong with the topics that are written; the first of them alone."""
+    try:
+        topics.now(outputs)
+    except Misconfigured as error:
+        return [str(error)]
+    return []
 
 
 def readable(store: RedisStore, app: str, partitions: Iterable[int]) -> tuple[dict[int, Snapshot], list[str]]:

@@ -124,13 +124,14 @@ class Stream:
 
     def _prepare(self) -> Run | None:
         """Claim the partitions that the group gives; None after a while in which it gives none."""
-        topics = self._topics.now({*self._app.topics, *self._app.outputs})
-        origins = {topic: topics[topic] for topic in self._app.topics}
+        origins = self._topics.now(self._app.topics)
         counts = {topic: origin.partitions for topic, origin in origins.items()}
         self._app.require_copartitioned(counts)
         if not self._joined:
             self._membership.start(max(counts, key=lambda topic: counts[topic]))
             self._joined = True
+        # As a member of its group, a stream that waits for these topics is seen.
+        self._topics.now(self._app.outputs)
         self._partitions.changed.clear()
         # The group may know of new partitions earlier.
         held = frozenset(p for p in self._partitions.held if p < max(counts.values()))

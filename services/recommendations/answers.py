@@ -102,7 +102,9 @@ class Via(msgspec.Struct):
 
 
 class Recommended(msgspec.Struct):
-    """An item that the user does not know. `score` is the number of visits by the walks; of plays in a fallback.
+    """An item that the user did not play within the window of the graph.
+
+    `score` is the number of visits by the walks; of plays in a fallback.
 
     `via` are the known items that led to it, the one with most visits first; `why` are the first of them.
     """

@@ -82,9 +82,9 @@ def build(
     answers = _Answers(settings, freshness, live, pool)
     query = of_struct(Parameters)
     for kind in KINDS:
-        summary = f"{kind.capitalize()} that a user may like and does not know"
+        summary = f"{kind.capitalize()} that a user may like and did not play lately"
         routes.read(path(kind), view(kind), partial(answers.one, kind), summary, RECOMMENDATIONS, LONG, query)
-    summary = "Artists, albums and tracks that a user may like and does not know"
+    summary = "Artists, albums and tracks that a user may like and did not play lately"
     query = of_struct(AllParameters)
     routes.read(ALL_KINDS, "recommendations", answers.all, summary, ALL_RECOMMENDATIONS, LONG, query)
     return Asgi(routes, settings, telemetry, starting=[freshness.start, live.start], ending=[pool.close, reads.close])

@@ -93,6 +93,8 @@ def run(hosted: list[Hosted], settings: StreamSettings) -> None:
     """Run as `serve` does, with folders of this process for Spark's files; those of a process that was killed go."""
     of_user = Path(gettempdir(), f"streamstate-{os.getuid()}")
     parent = os.environ.get(_LOCAL_DIRS) or settings.spark.get(_LOCAL_DIR) or of_user
+    # Of several folders, the first.
+    parent = str(parent).partition(",")[0]
     with scratch(settings.checkpoints) as checkpoints, scratch(Path(parent)) as files:
         os.environ[_LOCAL_DIRS] = str(files)
         own = {**settings.spark, _LOCAL_DIR: str(files)}

@@ -97,6 +97,20 @@ CASES = {
         {"streamstate_dead_letters_total{partition='0'}": "0x5 1x60"},
         {"streamstate_dead_letters_total{partition='0'}": "7x60"},
     ),
+    "LateRecords": Case(
+        8,
+        20,
+        {
+            **STREAM,
+            "streamstate_offset{partition='0'}": "0+100x60",
+            "streamstate_counted_total{partition='0', what='late_records'}": "0x5 0+20x60",
+        },
+        {
+            **STREAM,
+            "streamstate_offset{partition='0'}": "0+100x60",
+            "streamstate_counted_total{partition='0', what='late_records'}": "0+5x60",
+        },
+    ),
     "RecordsLost": Case(
         4,
         10,

@@ -73,6 +73,14 @@ OVERVIEW = (
         },
     ),
     Panel(
+        "Late records in an hour",
+        "short",
+        {
+            "{{service}} {{partition}}": "max by (service, partition) "
+            '(increase(streamstate_counted_total{what="late_records"}[1h]))'
+        },
+    ),
+    Panel(
         "Failures of background threads in an hour",
         "short",
         {"{{thread}} {{instance}}": "increase(streamstate_background_failures_total[1h])"},

@@ -28,7 +28,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "testing": {*CONTRACT, "processing"},
     "operators": CONTRACT,
     "processing": {*CONTRACT, "operators"},
-    "deployment": {*CONTRACT, "formats", "kafka", "processing"},
+    "deployment": {*CONTRACT, "formats", "kafka", "operators", "processing"},
     "kafka": {*CONTRACT, "formats", "processing"},
     "acl": {*CONTRACT, "kafka"},
     "erasure": {*CONTRACT, "kafka"},

@@ -294,6 +294,7 @@ def test_metrics_tell_what_the_state_says(service: Service, api: Instance) -> No
     assert sample(text, "streamstate_misplaced_keys_total", partition="2") == 2
     assert sample(text, "streamstate_counted_total", partition="2", what="late") == 4
     assert sample(text, "streamstate_dead_letters_total", partition="1") == 0
+    assert sample(text, "streamstate_counted_total", partition="1", what="late_records") == 0
     assert "BadRecord" not in text
     (told,) = [one for one in api.client.get("/processors").get_json()["partitions"] if one["partition"] == 2]
     assert (told["dead_letters"], told["dead_letter_reasons"]) == (3, {"decode: BadRecord": 3})

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from prometheus_client.core import Metric
 
 from streamstate.deployment.metrics import Definition
+from streamstate.operators.windows import LATE
 from streamstate.processing.decode import DEAD, DEAD_FOR, MISPLACED
 from streamstate.processing.truncation import LOST
 from streamstate.state.store import Snapshot
@@ -41,6 +42,8 @@ COUNTED = Definition(
     "what the service's folds count, such as records that came too late for their window",
 )
 _OWN_COUNTERS = {DEAD: DEAD_LETTERS, MISPLACED: MISPLACED_KEYS, LOST: LOST_RECORDS}
+_FROM_ZERO = dict.fromkeys((*_OWN_COUNTERS, LATE), 0)
+"""What alerts watch: an increase from no sample at all would be none."""
 METRICS = (OFFSET, BEGIN, PROGRESS, *_OWN_COUNTERS.values(), COUNTED)
 
 
@@ -54,7 +57,7 @@ def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterable[M
         for topic, first in snapshot.begins.items():
             begin.add_metric([service, topic, str(partition)], first)
         progress.add_metric([service, str(partition)], snapshot.progress(snapshot.targets))
-        for name, count in {**dict.fromkeys(_OWN_COUNTERS, 0), **snapshot.counters}.items():
+        for name, count in (_FROM_ZERO | dict(snapshot.counters)).items():
             if name.startswith(DEAD_FOR):
                 continue
             of_folds = [] if name in _OWN_COUNTERS else [name]

@@ -71,7 +71,7 @@ def build(
 ) -> Asgi:
     """The application over these parts; what runs in the background begins with the server."""
     views = entries(live.topic)
-    state = State(app, reads, freshness, settings.truncated_topics)
+    state = State(app, reads, freshness, settings.truncated_topics, bootstrap.commands(app))
 
     async def ready() -> None:
         live.graph()

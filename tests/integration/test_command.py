@@ -1,8 +1,11 @@
 """`streamstate` beside a running cluster: what users and operators see of it."""
 
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +19,7 @@ from typer.testing import CliRunner, Result
 from devkit.records import event
 from streamstate.cli.main import app
 from streamstate.kafka.admin import Topics
+from streamstate.state.store import FORMAT
 from streamstate_client import Client
 from tests.integration.conftest import INSTANCES
 from tests.integration.driving import Driving
@@ -112,6 +116,83 @@ def test_verify_is_status_1_where_something_differs(run: Run, client: redis.Redi
         assert (text.exit_code, key.decode() in text.stdout) == (1, True)
     finally:
         client.hincrby(key.decode(), "count", -1)
+
+
+def faults(reports: list[dict[str, Any]]) -> str:
+    [report] = reports
+    assert report["differences"] == []
+    return "; ".join(report["faults"])
+
+
+def test_verify_of_a_state_that_is_not_there_is_status_1_unless_it_may_be_empty(driving: Driving, run: Run) -> None:
+    said = faults(answer(run("verify", "metrics", "--json", NAME="metricz"), 1))
+    assert said == "nothing is stored of metricz; correct STREAMSTATE_NAME or STREAMSTATE_REDIS, or say --may-be-empty"
+    assert faults(answer(run("verify", "metrics", "--json", "--may-be-empty", NAME="metricz"))) == ""
+    # A Redis that was emptied while the streams run.
+    reports = answer(run("verify", "--json", REDIS=f"redis://127.0.0.1:{driving.cluster.redis.port}/5"), 1)
+    assert {report["service"] for report in reports} >= {"metrics", "names"}
+    assert all("nothing is stored" in report["faults"][0] for report in reports)
+
+
+SPOILT: dict[str, tuple[Any, str]] = {
+    "half a commit": ({"begun": 10**6}, "stopped half way"),
+    "folded by another release": ({"fold:listening-events": "another"}, "was made by the fold another"),
+    "a topic made anew": ({"origin:listening-events": "other/8"}, "was deleted and made anew"),
+    "no beginning": ({"begin:listening-events": 5}, "begins at offset 5"),
+    "ahead of its topic": ({"offset:listening-events": 10**9}, "Kafka has lost records"),
+}
+
+
+@pytest.mark.parametrize("spoilt", SPOILT)
+def test_verify_says_first_why_nobody_answers_from_a_state(run: Run, client: redis.Redis, spoilt: str) -> None:
+    fields, said = SPOILT[spoilt]
+    client.copy("{metrics:3}", "{spoilt:3}")
+    client.hset("{spoilt:3}", mapping=fields)
+    try:
+        assert said in faults(answer(run("verify", "metrics", "--json", NAME="spoilt"), 1))
+    finally:
+        client.delete("{spoilt:3}")
+
+
+def test_a_service_that_is_refused_does_not_keep_others_from_being_counted(run: Run, client: redis.Redis) -> None:
+    client.hset("{clicks:0}", "format", 99)
+    try:
+        reports = {report["service"]: report for report in answer(run("verify", "clicks", "names", "--json"), 1)}
+        assert "has the format 99" in reports["clicks"]["faults"][0]
+        assert reports["names"]["records"] > 0
+    finally:
+        client.hset("{clicks:0}", "format", FORMAT)
+
+
+@pytest.mark.parametrize("spoilt", [{"begun": 10**6}, {"fold:listening-events-enriched": "another"}], ids=str)
+def test_a_command_that_is_printed_runs_as_printed(run: Run, client: redis.Redis, spoilt: Any) -> None:
+    """In a shell that knows nothing, of a deployment under another name and over another topic."""
+    topic = "listening-events-enriched"
+    client.hset("{spoilt:3}", mapping={"owner": "a:1", "epoch": 1, **spoilt})
+    topics = json.dumps({"listening-events": topic})
+    try:
+        [report] = answer(run("status", "metrics", "--json", NAME="spoilt", TOPICS=topics), 1)
+        [command] = re.findall("`([^`]*streamstate [^`]*)`", "".join(report["faults"]))
+        environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        environment |= {name: value for name, value in os.environ.items() if name.startswith("STREAMSTATE_REDIS_")}
+        ran = subprocess.run(
+            f"{command} --dry-run", shell=True, env=environment, capture_output=True, text=True, check=False
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert "spoilt" in ran.stdout
+    finally:
+        client.delete("{spoilt:3}")
+
+
+def test_a_state_that_a_gateway_answers_from_is_not_deleted_by_mistake(driving: Driving, run: Run) -> None:
+    refused = run("reset", "metrics", "--yes")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert f"the gateway {driving.cluster.url} answers from 8 partitions of it" in refused.stderr
+    unasked = run("reset", "metrics", "--partition", "2", "--yes", GATEWAY="http://127.0.0.1:1")
+    assert unasked.exit_code == 1
+    assert "STREAMSTATE_GATEWAY names the gateway" in unasked.stderr
+    assert len(answer(run("owners", "metrics", "--json"))["metrics"]) == 8
+    assert driving.differences("metrics") == []
 
 
 def test_a_state_that_no_stream_makes_is_status_1_with_what_to_do(run: Run) -> None:

@@ -1,6 +1,12 @@
 """A state whose topics or folds are no more those that it was built from: the stream refuses to go on and says why."""
 
+import json
+import os
+import re
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import urllib3
 from confluent_kafka.cimpl import NewPartitions, NewTopic
@@ -23,7 +29,7 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(deployment: Dep
     deployment.stream().refused("was deleted and made anew")
     fault = deployment.command("status")["faults"][0]
     assert "was deleted and made anew" in fault
-    assert "`streamstate reset metrics`" in fault
+    assert " streamstate reset metrics`" in fault
     assert deployment.position() == 100
     deployment.command("reset", "--yes")
     deployment.folded(150)
@@ -80,7 +86,7 @@ def test_a_state_is_not_built_from_a_topic_without_its_beginning_unless_that_is_
     deployment.empty()
 
     refusing = deployment.stream()
-    way_out = f"`streamstate allow SERVICE {deployment.topic} --reason TEXT`"
+    way_out = f"streamstate allow metrics {deployment.topic} --reason TEXT`"
     refusing.refused(f"{deployment.topic}:0 begins at offset 60", way_out)
     assert deployment.position() == 0
     path, address = f"/v1/users/{USER}/metrics", deployment.api()
@@ -89,12 +95,15 @@ def test_a_state_is_not_built_from_a_topic_without_its_beginning_unless_that_is_
     assert "begins at offset 60" in answer.json()["detail"]
     assert way_out in answer.json()["detail"]
 
-    allowed = deployment.command("allow", deployment.topic, "--reason", "retention")
-    assert allowed["before"] == {"0": 60}
+    [printed] = re.findall(f"`(.*{way_out[:-1]})`", answer.json()["detail"])
+    environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    allowed = subprocess.check_output(printed.replace("TEXT", "retention --json"), shell=True, env=environment)
+    assert json.loads(allowed)["before"] == {"0": 60}
     deployment.folded(100)
     assert deployment.command("status")["allowances"] == [
         f"{deployment.topic}:0 may lack the records before 60: retention"
     ]
+    assert "cannot be counted again" in deployment.command("verify")["faults"][0]
     assert deployment.snapshot().values[0]["count"] == 40
     assert sample(refusing.get("/metrics").data.decode(), "streamstate_stream_refused") == 0
     answer = urllib3.request("GET", f"http://{address}{path}")

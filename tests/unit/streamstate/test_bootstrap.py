@@ -66,5 +66,5 @@ def test_a_setting_of_any_process_or_service_is_known(tmp_path: Path) -> None:
     settings = {"GRACE_MS": "1", "WALKERS": "1", "INSTANCES": "{}", "SLOTS": "1", "DEMANDS_WAITING": "1", "MASTER": ""}
     unreachable = {"KAFKA": "127.0.0.1:1", "REDIS": "redis://127.0.0.1:1/0", "JARS": str(tmp_path)}
     given = {f"STREAMSTATE_{name}": value for name, value in (settings | unreachable).items()}
-    ended = run(("streamstate.cli.main", "verify", "metrics"), **given)
+    ended = run(("streamstate.cli.main", "reset", "metrics"), **given)
     assert "Error 111 connecting to 127.0.0.1:1" in ended.stderr

@@ -91,7 +91,7 @@ def test_a_password_that_is_no_file_is_refused_and_not_repeated(name: str, text:
 
 
 def test_a_server_that_is_away_is_status_4_with_its_setting() -> None:
-    assert "STREAMSTATE_REDIS" in failed(run("verify", "metrics", REDIS="redis://127.0.0.1:1/0"), 4)
+    assert "STREAMSTATE_REDIS" in failed(run("reset", "metrics", REDIS="redis://127.0.0.1:1/0"), 4)
 
 
 @pytest.mark.parametrize(

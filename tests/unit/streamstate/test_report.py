@@ -77,7 +77,7 @@ def test_a_service_is_deployed_where_an_instance_runs_or_has_left_a_state() -> N
         (seen(unclaimed, {0: 5, 1: 8}), True),
         (seen(unclaimed, {0: 5, 1: 8}, instances={}), False),
     ):
-        assert report(APP, of, SETTINGS).deployed is deployed
+        assert of.deployed is deployed
 
 
 def test_a_partition_that_nobody_has_claimed_is_not_ready() -> None:

@@ -214,6 +214,7 @@ class App:
 
     emits: the topics of the records that folds emit, and what these are.
     any_instance: whether each instance of the API answers for any key; the APIs are then scaled apart from the streams.
+    service: the name of its folder, also where it is deployed under another `name`.
     group: the consumer group, and the first part of what else the app is called at Kafka; `name` when empty.
     written: other names, in this deployment, of topics that the app writes.
     """
@@ -224,10 +225,12 @@ class App:
     totals: tuple[Totals, ...] = ()
     emits: Mapping[str, Derived] = field(default_factory=dict)
     any_instance: bool = False
+    service: str = ""
     group: str = ""
     written: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "service", self.service or self.name)
         object.__setattr__(self, "group", self.group or self.name)
 
     @cached_property

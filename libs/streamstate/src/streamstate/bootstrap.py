@@ -17,12 +17,20 @@ from streamstate.app import App
 from streamstate.deployment import logs, tracing
 from streamstate.deployment.overrides import renamed
 from streamstate.erasure.topic import DeletionTopic
-from streamstate.errors import Misconfigured
+from streamstate.errors import Commands, Misconfigured
 from streamstate.formats.applied import formatted
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.security import Security
 from streamstate.service import declared, find
-from streamstate.settings import ApiSettings, CommandSettings, ServiceSettings, StreamSettings, load, require_known
+from streamstate.settings import (
+    PREFIX,
+    ApiSettings,
+    CommandSettings,
+    ServiceSettings,
+    StreamSettings,
+    load,
+    require_known,
+)
 from streamstate.state.deletion import Deletion
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_login import NO_LOGIN, Login
@@ -88,6 +96,17 @@ def deployed(app: App, settings: ServiceSettings) -> App:
     folder = str(settings.checkpoints / "schemas") if isinstance(settings, StreamSettings) else ""
     own = formatted(app, settings.formats, settings.schema_registry(folder))
     return renamed(own, settings.name, settings.topics, settings.group)
+
+
+def commands(app: App) -> Commands:
+    """The commands of an operator about `app`, with the variables of this process that they need."""
+    given = {name.upper(): value for name, value in os.environ.items() if value}
+    needed = (f"{PREFIX}{name.upper()}" for name in CommandSettings.model_fields if name not in _OF_PROCESS)
+    return Commands(app.service, {name: given[name] for name in needed if name in given})
+
+
+_OF_PROCESS = ("advertise", "truncated_topics", "redis_timeout_s")
+"""Settings that say nothing of which state a command is about."""
 
 
 def topics(kafka: str, security: Security) -> Topics:

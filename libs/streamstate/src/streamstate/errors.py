@@ -1,5 +1,12 @@
 """What can go wrong that a user or an operator can act on: each message says what to do next."""
 
+import re
+import shlex
+from collections.abc import Mapping
+
+_COMMAND = re.compile(r"`(streamstate (?:[a-z]+ )+)SERVICE\b")
+"""A command of an operator, as messages have it: where an error is raised, nobody knows what is deployed."""
+
 
 class StreamStateError(Exception):
     """Base of all expected failures; anything else is a bug and keeps its traceback."""
@@ -59,3 +66,23 @@ class BatchTooLarge(StreamStateError):
 
 class TooManyDeadLetters(StreamStateError):
     """So many records cannot be used that the fault is more likely in the app: the stream stops."""
+
+
+class Commands:
+    """The commands of an operator about one deployment: `with` it, those in the messages of errors are complete."""
+
+    def __init__(self, service: str, variables: Mapping[str, str]) -> None:
+        """service: the name of its folder. variables: what a command needs in its environment."""
+        environment = (f"{name}={shlex.quote(value)}" for name, value in variables.items())
+        self._begin, self._service = " ".join([*environment, ""]), service
+
+    def complete(self, text: str) -> str:
+        """`text` with commands that run as printed, in any shell that reaches the servers."""
+        return _COMMAND.sub(lambda found: f"`{self._begin}{found[1]}{self._service}", text)
+
+    def __enter__(self) -> None:
+        """Nothing begins: only errors are touched."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, StreamStateError):
+            error.args = tuple(self.complete(arg) if isinstance(arg, str) else arg for arg in error.args)

@@ -64,11 +64,12 @@ def skip(
     if not begin <= offset < end:
         msg = f"{topic}:{partition} has no record at {offset}: its offsets are from {begin} to before {end}"
         raise Declined(msg)
-    position = of.store.read({partition: []})[partition].positions.get(topic, 0)
-    if position > offset:
-        raise committed(topic, partition, offset, position)
-    if not dry_run:
-        of.store.skip(partition, topic, offset, reason)
+    with of.commands:
+        position = of.store.read({partition: []})[partition].positions.get(topic, 0)
+        if position > offset:
+            raise committed(topic, partition, offset, position)
+        if not dry_run:
+            of.store.skip(partition, topic, offset, reason)
     answer = Skipped(of.app.name, topic, partition, offset, position, reason, dry_run)
     verb = "would become" if dry_run else "becomes"
     text = f"{topic}:{partition}:{offset} {verb} a dead letter; {answer.service} stands at {position} there"

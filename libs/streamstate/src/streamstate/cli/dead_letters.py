@@ -163,8 +163,8 @@ def _shown(of: Deployment, partition: int, offset: int) -> Shown:
             # Its receipt has its key, and so lies behind it in its partition.
             replayed = any(is_receipt(later) and cause_of(later) == letter.cause for later in messages)
             return _all_of(letter, replayed=replayed)
-    msg = f"{topic} has no dead letter at {partition}:{offset}; `streamstate dlq list` shows which there are"
-    raise Declined(msg)
+    msg = f"{topic} has no dead letter at {partition}:{offset}; `streamstate dlq list SERVICE` shows which there are"
+    raise Declined(of.commands.complete(msg))
 
 
 def _all_of(letter: Letter, *, replayed: bool) -> Shown:

@@ -36,6 +36,12 @@ class Seen:
         """Those of the app."""
         return range(max((origin.partitions for origin in self.origins.values()), default=0))
 
+    @property
+    def deployed(self) -> bool:
+        """Whether an instance runs, or has left a state, be it one that cannot be read."""
+        owned = any(snapshot.owner for snapshot in self.snapshots.values())
+        return owned or bool(self.instances) or len(self.snapshots) < len(self.partitions)
+
     def lag(self, place: TopicPartition) -> int:
         """Records that Kafka holds and the state does not have yet; transaction markers count as records."""
         snapshot = self.snapshots.get(place[1])
@@ -86,11 +92,6 @@ class ServiceReport(msgspec.Struct):
         return not self.faults and all(partition.ready for partition in self.partitions)
 
     @property
-    def deployed(self) -> bool:
-        """Whether an instance runs, or has left a state."""
-        return any(partition.owner or partition.instance for partition in self.partitions)
-
-    @property
     def progress(self) -> float:
         """How much of the first build is done, 0 to 1."""
         return min((partition.progress for partition in self.partitions), default=0.0)
@@ -107,7 +108,7 @@ def report(app: App, seen: Seen, settings: StreamSettings) -> ServiceReport:
         counts.update(snapshot.counters)
     topics = [_topic(topic, seen) for topic in seen.origins]
     partitions = [_partition(app, partition, seen) for partition in seen.partitions]
-    faults = [*seen.faults, *_refusals(app, seen, settings), *_not_folded(app, seen)]
+    faults = [*seen.faults, *refusals(app, seen, settings), *_not_folded(app, seen)]
     made = ServiceReport(app.name, topics, partitions, dict(counts), faults, list(_allowances(seen)))
     faults.extend(_dead_letters(made, seen, settings))
     return made
@@ -138,7 +139,7 @@ def _partition(app: App, partition: int, seen: Seen) -> PartitionReport:
     return PartitionReport(partition, snapshot.owner, instance, snapshot.epoch, ready, progress, lag)
 
 
-def _refusals(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
+def refusals(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
     """Why streams or APIs refuse this state: of each rule the first breach, as they say it themselves."""
     states = seen.snapshots
     ends = {place: end for place, end in seen.ends.items() if place[1] in states}

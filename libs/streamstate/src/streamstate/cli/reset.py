@@ -1,6 +1,6 @@
 """`streamstate reset`: a state deleted to be built anew, or totals corrected."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated
 
 import msgspec
@@ -10,10 +10,16 @@ from rich.console import RenderableType
 from streamstate import bootstrap
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, DryRun, Yes, agree
+from streamstate.cli.report import refusals
 from streamstate.cli.services import Deployment, Service, deployment
+from streamstate.cli.status import look
+from streamstate.cli.users.gateway import gateway
+from streamstate.cli.users.partitions import SYSTEM
 from streamstate.errors import Declined
 from streamstate.kafka.totals import Publisher, corrections, last_published, reads, summed
+from streamstate.settings import StreamSettings, UserSettings, load
 from streamstate.state.deletion import Deletion, Holding
+from streamstate_client import GatewayError
 
 
 class PartitionReset(msgspec.Struct):
@@ -50,14 +56,15 @@ def reset(
     totals: Annotated[
         bool, typer.Option("--totals", help="Keep the state, and correct the totals that were published from it.")
     ] = False,
+    live: Annotated[bool, typer.Option("--live", help="Also a state that a gateway answers from.")] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete the state of a service, which its streams then build anew from its topics.
 
-    Nobody answers from a partition until it is built. A reset that was interrupted leaves partitions that are refused:
-    run it again.
+    Nobody answers from a partition until it is built: a state that a gateway answers from needs --live. A reset that
+    was interrupted leaves partitions that are refused: run it again.
     """
     if totals and partition is not None:
         msg = "--totals are of all partitions"
@@ -69,6 +76,8 @@ def reset(
     deletion = bootstrap.deletion(of.settings, of.app.name)
     there = {p: held for p, held in deletion.holdings().items() if partition in (None, p)}
     answer = _plan(of, there, dry_run=dry_run)
+    if there and not (dry_run or live):
+        _require_unread(of, there)
     if there and not dry_run:
         agree(_overview(answer), "Delete it?", yes=yes)
         _delete(deletion, there)
@@ -86,6 +95,28 @@ def _plan(of: Deployment, there: Mapping[int, Holding], *, dry_run: bool) -> Res
     return Reset(of.app.name, partitions, sorted(truncated), dry_run)
 
 
+def _require_unread(of: Deployment, there: Collection[int]) -> None:
+    """Raise `Declined` where a gateway answers from the partitions `there`, or cannot be asked whether it does."""
+    seen = look(of)
+    states = {partition: seen.snapshots[partition] for partition in there if partition in seen.snapshots}
+    owners = {partition: state.owner for partition, state in states.items() if state.ready(of.app.topics)}
+    if not any(owners.values()) or any(refusals(of.app, seen, load(StreamSettings))):
+        return
+    asked = load(UserSettings).gateway
+    try:
+        answering = [owner for service in gateway().get(SYSTEM)["services"] for owner in service["owners"]]
+    except GatewayError as error:
+        why = f"{error}; STREAMSTATE_GATEWAY names the gateway to be asked whether it answers from it"
+    else:
+        read = [of["partition"] for of in answering if of["address"] and of["address"] == owners.get(of["partition"])]
+        if not read:
+            return
+        why = f"the gateway {asked} answers from {len(read)} partitions of it"
+    ways_out = "build a state beside it under another STREAMSTATE_NAME, or say --live"
+    msg = f"the state of {of.app.name} may be live: {why}; {ways_out}"
+    raise Declined(msg)
+
+
 def _delete(deletion: Deletion, there: Mapping[int, Holding]) -> None:
     with output.progress() as bars:
         bar = bars.add_task("deleting keys", total=sum(held.keys for held in there.values()))
@@ -101,10 +132,7 @@ def _overview(answer: Reset) -> Iterator[RenderableType]:
     rows = [(p.partition, f"{p.keys:,}", _offsets(p.positions), _offsets(p.begins)) for p in answer.partitions]
     yield output.table(columns, rows)
     for topic in answer.truncated:
-        yield (
-            f"Kafka has deleted the first records of {topic}: the streams will refuse to build without them, until "
-            f"`streamstate allow SERVICE {topic} --reason TEXT`"
-        )
+        yield f"Kafka has deleted the first records of {topic}: the streams will refuse to build without them"
 
 
 def _offsets(offsets: Mapping[str, int]) -> str:
@@ -118,7 +146,8 @@ def _correct_totals(of: Deployment, *, yes: bool, dry_run: bool, as_json: bool) 
         msg = f"{app.name} publishes no totals"
         raise Declined(msg)
     width = of.topics.widest(app.topics)
-    snapshots = of.store.read(dict.fromkeys(range(width), reads(app.totals)))
+    with of.commands:
+        snapshots = of.store.read(dict.fromkeys(range(width), reads(app.totals)))
     if building := [p for p, snapshot in snapshots.items() if not snapshot.ready(app.topics)]:
         msg = f"partition {building[0]} of {app.name} is being built; its totals would be too low, so wait until it is"
         raise Declined(msg)

@@ -15,7 +15,7 @@ from confluent_kafka import Message
 from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.deployment import logs
-from streamstate.errors import Misconfigured
+from streamstate.errors import Commands, Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.service import declared, paths
 from streamstate.settings import CommandSettings, load, require_known
@@ -50,6 +50,11 @@ class Deployment:
         """What it folds and answers. Raises `Misconfigured`."""
         imported(f"{self.package}.model")
         return bootstrap.app(self.package, self.settings)
+
+    @cached_property
+    def commands(self) -> Commands:
+        """Further commands about it, as they are printed."""
+        return bootstrap.commands(self.app)
 
     @cached_property
     def store(self) -> RedisStore:

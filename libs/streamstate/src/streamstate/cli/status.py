@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -35,12 +36,12 @@ def status(services: Services = None, *, watch: Watch = False, as_json: AsJson =
     if watch and as_json:
         msg = "--watch is for people; call the command again and again for --json"
         raise typer.BadParameter(msg)
-    chosen, reports = _reports(services)
+    watched, reports = _reports(services)
     if watch:
         with suppress(KeyboardInterrupt), Live(_overview(reports), auto_refresh=False) as live:
             while True:
                 time.sleep(PAUSE_S)
-                live.update(_overview([_report(deployment) for deployment in chosen]), refresh=True)
+                live.update(_overview([_report(of, look(of)) for of in watched]), refresh=True)
         return
     output.show(reports, _overview(reports), as_json=as_json)
     if not all(of.healthy for of in reports):
@@ -76,11 +77,9 @@ def look(deployment: Deployment) -> Seen:
     begins = topics.begins(places)
     snapshots, unreadable = readable(deployment.store, app.name, range(width))
     ends, members = topics.ends(places), topics.members(app.group)
-    faults += unreadable
+    seen = Seen(origins, begins, snapshots, ends, members, faults + unreadable)
     # Under a name that nobody uses, there are no topics of that name either.
-    if members or any(snapshot.owner for snapshot in snapshots.values()):
-        faults += _missing(topics, app.outputs)
-    return Seen(origins, begins, snapshots, ends, members, faults)
+    return replace(seen, faults=[*seen.faults, *_missing(topics, app.outputs)]) if seen.deployed else seen
 
 
 def _missing(topics: Topics, outputs: Sequence[str]) -> list[str]:
@@ -120,17 +119,20 @@ def _readable(store: RedisStore, partition: int) -> tuple[Mapping[int, Snapshot]
     return found, faults
 
 
+def chosen(services: Sequence[str] | None, module: str = "model") -> list[tuple[Deployment, Seen]]:
+    """The services that are named; else all that run or have a state here, or all if there are none."""
+    seen = [(deployment, look(deployment)) for deployment in deployments(configured(), services, module)]
+    return seen if services else [pair for pair in seen if pair[1].deployed] or seen
+
+
 def _reports(services: Sequence[str] | None) -> tuple[Sequence[Deployment], list[ServiceReport]]:
-    """Those of `services`; when none is named, of those that run or have a state here, or of all if there are none."""
-    reports = [(deployment, _report(deployment)) for deployment in deployments(configured(), services)]
-    shown = reports if services else [pair for pair in reports if pair[1].deployed] or reports
-    return [deployment for deployment, _ in shown], [of for _, of in shown]
+    found = chosen(services)
+    return [deployment for deployment, _ in found], [_report(deployment, seen) for deployment, seen in found]
 
 
-def _report(deployment: Deployment) -> ServiceReport:
-    made = report(deployment.app, look(deployment), load(StreamSettings))
-    # The library knows the name of the deployment only, and commands want that of the service.
-    made.faults = [fault.replace("SERVICE", deployment.service) for fault in made.faults]
+def _report(deployment: Deployment, seen: Seen) -> ServiceReport:
+    made = report(deployment.app, seen, load(StreamSettings))
+    made.faults = list(map(deployment.commands.complete, made.faults))
     return made
 
 

@@ -75,6 +75,7 @@ class Stream:
         self._store = bootstrap.store(redis, timeout_s, hosted.app.name, settings.redis_login)
         kafka, security, update = settings.kafka, settings.security, self._partitions.update
         self._topics = bootstrap.topics(kafka, security)
+        self._commands = bootstrap.commands(hosted.app)
         truncated, skip_lost = settings.truncated_topics, settings.lost_records == "skip"
         self._claims = Claims(hosted.app, self._store, self._topics, hosted.advertise, truncated, skip_lost=skip_lost)
         self._refusals = Refusals(kafka, self._topics, hosted.app.dead_letters, security)
@@ -95,8 +96,9 @@ class Stream:
             self.status.turn()
             self._membership.require()
             try:
-                if run := self._prepare():
-                    self._log.info("the query ended; it starts again", reason=self._supervise(run))
+                with self._commands:
+                    if run := self._prepare():
+                        self._log.info("the query ended; it starts again", reason=self._supervise(run))
             except FencedInstance:
                 raise
             except (Misconfigured, IncompleteCommit) as error:
@@ -105,7 +107,7 @@ class Stream:
                 self._stopping.wait(REFUSED_PAUSE_S)
             except FAILURES as error:
                 if TooManyDeadLetters.__name__ in reason(error):
-                    self._halt(reason(error))
+                    self._halt(self._commands.complete(reason(error)))
                     continue
                 self._held_up.suspect(f"{type(error).__name__}: {reason(error)}")
                 self._log.warning("the query stopped; it starts again from the stored offsets", reason=reason(error))
@@ -158,11 +160,11 @@ class Stream:
             # Whoever holds the first partition publishes for all.
             publisher = Publisher(self._app, self._store, self._topics, self._settings.kafka, self._topics.security)
         tell, waiting = self._log.error if left_out else self._log.info, self.status.waits
-        why = list(map(str, left_out.values()))
-        tell("folding", partitions=sorted(claims), topics=folded, left_out=why, waiting=waiting)
+        why = {partition: self._commands.complete(str(error)) for partition, error in left_out.items()}
+        tell("folding", partitions=sorted(claims), topics=folded, left_out=list(why.values()), waiting=waiting)
         refused = self._refusals.read(origins, claims)
         job = Job.of(app, claims, origins, self._topics, refused, erased, self._settings)
-        return Run(bool(tables), offsets, job, publisher, left_out)
+        return Run(bool(tables), offsets, job, publisher, why)
 
     def _supervise(self, run: Run) -> str:
         """Run the query until it has to start again; returns why. Raises what ends it by itself."""
@@ -174,7 +176,7 @@ class Stream:
         prefix, parent = f"{self._app.name}-", self._settings.checkpoints
         with TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as checkpoint:
             query = self._start(run, checkpoint)
-            self.status.started("; ".join(map(str, run.left_out.values())))
+            self.status.started("; ".join(run.left_out.values()))
             try:
                 return self._watch(query, run)
             finally:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from streamstate.errors import IncompleteCommit
 from streamstate.kafka.totals import Publisher
 from streamstate.spark.offsets import Offsets
 from streamstate.spark.task import Job
@@ -17,14 +16,14 @@ class Run:
     building: whether only tables are read, since one is not complete.
     offsets: of the topics that are read; a backlog that is folded before the query starts moves them on.
     publisher: of the app's totals, at the one instance that publishes them.
-    left_out: why partitions that are held are not folded, until an operator has reset them.
+    left_out: by partition, why partitions that are held are not folded, until an operator has reset them.
     """
 
     building: bool
     offsets: Offsets
     job: Job
     publisher: Publisher | None
-    left_out: Mapping[int, IncompleteCommit]
+    left_out: Mapping[int, str]
 
     @property
     def partitions(self) -> int:

@@ -31,17 +31,23 @@ TIMEOUT_S = 30.0
 
 @dataclass
 class Report:
-    """What was compared of a service, and what is wrong with it."""
+    """What was compared of a service, and what is wrong with it. `faults` say why it cannot be right as a whole."""
 
     service: str
-    partitions: int
+    partitions: int = 0
     records: int = 0
     keys: int = 0
     differences: list[Difference] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    @property
+    def equal(self) -> bool:
+        """Whether the state is that of the topics."""
+        return not (self.faults or self.differences)
 
     def __str__(self) -> str:
         if not self.partitions:
-            return f"{self.service}: nothing is stored"
+            return f"{self.service}: {'; '.join(self.faults) or 'nothing is stored'}"
         outcome = f"{len(self.differences)} differences" if self.differences else "no difference"
         return f"{self.service}: {self.partitions} partitions, {self.records:,} records, {self.keys:,} keys: {outcome}"
 
@@ -75,7 +81,7 @@ class Check:
     def run(self) -> Report:
         """The whole check. Raises `StreamStateError`, or the clients' own errors, when a server cannot be read."""
         if next(self._state.strays(0), None) is None:
-            return Report(self._recounted.service, 0)
+            return Report(self._recounted.service)
         origins = {topic: self._topics.origin(topic) for topic in self._recounted.topics}
         report = Report(self._recounted.service, max(origin.partitions for origin in origins.values()))
         places = [(topic, p) for topic, origin in origins.items() for p in range(origin.partitions)]

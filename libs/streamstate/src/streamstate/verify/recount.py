@@ -14,6 +14,7 @@ Stored = bytes | dict[bytes, bytes] | dict[bytes, float] | Entries
 """A value as Redis has it: string, hash, sorted set with its scores, stream with its entries' numbers."""
 
 _SHOWN = 200
+"""Characters of each side of a difference."""
 
 
 class Recount(ABC):
@@ -130,5 +131,28 @@ class Difference:
 
 
 def unequal(expected: object, stored: object) -> str | None:
-    """The reason of a `Difference`, of bearable length; None when both are the same."""
-    return None if expected == stored else f"expected {str(expected)[:_SHOWN]}, found {str(stored)[:_SHOWN]}"
+    """The reason of a `Difference`, of bearable length: of collections, the members that differ. None when equal."""
+    if expected == stored:
+        return None
+    expected, stored = _differing(expected, stored)
+    texts = str(expected), str(stored)
+    same = next((n for n, (one, other) in enumerate(zip(*texts, strict=False)) if one != other), min(map(len, texts)))
+    begin = max(0, same - _SHOWN // 2)
+    return f"expected {_piece(texts[0], begin)}, found {_piece(texts[1], begin)}"
+
+
+def _differing(expected: object, stored: object) -> tuple[object, object]:
+    """Of two maps, or of two lists by their indices, the members that are not in both; else both as they are."""
+    if isinstance(expected, list) and isinstance(stored, list):
+        expected, stored = dict(enumerate(expected)), dict(enumerate(stored))
+    if not (isinstance(expected, Mapping) and isinstance(stored, Mapping)):
+        return expected, stored
+    missing = object()
+    return (
+        {name: value for name, value in expected.items() if stored.get(name, missing) != value},
+        {name: value for name, value in stored.items() if expected.get(name, missing) != value},
+    )
+
+
+def _piece(text: str, begin: int) -> str:
+    return f"{'…' if begin else ''}{text[begin : begin + _SHOWN]}{'…' if begin + _SHOWN < len(text) else ''}"

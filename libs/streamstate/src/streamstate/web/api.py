@@ -61,7 +61,7 @@ def build(
 
     deletions: without it users are not deleted.
     """
-    state = State(app, reads, freshness, settings.truncated_topics)
+    state = State(app, reads, freshness, settings.truncated_topics, bootstrap.commands(app))
 
     async def ready() -> None:
         for partition, snapshot in (await state.everywhere()).items():

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from streamstate.app import App
-from streamstate.errors import IncompleteCommit
+from streamstate.errors import Commands, IncompleteCommit
 from streamstate.processing.fold_identity import require_same_folds
 from streamstate.processing.topic_identity import require_same_widths
 from streamstate.processing.truncation import missing_beginnings, require_beginnings
@@ -34,12 +34,15 @@ class _Checked:
 class State:
     """The state of one app. For one event loop.
 
-    truncated: topics whose first records the state may lack.
+    truncated: topics whose first records the state may lack. commands: those that errors tell an operator to run.
     """
 
-    def __init__(self, app: App, reads: AsyncReads, freshness: Freshness, truncated: Collection[str]) -> None:
+    def __init__(
+        self, app: App, reads: AsyncReads, freshness: Freshness, truncated: Collection[str], commands: Commands
+    ) -> None:
         self._app = app
         self._truncated = truncated
+        self._commands = commands
         self._reads = reads
         self._freshness = freshness
         self._counts: Mapping[str, int] = {}
@@ -57,7 +60,8 @@ class State:
 
     async def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         """As `Store.read`. Raises `Misconfigured` for a state of a topic that has another number of partitions now."""
-        return self._fitting(await self._reads.read(wanted))
+        with self._commands:
+            return self._fitting(await self._reads.read(wanted))
 
     async def everywhere(self) -> Mapping[int, Snapshot]:
         """Every partition as it is, without values, apart from those that hold a part of a commit."""
@@ -125,8 +129,9 @@ class State:
         ready, named = self._checked(partition, snapshot).ready, tuple(topics)
         if named in ready:
             return
-        require_same_folds(self._app, topics, (snapshot,))
-        require_beginnings(self._app, topics, {partition: snapshot}, self._truncated)
+        with self._commands:
+            require_same_folds(self._app, topics, (snapshot,))
+            require_beginnings(self._app, topics, {partition: snapshot}, self._truncated)
         if snapshot.owner is None:
             raise not_ready(f"no instance owns partition {partition} yet", partition=partition)
         if not snapshot.ready(topics):

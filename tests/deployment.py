@@ -69,8 +69,8 @@ class Deployment:
         """A stream of `service` over the topic, started."""
         port = free_port()
         topics = {LISTENING_EVENTS: self.topic} if service == "metrics" else {}
-        own = {"REDIS": self.redis, "STATUS_PORT": str(port)}
-        child = self.cluster.deployment(f"services.{service}", self.name, topics, **own, **settings)
+        own = {"REDIS": self.redis, "STATUS_PORT": str(port), **settings}
+        child = self.cluster.deployment(f"services.{service}", self.name, topics, **own)
         child.start()
         self.started.append(child)
         return Stream(child, port)

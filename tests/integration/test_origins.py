@@ -60,6 +60,20 @@ def test_a_topic_that_is_to_be_written_and_is_missing_is_named_before_a_record_n
     deployment.folded(100)
 
 
+def test_instances_that_keep_the_state_in_two_places_are_refused(deployment: Deployment) -> None:
+    """Each would answer from a part, and call itself ready."""
+    stream = deployment.build()
+    elsewhere = f"redis://127.0.0.1:{deployment.cluster.redis.port}/9"
+    with connect(elsewhere, 5.0) as client:
+        try:
+            other = deployment.stream(INSTANCE="stream-1", REDIS=elsewhere)
+            other.refused("stream-0 of the same consumer group does not write to this Redis", "STREAMSTATE_REDIS")
+            stream.refused("stream-1 of the same consumer group does not write to this Redis")
+            assert "stream-1 of the same" in str(deployment.command("status")["faults"])
+        finally:
+            client.flushdb()
+
+
 def test_a_deployment_of_another_name_is_verified(deployment: Deployment) -> None:
     deployment.build()
     report = deployment.command("verify")

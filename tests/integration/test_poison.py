@@ -1,5 +1,6 @@
 """Records that are not as they should be, sent to a deployment of its own: none of them stops or spoils the rest."""
 
+import json
 import time
 from collections.abc import Iterator
 
@@ -7,16 +8,19 @@ import pytest
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from typer.testing import CliRunner
 
 from devkit import records
 from devkit.child_process import Child
 from services.clicks.model import USER_CLICKS, USER_REGIONS
 from services.events import LISTENING_EVENTS
+from streamstate.cli.main import app
 from streamstate.kafka.producer import producer
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Snapshot
 from tests.integration.driving import Driving, eventually, headers
 
+INSTANCE = "stream-0"
 DAY_MS = 86_400_000
 NANOSECONDS = 1_800_000_000_000_000_000
 LONG_MAX = 2**63 - 1
@@ -56,6 +60,11 @@ class Deployment:
 
     def reached(self, offset: int) -> None:
         eventually(lambda: self.state().positions.get(self.topic, 0) == offset, f"offset {offset}", 90)
+
+    def status(self) -> str:
+        """What `streamstate status` says of it."""
+        own = {"NAME": self.name, "TOPICS": json.dumps({LISTENING_EVENTS: self.topic})}
+        return CliRunner().invoke(app, ["status", "metrics"], env=self._driving.environment(**own)).stdout
 
     def letters(self) -> list[Message]:
         return self._driving.read(f"{self.name}-dlq")
@@ -121,6 +130,8 @@ def test_a_topic_of_broken_records_stops_the_stream_before_it_is_dead_lettered(d
         deployment.send(*[now] * 400, value=b"{")
         eventually(lambda: "roll back the release or fix the decoder" in stream.tail(50), "the stream to stop", 90)
         assert stream.alive
+        eventually(lambda: "roll back the release" in deployment.status(), "status to say so too")
+        assert f"{INSTANCE} does not fold" in deployment.status()
     finally:
         stream.stop()
     assert 500 <= deployment.state().positions[deployment.topic] <= 600

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 from confluent_kafka import KafkaError, KafkaException
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 from typer.testing import CliRunner, Result
 
 from streamstate.cli.main import app
@@ -100,6 +100,10 @@ def test_a_server_that_is_away_is_status_4_with_its_setting() -> None:
         (StreamStateError("two\nlines"), 1, "two lines"),
         (Misconfigured("a setting"), 3, "a setting"),
         (RedisError("away"), 4, "(away)"),
+        (NoPermissionError("user has no permissions"), 1, "Redis refuses: user has no permissions"),
+        (AuthenticationError("invalid password"), 1, "Redis refuses"),
+        (ResponseError("MISCONF unable to persist to disk"), 1, "Redis refuses: MISCONF"),
+        (KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "")), 1, "Kafka refuses"),
         (KafkaException(KafkaError(KafkaError.COORDINATOR_NOT_AVAILABLE, "")), 4, "COORDINATOR_NOT_AVAILABLE"),
     ],
     ids=lambda given: type(given).__name__,

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from streamstate.app import App, Fold, Source
 from streamstate.cli.report import PartitionReport, Seen, TopicReport, report
+from streamstate.kafka.admin import Member
 from streamstate.keys import TEXT
 from streamstate.settings import StreamSettings
 from streamstate.state.memory import MemoryStore
@@ -29,8 +30,11 @@ def seen(
         store.commit(Commit(claim, [OffsetAdvance("orders", None, position, 10 * position)], [], counters or {}))
     begins = {("orders", partition): 0 for partition in range(2)}
     at = {("orders", partition): end for partition, end in ends.items()}
-    instances = dict.fromkeys(range(2), "shop-0")
-    return replace(Seen(ORIGINS, begins, store.read({0: [], 1: []}), at, instances), **changed)
+    return replace(Seen(ORIGINS, begins, store.read({0: [], 1: []}), at, members(0, 1)), **changed)
+
+
+def members(*partitions: int) -> dict[str, Member]:
+    return {"shop-0": Member(frozenset(partitions))}
 
 
 UP_TO_DATE = seen({0: 5, 1: 7}, {0: 5, 1: 7})
@@ -73,9 +77,9 @@ def test_a_service_is_deployed_where_an_instance_runs_or_has_left_a_state() -> N
     unclaimed: Mapping[int, int] = {}
     for of, deployed in (
         (UP_TO_DATE, True),
-        (replace(UP_TO_DATE, instances={}), True),
+        (replace(UP_TO_DATE, members={}), True),
         (seen(unclaimed, {0: 5, 1: 8}), True),
-        (seen(unclaimed, {0: 5, 1: 8}, instances={}), False),
+        (seen(unclaimed, {0: 5, 1: 8}, members={}), False),
     ):
         assert of.deployed is deployed
 
@@ -106,7 +110,7 @@ REFUSED: dict[str, tuple[Seen, str]] = {
             origins={"orders": Origin("id", 3)},
             begins=WIDER,
             ends=WIDER | dict(UP_TO_DATE.ends),
-            instances=dict.fromkeys(range(3), "shop-0"),
+            members=members(0, 1, 2),
         ),
         "orders has 3 partitions and had 2",
     ),
@@ -115,8 +119,8 @@ REFUSED: dict[str, tuple[Seen, str]] = {
     "a missing beginning": (BEGUN_LATE, "orders:0 begins at offset 3"),
     "another fold": (stored(folds={"orders": "9"}), "fold 9 of orders"),
     "another format": (stored(format=0), "format 0"),
-    "no stream at all": (replace(UP_TO_DATE, instances={}), "no stream runs in the consumer group shop"),
-    "a partition without an instance": (replace(UP_TO_DATE, instances={0: "shop-0"}), "nobody folds partition 1"),
+    "no stream at all": (replace(UP_TO_DATE, members={}), "no stream runs in the consumer group shop"),
+    "a partition without an instance": (replace(UP_TO_DATE, members=members(0)), "nobody folds partition 1"),
     "what could not be read": (replace(UP_TO_DATE, faults=["Redis is moving a slot"]), "Redis is moving a slot"),
 }
 

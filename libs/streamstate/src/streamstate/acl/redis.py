@@ -23,6 +23,9 @@ RUNNING = ("eval", "evalsha")
 LOADING = ("script|load",)
 """By which the store of a stream makes one known."""
 
+TELLING = ("get", "set")
+"""By which the instances of a stream tell how they are, and read it of others."""
+
 AT_ONCE = ("multi", "exec")
 """Around the commands of a read."""
 
@@ -54,7 +57,7 @@ def of_reader() -> set[str]:
 
 def of_service() -> set[str]:
     """What the stream and the API run."""
-    return of_reader() | commands(script.text for script in SCRIPTS) | {*LOADING}
+    return of_reader() | commands(script.text for script in SCRIPTS) | {*LOADING, *TELLING}
 
 
 def of_operators() -> set[str]:

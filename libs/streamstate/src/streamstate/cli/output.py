@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import msgspec
 import typer
-from confluent_kafka import KafkaException
-from redis.exceptions import RedisError
+from confluent_kafka import KafkaError, KafkaException
+from redis.exceptions import AuthenticationError, RedisError, ResponseError
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -36,6 +36,14 @@ class Exit(IntEnum):
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+_KAFKA_REFUSES = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+}
 
 _NOT_CUT = 10_000
 """Columns of output that goes to a file or a pipe."""
@@ -101,12 +109,18 @@ def failing() -> Iterator[None]:
         raise _failed(str(error), Exit.UNREACHABLE) from error
     except (StreamStateError, GatewayError) as error:
         raise _failed(str(error), Exit.REFUSED) from error
+    except (AuthenticationError, ResponseError) as error:
+        message = f"Redis refuses: {error}; `streamstate acl redis` prints the rights of its user"
+        raise _failed(message, Exit.REFUSED) from error
     except RedisError as error:
         message = f"Redis does not answer ({error}); check that it runs and that STREAMSTATE_REDIS names it"
         raise _failed(message, Exit.UNREACHABLE) from error
     except KafkaException as error:
         # The text alone may be empty.
         reason = f"{error.args[0].name()}: {error.args[0].str()}"
+        if error.args[0].code() in _KAFKA_REFUSES:
+            message = f"Kafka refuses ({reason}); `streamstate acl kafka` prints the rights that are needed"
+            raise _failed(message, Exit.REFUSED) from error
         message = f"Kafka does not answer ({reason}); check that it runs and that STREAMSTATE_KAFKA names it"
         raise _failed(message, Exit.UNREACHABLE) from error
 

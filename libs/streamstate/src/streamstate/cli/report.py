@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
 from streamstate.app import App
 from streamstate.errors import Misconfigured
+from streamstate.kafka.admin import Member
 from streamstate.processing.fold_identity import require_same_folds
 from streamstate.processing.topic_identity import require_same_topics
 from streamstate.processing.truncation import allowed, left_out, refusal, require_beginnings, require_ends
@@ -21,14 +23,14 @@ DEAD_LETTERS = "dead_letters"
 class Seen:
     """An app's topics, its partitions as far as they can be read, and who is in its consumer group.
 
-    instances: the instance that the group gives each partition to. faults: what could not be read, and what to do.
+    members: the instances in the group. faults: what could not be read, and what to do.
     """
 
     origins: Mapping[str, Origin]
     begins: Mapping[TopicPartition, int]
     snapshots: Mapping[int, Snapshot]
     ends: Mapping[TopicPartition, int]
-    instances: Mapping[int, str]
+    members: Mapping[str, Member]
     faults: Sequence[str] = ()
 
     @property
@@ -36,11 +38,16 @@ class Seen:
         """Those of the app."""
         return range(max((origin.partitions for origin in self.origins.values()), default=0))
 
+    @cached_property
+    def instances(self) -> Mapping[int, str]:
+        """The instance that the group gives each partition to."""
+        return {partition: instance for instance, of in self.members.items() for partition in of.partitions}
+
     @property
     def deployed(self) -> bool:
         """Whether an instance runs, or has left a state, be it one that cannot be read."""
         owned = any(snapshot.owner for snapshot in self.snapshots.values())
-        return owned or bool(self.instances) or len(self.snapshots) < len(self.partitions)
+        return owned or bool(self.members) or len(self.snapshots) < len(self.partitions)
 
     def lag(self, place: TopicPartition) -> int:
         """Records that Kafka holds and the state does not have yet; transaction markers count as records."""
@@ -90,6 +97,11 @@ class ServiceReport(msgspec.Struct):
     def healthy(self) -> bool:
         """Whether each partition is ready, and nothing is refused."""
         return not self.faults and all(partition.ready for partition in self.partitions)
+
+    @property
+    def running(self) -> bool:
+        """Whether an instance has a partition."""
+        return any(partition.instance for partition in self.partitions)
 
     @property
     def progress(self) -> float:
@@ -169,7 +181,7 @@ def _require_unread(seen: Seen, settings: StreamSettings) -> None:
 
 def _not_folded(app: App, seen: Seen) -> Iterator[str]:
     left = [partition for partition in seen.partitions if partition not in seen.instances]
-    if left and not seen.instances:
+    if left and not seen.members:
         yield (
             f"no stream runs in the consumer group {app.group}; start one, or correct STREAMSTATE_NAME or "
             "STREAMSTATE_GROUP"

@@ -1,7 +1,7 @@
 """`streamstate status` and `streamstate owners`: what Kafka and Redis say of each service."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,9 +18,9 @@ from streamstate.cli.output import AsJson, Exit
 from streamstate.cli.report import DEAD_LETTERS, Seen, ServiceReport, report
 from streamstate.cli.services import Deployment, Services, configured, deployments
 from streamstate.errors import Misconfigured
-from streamstate.kafka.admin import Topics
+from streamstate.kafka.admin import Member, Topics
 from streamstate.settings import StreamSettings, load
-from streamstate.state.redis import RedisStore
+from streamstate.state.redis import RedisStore, elsewhere
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Origin, Snapshot, whole
 
@@ -77,9 +77,17 @@ def look(deployment: Deployment) -> Seen:
     begins = topics.begins(places)
     snapshots, unreadable = readable(deployment.store, app.name, range(width))
     ends, members = topics.ends(places), topics.members(app.group)
-    seen = Seen(origins, begins, snapshots, ends, members, faults + unreadable)
+    seen = Seen(origins, begins, snapshots, ends, members, [*faults, *unreadable, *_told(deployment, members)])
     # Under a name that nobody uses, there are no topics of that name either.
     return replace(seen, faults=[*seen.faults, *_missing(topics, app.outputs)]) if seen.deployed else seen
+
+
+def _told(deployment: Deployment, members: Mapping[str, Member]) -> Iterator[str]:
+    """Why streams do not fold, as they say themselves, and which use another Redis."""
+    told = deployment.store.told(instance for instance, member in members.items() if member.tells)
+    yield from (f"{instance} does not fold: {text}" for instance, text in told.items() if text)
+    if others := [instance for instance, text in told.items() if text is None]:
+        yield elsewhere(others)
 
 
 def _missing(topics: Topics, outputs: Sequence[str]) -> list[str]:
@@ -155,7 +163,7 @@ def _rows(of: ServiceReport) -> list[tuple[object, ...]]:
 
 def _state(of: ServiceReport) -> str:
     if of.faults:
-        return "refused"
+        return "refused" if of.running or len(of.faults) > 1 else "stopped"
     return "ready" if of.healthy else f"{of.progress:.0%} built"
 
 

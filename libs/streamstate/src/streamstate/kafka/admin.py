@@ -5,6 +5,7 @@ import time
 from collections.abc import Collection, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
+from typing import NamedTuple
 
 from confluent_kafka import (
     IsolationLevel,
@@ -59,6 +60,17 @@ class Connection:
 
     def _made(self, now: Security) -> AdminClient:
         return AdminClient({"bootstrap.servers": self._bootstrap, **now.client(), **QUIET})
+
+
+TELLING = "streamstate"
+"""The client id of members of a group that tell in Redis how they are: those of earlier releases do not."""
+
+
+class Member(NamedTuple):
+    """An instance in a consumer group: the partitions that the group gives it, and whether it tells how it is."""
+
+    partitions: frozenset[int]
+    tells: bool = True
 
 
 class Topics:
@@ -143,8 +155,8 @@ class Topics:
         """The first offsets, of (topic, partition), at `timestamp` (milliseconds) or later; -1 where there is none."""
         return self._offsets(places, OffsetSpec.for_timestamp(timestamp))
 
-    def members(self, group: str) -> dict[int, str]:
-        """The instance that the consumer group `group` gives each partition to; none where no stream runs."""
+    def members(self, group: str) -> dict[str, Member]:
+        """The instances in the consumer group `group`; none where no stream runs."""
         asked = self._connection.admin().describe_consumer_groups([group], request_timeout=TIMEOUT_S)[group]
         try:
             members = asked.result().members
@@ -152,7 +164,12 @@ class Topics:
             if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
                 raise
             members = []
-        return {at.partition: m.group_instance_id for m in members for at in m.assignment.topic_partitions}
+        return {
+            m.group_instance_id: Member(
+                frozenset(at.partition for at in m.assignment.topic_partitions), m.client_id == TELLING
+            )
+            for m in members
+        }
 
     def _offsets(self, places: Iterable[tuple[str, int]], of: OffsetSpec) -> dict[tuple[str, int], int]:
         specs = {TopicPartition(*place): of for place in places}

@@ -9,7 +9,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streamstate.errors import FencedInstance
-from streamstate.kafka.admin import TIMEOUT_S, Connection
+from streamstate.kafka.admin import TELLING, TIMEOUT_S, Connection
 from streamstate.kafka.security import OPEN, Security
 
 log = structlog.get_logger()
@@ -107,6 +107,7 @@ class Membership:
         consumer = Consumer(
             {
                 **self._connection.properties,
+                "client.id": TELLING,
                 "group.id": self._group,
                 "group.instance.id": self._instance,
                 "group.protocol": "classic",

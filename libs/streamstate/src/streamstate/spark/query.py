@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from tempfile import TemporaryDirectory
 
 import structlog
@@ -33,7 +34,7 @@ from streamstate.processing.offset_gaps import passed
 from streamstate.settings import StreamSettings
 from streamstate.spark.offsets import Offsets, as_json, kafka_source, next_slice, unreadable
 from streamstate.spark.run import Run
-from streamstate.spark.status import Status, reason
+from streamstate.spark.status import TELL_S, Presence, Status, reason
 from streamstate.spark.task import Job, in_tasks
 from streamstate.state.store import Claim, Snapshot, whole
 
@@ -83,6 +84,8 @@ class Stream:
         deletions = bootstrap.deletions(settings, self._topics)
         self._erasure = Erasure(hosted.app, self._store, deletions, settings.users_expire_ms)
         self.status = Status(hosted.app.name, self._topics.ends, tracing.spans(f"{hosted.app.name}-stream"))
+        group, session_ms = hosted.app.group, settings.session_timeout_ms
+        self._presence = Presence(self._store, self._topics, group, hosted.instance, session_ms)
         self._log = log.bind(service=hosted.app.name, instance=hosted.instance)
         self._joined = False
         self._membership = Membership(
@@ -92,6 +95,7 @@ class Stream:
     def run(self) -> None:
         """Until the process stops: after a failure or a refusal it starts again from the state."""
         keep_running("deletions", self._erasure.look, PAUSE_S)
+        keep_running("presence", partial(self._presence.look, self.status), TELL_S)
         while not self._stopping.is_set():
             self.status.turn()
             self._membership.require()
@@ -134,6 +138,7 @@ class Stream:
             self._joined = True
         # As a member of its group, a stream that waits for these topics is seen.
         self._topics.now(self._app.outputs)
+        self._presence.require_one_redis()
         self._partitions.changed.clear()
         # The group may know of new partitions earlier.
         held = frozenset(p for p in self._partitions.held if p < max(counts.values()))
@@ -220,6 +225,7 @@ class Stream:
             return "the tables are complete"
         if self._erasure.due:
             return "a user is to be deleted"
+        self._presence.require_one_redis()
         if self._topics.security != run.job.security:
             return "what proves us to Kafka changed"
         if self._held_up.over():

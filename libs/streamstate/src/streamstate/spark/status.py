@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
@@ -15,8 +16,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 from pyspark.sql.streaming.query import StreamingQuery
+from redis.exceptions import RedisError
 
 from streamstate.deployment.metrics import Definition
+from streamstate.errors import Misconfigured
+from streamstate.kafka.admin import Topics
+from streamstate.state.redis import RedisStore, elsewhere
 from streamstate.state.store import TopicPartition
 
 if TYPE_CHECKING:
@@ -31,6 +36,15 @@ STILL_S = 60.0
 
 MOST_IN_A_ROW = 3
 """Failures without a finished batch between them, from which on a query does not count as ready."""
+
+TELL_S = 2.0
+"""Seconds after which an instance tells in Redis again how it is."""
+
+MEMBERS_S = 10.0
+"""Seconds between two looks at the other members of the group."""
+
+MISSING_LOOKS = 3
+"""In so many looks in a row another must be missing in Redis: it may have started, or Redis be back, only now."""
 
 BATCHES = Definition("streamstate_stream_batches_total", ("service",), "micro-batches finished")
 COMMITTED = Definition("streamstate_stream_committed_total", ("service",), "offsets that the state has moved on")
@@ -123,11 +137,16 @@ class Status:
             self.failure = f"the query failed {self._in_a_row} times in a row: {reason}"
 
     @property
+    def trouble(self) -> str:
+        """What an operator should know: why some or all partitions are not folded; empty when nothing is wrong."""
+        return self.refusal or self.failure or self.waits
+
+    @property
     def idle_for(self) -> str | None:
         """Why not all partitions are folded, empty when that is just so; None when they are."""
         if self.folding and not (self.waiting or self.failure):
             return None
-        return self.refusal or self.failure or self.waits
+        return self.trouble
 
     def refused(self, reason: str) -> None:
         """Nothing is folded until an operator has decided about `reason`."""
@@ -137,6 +156,36 @@ class Status:
     def stuck(self, now: float) -> bool:
         """Whether the loop has not come round for too long; `now` is on the monotonic clock, in seconds."""
         return now - self.turned > STILL_S
+
+
+class Presence:
+    """An instance of an app's stream among the others of its group. `look` is called in a thread of its own."""
+
+    def __init__(self, store: RedisStore, topics: Topics, group: str, instance: str, session_timeout_ms: int) -> None:
+        """session_timeout_ms: for how long (milliseconds) the group keeps the place of an instance that is silent."""
+        self._store = store
+        self._topics = topics
+        self._group = group
+        self._instance = instance
+        self._valid_ms = session_timeout_ms + round(MEMBERS_S * 1_000)
+        self._looked_at = time.monotonic()
+        self._missing: Mapping[str, int] = {}
+
+    def look(self, status: Status) -> None:
+        """Tell how `status` is, and look now and then who else is in the group, and does not tell it here."""
+        # What needs a server that is away says so.
+        with suppress(KafkaException, RedisError):
+            self._store.tell(self._instance, status.trouble, self._valid_ms)
+            if time.monotonic() >= self._looked_at + MEMBERS_S:
+                self._looked_at = time.monotonic()
+                members = self._topics.members(self._group)
+                told = self._store.told(instance for instance, member in members.items() if member.tells)
+                self._missing = {each: self._missing.get(each, 0) + 1 for each, text in told.items() if text is None}
+
+    def require_one_redis(self) -> None:
+        """Raise `Misconfigured` when others of the group keep the state elsewhere: each would answer from a part."""
+        if others := [instance for instance, looks in self._missing.items() if looks >= MISSING_LOOKS]:
+            raise Misconfigured(elsewhere(others))
 
 
 class StatusCollector(Collector):

@@ -13,7 +13,7 @@ A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that t
                                      scores 0)
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import redis
@@ -107,6 +107,20 @@ SCRIPTS = (READ, _SERVER, _CLAIM, _COMMIT, _SKIP)
 """All that the store of a service runs."""
 
 
+def told_key(app: str, instance: str) -> str:
+    """Where an instance of a stream tells how it is: with the rights of `app`, and of no partition's state."""
+    return f"{{{app}:instances}}:{instance}"
+
+
+def elsewhere(instances: Collection[str]) -> str:
+    """What is wrong when these instances of a consumer group do not tell in this Redis how they are."""
+    one = len(instances) == 1
+    return (
+        f"{', '.join(sorted(instances))} of the same consumer group {'does' if one else 'do'} not write to this Redis: "
+        "give all instances the same STREAMSTATE_REDIS, or look why it takes no writes (its log, its disk)"
+    )
+
+
 class RedisStore:
     """The `Store` of one app. Safe for threads, as the client is."""
 
@@ -159,6 +173,15 @@ class RedisStore:
 
     def allow(self, partition: int, topic: str, allowance: Allowance) -> None:
         self._client.hset(tag(self._app, partition), f"allow:{topic}", f"{allowance.before} {allowance.reason}")
+
+    def tell(self, instance: str, text: str, valid_ms: int) -> None:
+        """Keep, for `valid_ms` milliseconds, that the stream `instance` uses this Redis, and why it does not fold."""
+        self._client.set(told_key(self._app, instance), text, px=valid_ms)
+
+    def told(self, instances: Iterable[str]) -> dict[str, str | None]:
+        """What each of `instances` has told, empty where nothing is wrong; None of one that does not use this Redis."""
+        found: dict[str, Any] = {each: self._client.get(told_key(self._app, each)) for each in instances}
+        return {instance: None if text is None else text.decode() for instance, text in found.items()}
 
     def _run(self, script: Script, calls: Sequence[_Call]) -> list[Any]:
         """The answers to `calls`, made in one round trip; a server that does not know the script is taught it."""

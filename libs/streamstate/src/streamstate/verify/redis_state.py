@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from streamstate.state.redis import Client
+from streamstate.state.redis import Client, told_key
 from streamstate.state.redis_reads import tag
 from streamstate.verify.recount import Stored
 
@@ -49,6 +49,8 @@ class State:
         """The keys that belong to no partition."""
         tags = {self.tag(partition) for partition in range(partitions)}
         for key in self._scan(f"{{{self._service}:*"):
+            if key.startswith(told_key(self._service, "")):
+                continue
             tag, brace, rest = key.partition("}")
             if f"{tag}{brace}" not in tags or (rest and rest[0] != ":"):
                 yield key

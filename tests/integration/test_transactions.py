@@ -1,16 +1,24 @@
 """Records of transactions: counted when committed, and offsets without a record hold nothing up."""
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 import redis
+import urllib3
 from confluent_kafka import Producer
+from typer.testing import CliRunner, Result
 
 from devkit import records
 from services.events import LISTENING_EVENTS
+from streamstate.cli.main import app
+from streamstate.cli.status import OPEN_S
 from streamstate.kafka.admin import Topics
 from streamstate.keys import LONG, partition_of
 from tests.integration.driving import Driving, eventually
+from tests.serving import sample
+
+Run = Callable[..., Result]
 
 USER = 900_001
 READERS = ("metrics", "names", "recommendations")
@@ -30,6 +38,11 @@ def out(driving: Driving) -> Iterator[Producer]:
     out.init_transactions(30)
     yield out
     out.flush()
+
+
+@pytest.fixture
+def run(driving: Driving) -> Run:
+    return lambda *arguments: CliRunner().invoke(app, arguments, env=driving.environment())
 
 
 def send(out: Producer) -> None:
@@ -53,6 +66,40 @@ def test_a_state_reaches_an_end_that_is_no_record_and_counts_nothing_aborted(
     driving.settle()
     assert driving.get(f"/v1/users/{USER}").json()["eventCount"] == 1
     assert driving.differences(*READERS) == []
+
+
+def test_what_an_open_transaction_holds_back_is_not_read(driving: Driving, out: Producer, run: Run) -> None:
+    driving.settle()
+    age = {"X-Max-Staleness": "1000", "X-Deadline-Ms": "2000"}
+    path = f"{driving.cluster.url}/v1/users/1/metrics"
+    assert urllib3.request("GET", path, headers=age).status == 200
+    out.begin_transaction()
+    try:
+        send(out)
+        time.sleep(OPEN_S)
+        told = urllib3.request("GET", f"{driving.cluster.url}/v1/users/{USER}/metrics", headers=age, retries=False)
+        assert told.status == 503
+        (address, *_) = driving.cluster.addresses["recommendations"]
+        ends = urllib3.request("GET", f"http://{address}/processors").json()["partitions"][PLACE[1]]
+        assert ends["ends"][LISTENING_EVENTS] - ends["positions"][LISTENING_EVENTS] == 1
+        held_back = "streamstate_stream_held_back"
+        scraped = "\n".join(driving.lines(f"http://{driving.cluster.status}/metrics")) + "\n"
+        place = {"topic": LISTENING_EVENTS, "partition": str(PLACE[1])}
+        assert sample(scraped, held_back, service="metrics", **place) == 1
+        assert sample(scraped, "streamstate_stream_lag", service="metrics", **place) == 1
+        status = run("status", "metrics").stdout
+        assert f"an open transaction holds back 1 records of {LISTENING_EVENTS}:{PLACE[1]} since 20" in status
+        # A build is not complete without them.
+        redis.Redis(port=driving.cluster.redis.port).flushall()
+        names = f"http://{driving.cluster.addresses['names'][0]}/processors"
+        eventually(lambda: not urllib3.request("GET", names).json()["partitions"][PLACE[1]]["ready"], "a new build")
+        time.sleep(5)
+        assert not urllib3.request("GET", names).json()["partitions"][PLACE[1]]["ready"]
+    finally:
+        out.abort_transaction()
+    driving.settle()
+    eventually(lambda: urllib3.request("GET", path, headers=age).status == 200, "the state to be fresh", 60)
+    assert "an open transaction" not in run("status", "metrics").stdout
 
 
 def test_a_state_built_from_nothing_is_complete_at_such_an_end(driving: Driving) -> None:

@@ -170,6 +170,9 @@ class Logs(Topics):
     def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: max(self.begin[place], self._next(place)) for place in places}
 
+    def high_watermarks(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self.ends(places)
+
     def _next(self, place: TopicPartition) -> int:
         return self.records[place][-1][0] + 1 if self.records[place] else 0
 

@@ -97,6 +97,12 @@ CASES = {
         {"streamstate_dead_letters_total{partition='0'}": "0x5 1x60"},
         {"streamstate_dead_letters_total{partition='0'}": "7x60"},
     ),
+    "OpenTransaction": Case(
+        7,
+        12,
+        {**STREAM, "streamstate_stream_held_back{topic='events', partition='0'}": "0x3 5x60"},
+        {**STREAM, "streamstate_stream_held_back{topic='events', partition='0'}": "5 0 7 0 5 0 9 0 5 0 5 0 4 0 4 0"},
+    ),
     "LateRecords": Case(
         8,
         20,

@@ -30,7 +30,7 @@ def seen(
         store.commit(Commit(claim, [OffsetAdvance("orders", None, position, 10 * position)], [], counters or {}))
     begins = {("orders", partition): 0 for partition in range(2)}
     at = {("orders", partition): end for partition, end in ends.items()}
-    return replace(Seen(ORIGINS, begins, store.read({0: [], 1: []}), at, members(0, 1)), **changed)
+    return replace(Seen(ORIGINS, begins, store.read({0: [], 1: []}), at, at, members(0, 1)), **changed)
 
 
 def members(*partitions: int) -> dict[str, Member]:
@@ -114,7 +114,7 @@ REFUSED: dict[str, tuple[Seen, str]] = {
         ),
         "orders has 3 partitions and had 2",
     ),
-    "an end before the state": (replace(UP_TO_DATE, ends={("orders", 0): 5, ("orders", 1): 6}), "ends at offset 6"),
+    "an end before the state": (replace(UP_TO_DATE, stable={("orders", 0): 5, ("orders", 1): 6}), "ends at offset 6"),
     "records that were deleted unread": (DELETED, "deleted 2 records of orders:1"),
     "a missing beginning": (BEGUN_LATE, "orders:0 begins at offset 3"),
     "another fold": (stored(folds={"orders": "9"}), "fold 9 of orders"),
@@ -146,6 +146,6 @@ def test_too_many_dead_letters_are_named_while_the_state_lags() -> None:
 
 
 def test_a_topic_that_does_not_exist_leaves_the_others_to_be_told() -> None:
-    made = report(APP, Seen({}, {}, {}, {}, {}, ["the topic orders cannot be read"]), SETTINGS)
+    made = report(APP, Seen({}, {}, {}, {}, {}, {}, ["the topic orders cannot be read"]), SETTINGS)
     assert (made.topics, made.partitions, made.healthy) == ([], [], False)
     assert made.faults[0] == "the topic orders cannot be read"

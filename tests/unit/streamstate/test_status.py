@@ -1,12 +1,13 @@
 """What a stream says of itself: to Kubernetes, and to Prometheus."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from werkzeug.test import Client
 
+from streamstate.kafka.admin import Topics
 from streamstate.spark.status import STILL_S, Status, application, reason
 from streamstate.state.store import TopicPartition
 from tests.serving import sample
@@ -14,17 +15,27 @@ from tests.serving import sample
 ENDS = {("t", 0): 10, ("t", 1): 7}
 
 
-def ends(places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-    return {place: ENDS[place] for place in places}
+class Ends(Topics):
+    """Of the first partition, a transaction holds 2 records back."""
+
+    def __init__(self) -> None:
+        """Nothing is connected."""
+
+    def high_watermarks(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {place: ENDS[place] for place in places}
+
+    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {place: min(ENDS[place], 8) for place in places}
 
 
-def unknown(_places: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-    raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+class Away(Ends):
+    def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:  # noqa: ARG002
+        raise KafkaException(KafkaError(KafkaError._ALL_BROKERS_DOWN))
 
 
 @pytest.fixture
 def status() -> Status:
-    return Status("metrics", ends)
+    return Status("metrics", Ends())
 
 
 def scrape(status: Status) -> str:
@@ -32,7 +43,7 @@ def scrape(status: Status) -> str:
 
 
 def test_ready_once_it_folds_and_not_after_a_failure(status: Status) -> None:
-    client = Client(application([status, Status("names", ends, folding=True)]))
+    client = Client(application([status, Status("names", Ends(), folding=True)]))
     answer = client.get("/readyz")
     idle = {"status": "not folding", "services": ["metrics"], "reasons": {}}
     assert (answer.status_code, answer.get_json()) == (503, idle)
@@ -81,10 +92,12 @@ def test_offsets_are_counted_while_they_are_held(status: Status) -> None:
     assert sample(found, "streamstate_stream_committed_total", service="metrics") == 4
     assert sample(found, "streamstate_stream_lag", service="metrics", topic="t", partition="0") == 8
     assert sample(found, "streamstate_stream_lag", service="metrics", topic="t", partition="1") == 1
+    assert sample(found, "streamstate_stream_held_back", service="metrics", topic="t", partition="0") == 2
+    assert sample(found, "streamstate_stream_held_back", service="metrics", topic="t", partition="1") == 0
 
 
 def test_without_kafka_there_is_no_lag_but_all_else(status: Status) -> None:
-    status.ends = unknown
+    status.topics = Away()
     status.moved({("t", 0): 4})
     found = scrape(status)
     assert sample(found, "streamstate_stream_lag") is None

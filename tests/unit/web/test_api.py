@@ -228,7 +228,7 @@ def test_a_partition_that_holds_a_part_of_a_commit_holds_up_only_its_own_keys(se
     with pytest.raises(TypeError):
         service.store.commit(Commit(claim, [OffsetAdvance("numbers", 1, 2)], [no_count]))
     refusal = problem(api.client.get("/v1/numbers/7"), 503, "not-ready")
-    assert f"`streamstate reset SERVICE --partition {spoilt}`" in refusal["detail"]
+    assert f"`streamstate reset tally --partition {spoilt}`" in refusal["detail"]
     assert api.client.get("/v1/all").status_code == 503
     assert api.client.get("/v1/numbers/1").get_json() == {"key": "1", "count": 1}
     assert api.client.get("/readyz").status_code == 200

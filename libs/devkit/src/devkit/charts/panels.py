@@ -44,7 +44,14 @@ OVERVIEW = (
     ),
     Panel("Event streams that are open", "short", {"streams": 'sum(streamstate_open_streams{service="gateway"})'}),
     Panel("Age of the state", "s", {"{{service}}": "max by (service) (streamstate_state_age_seconds)"}),
-    Panel("Lag, in records", "short", {"{{service}}": "sum by (service) (streamstate_stream_lag)"}),
+    Panel(
+        "Lag, in records",
+        "short",
+        {
+            "{{service}}": "sum by (service) (streamstate_stream_lag)",
+            "{{service}}, held back by open transactions": "sum by (service) (streamstate_stream_held_back)",
+        },
+    ),
     Panel(
         "Records folded",
         "cps",

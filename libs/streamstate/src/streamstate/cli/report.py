@@ -23,13 +23,15 @@ DEAD_LETTERS = "dead_letters"
 class Seen:
     """An app's topics, its partitions as far as they can be read, and who is in its consumer group.
 
-    members: the instances in the group. faults: what could not be read, and what to do.
+    ends, stable: where the topics end, with and without what open transactions hold back. members: the instances in
+    the group. faults: what could not be read, and what to do.
     """
 
     origins: Mapping[str, Origin]
     begins: Mapping[TopicPartition, int]
     snapshots: Mapping[int, Snapshot]
     ends: Mapping[TopicPartition, int]
+    stable: Mapping[TopicPartition, int]
     members: Mapping[str, Member]
     faults: Sequence[str] = ()
 
@@ -154,7 +156,7 @@ def _partition(app: App, partition: int, seen: Seen) -> PartitionReport:
 def refusals(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
     """Why streams or APIs refuse this state: of each rule the first breach, as they say it themselves."""
     states = seen.snapshots
-    ends = {place: end for place, end in seen.ends.items() if place[1] in states}
+    ends = {place: end for place, end in seen.stable.items() if place[1] in states}
     rules: tuple[Callable[[], None], ...] = (
         lambda: app.require_copartitioned({topic: origin.partitions for topic, origin in seen.origins.items()}),
         lambda: require_same_topics([state.origins for state in states.values()], seen.origins),

@@ -19,12 +19,17 @@ from streamstate.cli.report import DEAD_LETTERS, Seen, ServiceReport, report
 from streamstate.cli.services import Deployment, Services, configured, deployments
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Member, Topics
+from streamstate.kafka.reading import open_since
 from streamstate.settings import StreamSettings, load
 from streamstate.state.redis import RedisStore, elsewhere
 from streamstate.state.redis_reads import tag
-from streamstate.state.store import Origin, Snapshot, whole
+from streamstate.state.store import Origin, Snapshot, TopicPartition, whole
 
 PAUSE_S = 2.0
+OPEN_S = 10.0
+"""Seconds after which a transaction is open for too long to be an ordinary one."""
+
+Offsets = Mapping[TopicPartition, int]
 Watch = Annotated[bool, typer.Option("--watch", help="Go on showing it, until Ctrl-C.")]
 
 
@@ -76,10 +81,23 @@ def look(deployment: Deployment) -> Seen:
     # In this order: what the state reads meanwhile has not been deleted before, and is not behind the ends.
     begins = topics.begins(places)
     snapshots, unreadable = readable(deployment.store, app.name, range(width))
-    ends, members = topics.ends(places), topics.members(app.group)
-    seen = Seen(origins, begins, snapshots, ends, members, [*faults, *unreadable, *_told(deployment, members)])
+    stable, ends, members = topics.ends(places), topics.high_watermarks(places), topics.members(app.group)
+    faults += [*unreadable, *_told(deployment, members), *_held_back(deployment, stable, ends)]
+    seen = Seen(origins, begins, snapshots, ends, stable, members, faults)
     # Under a name that nobody uses, there are no topics of that name either.
     return replace(seen, faults=[*seen.faults, *_missing(topics, app.outputs)]) if seen.deployed else seen
+
+
+def _held_back(of: Deployment, stable: Offsets, ends: Offsets) -> Iterator[str]:
+    """The open transactions that hold records back: for longer than a producer takes to commit."""
+    for place, end in ends.items():
+        if end > stable[place]:
+            since = open_since(of.settings.kafka, place, stable[place], of.settings.security)
+            if since is not None and time.time() - since / 1_000 > OPEN_S:
+                yield (
+                    f"an open transaction holds back {end - stable[place]} records of {place[0]}:{place[1]} since "
+                    f"{_moment(since)}: end it, or find its producer by `kafka-transactions.sh find-hanging`"
+                )
 
 
 def _told(deployment: Deployment, members: Mapping[str, Member]) -> Iterator[str]:

@@ -151,6 +151,11 @@ class Topics:
         """The last stable offsets of (topic, partition): what is not committed cannot be read."""
         return self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # it has no annotations
 
+    def high_watermarks(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The ends of (topic, partition) with the records of open transactions, which nobody can read yet."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # it has no annotations
+        return self._offsets(places, latest, IsolationLevel.READ_UNCOMMITTED)
+
     def at(self, places: Iterable[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], int]:
         """The first offsets, of (topic, partition), at `timestamp` (milliseconds) or later; -1 where there is none."""
         return self._offsets(places, OffsetSpec.for_timestamp(timestamp))
@@ -171,13 +176,16 @@ class Topics:
             for m in members
         }
 
-    def _offsets(self, places: Iterable[tuple[str, int]], of: OffsetSpec) -> dict[tuple[str, int], int]:
+    def _offsets(
+        self,
+        places: Iterable[tuple[str, int]],
+        of: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[tuple[str, int], int]:
         specs = {TopicPartition(*place): of for place in places}
         if not specs:
             return {}
-        answers = self._connection.admin().list_offsets(
-            specs, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
-        )
+        answers = self._connection.admin().list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
         return {(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}
 
 

@@ -39,7 +39,7 @@ class Claims:
         """
         held = sorted(partitions)
         places = [(topic, p) for topic, origin in origins.items() for p in held if p < origin.partitions]
-        begins, ends = self.topics.begins(places), self.topics.ends(places)
+        begins, ends = self.topics.begins(places), self.topics.high_watermarks(places)
         claims = {
             p: self.store.claim(p, self.owner, _of(ends, p), origins, _of(begins, p), self.app.declarations)
             for p in held

@@ -11,6 +11,23 @@ GROUP = "streamstate-reading"
 """A client needs a group, although it commits nothing."""
 
 
+def open_since(bootstrap: str, place: tuple[str, int], stable: int, security: Security = OPEN) -> int | None:
+    """When (milliseconds since 1970) the first record was sent that an open transaction holds back; None if none is.
+
+    stable: the last stable offset of topic and partition.
+    """
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False}
+        | {"isolation.level": "read_uncommitted", **security.client(), **QUIET}
+    )
+    try:
+        consumer.assign([TopicPartition(*place, stable)])
+        message = consumer.poll(TIMEOUT_S)
+        return None if message is None or message.error() else message.timestamp()[1]
+    finally:
+        consumer.close()
+
+
 def read_to_end(
     bootstrap: str,
     starts: Mapping[tuple[str, int], int],

@@ -83,7 +83,7 @@ class Stream:
         self._held_up = HeldUp(hosted.app, kafka, security)
         deletions = bootstrap.deletions(settings, self._topics)
         self._erasure = Erasure(hosted.app, self._store, deletions, settings.users_expire_ms)
-        self.status = Status(hosted.app.name, self._topics.ends, tracing.spans(f"{hosted.app.name}-stream"))
+        self.status = Status(hosted.app.name, self._topics, tracing.spans(f"{hosted.app.name}-stream"))
         group, session_ms = hosted.app.group, settings.session_timeout_ms
         self._presence = Presence(self._store, self._topics, group, hosted.instance, session_ms)
         self._log = log.bind(service=hosted.app.name, instance=hosted.instance)

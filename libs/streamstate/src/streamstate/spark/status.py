@@ -12,7 +12,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 import structlog
 from confluent_kafka import KafkaException
 from prometheus_client import CollectorRegistry, make_wsgi_app
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 from pyspark.sql.streaming.query import StreamingQuery
@@ -68,20 +68,25 @@ WAITING = Definition(
     ("service",),
     "partitions whose next record has a schema that the registry does not give now; /readyz says why",
 )
-METRICS = (BATCHES, COMMITTED, FAILURES, LAG, REFUSED, WAITING)
+HELD_BACK = Definition(
+    "streamstate_stream_held_back",
+    ("service", "topic", "partition"),
+    "records that a transaction which is still open keeps from being read",
+)
+METRICS = (BATCHES, COMMITTED, FAILURES, LAG, HELD_BACK, REFUSED, WAITING)
 
 
 @dataclass
 class Status:
     """One hosted app, written by its loop and read by the endpoint.
 
-    ends: the end offsets of places, asked of Kafka at each scrape.
+    topics: asked for the ends of places at each scrape.
     spans: make the spans of its micro-batches, None where traces are not wanted.
     waiting: how many partitions wait for the schema registry. waits: why, empty when none does.
     """
 
     service: str
-    ends: Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int]]
+    topics: Topics
     spans: "Spans | None" = None
     folding: bool = False
     refusal: str = ""
@@ -195,32 +200,30 @@ class StatusCollector(Collector):
         self._statuses = statuses
 
     def collect(self) -> Iterator[Metric]:
-        batches, committed, failures = (
-            CounterMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-            for metric in (BATCHES, COMMITTED, FAILURES)
-        )
-        lag, refused, waiting = (
-            GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels) for metric in (LAG, REFUSED, WAITING)
-        )
+        batches, committed, failures = (metric.counter() for metric in (BATCHES, COMMITTED, FAILURES))
+        lag, held_back, refused, waiting = (metric.gauge() for metric in (LAG, HELD_BACK, REFUSED, WAITING))
         for status in self._statuses:
             batches.add_metric([status.service], status.batches)
             committed.add_metric([status.service], status.committed)
             failures.add_metric([status.service], status.failures)
             refused.add_metric([status.service], bool(status.refusal))
             waiting.add_metric([status.service], status.waiting)
-            for (topic, partition), behind in _lag(status).items():
+            for (topic, partition), (behind, held) in _lag(status).items():
                 lag.add_metric([status.service, topic, str(partition)], behind)
-        yield from (batches, committed, failures, lag, refused, waiting)
+                held_back.add_metric([status.service, topic, str(partition)], held)
+        yield from (batches, committed, failures, lag, held_back, refused, waiting)
 
 
-def _lag(status: Status) -> dict[TopicPartition, int]:
+def _lag(status: Status) -> dict[TopicPartition, tuple[int, int]]:
+    """The records that the state lacks of each place, and how many of them an open transaction holds back."""
     positions = status.positions
     try:
-        ends = status.ends(positions) if positions else {}
+        stable = status.topics.ends(positions)
+        ends = status.topics.high_watermarks(positions)
     except KafkaException as error:
         log.info("the lag cannot be told", service=status.service, reason=str(error))
         return {}
-    return {place: max(0, end - positions[place]) for place, end in ends.items()}
+    return {place: (max(0, end - positions[place]), max(0, end - stable[place])) for place, end in ends.items()}
 
 
 def application(statuses: Sequence[Status]) -> Callable[..., Iterable[bytes]]:

@@ -1,7 +1,8 @@
 """How old the state is that an answer comes from.
 
 The state at offset o of a topic's partition has all that was in Kafka when o was that partition's end. So its age needs
-no help of the stream: an API reads the end offsets by itself, every now and then.
+no help of the stream: an API reads the end offsets by itself, every now and then. What an open transaction holds back
+is in Kafka, and not in the state.
 """
 
 import re
@@ -83,7 +84,7 @@ class Freshness:
         """Read where the topics end now. Raises `KafkaException` or `Misconfigured` when Kafka does not say."""
         places = [(topic, p) for topic in self._names for p in range(self._topics.partitions(topic))]
         now = time.monotonic()
-        self._looks = (*self._looks[1 - _MOST_LOOKS :], (now, self._topics.ends(places)))
+        self._looks = (*self._looks[1 - _MOST_LOOKS :], (now, self._topics.high_watermarks(places)))
 
     def widths(self) -> Mapping[str, int]:
         """The partition counts of those topics that Kafka has told of; never waits for Kafka."""

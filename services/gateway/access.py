@@ -14,7 +14,7 @@ from werkzeug.routing import Rule
 
 from services.gateway.callers import Caller, of_key
 from services.gateway.limits import REDIS_S, Limiter, OwnBuckets, SharedBuckets, Spent
-from services.gateway.needs import ANSWER_BYTES, Needs, needs
+from services.gateway.needs import ANSWER_BYTES, BODY_BYTES, Needs, needs
 from services.gateway.owners import Owners
 from services.gateway.settings import AccessSettings
 from services.gateway.tokens import BadToken, Tokens
@@ -125,12 +125,22 @@ class Access(Guard):
                 raise _bad_token(error) from error
         raise _no_credential()
 
-    async def admit(
-        self, caller: Caller, rule: Rule, arguments: Mapping[str, Any], request: Request
-    ) -> Mapping[str, str]:
+    async def refuse(self, caller: Caller) -> None:
+        await self._spend_request(caller)
+
+    async def _spend_request(self, caller: Caller) -> Spent:
         requests = await self._limiter.spend(f"{caller.name}:{REQUESTS}", caller.requests_per_s, 1)
         if not requests.fine:
             raise _exceeded(caller, REQUESTS, requests)
+        return requests
+
+    async def admit(
+        self, caller: Caller, rule: Rule, arguments: Mapping[str, Any], request: Request
+    ) -> Mapping[str, str]:
+        requests = await self._spend_request(caller)
+        if request.body:
+            # Decoding it costs as much where it is refused.
+            self._limiter.charge(f"{caller.name}:{COST}", len(request.body) // BODY_BYTES)
         scope = self._scopes.get(str(rule.endpoint), ADMIN)
         needed = needs(request, rule.rule, arguments, scope, self._owners)
         refusal = _refusal(caller, needed)

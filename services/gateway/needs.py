@@ -28,6 +28,10 @@ ANSWER_BYTES = 64 * 1024
 """So many bytes of an answer cost as much as a read of a key."""
 
 
+BODY_BYTES = 16 * 1024
+"""So many bytes of the body of a request cost as much as a read of a key."""
+
+
 class Needs(NamedTuple):
     """cost: in reads of a key. user: the id of the only user that it is about, None when there is not just one.
 

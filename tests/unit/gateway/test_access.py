@@ -71,7 +71,7 @@ class Guarded:
         self.tokens.write_text(TOKEN)
         self.write(*self.keys)
         http = {"access": "required", "internal_tokens": self.tokens}
-        settings = AccessSettings(access_keys=self.file, requests_per_s=10_000, cost_per_s=100_000, **access)
+        settings = AccessSettings(access_keys=self.file, **{"requests_per_s": 10_000, "cost_per_s": 100_000, **access})
         self.deployment = started(Deployment(serve, loop, http=http, access=settings))
         self.app = self.deployment.app()
         self.client = Client(loop.wsgi(self.app))

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -29,7 +29,8 @@ from streamstate.web.state import State
 
 STANDBY = "standby"
 
-_decode_lists = msgspec.json.Decoder(dict[str, list[int | str]]).decode
+_Keys = Annotated[list[int | str], msgspec.Meta(max_length=MOST_KEYS_POSTED)]
+_decode_lists = msgspec.json.Decoder(Annotated[dict[str, _Keys], msgspec.Meta(max_length=MOST_KEYS)]).decode
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,8 @@ def bad_query(views: Iterable[str]) -> Problem:
 
 
 def bad_body(reason: str) -> Problem:
-    return Problem(400, "bad-body", f"{reason}; send a JSON object with a list of keys for each view")
+    detail = f"{reason}; send a JSON object with a list of keys for each view, up to {MOST_KEYS_POSTED} in all"
+    return Problem(400, "bad-body", detail)
 
 
 def unknown_key(view: str) -> Problem:

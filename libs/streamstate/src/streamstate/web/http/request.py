@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote, unquote
 import msgspec
 
 from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.problems import Problem
+from streamstate.web.http.problems import MOST_KEYS, Problem
 
 JSON = "application/json"
 
@@ -21,6 +21,9 @@ MOST_BYTES = 8 * 1024 * 1024
 
 MOST_BODY_BYTES = 128 * 1024
 """The longest body of a request."""
+
+MOST_PARAMETERS = MOST_KEYS + 56
+"""The most parameters of a query: keys, and what else is said of them."""
 
 POSITION = "Position"
 """The next offsets of the state that answered: `topic:partition=offset`, separated by commas."""
@@ -59,7 +62,14 @@ class Request:
 
     @cached_property
     def query(self) -> Sequence[tuple[str, str]]:
+        """Raises a 400 `Problem` for more than `MOST_PARAMETERS`."""
+        if self._query.count(b"&") >= MOST_PARAMETERS:
+            raise too_many_parameters()
         return parse_qsl(self._query.decode(errors="replace"), keep_blank_values=True, errors="replace")
+
+
+def too_many_parameters() -> Problem:
+    return Problem(400, "bad-query", f"give at most {MOST_PARAMETERS} parameters; POST has room for more keys")
 
 
 async def read_body(receive: Callable[[], Awaitable[Mapping[str, Any]]], within_s: float) -> bytes:

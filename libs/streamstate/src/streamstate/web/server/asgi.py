@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
 
-from werkzeug.exceptions import MethodNotAllowed
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Rule
 
 from streamstate.deployment import logs, tracing
@@ -205,7 +205,12 @@ class Asgi:
                 problem = overloaded()
                 self.telemetry.refused(problem.kind)
                 raise problem
-            rule, arguments = self._match(path, scope["method"])
+            try:
+                rule, arguments = self._match(path, scope["method"])
+            except HTTPException:
+                if caller is not None:
+                    await self._guard.refuse(caller)
+                raise
             scope["route"] = rule.rule
             request = Request(scope, path, started, self._settings.deadline_ms, body)
             if caller is None:

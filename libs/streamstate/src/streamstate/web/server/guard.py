@@ -39,6 +39,9 @@ class Guard:
         """The caller, None for one who may ask everything. Raises a 401 `Problem`; no body was read by then."""
         return None
 
+    async def refuse(self, caller: Any) -> None:
+        """Charge a request that no route answers. Raises a 429 `Problem`."""
+
     async def admit(self, caller: Any, rule: Rule, arguments: Mapping[str, Any], request: Request) -> Mapping[str, str]:  # noqa: ARG002
         """Further headers of the answer to a request that `rule` matched. Raises a 403 or 429 `Problem`."""
         return {}

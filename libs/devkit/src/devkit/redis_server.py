@@ -1,5 +1,6 @@
 """A real Redis, set as a deployment's should be: it writes its file every second and never evicts a key."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,8 @@ from redis.retry import Retry
 
 from devkit import DevkitError
 from devkit.child_process import LOCALHOST, Child, require_free_port
+
+_REPAIR = Path(__file__).parents[4] / "charts/infra/files/repair-aof.sh"
 
 _SETTINGS = {
     "appendonly": "yes",
@@ -59,14 +62,12 @@ class Redis(Child):
             self.wait_until(lambda: _answers(client), timeout=60.0)
 
     def repair(self) -> None:
-        """Remove the part of a transaction at the end of the file: Redis would keep it, and write behind it.
-
-        At its next start it would be applied with the transaction that follows (valkey-io/valkey#4342).
-        """
-        manifest = self._directory / "appendonlydir" / "appendonly.aof.manifest"
-        if manifest.exists():
-            argv = ["redis-check-aof", "--fix", str(manifest)]
-            subprocess.run(argv, input=b"y\n", stdout=subprocess.DEVNULL, check=True)
+        """Cut a commit that is not whole off its file, as the chart does. Raises `DevkitError` when it is damaged."""
+        environment = {**os.environ, "folder": str(self._directory)}
+        argv = ["sh", str(_REPAIR)]
+        ran = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+        if ran.returncode:
+            raise DevkitError(ran.stderr.strip())
 
 
 def _answers(client: Client) -> bool:

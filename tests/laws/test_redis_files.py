@@ -1,0 +1,103 @@
+"""Redis' files: the backup and the restore of docs/back-up.md, and the repair of an append-only file."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from devkit import DevkitError
+from devkit.child_process import free_port
+from devkit.redis_server import Redis
+from streamstate.state.operations import Put, Value
+from streamstate.state.redis import RedisStore, connect
+from streamstate.state.store import Commit, OffsetAdvance
+
+BACK_UP, RESTORE = re.findall(r"^((?:    .*\n)+)", Path("docs/back-up.md").read_text(), re.MULTILINE)[:2]
+
+
+def move(server: Redis, start: int | None, end: int, size: int = 1) -> None:
+    store = RedisStore(connect(server.url, 5.0), "app")
+    claim = store.claim(0, "a:1", {"topic": 9})
+    store.commit(Commit(claim, [OffsetAdvance("topic", start, end)], [Put("k", str(end) * size)]))
+
+
+def stands(server: Redis) -> tuple[int | None, object]:
+    found = RedisStore(connect(server.url, 5.0), "app").read({0: [Value("k")]})[0]
+    return found.positions.get("topic"), found.values[0]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Redis:
+    return Redis(tmp_path / "redis", free_port())
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["its file is there", "its file is gone"])
+def test_a_backup_is_restored_as_the_page_says(server: Redis, tmp_path: Path, lost: bool) -> None:
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    server.start()
+    try:
+        move(server, None, 3)
+        typed = BACK_UP.replace("redis-cli", f"redis-cli -p {server.port}").strip()
+        subprocess.run(typed, shell=True, cwd=folder, check=True, capture_output=True)
+        move(server, 3, 5)
+        server.kill()
+        if lost:
+            subprocess.run(["rm", "-r", "appendonlydir"], cwd=folder, check=True)
+        subprocess.run(RESTORE, shell=True, cwd=folder, check=True)
+        server.start()
+        assert stands(server) == (3, "3")
+        # What is written from here on is in the append-only file again.
+        move(server, 3, 4)
+        server.stop()
+        server.start()
+        assert stands(server) == (4, "4")
+        assert (folder / "backup.rdb").exists()
+    finally:
+        server.kill()
+
+
+def spoil(folder: Path, kept: float) -> tuple[Path, bytes]:
+    """Overwrite a byte of the file; `kept` of its length (0 to 1) remains readable."""
+    (file,) = (folder / "appendonlydir").glob("*.incr.aof")
+    whole = file.read_bytes()
+    at = whole.index(b"*", int(len(whole) * kept))
+    file.write_bytes(whole[:at] + b"?" + whole[at + 1 :])
+    return file, file.read_bytes()
+
+
+def test_a_repair_keeps_what_it_cuts(server: Redis, tmp_path: Path) -> None:
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    server.start()
+    try:
+        move(server, None, 3)
+        move(server, 3, 5)
+        server.stop()
+        file, spoilt = spoil(folder, 0.6)
+        server.start()
+        assert stands(server) == (3, "3")
+        assert (folder / f"{file.name}.cut").read_bytes() == spoilt[-(folder / f"{file.name}.cut").stat().st_size :]
+    finally:
+        server.kill()
+
+
+def test_a_damaged_file_is_not_cut_short_without_a_word(
+    server: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    server.start()
+    try:
+        move(server, None, 3)
+        for end in range(4, 9):
+            move(server, end - 1, end, size=100_000)
+        server.stop()
+        file, spoilt = spoil(folder, 0.1)
+        monkeypatch.setenv("MOST_BYTES", "1000")
+        with pytest.raises(DevkitError, match=r"would cut [0-9]+ bytes off"):
+            server.start()
+        assert file.read_bytes() == spoilt
+    finally:
+        server.kill()

@@ -2,9 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from confluent_kafka import KafkaException
@@ -12,8 +13,9 @@ from redis.exceptions import RedisError
 
 from streamstate.errors import IncompleteCommit, Misconfigured
 from streamstate.settings import DemandSettings
-from streamstate.web.freshness import Freshness, Positions, offsets_of
-from streamstate.web.http.deadline import ENTRIES_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline, bad_demand
+from streamstate.state.store import TopicPartition
+from streamstate.web.freshness import EACH, Freshness, Positions, offsets_of
+from streamstate.web.http.deadline import ENTRIES, ENTRIES_PATTERN, MAX_STALENESS, MIN_POSITION, Deadline, bad_demand
 from streamstate.web.http.problems import not_ready
 
 PAUSE_S = 0.05
@@ -31,13 +33,19 @@ class Demand:
 
     positions: Positions
     staleness_s: float | None
+    ends: Positions = field(default_factory=dict)
+
+    @property
+    def of_each(self) -> bool:
+        """Whether something is demanded of each partition of a topic, up to where it ends by `ends`."""
+        return any(partition == EACH for _, partition in self.positions)
 
     @classmethod
     def of(cls, headers: Mapping[str, str], least_staleness_ms: int) -> "Demand":
         """From `X-Min-Position` and `X-Max-Staleness` (milliseconds); raises a 400 `Problem` for other texts."""
         wanted = headers.get(MIN_POSITION, "")
         if not _ENTRIES.fullmatch(wanted):
-            raise bad_demand(MIN_POSITION, "topic:partition=offset, separated by commas")
+            raise bad_demand(MIN_POSITION, ENTRIES)
         positions = offsets_of(wanted)
         staleness = headers.get(MAX_STALENESS)
         if staleness is None:
@@ -50,13 +58,22 @@ class Demand:
 
     def lacking(self, positions: Positions, age: float | None) -> str:
         """How far the state is from what is wanted, empty when it is there."""
-        for place, wanted in self.positions.items():
+        for place, wanted in self._wanted(positions):
             missing = wanted - positions.get(place, wanted)
             if missing > 0:
                 return f"partition {place[1]} of {place[0]} is {missing} records before the position that is demanded"
         if self.staleness_s is not None and (age is None or age > self.staleness_s):
             return "the state has long been behind" if age is None else f"the state is {age * 1000:.0f} ms old"
         return ""
+
+    def _wanted(self, positions: Positions) -> Iterator[tuple[TopicPartition, int]]:
+        for (topic, partition), wanted in self.positions.items():
+            if partition != EACH:
+                yield (topic, partition), wanted
+                continue
+            for place in positions:
+                if place[0] == topic:
+                    yield place, min(wanted, self.ends.get(place, wanted))
 
 
 class Demands:
@@ -74,6 +91,7 @@ class Demands:
         self._waiting: list[Demand] = []
         self._positions: Positions = {}
         self._looked = asyncio.Event()
+        self._asking = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
 
     async def met(self, read: Callable[[], Awaitable[T]], positions: Callable[[T], Positions], deadline: Deadline) -> T:
@@ -85,10 +103,24 @@ class Demands:
         if not deadline.demands:
             return state
         demand = Demand.of(deadline.demands, self._settings.least_staleness_ms)
+        if demand.of_each and demand.lacking(at := positions(state), self._freshness.age(at)):
+            demand = replace(demand, ends=await self._ends(deadline))
         while lacking := demand.lacking(at := positions(state), self._freshness.age(at)):
             await self._wait(demand, at, lacking, deadline)
             state = await read()
         return state
+
+    async def _ends(self, deadline: Deadline) -> Positions:
+        """Where the topics end after this was called. Raises a 503 `Problem` when Kafka does not say."""
+        called = time.monotonic()
+        try:
+            async with asyncio.timeout_at(deadline.at - MARGIN_S), self._asking:
+                if self._freshness.last[0] < called:
+                    await asyncio.to_thread(self._freshness.look)
+        except (TimeoutError, KafkaException, Misconfigured):
+            silent = "Kafka does not say where its topics end"
+            raise not_ready(silent) from None
+        return self._freshness.last[1]
 
     async def _wait(self, demand: Demand, at: Positions, lacking: str, deadline: Deadline) -> None:
         """Until the places of `at` are there, as far as the shared look can tell."""

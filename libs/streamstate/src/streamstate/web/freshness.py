@@ -5,6 +5,7 @@ no help of the stream: an API reads the end offsets by itself, every now and the
 is in Kafka, and not in the state.
 """
 
+import math
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -42,14 +43,35 @@ Looks = Sequence[tuple[float, Positions]]
 """When the end offsets were read (seconds of one clock, rising), and what they were."""
 
 
+EACH = -1
+"""In the place of a partition: each one of the topic."""
+
+MOST_BYTES = 1_024
+"""Of offsets in a header: proxies bound the head of an answer, by 4 KiB where nobody has set them."""
+
+
 def offsets_text(offsets: Positions) -> str:
     """Offsets as headers have them: `topic:partition=offset`, separated by commas."""
-    return ", ".join(f"{topic}:{partition}={offset}" for (topic, partition), offset in offsets.items())
+    return ", ".join(f"{topic}:{'*' if p == EACH else p}={offset}" for (topic, p), offset in offsets.items())
+
+
+def bounded_text(offsets: Positions) -> str:
+    """The same, in a header of any client: where there are too many, of each topic `topic:*=` the greatest offset."""
+    text = offsets_text(offsets)
+    if len(text) <= MOST_BYTES:
+        return text
+    greatest: dict[TopicPartition, int] = {}
+    for (topic, _), offset in offsets.items():
+        greatest[topic, EACH] = max(offset, greatest.get((topic, EACH), 0))
+    return offsets_text(greatest)
 
 
 def offsets_of(text: str) -> Positions:
     """The inverse of `offsets_text`; of several offsets of one place the greatest."""
-    entries = (((topic, int(partition)), int(offset)) for topic, partition, offset in _ENTRY.findall(text))
+    entries = (
+        ((topic, EACH if partition == "*" else int(partition)), int(offset))
+        for topic, partition, offset in _ENTRY.findall(text)
+    )
     # In this order the greatest offset of a place is the last, which stays.
     return dict(sorted(entries))
 
@@ -93,7 +115,7 @@ class Freshness:
 
     def headers(self, positions: Positions) -> dict[str, str]:
         """What an answer says of the state at `positions`."""
-        headers = {POSITION: offsets_text(positions)}
+        headers = {POSITION: bounded_text(positions)}
         if (seconds := self.age(positions)) is not None:
             headers[AGE] = f"{seconds * 1000:.0f}"
         return headers
@@ -112,9 +134,14 @@ class Freshness:
                 gauge.add_metric([service, str(partition)], longest if seconds is None else seconds)
         return gauge
 
+    @property
+    def last(self) -> tuple[float, Positions]:
+        """The last look: its moment on the monotonic clock (seconds), long ago before the first one, and the ends."""
+        return self._looks[-1] if self._looks else (-math.inf, {})
+
     def end(self, place: TopicPartition) -> int | None:
         """Where `place` ended at the last look, None before the first one."""
-        return self._looks[-1][1].get(place) if self._looks else None
+        return self.last[1].get(place)
 
     def _try_to_look(self) -> None:
         try:

@@ -92,7 +92,9 @@ class Answers:
             values = iter(snapshot.values)
             for text, question in questions[partition]:
                 answers[question.view.name][text] = question.answer([next(values) for _ in question.reads])
-        return json(answers, self.address, self.state.headers_of(snapshots))
+        # The gateway tells the partitions apart.
+        exact = DIRECT.lower() in request.headers
+        return json(answers, self.address, self.state.headers_of(snapshots, exact=exact))
 
     async def _read(self, reads: Mapping[int, Sequence[Read]], deadline: Deadline) -> Mapping[int, Snapshot]:
         return await self.demands.met(lambda: self.state.read(reads), self.state.positions_of, deadline)

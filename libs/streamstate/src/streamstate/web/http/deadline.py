@@ -13,9 +13,14 @@ MAX_STALENESS = "X-Max-Staleness"
 MOST_MS = 999_999_999
 """The longest time that a header can say."""
 
-ENTRY_PATTERN = r"([A-Za-z0-9._-]{1,249}):([0-9]{1,9})=([0-9]{1,18})"
+ENTRY_PATTERN = r"([A-Za-z0-9._-]{1,249}):([0-9]{1,9}|\*)=([0-9]{1,18})"
 ENTRIES_PATTERN = f"({ENTRY_PATTERN}(, ?{ENTRY_PATTERN})*)?"
-"""What `X-Min-Position` says: topic:partition=offset, separated by commas; nothing is no demand."""
+"""What `X-Min-Position` says: topic:partition=offset, separated by commas; nothing is no demand.
+
+In the place of a partition, * is each one: up to this offset, or to where it ends when the request comes.
+"""
+
+ENTRIES = "topic:partition=offset, separated by commas; as the partition, * is each one of the topic"
 
 _LOWER = HEADER.lower()
 _DEMANDS = {name.lower(): name for name in (MIN_POSITION, MAX_STALENESS)}

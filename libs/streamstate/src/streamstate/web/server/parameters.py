@@ -22,7 +22,7 @@ from streamstate.keys import (
 )
 from streamstate.settings import LEAST_STALENESS_MS
 from streamstate.web.http import events
-from streamstate.web.http.deadline import ENTRIES_PATTERN, HEADER, MAX_STALENESS, MIN_POSITION, MOST_MS
+from streamstate.web.http.deadline import ENTRIES, ENTRIES_PATTERN, HEADER, MAX_STALENESS, MIN_POSITION, MOST_MS
 from streamstate.web.http.problems import MOST_KEYS, MOST_KEYS_POSTED
 from streamstate.web.http.request import JSON
 
@@ -66,7 +66,7 @@ def parameter(place: str, name: str, description: str = "", *, required: bool = 
 
 
 _IN_TIME = "milliseconds within which an answer is wanted"
-_REACHED = "topic:partition=offset, separated by commas: the state must have reached these next offsets"
+_REACHED = f"{ENTRIES}: the state must have reached these next offsets, as a Position has them"
 _BEHIND = "milliseconds that the state may be behind its topics"
 DEMANDS = [
     parameter("header", HEADER, _IN_TIME, type="integer", minimum=1, maximum=MOST_MS),

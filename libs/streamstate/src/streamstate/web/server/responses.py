@@ -11,7 +11,7 @@ from streamstate.deployment.logs import REQUEST_ID
 from streamstate.errors import BadKey
 from streamstate.keys import LONG
 from streamstate.web.http import events
-from streamstate.web.http.deadline import ENTRIES_PATTERN, MIN_POSITION, bad_deadline, bad_demand
+from streamstate.web.http.deadline import ENTRIES, ENTRIES_PATTERN, MIN_POSITION, bad_deadline, bad_demand
 from streamstate.web.http.events import Event
 from streamstate.web.http.parameters import bad_parameter
 from streamstate.web.http.problems import (
@@ -73,7 +73,10 @@ HEADERS: Mapping[str, tuple[str, Document]] = {
         "the instance that answered; `standby` when it stood in for an owner that could not be reached",
         {"type": "string"},
     ),
-    POSITION: ("the next offsets of the state that answered: topic:partition=offset, separated by commas", _OFFSETS),
+    POSITION: (
+        "the next offsets of the state that answered: topic:partition=offset, separated by commas, or topic:*=greatest",
+        _OFFSETS,
+    ),
     AGE: (
         "milliseconds since the state was last known to have all that its topics held; absent when that is long ago",
         {"type": "integer", "minimum": 0},
@@ -116,7 +119,7 @@ def problems() -> list[Problem]:
         bad_query(["metrics", "artists"]),
         bad_body("Expected `array`, got `int` - at `$.metrics`"),
         bad_deadline(),
-        bad_demand(MIN_POSITION, "topic:partition=offset, separated by commas"),
+        bad_demand(MIN_POSITION, ENTRIES),
         answer_too_large(MOST_BYTES + 1),
         MALFORMED,
         unknown_key("metrics"),

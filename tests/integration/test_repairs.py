@@ -25,6 +25,7 @@ from tests.integration.fragile.model import APP, COUNTS, FIXED, LATER, POISON, T
 
 PACKAGE = "tests.integration"
 PARTITIONS = 3
+COMMAND = "STREAMSTATE_PACKAGE=tests.integration.fragile streamstate"
 
 
 class Fragile:
@@ -170,7 +171,9 @@ def test_a_reset_that_was_killed_is_refused_until_it_is_run_again(fragile: Fragi
     with pytest.raises(InterruptedError):
         Deletion(fragile.client, APP.name).run([2], killed)
     [report] = fragile.command("status", status=1)
-    assert "`streamstate reset fragile --partition 2`" in report["faults"][0]
+    assert (
+        "STREAMSTATE_PACKAGE=tests.integration.fragile streamstate reset fragile --partition 2`" in report["faults"][0]
+    )
     fragile.send(2, b"c")
     fragile.command("reset", "--partition", "2", "--yes")
     fragile.reached(2, 4, a=2, b=1, c=1)
@@ -186,7 +189,9 @@ def test_a_partition_that_holds_half_a_commit_holds_up_no_other_and_is_folded_as
     at = other.positions[TOPIC] + 1
     eventually(lambda: fragile.state(0).positions[TOPIC] == at, "the other partition to be folded", SETTLED_S)
     [report] = fragile.command("status", status=1)
-    assert "`streamstate reset fragile --partition 2`" in report["faults"][0]
+    assert (
+        "STREAMSTATE_PACKAGE=tests.integration.fragile streamstate reset fragile --partition 2`" in report["faults"][0]
+    )
     fragile.command("reset", "--partition", "2", "--yes")
     fragile.reached(2, half.positions[TOPIC] + 1, **half.values[0], late=1)
 

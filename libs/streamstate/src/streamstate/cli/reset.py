@@ -15,7 +15,7 @@ from streamstate.cli.services import Deployment, Service, deployment
 from streamstate.cli.status import look
 from streamstate.cli.users.gateway import gateway
 from streamstate.cli.users.partitions import SYSTEM
-from streamstate.errors import Declined
+from streamstate.errors import Commands, Declined
 from streamstate.kafka.totals import Publisher, corrections, last_published, reads, summed
 from streamstate.settings import StreamSettings, UserSettings, load
 from streamstate.state.deletion import Deletion, Holding
@@ -79,9 +79,9 @@ def reset(
     if there and not (dry_run or live):
         _require_unread(of, there)
     if there and not dry_run:
-        agree(_overview(answer), "Delete it?", yes=yes)
+        agree(_overview(answer, of.commands), "Delete it?", yes=yes)
         _delete(deletion, there)
-    output.show(answer, *_overview(answer), as_json=as_json)
+    output.show(answer, *_overview(answer, of.commands), as_json=as_json)
 
 
 def _plan(of: Deployment, there: Mapping[int, Holding], *, dry_run: bool) -> Reset:
@@ -123,7 +123,7 @@ def _delete(deletion: Deletion, there: Mapping[int, Holding]) -> None:
         deletion.run(there, lambda keys: bars.advance(bar, keys))
 
 
-def _overview(answer: Reset) -> Iterator[RenderableType]:
+def _overview(answer: Reset, commands: Commands) -> Iterator[RenderableType]:
     if not answer.partitions:
         yield f"nothing is stored of {answer.service}"
         return
@@ -132,7 +132,10 @@ def _overview(answer: Reset) -> Iterator[RenderableType]:
     rows = [(p.partition, f"{p.keys:,}", _offsets(p.positions), _offsets(p.begins)) for p in answer.partitions]
     yield output.table(columns, rows)
     for topic in answer.truncated:
-        yield f"Kafka has deleted the first records of {topic}: the streams will refuse to build without them"
+        yield commands.complete(
+            f"Kafka has deleted the first records of {topic}: the streams will refuse to build without them, until "
+            f"`streamstate allow SERVICE {topic} --reason TEXT`"
+        )
 
 
 def _offsets(offsets: Mapping[str, int]) -> str:

@@ -16,10 +16,7 @@ def open_since(bootstrap: str, place: tuple[str, int], stable: int, security: Se
 
     stable: the last stable offset of topic and partition.
     """
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False}
-        | {"isolation.level": "read_uncommitted", **security.client(), **QUIET}
-    )
+    consumer = _consumer(bootstrap, security, "read_uncommitted")
     try:
         consumer.assign([TopicPartition(*place, stable)])
         message = consumer.poll(TIMEOUT_S)
@@ -37,18 +34,7 @@ def read_to_end(
 
     Raises `KafkaException` when Kafka does not answer.
     """
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": GROUP,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            # So long does Kafka wait for more records before it says that a partition ends here.
-            "fetch.wait.max.ms": 10,
-            **security.client(),
-            **QUIET,
-        }
-    )
+    consumer = _consumer(bootstrap, security, "read_committed")
     try:
         consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
         unfinished = len(starts)
@@ -64,3 +50,20 @@ def read_to_end(
                 raise KafkaException(error)
     finally:
         consumer.close()
+
+
+def _consumer(bootstrap: str, security: Security, isolation: str) -> Consumer:
+    """One that says where a partition ends."""
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": GROUP,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+            # So long does Kafka wait for more records before it says that a partition ends here.
+            "fetch.wait.max.ms": 10,
+            **security.client(),
+            **QUIET,
+        }
+    )

@@ -113,9 +113,9 @@ class Freshness:
         known = {topic: self._topics.known(topic) for topic in self._names}
         return {topic: origin.partitions for topic, origin in known.items() if origin is not None}
 
-    def headers(self, positions: Positions) -> dict[str, str]:
-        """What an answer says of the state at `positions`."""
-        headers = {POSITION: bounded_text(positions)}
+    def headers(self, positions: Positions, *, exact: bool = False) -> dict[str, str]:
+        """What an answer says of the state at `positions`; `exact` is for other processes of ours only."""
+        headers = {POSITION: offsets_text(positions) if exact else bounded_text(positions)}
         if (seconds := self.age(positions)) is not None:
             headers[AGE] = f"{seconds * 1000:.0f}"
         return headers

@@ -11,9 +11,9 @@ from streamstate.processing.topic_identity import require_same_widths
 from streamstate.processing.truncation import missing_beginnings, require_beginnings
 from streamstate.state.operations import Read
 from streamstate.state.store import AsyncReads, Snapshot
-from streamstate.web.freshness import Freshness, Positions, bounded_text, offsets_text
+from streamstate.web.freshness import Freshness, Positions, bounded_text
 from streamstate.web.http.problems import not_ready
-from streamstate.web.http.request import BEGIN, POSITION
+from streamstate.web.http.request import BEGIN
 
 _FIRST = 8
 """So many partitions are looked at for the counts: one of them is claimed early, whoever comes first."""
@@ -115,11 +115,8 @@ class State:
         }
 
     def headers_of(self, snapshots: Mapping[int, Snapshot], *, exact: bool = False) -> dict[str, str]:
-        """What an answer from `snapshots` says of the state; `exact` is for other processes of ours only."""
-        positions = self.positions_of(snapshots)
-        headers = self._freshness.headers(positions)
-        if exact:
-            headers[POSITION] = offsets_text(positions)
+        """What an answer from `snapshots` says of the state; `exact` as of `Freshness.headers`."""
+        headers = self._freshness.headers(self.positions_of(snapshots), exact=exact)
         if begins := missing_beginnings(self._app, snapshots):
             headers[BEGIN] = bounded_text(begins)
         return headers

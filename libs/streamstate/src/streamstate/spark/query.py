@@ -180,8 +180,10 @@ class Stream:
         # Never read again: the offsets are in the store.
         prefix, parent = f"{self._app.name}-", self._settings.checkpoints
         with TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as checkpoint:
-            query = self._start(run, checkpoint)
             self.status.started("; ".join(run.left_out.values()))
+            # Told before the state moves: a reader of the new state reads no earlier refusal.
+            self._presence.tell(self.status)
+            query = self._start(run, checkpoint)
             try:
                 return self._watch(query, run)
             finally:

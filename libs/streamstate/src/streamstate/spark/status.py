@@ -176,11 +176,16 @@ class Presence:
         self._looked_at = time.monotonic()
         self._missing: Mapping[str, int] = {}
 
+    def tell(self, status: Status) -> None:
+        """Say in Redis how `status` is, unless Redis is away."""
+        with suppress(RedisError):
+            self._store.tell(self._instance, status.trouble, self._valid_ms)
+
     def look(self, status: Status) -> None:
         """Tell how `status` is, and look now and then who else is in the group, and does not tell it here."""
-        # What needs a server that is away says so.
+        self.tell(status)
+        # A call that needs a server that is away says so.
         with suppress(KafkaException, RedisError):
-            self._store.tell(self._instance, status.trouble, self._valid_ms)
             if time.monotonic() >= self._looked_at + MEMBERS_S:
                 self._looked_at = time.monotonic()
                 members = self._topics.members(self._group)

@@ -14,6 +14,7 @@ from devkit import records
 from devkit.child_process import Child
 from services.clicks.model import USER_CLICKS, USER_REGIONS
 from services.events import LISTENING_EVENTS
+from services.topics.settings import KeptTopic, WindowIndex
 from streamstate.cli.main import app
 from streamstate.kafka.producer import producer
 from streamstate.state.redis import RedisStore, connect
@@ -31,9 +32,10 @@ ZERO_OF_GO = -62_135_596_800_000
 class Deployment:
     """Metrics over a topic of its own of one partition, in which Kafka takes any timestamp."""
 
-    def __init__(self, driving: Driving, name: str) -> None:
+    def __init__(self, driving: Driving, name: str, service: str = "metrics") -> None:
         self.cluster = driving.cluster
-        self.name, self.topic = f"metrics-{name}", f"listening-events-{name}"
+        self.name, self.topic = f"{service}-{name}", f"listening-events-{name}"
+        self._service = service
         self._out = producer(self.cluster.kafka.bootstrap)
         self._driving = driving
         self._admin = AdminClient({"bootstrap.servers": self.cluster.kafka.bootstrap, "log_level": 0})
@@ -51,7 +53,8 @@ class Deployment:
         self._out.flush()
 
     def start(self, **settings: str) -> Child:
-        stream = self.cluster.deployment("services.metrics", self.name, {LISTENING_EVENTS: self.topic}, **settings)
+        topics = {LISTENING_EVENTS: self.topic} if self._service == "metrics" else {}
+        stream = self.cluster.deployment(f"services.{self._service}", self.name, topics, **settings)
         stream.start()
         return stream
 
@@ -119,6 +122,27 @@ def test_records_from_the_future_and_from_before_1970(deployment: Deployment) ->
         assert deployment.state().counters["dead_letters"] == 6
     finally:
         stream.stop()
+
+
+def test_a_clock_that_is_ahead_makes_no_other_record_late(driving: Driving) -> None:
+    """Stream time is the greatest timestamp of the partition: one device would end the windows of all others."""
+    now = int(time.time() * 1_000)
+    deployment = Deployment(driving, "ahead", "topics")
+    kept = KeptTopic(
+        topic=deployment.topic,
+        key="long",
+        value="json",
+        windows=WindowIndex(field="artistId", size_ms=60_000, grace_ms=60_000, retention_ms=DAY_MS),
+    )
+    deployment.send(now, now + 50 * 60_000, *range(now + 1, now + 21))
+    stream = deployment.start(KEPT=f"[{kept.model_dump_json(exclude_none=True)}]")
+    try:
+        deployment.reached(22)
+        assert deployment.state().counters.get("late_records", 0) == 0
+        assert refused(deployment) == {(b"timestamp", b"1")}
+    finally:
+        stream.stop()
+        deployment.close()
 
 
 def test_a_topic_of_broken_records_stops_the_stream_before_it_is_dead_lettered(deployment: Deployment) -> None:

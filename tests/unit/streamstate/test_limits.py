@@ -66,7 +66,7 @@ def test_only_the_last_records_count() -> None:
 
 def test_a_record_ahead_of_the_clock_is_refused_where_kafka_takes_any_timestamp() -> None:
     refused = {7: Refusal("timestamp", "why")}
-    limit = TimestampLimit({"any"}, 1_000, {("bounded", 3): refused})
+    limit = TimestampLimit({"any": 1_000}, {("bounded", 3): refused})
     assert limit.admission(("any", 0), 5_000).latest == 6_000
     bounded = limit.admission(("bounded", 3), 5_000)
     assert bounded.latest > 10**18

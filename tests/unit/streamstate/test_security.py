@@ -105,7 +105,7 @@ def test_what_tasks_get_shows_no_secret(tmp_path: Path) -> None:
     (password := tmp_path / "password").write_text("hidden")
     login = Login("reader", password)
     security = Security("SASL_SSL", "SCRAM-SHA-512", "reader", password, key="hidden").now()
-    limit = TimestampLimit(frozenset(), 0, {})
+    limit = TimestampLimit()
     job = Job(APP, {}, {}, limit, 1, 1, 1, 0.1, {}, False, "kafka:9092", "redis://redis", 1.0, login, security)
     assert security.password == "hidden"
     assert "hidden" not in repr(job)

@@ -32,6 +32,12 @@ def test_without_an_environment_the_defaults_hold() -> None:
     assert load(GatewaySettings).instances["metrics"] == "127.0.0.1:8101"
 
 
+def test_a_timestamp_may_be_ahead_by_the_grace_of_the_windows_unless_the_deployment_says_otherwise() -> None:
+    default, given_one = StreamSettings.model_validate({}), StreamSettings.model_validate({"future_ms": 5})
+    assert [default.tolerance_ms(grace) for grace in (None, 60_000, 0)] == [3_600_000, 60_000, 10_000]
+    assert [given_one.tolerance_ms(grace) for grace in (None, 60_000, 0)] == [5, 5, 5]
+
+
 def test_a_variable_beats_the_default_and_an_argument_beats_both(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMSTATE_DEADLINE_MS", "300")
     assert load(ApiSettings).deadline_ms == 300

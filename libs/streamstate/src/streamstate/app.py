@@ -137,7 +137,8 @@ class Fold:
     lookups: records → the rows of tables that `apply` looks at in `FoldContext.rows`.
     reads: records → the parts of the partition's own state that `apply` looks at in `FoldContext.values`.
     version: raise it in a release that makes another state of the same records.
-    settings: the values, by name, of settings that do the same, such as the size of windows.
+    settings: the values, by name, of settings that do the same, such as the size of windows. `grace_ms` is the grace of
+        the windows: unless a deployment says otherwise, a timestamp further ahead of the clock is refused.
     users: what the state keeps of a user, where keys are users. Records of users who were erased after them do not come
         to `apply`, `lookups` and `reads`.
     shared: as `apply`, for what names no user. It gets the records of erased users too, which go on counting there.
@@ -159,6 +160,12 @@ class Fold:
         """Version and settings as a state keeps them."""
         declared = {"version": self.version, "settings": self.settings}
         return msgspec.json.encode(declared, order="deterministic").decode()
+
+    @property
+    def grace_ms(self) -> int | None:
+        """The grace of the windows in milliseconds, None without windows."""
+        grace = self.settings.get("grace_ms")
+        return None if grace is None else int(grace)
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -30,6 +30,9 @@ from streamstate.formats.format import Format
 LEAST_STALENESS_MS = 100
 _ADDRESS = r"^[^:/\s]+:[0-9]{1,5}$"
 
+_CLOCK_SKEW_MS = 10_000
+"""Milliseconds by which the clocks of well-kept machines may differ."""
+
 
 class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings):
     """A service: stream and API alike."""
@@ -143,11 +146,12 @@ class StreamSettings(ServiceSettings):
         description="share (0 to 1) of the last 10,000 records of a process from which more dead letters than "
         "DEAD_LETTERS stop the stream; 1: never",
     )
-    future_ms: int = Field(
-        3_600_000,
+    future_ms: int | None = Field(
+        None,
         ge=0,
         description="milliseconds that a timestamp may be ahead of the clock, in topics without "
-        "message.timestamp.after.max.ms; a record beyond is a dead letter",
+        "message.timestamp.after.max.ms; a record beyond is a dead letter. By default the grace of the windows of "
+        "the topic, at least 10,000; 3,600,000 without windows",
     )
     users_expire_ms: int = Field(
         0,
@@ -171,6 +175,12 @@ class StreamSettings(ServiceSettings):
     status_port: int = Field(
         0, ge=0, le=65535, description="port of the stream's /livez, /readyz and /metrics; 0 for none"
     )
+
+    def tolerance_ms(self, grace_ms: int | None) -> int:
+        """The milliseconds that a timestamp may be ahead of the clock, in a topic whose windows have this grace."""
+        if self.future_ms is not None:
+            return self.future_ms
+        return 3_600_000 if grace_ms is None else max(grace_ms, _CLOCK_SKEW_MS)
 
     def read_records(self, *, in_memory: bool) -> int:
         """The most records of a backlog that are read at a time; in memory they leave room for what comes meanwhile."""

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import NamedTuple
@@ -130,14 +130,16 @@ class Topics:
         finally:
             self._asking.release()
 
-    def unbounded(self, topics: Iterable[str], most_ms: int) -> frozenset[str]:
-        """Those of `topics` for which Kafka takes timestamps that are more than `most_ms` ahead of its clock.
+    def unbounded(self, tolerances: Mapping[str, int]) -> dict[str, int]:
+        """The topics among `tolerances` for which Kafka takes timestamps that are further ahead of its clock.
 
-        A topic whose configuration may not be read, or is of a broker that has no bound, is one of these.
+        tolerances: milliseconds by topic. A topic whose configuration may not be read, or is of a broker that has no
+        bound, is taken for one of them.
         """
-        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in tolerances]
         answers = self._connection.admin().describe_configs(resources, request_timeout=TIMEOUT_S)
-        return frozenset(resource.name for resource, answer in answers.items() if not _bounded(answer, most_ms))
+        names = [of.name for of, answer in answers.items() if not _bounded(answer, tolerances[of.name])]
+        return {name: tolerances[name] for name in names}
 
     def widest(self, topics: Iterable[str]) -> int:
         """The partitions of the widest of `topics`: as many as an app over them has."""

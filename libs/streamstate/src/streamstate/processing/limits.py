@@ -2,7 +2,7 @@
 
 import sys
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -61,19 +61,18 @@ class DeadLetterLimit:
 class TimestampLimit:
     """Which records are not decoded: those from the future, which would let windows and histories expire.
 
-    unbounded: the topics for which Kafka takes any timestamp.
-    tolerance_ms: how far (milliseconds) a record of those may be ahead of the clock.
+    unbounded: by topic, the milliseconds that its records may be ahead of the clock; Kafka takes later ones.
     refused: records by their offsets that were dead-lettered for this reason before, and stay so when the time has
         come, and those that an operator skips.
     """
 
-    unbounded: Collection[str] = ()
-    tolerance_ms: int = 0
+    unbounded: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[TopicPartition, Mapping[int, Refusal]] = field(default_factory=dict)
 
     def admission(self, place: TopicPartition, now_ms: int) -> Admission:
         """What is taken of `place` when the clock says `now_ms` (milliseconds since 1970)."""
-        latest = now_ms + self.tolerance_ms if place[0] in self.unbounded else _ANY_TIME
+        tolerance = self.unbounded.get(place[0])
+        latest = _ANY_TIME if tolerance is None else now_ms + tolerance
         return Admission(latest, self.refused.get(place, {}))
 
 

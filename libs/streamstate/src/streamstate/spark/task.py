@@ -75,11 +75,12 @@ class Job:
         settings: StreamSettings,
     ) -> Self:
         """As `settings` and the configurations of `topics` say, and what proves us to Kafka now."""
+        tolerances = {topic: settings.tolerance_ms(fold.grace_ms) for fold in app.folds for topic in fold.topics}
         return cls(
             app,
             claims,
             origins,
-            TimestampLimit(topics.unbounded(app.topics, settings.future_ms), settings.future_ms, refused),
+            TimestampLimit(topics.unbounded(tolerances), refused),
             settings.batch_records,
             settings.commit_records,
             settings.dead_letters,

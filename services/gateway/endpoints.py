@@ -9,6 +9,7 @@ from kubernetes import client, config, watch
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
+from streamstate.deployment.address import Address
 from streamstate.deployment.background import keep_running
 
 log = structlog.get_logger()
@@ -53,7 +54,7 @@ def addresses(slice_: Any) -> list[str]:
     return [
         f"{endpoint.hostname}.{service}.{namespace}.svc:{port}"
         if endpoint.hostname
-        else f"{endpoint.addresses[0]}:{port}"
+        else str(Address(endpoint.addresses[0], port))
         for port in ports
         for endpoint in slice_.endpoints or ()
         # `ready` says nothing where addresses are published before pods are ready; `serving` does.

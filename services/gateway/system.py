@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from services.gateway.owners import Owners
+from streamstate.deployment.address import Address
 from streamstate.web.client.instances import ANYONE, Instances, Unreachable
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.events import Event, Latest
@@ -183,8 +184,8 @@ def _owner(number: int, held: Partition | None, answering: Set[str], *, anywhere
     if held is None:
         # Maps lack a partition that holds a part of a commit.
         return Owner(number, None, None, "refused")
-    host = (held.owner or "").rpartition(":")[0]
-    name = host.partition(".")[0] if host and not host[0].isdigit() else held.owner
+    owner = Address.parse(held.owner) if held.owner else None
+    name = owner.host.partition(".")[0] if owner and owner.is_name else held.owner
     state: State
     if held.owner is None or not (answering if anywhere else held.owner in answering):
         state = "none"

@@ -11,7 +11,7 @@ from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.graph import MOST_EVENTS, Graph
 from services.recommendations.salsa import recommend
 from services.recommendations.tail import Rewound, Rewritten, Tail
-from streamstate.deployment import garbage
+from streamstate.deployment import resources
 from streamstate.deployment.background import keep_running
 from streamstate.keys import LONG
 from streamstate.state.store import Store
@@ -82,7 +82,7 @@ class Live:
         self._positions = self._tail.positions
         if self._ready is not self._graph and self._tail.caught_up:
             self._ready = self._graph
-            garbage.return_free_memory()  # of the texts that it was read from, and of a former graph
+            resources.return_free_memory()  # of the texts that it was read from, and of a former graph
             log.info("the graph is loaded", plays=len(self._graph))
         return self._tail.more
 

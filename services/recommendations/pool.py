@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from services.recommendations.settings import PoolSettings
-from streamstate.deployment.cores import cores
+from streamstate.deployment.resources import cores
 from streamstate.web.http.problems import overloaded
 
 T = TypeVar("T")

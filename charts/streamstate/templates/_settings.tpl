@@ -1,6 +1,6 @@
 {{/* Settings, apart from secrets. Their checksum in the pods' annotations rolls the pods when a setting changes. */}}
 {{- define "streamstate.settings" -}}
-STREAMSTATE_LISTEN: 0.0.0.0:{{ include "streamstate.apiPort" . }}
+STREAMSTATE_LISTEN: "*:{{ include "streamstate.apiPort" . }}"
 STREAMSTATE_PROBE_PORT: {{ include "streamstate.probePort" . | quote }}
 STREAMSTATE_WORKERS: {{ .Values.api.workers | int64 | quote }}
 STREAMSTATE_ACCESS: {{ .Values.access.enabled | ternary "required" "off" | quote }}

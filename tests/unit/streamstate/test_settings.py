@@ -82,6 +82,8 @@ def test_an_unknown_variable_is_refused_with_the_nearest_name() -> None:
         (GatewaySettings, "STREAMSTATE_OWNERS_TTL_S", "-1"),
         (GatewaySettings, "STREAMSTATE_INSTANCES", "a:8101"),
         (GatewaySettings, "STREAMSTATE_INSTANCES", "[]"),
+        (GatewaySettings, "STREAMSTATE_INSTANCES", '{"metrics": "::1:8101"}'),
+        (GatewaySettings, "STREAMSTATE_LISTEN", "::1:8080"),
     ],
 )
 def test_a_value_that_does_not_fit_is_named_by_its_variable(

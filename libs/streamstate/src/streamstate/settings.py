@@ -13,6 +13,7 @@ from typing import Annotated, Literal, Self, TypeVar
 from pydantic import Field, FilePath, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsError
 
+from streamstate.deployment.address import ADDRESS, ADDRESSES
 from streamstate.deployment.connections import PREFIX as PREFIX  # noqa: PLC0414, with `Settings`, what services import
 from streamstate.deployment.connections import (
     REDIS_URL,
@@ -28,8 +29,6 @@ from streamstate.errors import Misconfigured
 from streamstate.formats.format import Format
 
 LEAST_STALENESS_MS = 100
-_ADDRESS = r"^[^:/\s]+:[0-9]{1,5}$"
-
 _CLOCK_SKEW_MS = 10_000
 """Milliseconds by which the clocks of well-kept machines may differ."""
 
@@ -45,7 +44,7 @@ class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings):
         "Sentinels and the name of what they watch (rediss+… for TLS)",
     )
     advertise: str = Field(
-        "127.0.0.1:8101", pattern=_ADDRESS, description="host:port at which others reach the API of this instance"
+        "127.0.0.1:8101", pattern=ADDRESS, description="host:port at which others reach the API of this instance"
     )
     name: str = Field(
         "",
@@ -190,7 +189,9 @@ class StreamSettings(ServiceSettings):
 class HttpSettings(TlsSettings):
     """HTTP: every API and the gateway."""
 
-    listen: str = Field("127.0.0.1:8080", pattern=_ADDRESS, description="host:port to listen on")
+    listen: str = Field(
+        "127.0.0.1:8080", pattern=ADDRESS, description="host:port to listen on; host * for all, of IPv4 and IPv6"
+    )
     probe_port: int = Field(
         0, ge=0, le=65535, description="another port of the same host for /livez, /readyz and /metrics; 0 for none"
     )
@@ -249,7 +250,7 @@ class ApiSettings(ServiceSettings, HttpSettings, DemandSettings):
 class GatewaySettings(HttpSettings):
     """The gateway."""
 
-    instances: dict[str, str] = Field(
+    instances: dict[str, Annotated[str, Field(pattern=ADDRESSES)]] = Field(
         {"metrics": "127.0.0.1:8101", "names": "127.0.0.1:8201", "recommendations": "127.0.0.1:8301"},
         description='instances of each service, host:port separated by commas: {"metrics": "a:8101,b:8101"}',
     )

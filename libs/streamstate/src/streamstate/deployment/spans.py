@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from streamstate.deployment.address import Address
 from streamstate.deployment.logs import TRACE_PARENT
 from streamstate.state.operations import Read
 from streamstate.state.store import AsyncReads, Snapshot
@@ -113,8 +114,8 @@ class Spans:
     @contextmanager
     def _call(self, address: str, method: str, parent: str) -> Iterator[Span]:
         """A call of another instance at `address`, for the request that has this `traceparent`."""
-        host, _, port = address.rpartition(":")
-        told: Told = {"http.request.method": method, "server.address": host, "server.port": int(port)}
+        host, port = Address.parse(address)
+        told: Told = {"http.request.method": method, "server.address": host, "server.port": port}
         span = self._tracer.start_span(method, _W3C.extract({TRACE_PARENT: parent}, Context()), SpanKind.CLIENT, told)
         with _failing(span):
             yield span

@@ -18,7 +18,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from streamstate.deployment import garbage, tracing
+from streamstate.deployment import resources, tracing
 from streamstate.deployment.scratch import scratch
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
@@ -115,7 +115,7 @@ def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
     tasks = math.ceil(settings.slots / len(hosted))
     streams = [Stream(app, settings, spark, stopping, tasks) for app in hosted]
     broken: list[BaseException] = []
-    garbage.look_at_new_objects_only()
+    resources.look_at_new_objects_only()
 
     def guarded(stream: Stream) -> None:
         try:
@@ -186,7 +186,7 @@ def _encrypted(settings: StreamSettings) -> dict[str, str]:
 def _session(settings: StreamSettings) -> tuple[SparkSession, Popen[bytes]]:
     """Start the session of this process, and its JVM."""
     # Before the JVM and the clients of Kafka, which have many threads.
-    garbage.use_few_arenas()
+    resources.use_few_arenas()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     given = properties(settings)
     # PySpark gives what the JVM is launched with on its command line, which all users of a machine can read.

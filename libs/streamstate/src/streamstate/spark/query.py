@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 
 from streamstate import bootstrap
 from streamstate.app import App
-from streamstate.deployment import garbage, tracing
+from streamstate.deployment import resources, tracing
 from streamstate.deployment.background import keep_running
 from streamstate.erasure.stream import Erasure
 from streamstate.errors import FencedInstance, IncompleteCommit, Misconfigured, StreamStateError, TooManyDeadLetters
@@ -151,7 +151,7 @@ class Stream:
             raise next(iter(left_out.values()))
         claims, offsets = self._claims.claim(snapshots, origins)
         erased = self._erasure.apply(claims, origins)
-        garbage.return_free_memory()  # a deletion reads and writes whole logs
+        resources.return_free_memory()  # a deletion reads and writes whole logs
         tables = self._incomplete_tables(max(counts.values()))
         folded = tables or self._app.topics
         offsets = self._held_up.leave_out({place: at for place, at in offsets.items() if place[0] in folded})

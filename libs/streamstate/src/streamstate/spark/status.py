@@ -1,6 +1,7 @@
 """What a stream process says of itself over HTTP: that its loops turn, that it folds, and how far it is."""
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -261,6 +262,10 @@ def _say(start_response: Callable[..., Any], fault: str, services: Sequence[str]
     return [json.dumps({"status": fault, "services": services, **members} if services else {"status": "ok"}).encode()]
 
 
+class _Server(ThreadingWSGIServer):
+    address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+
+
 class _Quiet(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, named by the standard library
         """A probe every few seconds is no news."""
@@ -268,7 +273,7 @@ class _Quiet(WSGIRequestHandler):
 
 def serve(statuses: Sequence[Status], port: int) -> None:
     """Answer at `port` of all addresses, in the background, for as long as the process lives."""
-    server = make_server("", port, application(statuses), ThreadingWSGIServer, _Quiet)
+    server = make_server("", port, application(statuses), _Server, _Quiet)
     threading.Thread(target=server.serve_forever, name="status", daemon=True).start()
 
 

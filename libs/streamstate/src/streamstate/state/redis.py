@@ -15,6 +15,7 @@ A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that t
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
+from urllib.parse import urlsplit
 
 import redis
 from redis.backoff import NoBackoff
@@ -60,8 +61,8 @@ class Watched(NamedTuple):
         """Of `redis+sentinel://host:port,host:port/name/database`: port 26379 and database 0 where there is none."""
         scheme, _, rest = url.partition(SENTINEL)
         hosts, name, database = [*rest.split("/"), ""][:3]
-        places = [host.partition(":") for host in hosts.split(",")]
-        sentinels = [(host, int(port or SENTINEL_PORT)) for host, _, port in places]
+        places = [urlsplit(f"//{host}") for host in hosts.split(",")]
+        sentinels = [(place.hostname or "", place.port or SENTINEL_PORT) for place in places]
         return cls(sentinels, name, int(database or 0), scheme == "rediss")
 
 

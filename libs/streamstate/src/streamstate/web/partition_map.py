@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from streamstate.app import App
+from streamstate.deployment.address import Address
 from streamstate.errors import Misconfigured
 from streamstate.gateway import ADMIN, READ, Cost, NamedIds, Part, Scope
 from streamstate.processing.decode import DEAD, reasons
@@ -142,12 +143,11 @@ async def processors(
     for partition, snapshot in snapshots.items():
         if snapshot.owner is not None:
             owned[snapshot.owner].append(partition)
-    hosts = ((address.rpartition(":"), partitions) for address, partitions in sorted(owned.items()))
     age = freshness.age(state.positions_of(snapshots))
     return Processors(
         app.name,
         dict(await state.counts()),
-        [Processor(host, int(port), partitions) for (host, _, port), partitions in hosts],
+        [Processor(*Address.parse(address), partitions) for address, partitions in sorted(owned.items())],
         [_partition(app, state, number, snapshot, freshness) for number, snapshot in snapshots.items()],
         [entry(app), *views],
         None if age is None else round(age * 1000),

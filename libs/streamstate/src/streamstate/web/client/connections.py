@@ -12,6 +12,7 @@ from typing import cast
 import httptools
 
 from streamstate.access.certificates import ToInstances
+from streamstate.deployment.address import Address
 from streamstate.web.http.request import AGE, BEGIN, POSITION, SERVED_BY, Response
 
 CONNECT_S = 0.5
@@ -118,11 +119,11 @@ class Connections:
                 # Most likely the other side closed it meanwhile; what is asked here may be asked again.
                 if kept.answering:
                     raise
-        host, _, port = address.rpartition(":")
+        host, port = Address.parse(address)
         context, name = self._tls.of(host) if self._tls else (None, None)
         connect = asyncio.get_running_loop().create_connection
         async with asyncio.timeout(CONNECT_S):
-            _, connection = await connect(Connection, host, int(port), ssl=context, server_hostname=name)
+            _, connection = await connect(Connection, host, port, ssl=context, server_hostname=name)
         return await self._ask(connection, address, request)
 
     def close(self) -> None:

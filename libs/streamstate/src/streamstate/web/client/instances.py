@@ -11,6 +11,7 @@ import structlog
 from streamstate.access.certificates import ToInstances
 from streamstate.access.internal import InternalTokens
 from streamstate.deployment import tracing
+from streamstate.deployment.address import Address
 from streamstate.web.client.connections import Connections
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.overdue import Overdue
@@ -50,12 +51,11 @@ def same_service(address: str, other: str) -> bool:
     It is on the same host, or has the same port and, behind its first label, the same domain name: the pods of a
     StatefulSet have. A token must not be sent to an address that only the state names.
     """
-    (host, _, port), (other_host, _, other_port) = address.rpartition(":"), other.rpartition(":")
-    if host == other_host:
+    one, another = Address.parse(address), Address.parse(other)
+    if one.host == another.host:
         return True
-    domain, other_domain = host.partition(".")[2], other_host.partition(".")[2]
-    is_name = not host.rpartition(".")[2].isdigit()
-    return is_name and bool(domain) and (domain, port) == (other_domain, other_port)
+    domain, other_domain = one.host.partition(".")[2], another.host.partition(".")[2]
+    return one.is_name and bool(domain) and (domain, one.port) == (other_domain, another.port)
 
 
 class Unreachable(Exception):

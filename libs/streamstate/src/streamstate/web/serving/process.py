@@ -9,8 +9,9 @@ from typing import Any
 from gunicorn.app.base import BaseApplication
 from prometheus_client import multiprocess
 
-from streamstate.deployment import garbage
-from streamstate.deployment.cores import cores
+from streamstate.deployment import resources
+from streamstate.deployment.address import Address
+from streamstate.deployment.resources import cores
 from streamstate.settings import HttpSettings
 from streamstate.web.server import tls
 from streamstate.web.server.asgi import Asgi
@@ -42,9 +43,9 @@ class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no annotati
 
 def options(settings: HttpSettings) -> Mapping[str, Any]:
     """Gunicorn's own settings and hooks, by their names."""
-    host = settings.listen.rpartition(":")[0]
+    at = Address.parse(settings.listen).bound
     return {
-        "bind": [settings.listen, *([f"{host}:{settings.probe_port}"] if settings.probe_port else [])],
+        "bind": [str(at), *([str(at._replace(port=settings.probe_port))] if settings.probe_port else [])],
         "worker_class": "streamstate.web.serving.worker.Worker",
         "workers": settings.workers or cores(),
         "worker_connections": settings.connections,
@@ -66,7 +67,7 @@ def when_ready(server: Any) -> None:
 
 def post_worker_init(_worker: Any) -> None:
     """What a worker needs is there by now."""
-    garbage.look_at_new_objects_only()
+    resources.look_at_new_objects_only()
 
 
 def child_exit(_server: Any, worker: Any) -> None:

@@ -6,14 +6,14 @@ import sys
 COLLECTING = """
 import gc
 from collections import deque
-from streamstate.deployment import garbage
+from streamstate.deployment import resources
 
 class Connection:
     def __init__(self):
         self.itself = self
 
 modules = [Connection() for _ in range(200_000)]
-garbage.look_at_new_objects_only()
+resources.look_at_new_objects_only()
 opened, most = deque(maxlen=1_000), 0
 for number in range(1_000_000):
     opened.append(Connection())
@@ -24,23 +24,23 @@ print(most)
 
 FREEING = """
 import psutil
-from streamstate.deployment import garbage
+from streamstate.deployment import resources
 
 resident = lambda: psutil.Process().memory_info().rss
 before = resident()
 blocks = [b"x" * 50_000 for _ in range(2_000)]
 del blocks[:-1]
 freed = resident()
-garbage.return_free_memory()
+resources.return_free_memory()
 print(freed - before, resident() - before)
 """
 
 SHARING = """
 import ctypes, os
 from threading import Barrier, Thread
-from streamstate.deployment import garbage
+from streamstate.deployment import resources
 
-garbage.use_few_arenas()
+resources.use_few_arenas()
 all_here = Barrier(8)
 
 def allocate():

@@ -196,6 +196,22 @@ def test_a_partition_that_holds_half_a_commit_holds_up_no_other_and_is_folded_as
     fragile.reached(2, half.positions[TOPIC] + 1, **half.values[0], late=1)
 
 
+def test_half_a_commit_that_changed_nothing_is_mended_without_a_rebuild(fragile: Fragile) -> None:
+    whole, counts = fragile.state(2), tag(APP.name, 2) + f":{COUNTS}"
+    fragile.client.hincrby(tag(APP.name, 2), "begun", 1)
+    fragile.client.hincrby(counts, "a", 1)
+    [report] = fragile.command("verify", "--mend", status=1)
+    assert [difference["place"] for difference in report["differences"]] == [counts]
+    assert "stopped half way" in report["faults"][0]
+    [report] = fragile.command("status", status=1)
+    assert "streamstate verify fragile --mend`" in report["faults"][0]
+    fragile.client.hincrby(counts, "a", -1)
+    [report] = fragile.command("verify", "--mend")
+    assert (report["faults"], report["differences"]) == ([], [])
+    fragile.send(2, b"after")
+    fragile.reached(2, whole.positions[TOPIC] + 1, **whole.values[0], after=1)
+
+
 def test_totals_that_are_too_high_are_corrected(driving: Driving) -> None:
     """Also that of a region that the state does not have; the stream goes on publishing."""
     driving.out.produce(USER_CLICKS, b"5", b"a user")

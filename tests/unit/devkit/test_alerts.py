@@ -92,10 +92,18 @@ CASES = {
         },
     ),
     "DeadLetters": Case(
-        4,
-        10,
-        {"streamstate_dead_letters_total{partition='0'}": "0x5 1x60"},
-        {"streamstate_dead_letters_total{partition='0'}": "7x60"},
+        8,
+        20,
+        {
+            "streamstate_offset{partition='0'}": "0+1000x60",
+            "streamstate_dead_letters_total{partition='0'}": "0x8 0+10x60",
+            **STREAM,
+        },
+        {
+            "streamstate_offset{partition='0'}": "0+10000x60",
+            "streamstate_dead_letters_total{partition='0'}": "0+5x60",
+            **STREAM,
+        },
     ),
     "OpenTransaction": Case(
         7,
@@ -185,6 +193,21 @@ def test_an_alert_fires_when_it_should_and_not_otherwise(name: str, tmp_path: Pa
     passed = promtool(tmp_path, CASES[name], expected)
     assert passed.returncode == 0, passed.stdout + passed.stderr
     assert promtool(tmp_path, CASES[name], []).returncode == 1
+
+
+@pytest.mark.parametrize("cause", ["StreamDown", "StreamRefused"])
+def test_what_follows_from_a_stream_that_does_not_fold_is_one_alert(cause: str, tmp_path: Path) -> None:
+    consequences = {
+        "streamstate_offset{partition='0'}": "0x60",
+        "streamstate_state_age_seconds{partition='0'}": "0x12 61x60",
+        "streamstate_build_progress{partition='0'}": "0+0.05x11 0.6x60",
+        READS.format(503): "0x12 0+60x60",
+    }
+    case = CASES[cause]
+    bad = {**STREAM, **consequences, **case.bad}
+    expected = [{"labels": f'{{alertname="Streamstate{cause}", service="bad"}}', "value": 1}]
+    passed = promtool(tmp_path, case._replace(bad=bad, firing=40), expected)
+    assert passed.returncode == 0, passed.stdout + passed.stderr
 
 
 def test_every_alert_is_tried() -> None:

@@ -35,8 +35,9 @@ class IncompleteCommit(StreamStateError):
         """`partition` is the hash tag with which its keys begin, {name:number}."""
         number = partition.strip("{}").rpartition(":")[2]
         super().__init__(
-            f"a commit to {partition}, or a reset of it, stopped half way; restore the store from a backup, or run "
-            f"`streamstate reset SERVICE --partition {number}`, and the service builds it anew from its topics"
+            f"a commit to {partition}, or a reset of it, stopped half way; run `streamstate verify SERVICE --mend`, "
+            "which takes it for whole if it equals its topics, or restore the store from a backup, or run "
+            f"`streamstate reset SERVICE --partition {number}`, and the service builds it anew"
         )
 
 

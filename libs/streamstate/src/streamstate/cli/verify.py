@@ -1,5 +1,6 @@
 """`streamstate verify`: every stored key of a service, its dead letters and derived topics, against a recount."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -10,9 +11,14 @@ from streamstate.cli.output import AsJson, Exit
 from streamstate.cli.report import Seen, refusals
 from streamstate.cli.services import Deployment, Services
 from streamstate.cli.status import chosen
-from streamstate.errors import StreamStateError
+from streamstate.errors import IncompleteCommit, StreamStateError
 from streamstate.settings import StreamSettings, load
+from streamstate.state.redis_reads import tag
+from streamstate.state.store import whole
 from streamstate.verify.check import Check, Report
+
+Halves = Mapping[int, tuple[IncompleteCommit, int]]
+"""The partitions that hold a part of a commit: the error that says so, and the number of the commit."""
 
 SHOWN = 20
 """The most differences of a service that are printed for people."""
@@ -20,7 +26,14 @@ SHOWN = 20
 MayBeEmpty = Annotated[bool, typer.Option("--may-be-empty", help="A service of which nothing is stored is no fault.")]
 
 
-def verify(services: Services = None, *, may_be_empty: MayBeEmpty = False, as_json: AsJson = False) -> None:
+Mend = Annotated[
+    bool, typer.Option("--mend", help="Take partitions that hold half a commit for whole where they equal the recount.")
+]
+
+
+def verify(
+    services: Services = None, *, may_be_empty: MayBeEmpty = False, mend: Mend = False, as_json: AsJson = False
+) -> None:
     """Count the topics again, and compare every key of every service with that, while the streams run.
 
     It needs the topics from offset 0. Without names, services that neither run nor have a state are left out. The exit
@@ -29,7 +42,11 @@ def verify(services: Services = None, *, may_be_empty: MayBeEmpty = False, as_js
     reports: list[Report] = []
     for deployment, seen in chosen(services, "recount"):
         with output.progress() as bars:
-            reports.append(_report(deployment, seen, bars, may_be_empty=may_be_empty))
+            halves = _halves(deployment, seen)
+            known = [deployment.commands.complete(str(error)) for error, _ in halves.values()] if mend else []
+            reports.append(_report(deployment, seen, bars, known, may_be_empty=may_be_empty))
+            if mend:
+                reports[-1].faults += _mended(deployment, reports[-1], halves)
         if not as_json:
             output.say(_text(reports[-1]))
     if as_json:
@@ -38,10 +55,27 @@ def verify(services: Services = None, *, may_be_empty: MayBeEmpty = False, as_js
         raise typer.Exit(Exit.REFUSED)
 
 
-def _report(of: Deployment, seen: Seen, bars: Progress, *, may_be_empty: bool) -> Report:
-    """What is wrong with a state as a whole, or else with its keys."""
-    if faults := [*seen.faults, *refusals(of.app, seen, load(StreamSettings))]:
-        return Report(of.app.name, faults=list(map(of.commands.complete, faults)))
+def _halves(of: Deployment, seen: Seen) -> Halves:
+    _, found = whole(of.store, (each for each in seen.partitions if each not in seen.snapshots))
+    marked = {partition: (error, of.store.half_commit(partition)) for partition, error in found.items()}
+    return {partition: (error, number) for partition, (error, number) in marked.items() if number is not None}
+
+
+def _mended(of: Deployment, report: Report, halves: Halves) -> list[str]:
+    """Take each of `halves` for whole that equals the recount; returns why others are not."""
+    if report.faults:
+        return []
+    places = [difference.place for difference in report.differences]
+    equal = {each for each in halves if not any(place.startswith(tag(of.app.name, each)) for place in places)}
+    left = [each for each, (_, number) in halves.items() if each not in equal or not of.store.mend(each, number)]
+    return [of.commands.complete(str(halves[each][0])) for each in left]
+
+
+def _report(of: Deployment, seen: Seen, bars: Progress, known: Sequence[str], *, may_be_empty: bool) -> Report:
+    """What is wrong with a state as a whole, apart from the faults that are `known`, or else with its keys."""
+    found = map(of.commands.complete, [*seen.faults, *refusals(of.app, seen, load(StreamSettings))])
+    if faults := [fault for fault in found if not any(each in fault for each in known)]:
+        return Report(of.app.name, faults=faults)
     try:
         report = _checked(of, bars)
     except StreamStateError as error:

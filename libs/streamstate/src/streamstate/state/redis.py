@@ -103,8 +103,8 @@ _Call = tuple[int, Sequence[str | bytes | int]]
 _MISCONFIGURED = "MISCONFIGURED "
 _INCOMPLETE = "INCOMPLETE "
 _SERVER, _CLAIM, _COMMIT = Script("server.lua"), Script("server.lua", "claim.lua"), Script("commit.lua")
-_SKIP = Script("skip.lua")
-SCRIPTS = (READ, _SERVER, _CLAIM, _COMMIT, _SKIP)
+_SKIP, _MEND = Script("skip.lua"), Script("mend.lua")
+SCRIPTS = (READ, _SERVER, _CLAIM, _COMMIT, _SKIP, _MEND)
 """All that the store of a service runs."""
 
 
@@ -174,6 +174,16 @@ class RedisStore:
 
     def allow(self, partition: int, topic: str, allowance: Allowance) -> None:
         self._client.hset(tag(self._app, partition), f"allow:{topic}", f"{allowance.before} {allowance.reason}")
+
+    def half_commit(self, partition: int) -> int | None:
+        """The number of the commit, or reset, of which `partition` holds a part; None for a whole partition."""
+        begun, ended = self._client.hmget(tag(self._app, partition), "begun", "ended")
+        return None if begun == ended else int(begun or 0)
+
+    def mend(self, partition: int, half_commit: int) -> bool:
+        """Take `partition` for whole, if it still holds a part of the commit of this number; returns whether it did."""
+        [mended] = self._run(_MEND, [(partition, [half_commit])])
+        return bool(mended)
 
     def tell(self, instance: str, text: str, valid_ms: int) -> None:
         """Keep, for `valid_ms` milliseconds, that the stream `instance` uses this Redis, and why it does not fold."""

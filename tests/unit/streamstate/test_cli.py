@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -124,6 +126,16 @@ def test_a_service_that_there_is_not_is_status_2_with_those_there_are() -> None:
     assert result.exit_code == 2
     assert "there is no service metric" in result.stderr
     assert "metrics" in result.stderr
+
+
+def test_a_command_that_needs_services_says_where_to_run_it(tmp_path: Path) -> None:
+    """With the library alone, and the services of somebody else."""
+    command = [sys.executable, "-P", "-m", "streamstate.cli.main", "feed", "--events", "1"]
+    environment = {**os.environ, "STREAMSTATE_PACKAGE": "json"}
+    result = subprocess.run(command, cwd=tmp_path, env=environment, check=False, capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (3, "")
+    assert "in the project's folder" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_watching_as_json_is_status_2() -> None:

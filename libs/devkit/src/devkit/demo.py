@@ -12,12 +12,14 @@ from pydantic import Field
 from pydantic_settings import BaseSettings
 
 from devkit.feed import Feed
+from devkit.lfm import Files
 from devkit.local_cluster import LocalCluster, Plan, get
 from devkit.names import known, names
 from devkit.registry import EXAMPLES, STANDARD
 from services.events import KINDS
 from streamstate import bootstrap
 from streamstate.errors import StreamStateError
+from streamstate.keys import LONG
 from streamstate.settings import PREFIX
 
 HOME, CACHE = Path(".demo"), Path(".cache")
@@ -38,6 +40,7 @@ class DemoSettings(BaseSettings):
 
     once: bool = Field(False, description="end after the profile is printed")
     lfm: Path | None = Field(None, description="feed the LFM-1b files of this folder instead of the generator")
+    skip_malformed: bool = Field(False, description="leave malformed lines of these files out, and say how many")
     gateway_port: int = Field(8080, description="port of the gateway")
     kafka_port: int = Field(9092, description="port of Kafka")
     redis_port: int = Field(6379, description="port of Redis")
@@ -82,11 +85,12 @@ def main() -> int:
 
 def show(cluster: LocalCluster, settings: DemoSettings) -> None:
     """Feed, wait until all is folded, show an answer of each service, and go on feeding unless `once` is set."""
-    feed = Feed(cluster.kafka.bootstrap, HOME / "fed", settings.lfm, settings.format, cluster.recode)
+    files = Files(settings.lfm, settings.skip_malformed) if settings.lfm else None
+    feed = Feed(cluster.kafka.bootstrap, HOME / "fed", files, settings.format, cluster.recode)
     feed.load(say)
     say("folding")
     wait_folded(cluster)
-    user = 1 if settings.lfm is None else first_user(settings.lfm)
+    user = first_user(files) if files else 1
     profile = get(f"{cluster.url}/v1/users/{user}")
     say(f"folded; {cluster.url}/v1/users/{user} answers, in short:")
     others = (f"{path}  {json.dumps(get(cluster.url + path), ensure_ascii=False)}" for path in CASES)
@@ -147,10 +151,10 @@ def servers(cluster: LocalCluster) -> str:
     return " ".join(f"{PREFIX}{name}={value}" for name, value in variables.items())
 
 
-def first_user(folder: Path) -> int:
+def first_user(files: Files) -> int:
     """A user of the files."""
-    with next(folder.glob("LFM-1b_LEs*")).open() as events:
-        return int(events.readline().split("\t")[0])
+    key, _ = next(files.events())
+    return LONG.decode(key)
 
 
 def say(line: str) -> None:

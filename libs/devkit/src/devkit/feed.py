@@ -8,7 +8,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from devkit import DevkitError, cases, lfm, sample_events
+from devkit import DevkitError, cases, sample_events
+from devkit.lfm import Files
 from devkit.records import Event, Name, Recode
 from services.events import LISTENING_EVENTS
 from streamstate.kafka.producer import producer, send_all
@@ -33,20 +34,23 @@ class Feed:
     """
 
     def __init__(
-        self, bootstrap: str, marker: Path, folder: Path | None, value: str = "", recode: Recode = iter
+        self, bootstrap: str, marker: Path, files: Files | None = None, value: str = "", recode: Recode = iter
     ) -> None:
         self._out = producer(bootstrap)
         self._recode = recode
         self._marker = marker
-        self._folder = folder
+        self._files = files
         self._format = f", as {value}" if value else ""
         self._cases = cases.records(SEED)
         self._catalogue = sample_events.Catalogue.make(SEED)
 
     def load(self, say: Callable[[str], None]) -> None:
-        """Names and past events, unless they are in Kafka already. Raises `DevkitError` when something else is."""
-        source = f"the files of {self._folder.resolve()}" if self._folder else f"the generator, seed {SEED}"
-        source += self._format
+        """Names and past events, unless they are in Kafka already.
+
+        Raises `DevkitError` when something else is, and, before anything is sent, for a malformed line.
+        """
+        files = self._files
+        source = f"{files or f'the generator, seed {SEED}'}{self._format}"
         held = self._marker.read_text() if self._marker.exists() else ""
         if held == source:
             say(f"Kafka holds {source} already")
@@ -54,11 +58,15 @@ class Feed:
         if held:
             msg = f"Kafka holds {held}, but {source} is asked for; run make demo-clean to start anew"
             raise DevkitError(msg)
+        if files:
+            files.check()
         self._marker.write_text(f"a part of {source}")
         say(f"feeding {source}")
-        names = lfm.names(self._folder) if self._folder else sample_events.names(self._catalogue)
+        names = files.names() if files else sample_events.names(self._catalogue)
         named = send_names(self._out, names, self._recode)
-        count = send_events(self._out, lfm.events(self._folder) if self._folder else self._past(), self._recode)
+        count = send_events(self._out, files.events() if files else self._past(), self._recode)
+        if files and files.skipped:
+            say(files.skipped)
         others = send_all(self._out, self._recode(itertools.islice(self._cases, CASES)))
         self._marker.write_text(source)
         say(f"fed {named} names, {count} events, and {others} records for the other services")
@@ -74,7 +82,7 @@ class Feed:
                 send_all(self._out, self._recode(cases.ticks()))
             send_all(self._out, self._recode(itertools.islice(self._cases, CASES_PER_S)))
             now = itertools.islice(events, LIVE_PER_S)
-            yield send_events(self._out, now, self._recode) if self._folder is None else 0
+            yield send_events(self._out, now, self._recode) if self._files is None else 0
             time.sleep(1)
 
     def _past(self) -> Iterator[Event]:

@@ -13,7 +13,7 @@ import typer
 from devkit.records import Event
 from streamstate.cli import output
 from streamstate.cli.output import AsJson
-from streamstate.cli.services import configured
+from streamstate.cli.services import configured, imported
 from streamstate.kafka.producer import producer
 
 _BATCHES_PER_S = 10
@@ -21,6 +21,7 @@ _MOST = 10_000
 """Events of a batch."""
 
 Lfm = Annotated[Path | None, typer.Option(help="Folder of files in the LFM-1b format, in place of invented events.")]
+SkipMalformed = Annotated[bool, typer.Option("--skip-malformed", help="Leave malformed lines of files out.")]
 Events = Annotated[int | None, typer.Option(min=1, help="Most events that are sent; all when not given.")]
 Rate = Annotated[int, typer.Option(min=0, help="Most events a second; 0 for as many as Kafka takes.")]
 Users = Annotated[int, typer.Option(min=1, help="How many users are invented.")]
@@ -28,38 +29,47 @@ Seed = Annotated[int, typer.Option(help="What is invented follows from it.")]
 
 
 class Fed(msgspec.Struct):
-    """What Kafka has taken: names, events, and events a second."""
+    """What Kafka has taken: names, events, and events a second; and the malformed lines that were left out."""
 
     names: int
     events: int
     events_per_s: float
+    malformed: int
 
 
 def feed(
     *,
     lfm: Lfm = None,
+    skip_malformed: SkipMalformed = False,
     events: Events = None,
     rate: Rate = 200,
     users: Users = 1_000,
     seed: Seed = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Send names and listening events to Kafka: invented ones until Ctrl-C, or those of files."""
-    # Services are importable only once the command runs.
-    from devkit import lfm as files  # noqa: PLC0415
-    from devkit.feed import invented, send_events, send_names  # noqa: PLC0415
+    """Send names and listening events to Kafka: invented ones until Ctrl-C, or those of files.
 
+    Files are read once before anything is sent: a malformed line is named, and nothing was sent then.
+    """
     settings = configured()
+    # Services are importable only once the command runs.
+    of, sending = imported("devkit.lfm"), imported("devkit.feed")
+    files = of.Files(lfm, skip_malformed) if lfm else None
+    if files:
+        files.check()
     out = producer(settings.kafka, settings.security)
-    given = (files.names(lfm), files.events(lfm)) if lfm else invented(seed, users)
-    fed, started = Fed(send_names(out, given[0]), 0, 0.0), time.monotonic()
+    names, records = (files.names(), files.events()) if files else sending.invented(seed, users)
+    fed, started = Fed(sending.send_names(out, names), 0, 0.0, 0), time.monotonic()
     with suppress(KeyboardInterrupt), output.progress() as bars:
         bar = bars.add_task("events", total=events)
-        for batch in paced(itertools.islice(given[1], events), rate):
-            fed.events += send_events(out, batch)
+        for batch in paced(itertools.islice(records, events), rate):
+            fed.events += sending.send_events(out, batch)
             bars.update(bar, completed=fed.events)
     fed.events_per_s = fed.events / (time.monotonic() - started)
+    fed.malformed = len(files.malformed) if files else 0
     text = f"fed {fed.names:,} names and {fed.events:,} events, {fed.events_per_s:,.0f} a second"
+    if files and files.skipped:
+        text += f"; {files.skipped}"
     output.show(fed, text, as_json=as_json)
 
 

@@ -5,6 +5,8 @@ separated by tabs, without header or quoting.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,54 +21,84 @@ _COLUMNS = (("artist id", "name"), ("album id", "name", "artist id"), ("track id
 _NAMES = dict(zip(KINDS, _COLUMNS, strict=True))
 
 
-def events(folder: Path) -> Iterator[records.Event]:
-    """The events, in the files' order (which is not that of time), their seconds turned into ms.
+@dataclass
+class Files:
+    """The files in `folder`, which `check` has to read before anything of them is sent.
 
-    Raises `DevkitError`, once iterated, for a missing file, or with file and line for a malformed line.
+    malformed: the malformed lines, by file and number, and the reasons. Without `skip_malformed` the first is an error.
     """
 
-    def event(fields: list[bytes]) -> records.Event:
-        user, artist, album, track, seconds = map(int, fields)
-        return records.event(user, artist, album, track, seconds * 1000)
+    folder: Path
+    skip_malformed: bool = False
+    malformed: dict[str, Exception] = field(default_factory=dict)
 
-    return _read(folder, "LEs", _EVENTS, event)
+    def check(self) -> None:
+        """Read all files. Raises `DevkitError` for a missing file, or with file and line for a malformed line."""
+        for _ in chain(self.names(), self.events()):
+            pass
 
+    def events(self) -> Iterator[records.Event]:
+        """The events, in the files' order (which is not that of time), their seconds turned into ms.
 
-def names(folder: Path) -> Iterator[records.Name]:
-    """The names of all artists, albums and tracks. Raises `DevkitError` as `events` does."""
-    for topic, columns in _NAMES.items():
+        Raises `DevkitError` as `check` does.
+        """
 
-        def name(fields: list[bytes], topic: str = topic) -> records.Name:
-            return records.name(topic, int(fields[0]), fields[1].decode())
+        def event(fields: list[bytes]) -> records.Event:
+            user, artist, album, track, seconds = map(int, fields)
+            return records.event(user, artist, album, track, seconds * 1000)
 
-        yield from _read(folder, topic, columns, name)
+        return self._read("LEs", _EVENTS, event)
 
+    def names(self) -> Iterator[records.Name]:
+        """The names of all artists, albums and tracks. Raises `DevkitError` as `check` does."""
+        for topic, columns in _NAMES.items():
 
-def _read(folder: Path, kind: str, columns: Columns, record: Callable[[list[bytes]], R]) -> Iterator[R]:
-    for path in _files(folder, kind):
-        # Lines of bytes end at \n alone: a name may hold any other character that ends a line of text.
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                fields = line.rstrip(b"\r\n").split(b"\t")
-                try:
-                    _require_columns(fields, columns)
-                    made = record(fields)
-                except (ValueError, OverflowError) as error:
-                    msg = f"{path}, line {number}: {error}; correct the line or take it out"
-                    raise DevkitError(msg) from error
-                yield made
+            def name(fields: list[bytes], topic: str = topic) -> records.Name:
+                return records.name(topic, int(fields[0]), fields[1].decode())
+
+            yield from self._read(topic, columns, name)
+
+    def _read(self, kind: str, columns: Columns, record: Callable[[list[bytes]], R]) -> Iterator[R]:
+        for path in self._files(kind):
+            # Lines of bytes end at \n alone: a name may hold any other character that ends a line of text.
+            with path.open("rb") as file:
+                for number, line in enumerate(file, 1):
+                    fields = line.rstrip(b"\r\n").split(b"\t")
+                    try:
+                        _require_columns(fields, columns)
+                        made = record(fields)
+                    except (ValueError, OverflowError) as error:
+                        self._skip(f"{path}, line {number}", error)
+                    else:
+                        yield made
+
+    def _skip(self, line: str, error: Exception) -> None:
+        if not self.skip_malformed:
+            msg = f"{line}: {error}; nothing was sent: correct the line, or skip malformed lines"
+            raise DevkitError(msg) from error
+        self.malformed[line] = error
+
+    def __str__(self) -> str:
+        return f"the files of {self.folder.resolve()}"
+
+    @property
+    def skipped(self) -> str:
+        """How many lines were skipped, and the first of them; empty when none was."""
+        if not self.malformed:
+            return ""
+        line, error = next(iter(self.malformed.items()))
+        return f"skipped {len(self.malformed):,} malformed lines, the first is {line}: {error}"
+
+    def _files(self, kind: str) -> list[Path]:
+        pattern = f"LFM-1b_{kind}*.txt"
+        files = sorted(self.folder.glob(pattern))
+        if not files:
+            msg = f"there is no file {pattern} in {self.folder}; name a folder that holds the LFM-1b files"
+            raise DevkitError(msg)
+        return files
 
 
 def _require_columns(fields: list[bytes], columns: Columns) -> None:
     if len(fields) != len(columns):
         msg = f"{len(fields)} columns instead of {len(columns)} ({', '.join(columns)}, separated by tabs)"
         raise ValueError(msg)
-
-
-def _files(folder: Path, kind: str) -> list[Path]:
-    pattern = f"LFM-1b_{kind}*.txt"
-    files = sorted(folder.glob(pattern))
-    if not files:
-        msg = f"there is no file {pattern} in {folder}; name a folder that holds the LFM-1b files"
-        raise DevkitError(msg)
-    return files

@@ -17,7 +17,7 @@ def measure(home: Path) -> cpu.Usage:
     cluster = LocalCluster(Plan(home, CACHE, free_port(), free_port(), free_port()), say)
     try:
         cluster.start()
-        feed = Feed(cluster.kafka.bootstrap, home / "fed", None)
+        feed = Feed(cluster.kafka.bootstrap, home / "fed")
         feed.load(say)
         wait_folded(cluster)
         say(f"at rest for {WARM_S + MEASURED_S} s")

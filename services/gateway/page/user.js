@@ -9,7 +9,7 @@ import { recommendations } from "./recommendations.js";
 import { search } from "./search.js";
 
 const KINDS = ["artist", "album", "track"];
-const PARTS = "&parts=metrics,recommendations,recent";
+const PARTS = "metrics,recommendations,recent";
 const AGES_MS = 1_000;
 const SPOKEN_MS = 15_000;
 const UNKNOWN = "Nothing is known of this user yet. The profile appears with the first play.";
@@ -49,8 +49,9 @@ export function user(main, id) {
   let end = () => {};
   function start(parts) {
     end();
-    const query = `?explain=true${parts}`;
-    end = follow(`${path}/stream${query}`, "profile", path + query, show, (state, problem) => tell(state, problem, parts));
+    const query = parts && `parts=${parts}`;
+    const [stream, plain] = [`${path}/stream?${query}`, `${path}?explain=true&${query}`];
+    end = follow(stream, "profile", plain, show, (state, problem) => tell(state, problem, parts));
   }
 
   start(PARTS);

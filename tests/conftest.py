@@ -14,9 +14,10 @@ from devkit.redis_server import Redis
 # Of processes too, which have this environment. A test of access gives this setting to what it builds.
 os.environ["STREAMSTATE_ACCESS"] = "off"
 
-# How many histories of an app the model of the commit protocol goes through in one process.
-settings.register_profile("test", max_examples=150)
-settings.register_profile("nightly", max_examples=10_000)
+# How many histories of an app the model of the commit protocol goes through in one process. How long one takes is no
+# behaviour.
+settings.register_profile("test", max_examples=150, deadline=None)
+settings.register_profile("nightly", max_examples=10_000, deadline=None)
 settings.load_profile("test")
 
 

@@ -81,7 +81,6 @@ def _draw(operation: Operation, mode: GenerationMode) -> None:
     alike = settings(
         derandomize=True,
         max_examples=EXAMPLES,
-        deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
     )

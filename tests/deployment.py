@@ -7,6 +7,7 @@ from typing import Any
 import urllib3
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
@@ -50,6 +51,12 @@ class Deployment:
     def delete(self) -> None:
         self.admin.delete_topics([self.topic])[self.topic].result()
         eventually(lambda: self.topic not in self.admin.list_topics(timeout=5).topics, "the topic to be gone")
+
+    def keep(self, retention_ms: int) -> None:
+        """Let Kafka delete records of the topic after so long, never at -1."""
+        entry = ConfigEntry("retention.ms", str(retention_ms), incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, self.topic, incremental_configs=[entry])
+        self.admin.incremental_alter_configs([resource])[resource].result()
 
     def delete_records(self, end: int) -> None:
         """Delete the records of the first partition that are before the offset `end`, as retention does."""

@@ -36,6 +36,28 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(deployment: Dep
     assert deployment.snapshot().values[0]["count"] == 150
 
 
+def test_what_retention_deletes_is_told_before_and_after(deployment: Deployment) -> None:
+    """Nothing is refused: reads stay right, but the state cannot be built anew or verified any more."""
+    deployment.keep(90_000_000)
+    stream = deployment.build()
+
+    def left_s() -> float | None:
+        return sample(str(stream.get("/metrics").data.decode()), "streamstate_history_seconds", topic=deployment.topic)
+
+    [warning] = deployment.command("status")["warnings"]
+    assert f"may delete the first record of {deployment.topic} in 1 day, 0:5" in warning
+    assert 89_000 < (left_s() or 0) <= 90_000
+    deployment.keep(-1)
+    eventually(lambda: deployment.command("status")["warnings"] == [], "no limit")
+    assert left_s() is None
+    deployment.keep(90_000_000)
+    deployment.delete_records(60)
+    eventually(lambda: left_s() == 0, "the end of the history")
+    status = deployment.command("status")
+    assert "has deleted the first records" in status["warnings"][0]
+    assert status["faults"] == []
+
+
 def test_records_of_a_topic_that_is_made_anew_while_it_runs_are_not_folded(deployment: Deployment) -> None:
     """The topic's id is known for a while: the new topic may have grown beyond the state's offset by then."""
     stream = deployment.build()

@@ -206,7 +206,7 @@ VERSIONED = [(name, view.name) for name, app in APPS.items() for view in app.vie
 
 
 @pytest.mark.parametrize(("name", "view"), VERSIONED)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_an_answer_that_changes_has_another_version(name: str, view: str, data: st.DataObject) -> None:
     app = APPS[name]
@@ -237,7 +237,7 @@ def is_shared(path: str) -> bool:
 
 @pytest.mark.parametrize("name", APPS)
 class TestEveryApp:
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=20)
     @given(data=st.data())
     def test_a_deployment_over_other_topics_makes_the_same_state(self, name: str, data: st.DataObject) -> None:
         app = APPS[name]
@@ -252,7 +252,7 @@ class TestEveryApp:
         positions = [{others[topic]: offset for topic, offset in stored.items()} for stored, _ in counts(own)]
         assert [stored for stored, _ in counts(there)] == positions
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(data=st.data())
     def test_any_cutting_into_batches_gives_the_same_state(self, name: str, data: st.DataObject) -> None:
         app = APPS[name]
@@ -262,7 +262,7 @@ class TestEveryApp:
         assert counts(cut) == counts(whole)
         assert effects(cut) == effects(whole)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(data=st.data())
     def test_records_that_come_again_change_nothing(self, name: str, data: st.DataObject) -> None:
         app = APPS[name]
@@ -274,14 +274,14 @@ class TestEveryApp:
                 driver.feed(partition, {topic: raw[data.draw(st.integers(0, 12)) :]})
         assert (answers(driver), counts(driver), effects(driver)) == before
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(data=st.data())
     def test_it_declares_the_topics_that_it_emits_to(self, name: str, data: st.DataObject) -> None:
         app = APPS[name]
         emitted = folded(app, numbered(data.draw(pairs_of(app)))).emitted
         assert {emit.topic for emit in emitted} <= set(app.emits)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(data=st.data())
     def test_a_writer_that_was_replaced_changes_nothing_any_more(self, name: str, data: st.DataObject) -> None:
         app = APPS[name]
@@ -311,7 +311,7 @@ def in_order(app: App, records: Records, partition: int) -> list[tuple[str, RawR
 
 
 @pytest.mark.parametrize("name", MERGING)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_any_cutting_of_merged_topics_gives_the_same_state(name: str, data: st.DataObject) -> None:
     app = APPS[name]
@@ -330,7 +330,7 @@ def test_any_cutting_of_merged_topics_gives_the_same_state(name: str, data: st.D
 
 
 @pytest.mark.parametrize("name", COMMUTATIVE)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_the_order_of_records_does_not_matter(name: str, data: st.DataObject) -> None:
     app = APPS[name]

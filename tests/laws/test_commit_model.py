@@ -300,4 +300,4 @@ class Join(CommitProtocol):
 
 TestTally = Tally.TestCase
 TestJoin = Join.TestCase
-TestTally.settings = TestJoin.settings = settings(stateful_step_count=40, deadline=None)
+TestTally.settings = TestJoin.settings = settings(stateful_step_count=40)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamstate.app import App, Fold, FoldContext, Record, Source
@@ -53,7 +53,6 @@ def fed(driver: Driver, start: int, drawn: Sequence[int]) -> None:
     driver.feed(0, {"numbers": raw})
 
 
-@settings(deadline=None)
 @given(st.integers(0, 300), st.lists(runs, max_size=3))
 def test_no_commit_has_more_than_the_bound(target: int, batches: Sequence[Sequence[tuple[int, int]]]) -> None:
     store = Watched()

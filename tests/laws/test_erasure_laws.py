@@ -124,7 +124,7 @@ def played(name: str, data: st.DataObject) -> World:
 
 
 @pytest.mark.parametrize("name", ONE_TOPIC)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_a_build_from_nothing_is_the_state_that_went_on(name: str, data: st.DataObject) -> None:
     world = played(name, data)
@@ -135,7 +135,7 @@ def test_a_build_from_nothing_is_the_state_that_went_on(name: str, data: st.Data
 
 
 @pytest.mark.parametrize("name", ONE_TOPIC)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(data=st.data())
 def test_the_state_is_that_of_the_records_that_remain(name: str, data: st.DataObject) -> None:
     """Apart from what names nobody, which still counts all of them."""
@@ -155,7 +155,7 @@ def test_the_state_is_that_of_the_records_that_remain(name: str, data: st.DataOb
 
 
 @pytest.mark.parametrize("name", ALL)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_nothing_names_a_user_who_is_deleted_last(name: str, data: st.DataObject) -> None:
     world = played(name, data)

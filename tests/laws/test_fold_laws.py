@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamstate.app import App, Effect, Emit, Fold, FoldContext, Record, Source
@@ -84,7 +84,6 @@ TABLE = App("table", (left_join(changelog("left", TEXT, lambda _key, value: valu
 
 
 class TestLeftJoin:
-    @settings(deadline=None)
     @given(events(st.none() | st.sampled_from("xy"), st.sampled_from("12")), cuts)
     def test_a_record_gets_the_row_of_its_moment(self, drawn: list[Event], edges: list[int]) -> None:
         now: dict[str, str | None] = {}
@@ -123,7 +122,6 @@ numbers = st.sampled_from(["", "1", "7", "-3"])
 
 
 class TestWindows:
-    @settings(deadline=None)
     @given(events(numbers, numbers), cuts)
     def test_windows_are_a_recount_without_late_records(self, drawn: list[Event], edges: list[int]) -> None:
         driver = folded(SUMS, drawn, edges)
@@ -180,7 +178,6 @@ def stored_sessions(driver: Driver, key: str) -> list[Session]:
 
 
 class TestSessionWindows:
-    @settings(deadline=None)
     @given(events(st.none(), st.none()), cuts)
     def test_sessions_are_a_recount_without_late_records(self, history: list[Event], edges: list[int]) -> None:
         driver = folded(SESSION_APP, history, edges)
@@ -200,7 +197,6 @@ class TestSessionWindows:
         assert emitted(driver) == updates
         assert counted(driver) == late
 
-    @settings(deadline=None)
     @given(st.lists(st.integers(0, 60), max_size=30), st.data(), cuts)
     def test_any_order_within_grace_gives_the_same_sessions(
         self, in_order: list[int], data: st.DataObject, edges: list[int]
@@ -236,7 +232,6 @@ PAIRS = App("pairs", (paired(Source("left", TEXT, text), STREAM, 5, 2, pairs),))
 
 
 class TestPaired:
-    @settings(deadline=None)
     @given(events(st.none(), st.none()), cuts)
     def test_each_pair_is_there_once_and_late_records_are_not(self, drawn: list[Event], edges: list[int]) -> None:
         named = [(topic, key, time, str(number)) for number, (topic, key, time, _) in enumerate(drawn)]
@@ -257,7 +252,6 @@ class TestPaired:
         assert sorted(emitted(driver)) == sorted(expected)
         assert counted(driver) == late
 
-    @settings(deadline=None)
     @given(events(st.none(), st.none()), cuts)
     def test_what_can_find_no_partner_any_more_is_forgotten(self, drawn: list[Event], edges: list[int]) -> None:
         named = [(topic, key, time, "x") for topic, key, time, _ in drawn]

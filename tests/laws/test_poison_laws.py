@@ -86,7 +86,7 @@ either_way = st.builds(
 
 
 class TestNumbers:
-    @settings(deadline=None, max_examples=60)
+    @settings(max_examples=60)
     @given(values=rising | either_way, edges=cuts)
     def test_the_records_that_take_a_number_beyond_are_the_same_however_they_are_cut(
         self, make_store: Callable[[], Store], values: list[int], edges: list[int]
@@ -119,7 +119,7 @@ class TestNumbers:
         assert driver.store.read({0: [Fields("kept")]})[0].values == [{"a": 7}]
         assert dead(driver) == [0]
 
-    @settings(deadline=None, max_examples=60)
+    @settings(max_examples=60)
     @given(st.lists(st.sampled_from([MOST, -MOST, 2**62, -(2**62)]), max_size=12), cuts)
     def test_the_sum_of_a_window_is_kept_within_64_bits(self, values: list[int], edges: list[int]) -> None:
         windowed = Windowed("windows", Windows(100, 100, 100))
@@ -177,7 +177,7 @@ FOLDS = {
 
 @pytest.mark.parametrize("where", FOLDS)
 class TestFailingFolds:
-    @settings(deadline=None, max_examples=60)
+    @settings(max_examples=60)
     @given(values=st.lists(st.sampled_from(["good", "bad"]), max_size=20), edges=cuts)
     def test_the_record_alone_is_a_dead_letter(self, where: str, values: list[str], edges: list[int]) -> None:
         driver = folded(App("failing", (FOLDS[where],)), MemoryStore(), raw_of(values), edges)

@@ -62,7 +62,7 @@ def recount_without(name: str, world: World) -> Recount:
 
 
 @pytest.mark.parametrize("name", ERASING)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_a_recount_finds_the_state_without_deleted_users(
     name: str, data: st.DataObject, redis_client: Client, redis_name: Callable[[], str]
@@ -89,7 +89,7 @@ def test_every_app_has_a_recount() -> None:
 
 
 @pytest.mark.parametrize("name", RECOUNTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_recount_finds_the_state_of_the_folds(
     name: str, data: st.DataObject, redis_client: Client, redis_name: Callable[[], str]

@@ -101,7 +101,7 @@ def outcome(store: Store, batches: list[list[Operation]]) -> list[Snapshot]:
     return seen
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(batches=st.lists(operations, min_size=1, max_size=4))
 def test_both_stores_give_the_same_answers(
     batches: list[list[Operation]], redis_store: Callable[[], RedisStore]

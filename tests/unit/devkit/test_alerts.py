@@ -131,6 +131,12 @@ CASES = {
         {"streamstate_lost_records_total{partition='0'}": "0x5 1x60"},
         {"streamstate_lost_records_total{partition='0'}": "7x60"},
     ),
+    "HistoryEnds": Case(
+        8,
+        20,
+        {"streamstate_history_seconds{topic='events'}": "172799x60"},
+        {"streamstate_history_seconds{topic='events'}": "172801x60"},
+    ),
     "KeysMisplaced": Case(
         4,
         10,

@@ -34,7 +34,7 @@ from tests.unit.formats.known import AWAY, NAMES, driver, know, letters, raw, re
 REGISTERED = ("avro", "protobuf", "jsonschema")
 ids = st.integers(0, LONG_MAX)
 events = st.builds(ListeningEvent, ids, ids, ids, ids, st.integers(0, YEAR_9999_MS))
-laws = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+laws = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 PLAY = ListeningEvent(7, 1, 2, 3, 4)
 LONGS = [{"name": name, "type": "long"} for name in ("userId", "artistId", "albumId", "trackId", "timestamp")]

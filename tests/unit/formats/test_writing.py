@@ -45,7 +45,7 @@ NAMES = {"userId": "user_id"}
 REGISTERED = ("avro", "protobuf", "jsonschema")
 ids = st.integers(0, LONG_MAX)
 names = st.none() | st.text(st.characters(exclude_categories=["Cs"]))
-laws = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+laws = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def derived(app: App, topic: str, value: str, registry: Registry, number: int = 1) -> Derived:

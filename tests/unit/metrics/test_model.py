@@ -46,7 +46,7 @@ def recount(played: list[Play], user: int) -> Any:
     }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(plays, plays)
 def test_a_profile_is_the_recount(first: list[Play], later: list[Play]) -> None:
     store = driver()

@@ -38,7 +38,7 @@ def published(driver: Driver) -> list[dict[str, Any]]:
     return [json.loads(emit.value) for emit in driver.emitted]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(plays, plays)
 def test_recent_is_the_recount(first: list[Play], later: list[Play]) -> None:
     driver = new_driver()
@@ -50,7 +50,7 @@ def test_recent_is_the_recount(first: list[Play], later: list[Play]) -> None:
         assert recent(driver, user) == [json.loads(play_json(play)) for play in newest[:RECENT]]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(plays, names, names, names)
 def test_every_play_is_published_with_its_names(
     plays: list[Play], artists: dict[int, str], albums: dict[int, str], tracks: dict[int, str]

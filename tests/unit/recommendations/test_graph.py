@@ -53,7 +53,7 @@ def table(rows: list[tuple[int, int, int]]) -> NDArray[np.int64]:
 
 
 @given(st.lists(events, max_size=8), st.integers(1, 80))
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_is_the_multigraph_of_the_newest_events_in_their_order(
     batches: list[list[tuple[int, int, int]]], window: int
 ) -> None:

@@ -59,7 +59,7 @@ def split(topic: Logs, at: int) -> tuple[Logs, Logs]:
     return {p: log[:at] for p, log in topic.items()}, {p: log[at:] for p, log in topic.items()}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(plays, cuts, st.lists(st.integers(0, 20), max_size=3))
 def test_any_cutting_into_commits_and_any_moments_of_reading_give_the_same_edges(
     played: list[Play], cut: list[int], moments: list[int]
@@ -88,7 +88,7 @@ def test_partitions_are_merged_by_time_when_the_graph_is_loaded() -> None:
     assert tail.caught_up
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(cuts, st.integers(1, 20))
 def test_the_newest_records_of_each_partition_are_kept(cut: list[int], window: int) -> None:
     """An entry goes when the last of its records is too old; so with one record each, none is kept for longer."""
@@ -164,7 +164,7 @@ def test_a_new_claim_changes_nothing() -> None:
     assert edges(graph) == expected(PLAYS)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(cuts, cuts, st.integers(0, 30))
 def test_a_store_that_was_emptied_and_filled_again_gives_the_graph_anew(
     first: list[int], second: list[int], at: int

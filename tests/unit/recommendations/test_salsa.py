@@ -37,7 +37,7 @@ def precision(view: Bipartite, best: dict[int, list[int]], walks: int, *, early_
 
 
 @given(plays, st.integers(0, 12), st.integers(0, 2**64 - 1), st.integers(1, 6))
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_items_are_in_the_graph_unknown_to_the_user_ranked_and_repeatable(
     edges: list[tuple[int, int]], user: int, seed: int, limit: int
 ) -> None:

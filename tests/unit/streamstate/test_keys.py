@@ -30,7 +30,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.partitioner.default import murmur2  # type: ignore[import-untyped]  # it has no annotations
 
-quick = settings(max_examples=200, deadline=None)
+quick = settings(max_examples=200)
 ids = st.integers(0, LONG_MAX) | st.integers(0, 1_000)
 texts = st.text(min_size=1, max_size=200).filter(str.isprintable)
 

@@ -30,7 +30,7 @@ def seen(
         store.commit(Commit(claim, [OffsetAdvance("orders", None, position, 10 * position)], [], counters or {}))
     begins = {("orders", partition): 0 for partition in range(2)}
     at = {("orders", partition): end for partition, end in ends.items()}
-    return replace(Seen(ORIGINS, begins, store.read({0: [], 1: []}), at, at, members(0, 1)), **changed)
+    return replace(Seen(ORIGINS, begins, store.read({0: [], 1: []}), at, at, members(0, 1), {}), **changed)
 
 
 def members(*partitions: int) -> dict[str, Member]:
@@ -145,7 +145,20 @@ def test_too_many_dead_letters_are_named_while_the_state_lags() -> None:
     assert "streamstate dlq list SERVICE" in told
 
 
+def test_what_retention_deletes_is_told_before_and_after() -> None:
+    def warnings(left_s: float, *truncated: str) -> list[str]:
+        given = StreamSettings.model_validate({"truncated_topics": truncated})
+        ready = replace(seen({0: 5, 1: 5}, {0: 5, 1: 5}), history={"orders": left_s})
+        made = report(APP, ready, given)
+        assert made.healthy
+        return made.warnings
+
+    assert "may delete the first record of orders in 1 day, 1:00:00" in warnings(90_000)[0]
+    assert "has deleted the first records of orders" in warnings(0)[0]
+    assert warnings(0, "orders") == []
+
+
 def test_a_topic_that_does_not_exist_leaves_the_others_to_be_told() -> None:
-    made = report(APP, Seen({}, {}, {}, {}, {}, {}, ["the topic orders cannot be read"]), SETTINGS)
+    made = report(APP, Seen({}, {}, {}, {}, {}, {}, {}, ["the topic orders cannot be read"]), SETTINGS)
     assert (made.topics, made.partitions, made.healthy) == ([], [], False)
     assert made.faults[0] == "the topic orders cannot be read"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streamstate.errors import BatchTooLarge
@@ -37,7 +37,6 @@ def place_at(rows: pa.RecordBatch, row: int) -> tuple[str, int]:
 
 
 # The first call imports what Arrow needs.
-@settings(deadline=None)
 @given(micro_batches)
 def test_each_place_has_its_rows_in_the_order_of_their_offsets(drawn: list[tuple[tuple[str, int], int]]) -> None:
     rows = by_partition(batch(drawn))

@@ -8,7 +8,8 @@ from confluent_kafka import KafkaError, KafkaException
 from werkzeug.test import Client
 
 from streamstate.kafka.admin import Topics
-from streamstate.spark.status import STILL_S, Status, application, reason
+from streamstate.spark.run import reason
+from streamstate.spark.status import STILL_S, Status, application
 from streamstate.state.store import TopicPartition
 from tests.serving import sample
 
@@ -26,6 +27,9 @@ class Ends(Topics):
 
     def ends(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {place: min(ENDS[place], 8) for place in places}
+
+    def history(self, places: Iterable[TopicPartition]) -> dict[str, float]:
+        return {topic: 60.0 for topic, _ in places}
 
 
 class Away(Ends):
@@ -63,6 +67,13 @@ def test_a_refusal_is_told_until_the_next_query_starts(status: Status) -> None:
     status.started()
     assert client.get("/readyz").get_json()["reasons"] == {}
     assert sample(scrape(status), "streamstate_stream_refused", service="metrics") == 0
+
+
+def test_what_is_left_of_a_history_is_told_where_the_state_needs_it(status: Status) -> None:
+    status.positions = {("t", 0): 4}
+    assert sample(scrape(status), "streamstate_history_seconds", service="metrics", topic="t") is None
+    status.history = {"t", "others"}
+    assert sample(scrape(status), "streamstate_history_seconds", service="metrics", topic="t") == 60
 
 
 def test_live_for_as_long_as_the_loop_turns(status: Status) -> None:

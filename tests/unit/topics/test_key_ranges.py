@@ -51,7 +51,7 @@ def all_pages(driver: Driver, kind: type[NumberRange | TextRange], **given: Any)
     return keys
 
 
-quick = settings(max_examples=50, deadline=None)
+quick = settings(max_examples=50)
 numbers = st.sampled_from([0, 1, 9, 10, 11, 99, 100, 2**31, 2**53 + 1, 2**63 - 1])
 texts = st.text("aé:\ud7ff\ue000\uffff\U0001f3b5\U0010ffff", min_size=1, max_size=3)
 limits, orders = st.integers(1, 4), st.sampled_from(["asc", "desc"])

@@ -59,6 +59,11 @@ OVERVIEW = (
     ),
     Panel("Progress of builds", "percentunit", {"{{service}}": "min by (service) (streamstate_build_progress)"}),
     Panel(
+        "Time until topics lose records that states need",
+        "s",
+        {"{{topic}}": "min by (topic) (streamstate_history_seconds)"},
+    ),
+    Panel(
         "Streams that refuse, or wait for a schema",
         "short",
         {

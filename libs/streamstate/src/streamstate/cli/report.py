@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 
 import msgspec
@@ -24,7 +25,8 @@ class Seen:
     """An app's topics, its partitions as far as they can be read, and who is in its consumer group.
 
     ends, stable: where the topics end, with and without what open transactions hold back. members: the instances in
-    the group. faults: what could not be read, and what to do.
+    the group. history: seconds until Kafka may delete the first record of a topic, 0 where it did. faults: what could
+    not be read, and what to do.
     """
 
     origins: Mapping[str, Origin]
@@ -33,6 +35,7 @@ class Seen:
     ends: Mapping[TopicPartition, int]
     stable: Mapping[TopicPartition, int]
     members: Mapping[str, Member]
+    history: Mapping[str, float]
     faults: Sequence[str] = ()
 
     @property
@@ -85,7 +88,8 @@ class PartitionReport(msgspec.Struct):
 class ServiceReport(msgspec.Struct):
     """A service. `counts` are dead letters and the like, of all partitions; `faults` say what to do.
 
-    `allowances` are the records that an operator allows the state to lack, and why.
+    `allowances` are the records that an operator allows the state to lack, and why. `warnings` say what will not be
+    possible any more, and when.
     """
 
     service: str
@@ -94,6 +98,7 @@ class ServiceReport(msgspec.Struct):
     counts: dict[str, int]
     faults: list[str]
     allowances: list[str]
+    warnings: list[str]
 
     @property
     def healthy(self) -> bool:
@@ -123,7 +128,8 @@ def report(app: App, seen: Seen, settings: StreamSettings) -> ServiceReport:
     topics = [_topic(topic, seen) for topic in seen.origins]
     partitions = [_partition(app, partition, seen) for partition in seen.partitions]
     faults = [*seen.faults, *refusals(app, seen, settings), *_not_folded(app, seen)]
-    made = ServiceReport(app.name, topics, partitions, dict(counts), faults, list(_allowances(seen)))
+    made = ServiceReport(app.name, topics, partitions, dict(counts), faults, list(_allowances(seen)), [])
+    made.warnings.extend(_history(app, seen, settings))
     faults.extend(_dead_letters(made, seen, settings))
     return made
 
@@ -132,6 +138,18 @@ def _allowances(seen: Seen) -> Iterator[str]:
     for partition, snapshot in seen.snapshots.items():
         for topic, (before, reason) in snapshot.allowances.items():
             yield f"{topic}:{partition} may lack the records before {before}: {reason}"
+
+
+def _history(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
+    """What Kafka has deleted, or will delete, of the topics that the state is built from."""
+    allowed = {topic for snapshot in seen.snapshots.values() for topic in snapshot.allowances}
+    for topic in sorted(app.requiring_beginning - {*settings.truncated_topics} - allowed):
+        if (left_s := seen.history.get(topic)) is not None:
+            when = f"may delete the first record of {topic} in {timedelta(seconds=round(left_s))} (retention.ms)"
+            yield (
+                f"Kafka {when if left_s else f'has deleted the first records of {topic}'}; without it the state can "
+                "neither be built anew nor verified: lengthen the retention, and back Redis up (docs/back-up.md)"
+            )
 
 
 def _topic(topic: str, seen: Seen) -> TopicReport:

@@ -83,7 +83,8 @@ def look(deployment: Deployment) -> Seen:
     snapshots, unreadable = readable(deployment.store, app.name, range(width))
     stable, ends, members = topics.ends(places), topics.high_watermarks(places), topics.members(app.group)
     faults += [*unreadable, *_told(deployment, members), *_held_back(deployment, stable, ends)]
-    seen = Seen(origins, begins, snapshots, ends, stable, members, faults)
+    history = topics.history(place for place in places if place[0] in app.requiring_beginning)
+    seen = Seen(origins, begins, snapshots, ends, stable, members, history, faults)
     # Under a name that nobody uses, there are no topics of that name either.
     return replace(seen, faults=[*seen.faults, *_missing(topics, app.outputs)]) if seen.deployed else seen
 
@@ -165,7 +166,7 @@ def _report(deployment: Deployment, seen: Seen) -> ServiceReport:
 def _overview(reports: list[ServiceReport]) -> RenderableType:
     columns = ("service", "state", "topic", "partitions", "lag", "newest record", "dead letters")
     table = output.table(columns, [row for of in reports for row in _rows(of)])
-    lines = [Text(f"{of.service}: {line}") for of in reports for line in (*of.faults, *of.allowances)]
+    lines = [Text(f"{of.service}: {line}") for of in reports for line in (*of.faults, *of.warnings, *of.allowances)]
     return Group(table, *lines)
 
 

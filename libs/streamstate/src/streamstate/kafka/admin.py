@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigEntry, ConfigResource
-from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
 from confluent_kafka.admin._topic import TopicDescription
 
 from streamstate.errors import Misconfigured
@@ -136,10 +136,13 @@ class Topics:
         tolerances: milliseconds by topic. A topic whose configuration may not be read, or is of a broker that has no
         bound, is taken for one of them.
         """
-        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in tolerances]
-        answers = self._connection.admin().describe_configs(resources, request_timeout=TIMEOUT_S)
-        names = [of.name for of, answer in answers.items() if not _bounded(answer, tolerances[of.name])]
-        return {name: tolerances[name] for name in names}
+        answers = self._configs(tolerances)
+        return {topic: most for topic, most in tolerances.items() if not _bounded(answers[topic], most)}
+
+    def _configs(self, topics: Iterable[str]) -> dict[str, "Future[dict[str, ConfigEntry]]"]:
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        answers = self._connection.admin().describe_configs(resources, request_timeout=TIMEOUT_S) if resources else {}
+        return {resource.name: answer for resource, answer in answers.items()}
 
     def widest(self, topics: Iterable[str]) -> int:
         """The partitions of the widest of `topics`: as many as an app over them has."""
@@ -161,6 +164,38 @@ class Topics:
     def at(self, places: Iterable[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], int]:
         """The first offsets, of (topic, partition), at `timestamp` (milliseconds) or later; -1 where there is none."""
         return self._offsets(places, OffsetSpec.for_timestamp(timestamp))
+
+    def history(self, places: Iterable[tuple[str, int]]) -> dict[str, float]:
+        """The seconds until Kafka may delete the first record of a topic, by `retention.ms`; 0 where it deleted some.
+
+        A topic among `places`, (topic, partition), without such a limit, or whose configuration may not be read, is
+        left out.
+        """
+        all_places = [*places]
+        limits = self._retention_ms({topic for topic, _ in all_places})
+        limited = [place for place in all_places if place[0] in limits]
+        # Of no records at all, the first one is yet to come.
+        ages, now_ms = dict.fromkeys(limits, 0.0), time.time() * 1_000
+        for place, timestamp in self._first_timestamps(limited).items():
+            ages[place[0]] = max(ages[place[0]], now_ms - timestamp)
+        cut = {topic for (topic, _), begin in self.begins(limited).items() if begin}
+        return {topic: 0.0 if topic in cut else max(0.0, (limits[topic] - ages[topic]) / 1_000) for topic in limits}
+
+    def _retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
+        """The `retention.ms` of those of `topics` whose records are deleted after a time."""
+        found: dict[str, int] = {}
+        for topic, answer in self._configs(topics).items():
+            with suppress(KafkaException):
+                config = answer.result()
+                limit = int(config["retention.ms"].value or -1)
+                if limit >= 0 and "delete" in (config["cleanup.policy"].value or ""):
+                    found[topic] = limit
+        return found
+
+    def _first_timestamps(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The timestamps (milliseconds) of the first records of (topic, partition), where there are records."""
+        found = self._listed(places, OffsetSpec.for_timestamp(0))
+        return {place: at.timestamp for place, at in found.items() if at.offset >= 0}
 
     def members(self, group: str) -> dict[str, Member]:
         """The instances in the consumer group `group`; none where no stream runs."""
@@ -184,11 +219,19 @@ class Topics:
         of: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     ) -> dict[tuple[str, int], int]:
+        return {place: found.offset for place, found in self._listed(places, of, isolation).items()}
+
+    def _listed(
+        self,
+        places: Iterable[tuple[str, int]],
+        of: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    ) -> dict[tuple[str, int], ListOffsetsResultInfo]:
         specs = {TopicPartition(*place): of for place in places}
         if not specs:
             return {}
         answers = self._connection.admin().list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
-        return {(at.topic, at.partition): answer.result().offset for at, answer in answers.items()}
+        return {(at.topic, at.partition): answer.result() for at, answer in answers.items()}
 
 
 def _origin(topic: str, answer: "Future[TopicDescription]") -> Origin:

@@ -24,7 +24,7 @@ from streamstate.settings import StreamSettings
 from streamstate.spark import status
 from streamstate.spark.jars import jars
 from streamstate.spark.query import Hosted, Stream
-from streamstate.spark.status import reason
+from streamstate.spark.run import reason
 
 log = structlog.get_logger()
 

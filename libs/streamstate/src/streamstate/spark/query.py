@@ -33,8 +33,8 @@ from streamstate.kafka.totals import Publisher
 from streamstate.processing.offset_gaps import passed
 from streamstate.settings import StreamSettings
 from streamstate.spark.offsets import Offsets, as_json, kafka_source, next_slice, unreadable
-from streamstate.spark.run import Run
-from streamstate.spark.status import TELL_S, Presence, Status, reason
+from streamstate.spark.run import Run, reason
+from streamstate.spark.status import TELL_S, Presence, Status
 from streamstate.spark.task import Job, in_tasks
 from streamstate.state.store import Claim, Snapshot, whole
 
@@ -150,6 +150,8 @@ class Stream:
         if left_out and (self._app.tables or not snapshots):
             raise next(iter(left_out.values()))
         claims, offsets = self._claims.claim(snapshots, origins)
+        allowed = {topic for snapshot in snapshots.values() for topic in snapshot.allowances}
+        self.status.history = self._app.requiring_beginning - {*self._settings.truncated_topics} - allowed
         erased = self._erasure.apply(claims, origins)
         resources.return_free_memory()  # a deletion reads and writes whole logs
         tables = self._incomplete_tables(max(counts.values()))

@@ -1,4 +1,4 @@
-"""What one run of a query has to know."""
+"""What one run of a query has to know, and why it ended."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,6 +7,8 @@ from streamstate.kafka.totals import Publisher
 from streamstate.spark.offsets import Offsets
 from streamstate.spark.task import Job
 from streamstate.state.store import Claim, Origin
+
+_TRACEBACK = "Traceback (most recent call last):"
 
 
 @dataclass(frozen=True)
@@ -37,3 +39,18 @@ class Run:
     @property
     def claims(self) -> Mapping[int, Claim]:
         return self.job.claims
+
+
+def reason(error: Exception) -> str:
+    """The exception that a worker of Python ended with, else the first line of the error's own text.
+
+    Spark's texts have the traceback of the worker, in which frames are indented, before that of the JVM.
+    """
+    raised, in_traceback = "", False
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    for line in lines:
+        if _TRACEBACK in line:
+            in_traceback = True
+        elif in_traceback and not line.startswith((" ", "\t")):
+            raised, in_traceback = line.strip(), False
+    return raised or (lines[0].strip() if lines else type(error).__name__)

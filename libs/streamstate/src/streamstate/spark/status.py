@@ -4,7 +4,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from streamstate.deployment.spans import Spans
 
 log = structlog.get_logger()
-
-_TRACEBACK = "Traceback (most recent call last):"
 
 STILL_S = 60.0
 """Seconds without a turn after which a loop is stuck: longer than all that one turn may wait for."""
@@ -74,14 +72,20 @@ HELD_BACK = Definition(
     ("service", "topic", "partition"),
     "records that a transaction which is still open keeps from being read",
 )
-METRICS = (BATCHES, COMMITTED, FAILURES, LAG, HELD_BACK, REFUSED, WAITING)
+HISTORY = Definition(
+    "streamstate_history_seconds",
+    ("service", "topic"),
+    "seconds until Kafka may delete, by retention.ms, the first record of a topic that a state needs; 0: it has",
+)
+METRICS = (BATCHES, COMMITTED, FAILURES, LAG, HELD_BACK, REFUSED, WAITING, HISTORY)
 
 
 @dataclass
 class Status:
     """One hosted app, written by its loop and read by the endpoint.
 
-    topics: asked for the ends of places at each scrape.
+    topics: asked for the ends of places, and for what is left of `history`, at each scrape.
+    history: the topics that a state is built from, from their first records on.
     spans: make the spans of its micro-batches, None where traces are not wanted.
     waiting: how many partitions wait for the schema registry. waits: why, empty when none does.
     """
@@ -89,6 +93,7 @@ class Status:
     service: str
     topics: Topics
     spans: "Spans | None" = None
+    history: Collection[str] = ()
     folding: bool = False
     refusal: str = ""
     waiting: int = 0
@@ -208,6 +213,7 @@ class StatusCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         batches, committed, failures = (metric.counter() for metric in (BATCHES, COMMITTED, FAILURES))
         lag, held_back, refused, waiting = (metric.gauge() for metric in (LAG, HELD_BACK, REFUSED, WAITING))
+        history = HISTORY.gauge()
         for status in self._statuses:
             batches.add_metric([status.service], status.batches)
             committed.add_metric([status.service], status.committed)
@@ -217,7 +223,9 @@ class StatusCollector(Collector):
             for (topic, partition), (behind, held) in _lag(status).items():
                 lag.add_metric([status.service, topic, str(partition)], behind)
                 held_back.add_metric([status.service, topic, str(partition)], held)
-        yield from (batches, committed, failures, lag, held_back, refused, waiting)
+            for topic, left_s in _history(status).items():
+                history.add_metric([status.service, topic], left_s)
+        yield from (batches, committed, failures, lag, held_back, refused, waiting, history)
 
 
 def _lag(status: Status) -> dict[TopicPartition, tuple[int, int]]:
@@ -230,6 +238,15 @@ def _lag(status: Status) -> dict[TopicPartition, tuple[int, int]]:
         log.info("the lag cannot be told", service=status.service, reason=str(error))
         return {}
     return {place: (max(0, end - positions[place]), max(0, end - stable[place])) for place, end in ends.items()}
+
+
+def _history(status: Status) -> Mapping[str, float]:
+    """The seconds that are left of each topic's history, as far as its retention is limited by time."""
+    try:
+        return status.topics.history(place for place in status.positions if place[0] in status.history)
+    except KafkaException as error:
+        log.info("the retention cannot be told", service=status.service, reason=str(error))
+        return {}
 
 
 def application(statuses: Sequence[Status]) -> Callable[..., Iterable[bytes]]:
@@ -275,18 +292,3 @@ def serve(statuses: Sequence[Status], port: int) -> None:
     """Answer at `port` of all addresses, in the background, for as long as the process lives."""
     server = make_server("", port, application(statuses), _Server, _Quiet)
     threading.Thread(target=server.serve_forever, name="status", daemon=True).start()
-
-
-def reason(error: Exception) -> str:
-    """The exception that a worker of Python ended with, else the first line of the error's own text.
-
-    Spark's texts have the traceback of the worker, in which frames are indented, before that of the JVM.
-    """
-    raised, in_traceback = "", False
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    for line in lines:
-        if _TRACEBACK in line:
-            in_traceback = True
-        elif in_traceback and not line.startswith((" ", "\t")):
-            raised, in_traceback = line.strip(), False
-    return raised or (lines[0].strip() if lines else type(error).__name__)

@@ -23,7 +23,7 @@ MIGRATE_MS = 60_000
 
 
 def node(home: Path, port: int, *options: str) -> Child:
-    home.mkdir()
+    home.mkdir(parents=True)
     argv = ["redis-server", "--bind", LOCALHOST, "--dir", str(home), "--save", "", *options]
     return Child(f"Redis at {port}", argv, home / "redis.log")
 

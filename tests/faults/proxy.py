@@ -10,7 +10,7 @@ from devkit.child_process import LOCALHOST
 
 
 class Proxy:
-    """Passes bytes on to the port `target` and back.
+    """Passes bytes on to the port `target`, which may change, and back.
 
     every: each so many-th reply is dropped with its connection, none when 0; the request has arrived. `dropped` counts
     them.
@@ -23,7 +23,7 @@ class Proxy:
         self.dropped = 0
         self.delay_s = 0.0
         self.silent = False
-        self._target = target
+        self.target = target
         self._replies = 0
         self._server = socket.create_server((LOCALHOST, 0))
         self.port = int(self._server.getsockname()[1])
@@ -42,7 +42,7 @@ class Proxy:
             except OSError:
                 return
             try:
-                far = socket.create_connection((LOCALHOST, self._target))
+                far = socket.create_connection((LOCALHOST, self.target))
             except OSError:
                 near.close()
                 continue

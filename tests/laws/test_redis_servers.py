@@ -33,6 +33,7 @@ from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Commit, OffsetAdvance, Snapshot
 from streamstate.testing import Driver
+from tests.faults.proxy import Proxy
 from tests.laws.protocol import KEYS, TALLY
 from tests.redis_cluster import Migration, cluster_url, reshard, say, three_nodes
 from tests.redis_sentinel import watched
@@ -80,6 +81,46 @@ def test_a_partition_that_moved_to_another_node_is_found_there(cluster: list[int
     snapshots = store.read({p: [Value("k")] for p in PARTITIONS})
     assert {p: snapshot.values for p, snapshot in snapshots.items()} == {p: [str(p)] for p in PARTITIONS}
     assert len({store.claim(p, "a:1", {}).server for p in PARTITIONS}) == 2
+
+
+def test_a_cluster_all_of_whose_nodes_have_moved_is_found_again(tmp_path: Path) -> None:
+    """A name that is configured leads to the new nodes; those that the client had found are gone."""
+    reads: dict[int, list[Read]] = {p: [Value("k")] for p in PARTITIONS}
+    with Proxy(0) as seed, ThreadPoolExecutor(1) as executor:
+        url = f"redis+cluster://{LOCALHOST}:1,{LOCALHOST}:{seed.port}"
+        with three_nodes(tmp_path / "old") as ports:
+            seed.target = ports[0]
+            store = RedisStore(connect(url, 5.0), "app")
+            use(store)
+            reading = executor.submit(asyncio.run, failed_reads(url, reads, dict.fromkeys(PARTITIONS)))
+            until(reading.running, 5)
+        with three_nodes(tmp_path / "new") as ports:
+            seed.target = ports[0]
+            until(lambda: written(store, reads), 20)
+            assert reading.result(20) > 0
+
+
+def written(store: RedisStore, reads: Mapping[int, Sequence[Read]]) -> bool:
+    """Whether the cluster is found, and empty."""
+    with suppress(redis.RedisError):
+        return all(not snapshot.positions for snapshot in store.read(reads).values())
+    return False
+
+
+async def failed_reads(url: str, reads: Mapping[int, Sequence[Read]], expected: Mapping[int, str | None]) -> int:
+    """Read until the values are `expected`; returns how many reads failed before."""
+    reader, failed = RedisReader(open_commands(url, 1.0), "app"), 0
+    try:
+        while True:
+            try:
+                snapshots = await reader.read(reads)
+                if {p: snapshot.values[0] for p, snapshot in snapshots.items()} == expected:
+                    return failed
+            except redis.RedisError:
+                failed += 1
+            await asyncio.sleep(0.05)
+    finally:
+        await reader.close()
 
 
 @pytest.mark.parametrize("moved", ["{app:0}", "{app:0}:f", "{app:0}:i:k"])

@@ -44,7 +44,7 @@ def test_a_variable_beats_the_default_and_an_argument_beats_both(monkeypatch: py
     assert given(deadline_ms=400).deadline_ms == 400
 
 
-@pytest.mark.parametrize("redis", ["redis://127.0.0.1:6379/0", "redis+cluster://127.0.0.1:6379"])
+@pytest.mark.parametrize("redis", ["redis://127.0.0.1:6379/0", "redis+cluster://127.0.0.1:6379,[::1]:6380/"])
 def test_replicas_are_read_of_sentinels_only(redis: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMSTATE_REDIS_REPLICAS", "true")
     monkeypatch.setenv("STREAMSTATE_REDIS", redis)
@@ -77,6 +77,9 @@ def test_an_unknown_variable_is_refused_with_the_nearest_name() -> None:
         (ApiSettings, "STREAMSTATE_ADVERTISE", "http://here:80"),
         (ApiSettings, "STREAMSTATE_ADVERTISE", "here"),
         (ApiSettings, "STREAMSTATE_REDIS_TIMEOUT_S", "0"),
+        (ApiSettings, "STREAMSTATE_REDIS", "redis://here:port/0"),
+        (ApiSettings, "STREAMSTATE_REDIS", "redis://here:1,there:1/0"),
+        (ApiSettings, "STREAMSTATE_REDIS", "redis+cluster://here:1,there:port"),
         (StreamSettings, "STREAMSTATE_SLOTS", "65"),
         (StreamSettings, "STREAMSTATE_BATCH_RECORDS", "many"),
         (GatewaySettings, "STREAMSTATE_OWNERS_TTL_S", "-1"),

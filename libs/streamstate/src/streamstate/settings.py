@@ -40,8 +40,8 @@ class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings):
         "redis://127.0.0.1:6379/0",
         pattern=REDIS_URL,
         description="URL of the Redis or Valkey that holds the state: redis://host:port/db, rediss:// for TLS; "
-        "redis+cluster://host:port names any node of a cluster, redis+sentinel://host:port,host:port/master/db the "
-        "Sentinels and the name of what they watch (rediss+… for TLS)",
+        "redis+cluster://host:port,host:port names nodes of a cluster, redis+sentinel://host:port,host:port/master/db "
+        "the Sentinels and the name of what they watch (rediss+… for TLS)",
     )
     advertise: str = Field(
         "127.0.0.1:8101", pattern=ADDRESS, description="host:port at which others reach the API of this instance"

@@ -179,17 +179,21 @@ class TlsSettings(Settings):
 
 
 def without_password(url: str) -> str:
-    """`url`, which names no user. Raises ValueError, without the URL in it, for one that does."""
-    parts = urlsplit(url)
-    if "@" in parts.netloc or {"username", "password"} & parse_qs(parts.query).keys():
-        msg = "must not contain a user or a password; name them in REDIS_USERNAME and, as a file, in REDIS_PASSWORD"
-        raise ValueError(msg)
+    """`url`, which names no user. Raises ValueError, without the URL in it, for one that does, or has no valid ports."""
+    scheme, _, rest = url.partition("://")
+    hosts, _, path = rest.partition("/")
+    for host in hosts.split(","):
+        parts = urlsplit(f"{scheme}://{host}/{path}")
+        if "@" in parts.netloc or {"username", "password"} & parse_qs(parts.query).keys():
+            msg = "must not contain a user or a password; name them in REDIS_USERNAME and, as a file, in REDIS_PASSWORD"
+            raise ValueError(msg)
+        _ = parts.port  # raises for a port that is no number
     return url
 
 
 RedisUrl = Annotated[str, AfterValidator(without_password)]
 SENTINELS_URL = r"rediss?\+sentinel://[^@?/\s]+/[^@?/\s]+(/[0-9]+)?"
-REDIS_URL = rf"^(rediss?(\+cluster)?://[^@?\s]+|{SENTINELS_URL})$"
+REDIS_URL = rf"^(rediss?://[^@?,\s]+|rediss?\+cluster://[^@?\s]+|{SENTINELS_URL})$"
 
 
 def _require_both(one: Path | None, other: Path | None, *names: str) -> None:

@@ -41,6 +41,8 @@ def kafka_source(reader: Reader, job: Job, offsets: Offsets) -> Reader:
         .option("kafka.fetch.max.wait.ms", "0")
         .option("includeHeaders", bool(job.app.marked))
         .option("kafka.isolation.level", "read_committed")
+        # All brokers may be at other addresses behind the names that were given (KIP-899).
+        .option("kafka.metadata.recovery.strategy", "rebootstrap")
     )
 
 

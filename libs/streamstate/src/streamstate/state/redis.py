@@ -14,12 +14,13 @@ A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that t
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
 import redis
 from redis.backoff import NoBackoff
-from redis.cluster import RedisCluster
+from redis.cluster import ClusterNode, RedisCluster
 from redis.exceptions import NoScriptError, ResponseError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
@@ -45,7 +46,7 @@ from streamstate.state.store import FORMAT, NOTHING, Allowance, Claim, Commit, O
 Client = redis.Redis | RedisCluster
 
 CLUSTER, SENTINEL = "+cluster://", "+sentinel://"
-SENTINEL_PORT = 26379
+SENTINEL_PORT, REDIS_PORT = 26379, 6379
 
 
 class Watched(NamedTuple):
@@ -61,9 +62,26 @@ class Watched(NamedTuple):
         """Of `redis+sentinel://host:port,host:port/name/database`: port 26379 and database 0 where there is none."""
         scheme, _, rest = url.partition(SENTINEL)
         hosts, name, database = [*rest.split("/"), ""][:3]
-        places = [urlsplit(f"//{host}") for host in hosts.split(",")]
-        sentinels = [(place.hostname or "", place.port or SENTINEL_PORT) for place in places]
-        return cls(sentinels, name, int(database or 0), scheme == "rediss")
+        return cls(_addresses(hosts, SENTINEL_PORT), name, int(database or 0), scheme == "rediss")
+
+
+class Seeds(NamedTuple):
+    """The nodes of a cluster that its URL names, `redis+cluster://host:port,host:port`, and a URL of the first."""
+
+    url: str
+    nodes: list[tuple[str, int]]
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        scheme, _, rest = url.partition(CLUSTER)
+        hosts, _, path = rest.partition("/")
+        return cls(f"{scheme}://{hosts.partition(',')[0]}/{path}", _addresses(hosts, REDIS_PORT))
+
+
+def _addresses(hosts: str, port: int) -> list[tuple[str, int]]:
+    """The host and port of each of `hosts`, host:port or host alone."""
+    places = [urlsplit(f"//{host}") for host in hosts.split(",")]
+    return [(place.hostname or "", place.port or port) for place in places]
 
 
 def options(url: str, login: Login) -> dict[str, Any]:
@@ -77,8 +95,8 @@ def options(url: str, login: Login) -> dict[str, Any]:
 def connect(url: str, timeout: float, login: Login = NO_LOGIN) -> Client:
     """A client that never repeats a command by itself, with `timeout` in seconds for connecting and for each answer.
 
-    `redis+cluster://` and `rediss+cluster://` name any node of a cluster, which is asked for the others at once: then
-    redis-py's own error is raised when it does not answer. `redis+sentinel://` and `rediss+sentinel://` name Sentinels,
+    `redis+cluster://` and `rediss+cluster://` name nodes of a cluster, one of which is asked for the others at once:
+    redis-py's own error is raised when none answers. `redis+sentinel://` and `rediss+sentinel://` name Sentinels,
     which each new connection asks for the primary.
     """
     waits = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
@@ -89,9 +107,19 @@ def connect(url: str, timeout: float, login: Login = NO_LOGIN) -> Client:
         sentinel: Any = Sentinel(watched.sentinels, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
         found: redis.Redis = sentinel.master_for(watched.primary, db=watched.database, ssl=watched.tls, **given)
         return found
-    kind = RedisCluster if CLUSTER in url else redis.Redis
-    client: Client = kind.from_url(url.replace(CLUSTER, "://"), **given)
+    if CLUSTER in url:
+        return _cluster(Seeds.parse(url), given)
+    client: Client = redis.Redis.from_url(url, **given)
     return client
+
+
+def _cluster(seeds: Seeds, given: dict[str, Any]) -> RedisCluster:
+    others = [ClusterNode(*node) for node in seeds.nodes[1:]]  # type: ignore[no-untyped-call]
+    cluster = RedisCluster.from_url(seeds.url, startup_nodes=others, **given)
+    nodes = cluster.nodes_manager
+    # redis-py forgets the seeds once it knows other nodes, all of which may be at other addresses when it asks again.
+    nodes.initialize = partial(nodes.initialize, additional_startup_nodes_info=seeds.nodes)  # type: ignore[method-assign]
+    return cluster
 
 
 TOGETHER = 500

@@ -22,7 +22,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from streamstate.state.operations import Read
-from streamstate.state.redis import CLUSTER, SENTINEL, Watched, options
+from streamstate.state.redis import CLUSTER, SENTINEL, Seeds, Watched, options
 from streamstate.state.redis_link import Link
 from streamstate.state.redis_login import NO_LOGIN, Login
 from streamstate.state.redis_reads import NO_TRANSACTION, Command, as_script, commands, snapshot, tag
@@ -133,11 +133,12 @@ def _errors_of_redis() -> Iterator[None]:
 class Clustered:
     """Transactions on one connection to each node of a cluster; redis-py's client knows which node has a slot.
 
-    timeout: as of `Pipelined`.
+    timeout: as of `Pipelined`. seeds: nodes that are asked for the others too when those that it knows do not answer.
     """
 
-    def __init__(self, client: RedisCluster, timeout: float) -> None:
+    def __init__(self, client: RedisCluster, timeout: float, seeds: list[tuple[str, int]]) -> None:
         self._client = client
+        self._seeds = seeds
         self._timeout = timeout
         self._nodes: dict[str, Pipelined] = {}
 
@@ -170,7 +171,7 @@ class Clustered:
     async def _node_of(self, key: Any) -> ClusterNode:
         with _errors_of_redis():
             # Without a map of the slots, this asks for one.
-            await self._client.initialize()
+            await self._client.initialize(self._seeds)
             return self._client.nodes_manager.get_node_from_slot(self._client.keyslot(key))
 
     def _open(self, node: ClusterNode) -> Pipelined:
@@ -188,8 +189,10 @@ def open_commands(url: str, timeout: float, login: Login = NO_LOGIN, *, replicas
     given = {**options(url, login), "retry": Retry(NoBackoff(), 0)}
     if CLUSTER in url:
         # Otherwise every fifth key that has moved closes the connections of all other reads, which fail then.
-        client = RedisCluster.from_url(url.replace(CLUSTER, "://"), reinitialize_steps=0, **waits, **given)
-        return Clustered(client, timeout)
+        seeds = Seeds.parse(url)
+        further = [ClusterNode(*node) for node in seeds.nodes[1:]]
+        client = RedisCluster.from_url(seeds.url, startup_nodes=further, reinitialize_steps=0, **waits, **given)
+        return Clustered(client, timeout, seeds.nodes)
     # A link has a time limit of its own.
     given |= {"socket_timeout": None, "socket_connect_timeout": timeout}
     if SENTINEL not in url:

@@ -179,7 +179,7 @@ class TlsSettings(Settings):
 
 
 def without_password(url: str) -> str:
-    """`url`, which names no user. Raises ValueError, without the URL in it, for one that does, or has no valid ports."""
+    """`url`, which names no user. Raises ValueError, without the URL in it, for one that does, or has no valid port."""
     scheme, _, rest = url.partition("://")
     hosts, _, path = rest.partition("/")
     for host in hosts.split(","):

@@ -45,7 +45,7 @@ def values_of(service: str, **more: Any) -> dict[str, Any]:
 
 @dataclass
 class Deployment:
-    """What runs, how many events were sent, and an image for Jobs: any of the APIs will do."""
+    """What runs, how many events were sent, and an image for Jobs: the one with the packages of all services."""
 
     namespace: Namespace
     gateway: Api
@@ -103,7 +103,7 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     namespace.upgrade(GATEWAY, GATEWAY, values)
     clock.say("the gateway")
     with namespace.forwarded(f"service/{GATEWAY}") as gateway:
-        yield Deployment(namespace, gateway, infra, image("metrics-api"))
+        yield Deployment(namespace, gateway, infra, image("recommendations-api"))
     namespace.uninstall()
 
 

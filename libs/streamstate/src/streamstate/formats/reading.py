@@ -52,7 +52,9 @@ class Reader:
         except Exception as error:
             if not self._framed:
                 raise
-            reason, number = str(error) or type(error).__name__, framing.schema_id(value)
+            # A single word says nothing: an unknown name, a missing key.
+            reason = str(error) if " " in str(error) else f"{type(error).__name__}: {error}"
+            number = framing.schema_id(value)
             raise BadRecord(f"a value of schema {number} is not what is read here: {reason}") from error
 
     def read(self, value: bytes) -> bytes:

@@ -2,23 +2,28 @@
 
 import base64
 import binascii
-import importlib
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import grpc_tools
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto as File
 from google.protobuf.message import DecodeError, Message
-from grpc_tools import protoc
 
 from streamstate.errors import BadRecord
 from streamstate.formats.registered.registry import Schema
 
 FILE = "value.proto"
+
+_CONFLUENT = "confluent_kafka.schema_registry.confluent"
+_BUILT_IN = ("google.protobuf", "google.type", _CONFLUENT, f"{_CONFLUENT}.type", f"{_CONFLUENT}.types")
 
 _Get = Callable[[Message], Any]
 
@@ -40,7 +45,7 @@ def reader(schema: Schema, start: int) -> Callable[[bytes], Any]:
 def class_reader(name: str, start: int) -> Callable[[bytes], Any]:
     """The same for messages of one class, `module:Class`. Raises ImportError or AttributeError without it."""
     module, _, attribute = name.partition(":")
-    read_message = _message_reader(getattr(importlib.import_module(module), attribute))
+    read_message = _message_reader(getattr(import_module(module), attribute))
     return lambda raw: read_message(raw[message_indexes(raw, start)[1] :])
 
 
@@ -152,32 +157,51 @@ def _conversion(field: FieldDescriptor) -> Callable[[Any], Any]:
 def _file(schema: Schema) -> FileDescriptor:
     """The compiled schema: the text of a .proto file, or its descriptor in base64."""
     described = _compiled(schema)
-    pool = descriptor_pool.DescriptorPool()
-    for file in described.file:
-        pool.Add(file)
-    return pool.FindFileByName(described.file[-1].name)
+    files, pool = {**built_in(), **{file.name: file for file in described}}, descriptor_pool.DescriptorPool()
+    added: set[str] = set()
+
+    def add(name: str) -> None:
+        if name in files and name not in added:
+            added.add(name)
+            for dependency in files[name].dependency:
+                add(dependency)
+            pool.Add(files[name])
+
+    add(described[-1].name)
+    return pool.FindFileByName(described[-1].name)
 
 
-def _compiled(schema: Schema) -> descriptor_pb2.FileDescriptorSet:
+@lru_cache
+def built_in() -> Mapping[str, File]:
+    """The files that schemas import without a reference, as clients of the registry have them, by their names."""
+    packages = (import_module(package) for package in _BUILT_IN)
+    modules = (f"{package.__name__}.{each.name}" for package in packages for each in iter_modules(package.__path__))
+    described = (import_module(module).DESCRIPTOR for module in modules if module.endswith("_pb2"))
+    return {each.name: File.FromString(each.serialized_pb) for each in described}
+
+
+def _compiled(schema: Schema) -> list[File]:
+    """The files that the registry has, that of `schema` as the last one."""
     try:
-        described = descriptor_pb2.FileDescriptorSet()
-        for text in (*schema.references.values(), schema.text):
-            described.file.append(descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True)))
+        texts = (*schema.references.values(), schema.text)
+        return [File.FromString(base64.b64decode(text, validate=True)) for text in texts]
     except (binascii.Error, DecodeError, ValueError):
         return _compiled_text(schema)
-    return described
 
 
-def _compiled_text(schema: Schema) -> descriptor_pb2.FileDescriptorSet:
+def _compiled_text(schema: Schema) -> list[File]:
     with TemporaryDirectory(prefix="proto-") as folder:
         for name, text in {**schema.references, FILE: schema.text}.items():
             file = Path(folder, name)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        output = Path(folder, "descriptors")
-        well_known = Path(grpc_tools.__file__).parent / "_proto"
-        paths = [f"-I{folder}", f"-I{well_known}", "--include_imports", f"--descriptor_set_out={output}"]
-        if protoc.main(["protoc", *paths, FILE]) != 0:
-            msg = "the schema is not what the Protobuf compiler can read"
+        known, output = Path(folder, "known.bin"), Path(folder, "described.bin")
+        known.write_bytes(descriptor_pb2.FileDescriptorSet(file=built_in().values()).SerializeToString())
+        files = [f"-I{folder}", f"--descriptor_set_in={known}", "--include_imports", f"--descriptor_set_out={output}"]
+        # A process of its own: the compiler says on the standard error alone what it does not understand.
+        command = [sys.executable, "-m", "grpc_tools.protoc", *files, FILE]
+        compiled = subprocess.run(command, check=False, capture_output=True, text=True)
+        if compiled.returncode:
+            msg = f"the schema is not what the Protobuf compiler can read: {compiled.stderr.strip()}"
             raise BadRecord(msg)
-        return descriptor_pb2.FileDescriptorSet.FromString(output.read_bytes())
+        return [*descriptor_pb2.FileDescriptorSet.FromString(output.read_bytes()).file]

@@ -1,0 +1,103 @@
+"""Schemas of every shape that the registry's own clients read."""
+
+import base64
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry.confluent import meta_pb2
+from fastavro import parse_schema, schemaless_writer
+from google.protobuf import descriptor_pb2
+from google.type import date_pb2  # type: ignore[import-untyped]
+
+from streamstate.errors import BadRecord
+from streamstate.formats.registered import avro, protobuf
+from streamstate.formats.registered.registry import Schema
+
+UNITS = ("millis", "micros", "nanos")
+PLAY = {"type": "record", "name": "Play", "namespace": "music", "fields": [{"name": "user", "type": "long"}]}
+SKIP = {"type": "record", "name": "Skip", "namespace": "music", "fields": [{"name": "of", "type": "music.Play"}]}
+
+
+def written(value: Any, *schemas: Any) -> bytes:
+    """`value` by the last of `schemas`, which may name those before it."""
+    named: dict[str, Any] = {}
+    for schema in schemas:
+        parsed = parse_schema(schema, named)
+    out = BytesIO()
+    schemaless_writer(out, parsed, value)
+    return out.getvalue()
+
+
+def test_several_types_in_one_topic_are_a_union_of_references() -> None:
+    references = {"music.Play": json.dumps(PLAY), "music.Skip": json.dumps(SKIP)}
+    read = avro.reader(Schema("AVRO", json.dumps(["music.Play", "music.Skip"]), references), 0)
+    assert read(b"\0" + written({"user": 7}, PLAY)) == {"user": 7}
+    assert read(b"\2" + written({"of": {"user": 8}}, PLAY, SKIP)) == {"of": {"user": 8}}
+
+
+@pytest.mark.parametrize("schema", ["long", ["null", "long"], {"type": "map", "values": "long"}], ids=str)
+def test_a_schema_need_not_be_a_record(schema: Any) -> None:
+    value = {"a": 5} if isinstance(schema, dict) else 5
+    assert avro.reader(Schema("AVRO", json.dumps(schema)), 0)(written(value, schema)) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("int", "date"),
+        ("int", "time-millis"),
+        ("long", "time-micros"),
+        *(
+            ("long", f"{kind}-{unit}")
+            for kind in ("timestamp", "local-timestamp")
+            for unit in ("millis", "micros", "nanos")
+        ),
+    ],
+)
+def test_a_time_is_the_number_that_it_is_written_as(kind: str, name: str) -> None:
+    schema = {"type": kind, "logicalType": name}
+    assert avro.reader(Schema("AVRO", json.dumps(schema)), 0)(written(1_700, kind)) == 1_700
+
+
+def test_an_unknown_name_is_an_error_that_says_so() -> None:
+    with pytest.raises(Exception, match="Play"):
+        avro.reader(Schema("AVRO", json.dumps(["music.Play"])), 0)
+
+
+IMPORTS = """
+syntax = "proto3";
+import "confluent/meta.proto";
+import "google/type/date.proto";
+import "google/protobuf/timestamp.proto";
+message Play {
+  option (confluent.message_meta).doc = "a play";
+  int64 user = 1;
+  google.type.Date day = 2;
+  google.protobuf.Timestamp at = 3;
+}
+"""
+
+
+def compiled() -> str:
+    """The same in base64, as clients that compile it register it: without what they import."""
+    imports = [meta_pb2.DESCRIPTOR.name, date_pb2.DESCRIPTOR.name, "google/protobuf/timestamp.proto"]
+    file = descriptor_pb2.FileDescriptorProto(name="play.proto", syntax="proto3", dependency=imports)
+    play = file.message_type.add(name="Play")
+    play.field.add(name="user", number=1, type="TYPE_INT64", label="LABEL_OPTIONAL")
+    play.field.add(name="day", number=2, type="TYPE_MESSAGE", type_name=".google.type.Date", label="LABEL_OPTIONAL")
+    return base64.b64encode(file.SerializeToString()).decode()
+
+
+@pytest.mark.parametrize("text", [IMPORTS, compiled()], ids=["text", "compiled"])
+def test_what_the_clients_of_the_registry_know_may_be_imported_without_a_reference(text: str) -> None:
+    read = protobuf.reader(Schema("PROTOBUF", text), 0)
+    day = date_pb2.Date(year=2026, month=11, day=26).SerializeToString()
+    play = b"\0\x08\x07\x12" + bytes([len(day)]) + day
+    assert read(play) == {"user": 7, "day": {"year": 2026, "month": 11, "day": 26}}
+
+
+def test_a_schema_that_does_not_compile_is_an_error_with_the_text_of_the_compiler() -> None:
+    with pytest.raises(BadRecord, match=r'value.proto:3:.*"Album" is not defined'):
+        protobuf.reader(Schema("PROTOBUF", 'syntax = "proto3";\nmessage Play {\n  Album album = 1;\n}'), 0)

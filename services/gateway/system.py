@@ -52,7 +52,8 @@ class Service(msgspec.Struct, rename="camel"):
 
     `lag` are the records that its state is behind its topics, `freshness_ms` the milliseconds since it was not (null:
     that is long ago, or not known), `reads_per_second` what its instances answered lately, `progress` how much of the
-    first build is done, 0 to 1. `dead_letter_reasons` are the dead letters by stage and exception.
+    first build is done, 0 to 1. `troubles` say why streams do not fold. `dead_letter_reasons` are the dead letters by
+    stage and exception.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Service(msgspec.Struct, rename="camel"):
     dead_letters: int
     dead_letter_reasons: dict[str, int]
     progress: float
+    troubles: list[str]
     owners: list[Owner]
 
 
@@ -85,6 +87,7 @@ EXAMPLE_STATE = SystemState(
             dead_letters=3,
             dead_letter_reasons={"decode: BadRecord": 3},
             progress=0.75,
+            troubles=[],
             owners=[Owner(0, "metrics-0", "metrics-0:8101", "building")],
         )
     ]
@@ -176,6 +179,7 @@ def service(name: str, known: Processors | None, answering: Set[str], rate: floa
         dead_letters=sum(each.dead_letters for each in partitions),
         dead_letter_reasons=dict(sum((Counter(each.dead_letter_reasons) for each in partitions), Counter())),
         progress=round(sum(each.progress for each in partitions) / len(partitions), 3) if partitions else 0.0,
+        troubles=[processor.trouble for processor in known.instances if processor.trouble] if known else [],
         owners=owners,
     )
 

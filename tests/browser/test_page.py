@@ -10,8 +10,10 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
 from devkit import feed, records
+from devkit.local_cluster import get
 from streamstate.kafka.producer import Outgoing, send_all
 from streamstate.keys import LONG
+from streamstate.state.redis import RedisStore, connect
 from tests.browser.conftest import DESKTOP, PHONE, Later, Open
 from tests.integration.driving import Driving, eventually
 
@@ -62,6 +64,18 @@ def plays(page: Page) -> int:
 
 def live(page: Page) -> None:
     expect(page.locator(".mark").first).to_have_text("live", timeout=PATIENT_MS)
+
+
+def test_a_stream_that_does_not_fold_says_why_on_the_page(show: Open, driving: Driving) -> None:
+    """As it says it to `streamstate status`, through the state and the API."""
+    owner = get(f"{driving.cluster.url}/v1/system")["services"][0]["owners"][0]["address"]
+    store, reason = RedisStore(connect(driving.cluster.redis.url, 5.0), "metrics"), "the schema 7 is not there"
+    page = show("#/system")
+    store.tell(owner, reason, 60_000)
+    trouble = page.get_by_role("article", name="metrics").locator(".troubles li")
+    expect(trouble).to_have_text(reason, timeout=PATIENT_MS)
+    store.tell(owner, "", 1)
+    expect(trouble).to_have_count(0, timeout=PATIENT_MS)
 
 
 def test_a_play_is_seen_without_a_reload(show: Open, driving: Driving) -> None:

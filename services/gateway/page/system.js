@@ -66,6 +66,7 @@ function card(name) {
   const state = h("span", { class: "state" });
   const built = h("progress", { max: "1", "aria-label": `${name}: the state being built` });
   const building = h("p", { class: "building", hidden: "" }, "the state is being built ", built, h("span"));
+  const troubles = h("ul", { class: "troubles", role: "alert" });
   const letters = h("h3"), reasons = h("ul", { class: "reasons" });
   const dead = h("section", { class: "dead" }, letters, reasons,
     h("p", { class: "quiet" }, "See them: ", h("code", {}, `streamstate dlq list ${name}`)));
@@ -83,6 +84,7 @@ function card(name) {
     building.hidden = service.owners.every((owner) => owner.state !== "building");
     built.value = service.progress;
     setText(building.lastChild, ` ${Math.floor(100 * service.progress)} %`);
+    keyed(troubles, service.troubles, (text) => text, () => h("li"), setText);
     dead.hidden = !service.deadLetters;
     setText(letters, plural(service.deadLetters, "dead letter"));
     const most = Object.entries(service.deadLetterReasons).sort(([, one], [, other]) => other - one);
@@ -91,7 +93,7 @@ function card(name) {
   }
 
   const element = h("article", { class: "service", "aria-label": name },
-    h("h2", {}, name, state), building, map.element,
+    h("h2", {}, name, state), building, troubles, map.element,
     h("div", { class: "charts" }, charts.map(([chart]) => chart.element)), dead);
   return { element, set, sample: () => now && charts.forEach(([chart, value]) => chart.add(value(now))) };
 }

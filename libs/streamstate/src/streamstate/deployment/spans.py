@@ -194,5 +194,8 @@ class _TracedReads:
         with self._spans.read(len(wanted)):
             return await self._reads.read(wanted)
 
+    async def told(self, addresses: Sequence[str]) -> Mapping[str, str]:
+        return await self._reads.told(addresses)
+
     async def close(self) -> None:
         await self._reads.close()

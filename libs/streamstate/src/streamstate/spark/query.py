@@ -85,7 +85,7 @@ class Stream:
         self._erasure = Erasure(hosted.app, self._store, deletions, settings.users_expire_ms)
         self.status = Status(hosted.app.name, self._topics, tracing.spans(f"{hosted.app.name}-stream"))
         group, session_ms = hosted.app.group, settings.session_timeout_ms
-        self._presence = Presence(self._store, self._topics, group, hosted.instance, session_ms)
+        self._presence = Presence(self._store, self._topics, group, hosted.instance, hosted.advertise, session_ms)
         self._log = log.bind(service=hosted.app.name, instance=hosted.instance)
         self._joined = False
         self._membership = Membership(

@@ -172,8 +172,14 @@ class Status:
 class Presence:
     """An instance of an app's stream among the others of its group. `look` is called in a thread of its own."""
 
-    def __init__(self, store: RedisStore, topics: Topics, group: str, instance: str, session_timeout_ms: int) -> None:
-        """session_timeout_ms: for how long (milliseconds) the group keeps the place of an instance that is silent."""
+    def __init__(
+        self, store: RedisStore, topics: Topics, group: str, instance: str, address: str, session_timeout_ms: int
+    ) -> None:
+        """address: of its API, which other instances may share.
+
+        session_timeout_ms: for how long (milliseconds) the group keeps the place of an instance that is silent.
+        """
+        self._address = address
         self._store = store
         self._topics = topics
         self._group = group
@@ -186,6 +192,8 @@ class Presence:
         """Say in Redis how `status` is, unless Redis is away."""
         with suppress(RedisError):
             self._store.tell(self._instance, status.trouble, self._valid_ms)
+            if status.trouble:
+                self._store.tell(self._address, status.trouble, round(3 * TELL_S * 1_000))
 
     def look(self, status: Status) -> None:
         """Tell how `status` is, and look now and then who else is in the group, and does not tell it here."""

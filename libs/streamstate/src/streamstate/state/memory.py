@@ -279,4 +279,7 @@ class Reader:
     async def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         return self._store.read(wanted)
 
+    async def told(self, addresses: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002, of the protocol
+        return {}
+
     async def close(self) -> None: ...

@@ -39,6 +39,7 @@ from streamstate.state.redis_reads import (
     script_keys,
     snapshot,
     tag,
+    told_key,
 )
 from streamstate.state.redis_transactions import run
 from streamstate.state.store import FORMAT, NOTHING, Allowance, Claim, Commit, Origin, Snapshot, committed
@@ -136,11 +137,6 @@ SCRIPTS = (READ, _SERVER, _CLAIM, _COMMIT, _SKIP, _MEND)
 """All that the store of a service runs."""
 
 
-def told_key(app: str, instance: str) -> str:
-    """Where an instance of a stream tells how it is: with the rights of `app`, and of no partition's state."""
-    return f"{{{app}:instances}}:{instance}"
-
-
 def elsewhere(instances: Collection[str]) -> str:
     """What is wrong when these instances of a consumer group do not tell in this Redis how they are."""
     one = len(instances) == 1
@@ -214,7 +210,10 @@ class RedisStore:
         return bool(mended)
 
     def tell(self, instance: str, text: str, valid_ms: int) -> None:
-        """Keep, for `valid_ms` milliseconds, that the stream `instance` uses this Redis, and why it does not fold."""
+        """Keep, for `valid_ms` milliseconds, that the stream `instance` uses this Redis, and why it does not fold.
+
+        `instance` is its name, or the address of its API, which answers from the state meanwhile.
+        """
         self._client.set(told_key(self._app, instance), text, px=valid_ms)
 
     def told(self, instances: Iterable[str]) -> dict[str, str | None]:

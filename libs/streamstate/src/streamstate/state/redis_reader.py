@@ -25,7 +25,7 @@ from streamstate.state.operations import Read
 from streamstate.state.redis import CLUSTER, SENTINEL, Seeds, Watched, options
 from streamstate.state.redis_link import Link
 from streamstate.state.redis_login import NO_LOGIN, Login
-from streamstate.state.redis_reads import NO_TRANSACTION, Command, as_script, commands, snapshot, tag
+from streamstate.state.redis_reads import NO_TRANSACTION, Command, as_script, commands, snapshot, tag, told_key
 from streamstate.state.redis_transactions import (
     ATTEMPTS,
     BETWEEN_NODES,
@@ -221,6 +221,11 @@ class RedisReader:
             return {partition: await self._one(partition, reads)}
         snapshots = await asyncio.gather(*(self._one(partition, reads) for partition, reads in wanted.items()))
         return dict(zip(wanted, snapshots, strict=True))
+
+    async def told(self, addresses: Sequence[str]) -> Mapping[str, str]:
+        keys = [told_key(self._app, address) for address in addresses]
+        texts = await self._commands.execute_command("MGET", *keys) if keys else ()
+        return {address: text.decode() for address, text in zip(addresses, texts, strict=True) if text}
 
     async def close(self) -> None:
         await self._commands.aclose()

@@ -40,6 +40,11 @@ def tag(app: str, partition: int) -> str:
     return f"{{{app}:{partition}}}"
 
 
+def told_key(app: str, instance: str) -> str:
+    """Where an instance of a stream, or its API's address, has what the stream tells of itself: in no partition."""
+    return f"{{{app}:instances}}:{instance}"
+
+
 def script_keys(hash_tag: str) -> tuple[int, str, str]:
     """The keys that a script of a partition declares, after their number.
 

@@ -211,6 +211,10 @@ class AsyncReads(Protocol):
         """As `Store.read`."""
         ...
 
+    async def told(self, addresses: Sequence[str]) -> Mapping[str, str]:
+        """Why streams do not fold, by the addresses of their APIs, where there is a reason."""
+        ...
+
     async def close(self) -> None:
         """Let go of the connections."""
         ...

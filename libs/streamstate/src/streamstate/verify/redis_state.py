@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from streamstate.state.redis import Client, told_key
-from streamstate.state.redis_reads import tag
+from streamstate.state.redis import Client
+from streamstate.state.redis_reads import tag, told_key
 from streamstate.verify.recount import Stored
 
 _SCANNED = 2_000

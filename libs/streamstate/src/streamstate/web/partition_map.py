@@ -46,11 +46,12 @@ class Partition(msgspec.Struct):
 
 
 class Processor(msgspec.Struct):
-    """One instance and the partitions that it owns."""
+    """One instance and the partitions that it owns; `trouble` says why its stream does not fold, empty when it does."""
 
     host: str
     port: int
     partitions: list[int]
+    trouble: str = ""
 
 
 class ViewEntry(msgspec.Struct):
@@ -143,11 +144,12 @@ async def processors(
     for partition, snapshot in snapshots.items():
         if snapshot.owner is not None:
             owned[snapshot.owner].append(partition)
+    told = await state.told([*owned])
     age = freshness.age(state.positions_of(snapshots))
     return Processors(
         app.name,
         dict(await state.counts()),
-        [Processor(*Address.parse(address), partitions) for address, partitions in sorted(owned.items())],
+        [Processor(*Address.parse(at), partitions, told.get(at, "")) for at, partitions in sorted(owned.items())],
         [_partition(app, state, number, snapshot, freshness) for number, snapshot in snapshots.items()],
         [entry(app), *views],
         None if age is None else round(age * 1000),

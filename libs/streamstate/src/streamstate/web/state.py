@@ -63,6 +63,10 @@ class State:
         with self._commands:
             return self._fitting(await self._reads.read(wanted))
 
+    async def told(self, addresses: Sequence[str]) -> Mapping[str, str]:
+        """As `AsyncReads.told`."""
+        return await self._reads.told(addresses)
+
     async def everywhere(self) -> Mapping[int, Snapshot]:
         """Every partition as it is, without values, apart from those that hold a part of a commit."""
         counts = await self.counts()

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Message
@@ -16,6 +17,7 @@ from services.clicks.model import USER_CLICKS, USER_REGIONS
 from services.events import LISTENING_EVENTS
 from services.topics.settings import KeptTopic, WindowIndex
 from streamstate.cli.main import app
+from streamstate.kafka.letters import is_halting
 from streamstate.kafka.producer import producer
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Snapshot
@@ -66,8 +68,15 @@ class Deployment:
 
     def status(self) -> str:
         """What `streamstate status` says of it."""
+        return self._run("status", "metrics")
+
+    def command(self, *arguments: str) -> Any:
+        """The JSON that `streamstate` prints of it."""
+        return json.loads(self._run(*arguments))
+
+    def _run(self, *arguments: str) -> str:
         own = {"NAME": self.name, "TOPICS": json.dumps({LISTENING_EVENTS: self.topic})}
-        return CliRunner().invoke(app, ["status", "metrics"], env=self._driving.environment(**own)).stdout
+        return CliRunner().invoke(app, arguments, env=self._driving.environment(**own)).stdout
 
     def letters(self) -> list[Message]:
         return self._driving.read(f"{self.name}-dlq")
@@ -90,8 +99,8 @@ def deployment(driving: Driving, request: pytest.FixtureRequest) -> Iterator[Dep
 
 
 def refused(deployment: Deployment) -> set[tuple[bytes, bytes]]:
-    """Stage and offset of the dead letters."""
-    found = [headers(letter) for letter in deployment.letters()]
+    """Stage and offset of the dead letters that are committed."""
+    found = [headers(letter) for letter in deployment.letters() if not is_halting(letter)]
     return {(of["x-stage"], of["__streams.errors.offset"]) for of in found}
 
 
@@ -156,6 +165,10 @@ def test_a_topic_of_broken_records_stops_the_stream_before_it_is_dead_lettered(d
         assert stream.alive
         eventually(lambda: "roll back the release" in deployment.status(), "status to say so too")
         assert f"{INSTANCE} does not fold" in deployment.status()
+        listed = deployment.command("dlq", "list", "metrics", "--json")
+        assert listed["by_reason"]["not committed: DecodeError"] >= 3
+        replay = deployment.command("dlq", "replay", "metrics", "--dry-run", "--json")
+        assert replay["left_out"]["of a record that is still to be folded"] >= 3
     finally:
         stream.stop()
     assert 500 <= deployment.state().positions[deployment.topic] <= 600
@@ -164,6 +177,8 @@ def test_a_topic_of_broken_records_stops_the_stream_before_it_is_dead_lettered(d
     try:
         deployment.reached(900)
         assert len(refused(deployment)) == 400
+        [verified] = deployment.command("verify", "metrics", "--json")
+        assert (verified["faults"], verified["differences"]) == ([], [])
     finally:
         stream.stop()
 

@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 _COMMAND = re.compile(r"`(streamstate (?:[a-z]+ )+)SERVICE\b")
 """A command of an operator, as messages have it: where an error is raised, nobody knows what is deployed."""
@@ -67,6 +68,11 @@ class BatchTooLarge(StreamStateError):
 
 class TooManyDeadLetters(StreamStateError):
     """So many records cannot be used that the fault is more likely in the app: the stream stops."""
+
+    def __init__(self, message: str, letters: Sequence[tuple[int, Any]]) -> None:
+        """letters: some of those that crossed the bound, of a commit that is not made, with their partitions."""
+        super().__init__(message)
+        self.letters = letters
 
 
 class Commands:

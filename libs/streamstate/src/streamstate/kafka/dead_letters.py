@@ -28,6 +28,9 @@ TOPIC_HEADER = "x-topic"
 RECEIPT_HEADER = "x-replayed"
 """Only a receipt has it: the record in the dead-letter topic that says that a letter was replayed, which it names."""
 
+HALTED_HEADER = "x-not-committed"
+"""The last header of a letter that says why a stream halted. Its record is still to be folded."""
+
 SHORT = 1_024
 """Bytes of a value that is too large, and of a header beside it, that are kept."""
 
@@ -76,6 +79,11 @@ def dead_letters(
         yield app.dead_letters, key, letter.value, [*headers.get(letter.offset, []), *why]
 
 
+def halting(letters: Iterable[Outgoing]) -> Iterable[Outgoing]:
+    """`letters` of a commit that is not made, as they say why the stream halts."""
+    return ((topic, key, value, [*headers, (HALTED_HEADER, b"")]) for topic, key, value, headers in letters)
+
+
 def shortened(app: App, record: Outgoing) -> Outgoing:
     """The dead letter for a record that is too large for its topic: its first kilobyte, length and SHA-256.
 
@@ -85,11 +93,13 @@ def shortened(app: App, record: Outgoing) -> Outgoing:
     content = value or b""
     kept = [(name, text) for name, text in headers if len(text or b"") <= SHORT and name.startswith(_OWN)]
     size = [(SIZE_HEADER, str(len(content)).encode()), (SHA256_HEADER, sha256(content).hexdigest().encode())]
+    # Which kind of letter it is, is said by the last header.
+    last = [kept.pop()] if kept and kept[-1][0] == HALTED_HEADER else []
     if topic != app.dead_letters:
         key = next(text for name, text in headers if name == HEADER and isinstance(text, bytes))
         message = f"too large for {topic}".encode()
         size += [(MESSAGE_HEADER, message), ("x-service", app.name.encode()), (TOPIC_HEADER, topic.encode())]
-    return app.dead_letters, key, content[:SHORT], [*kept, *size]
+    return app.dead_letters, key, content[:SHORT], [*kept, *size, *last]
 
 
 def original_headers(

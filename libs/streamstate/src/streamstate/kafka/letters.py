@@ -13,6 +13,7 @@ from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.dead_letters import (
     EXCEPTION_HEADER,
+    HALTED_HEADER,
     KEY_HEADER,
     MESSAGE_HEADER,
     RECEIPT_HEADER,
@@ -36,6 +37,9 @@ Cause = tuple[str, int, int]
 
 DERIVED = "derived"
 """Stands for the stage of a letter that is of a record for a derived topic, which was too large for it."""
+
+NOT_COMMITTED = "not committed"
+"""Stands for the stage of a letter that says why a stream halted."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,11 @@ class Letter:
     headers: Headers
     timestamp: int | None
     size: int | None
+
+    @property
+    def identity(self) -> tuple[str, Cause | None, bool]:
+        """What repeats of the letter have in common."""
+        return self.topic, self.cause, self.stage == NOT_COMMITTED
 
     @property
     def reason(self) -> str:
@@ -94,21 +103,21 @@ class Overview:
 def overview(messages: Iterable[Message], choice: Choice, most: int) -> Overview:
     """What `messages`, those of a dead-letter topic, say; a letter that comes twice counts once."""
     by_reason, by_place = Counter[str](), Counter[TopicPartition]()
-    seen, replayed = set[tuple[str, Cause | None]](), set[Cause | None]()
+    seen, replayed = set[tuple[str, Cause | None, bool]](), set[Cause | None]()
 
     def chosen() -> Iterator[Letter]:
         for message in messages:
             if is_receipt(message):
                 replayed.add(cause_of(message))
-            elif (letter := letter_of(message)) in choice and (letter.topic, letter.cause) not in seen:
-                seen.add((letter.topic, letter.cause))
+            elif (letter := letter_of(message)) in choice and letter.identity not in seen:
+                seen.add(letter.identity)
                 by_reason[f"{letter.stage}: {letter.exception}"] += 1
                 by_place[letter.topic, letter.cause[1] if letter.cause else -1] += 1
                 yield letter
 
     # To find the latest of none, not one letter would be looked at.
     latest = heapq.nlargest(max(1, most), chosen(), key=lambda letter: letter.written)[:most]
-    return Overview(by_reason, by_place, sum(cause in replayed for _, cause in seen), latest)
+    return Overview(by_reason, by_place, sum(cause in replayed for _, cause, _ in seen), latest)
 
 
 def letter_of(message: Message) -> Letter:
@@ -122,6 +131,7 @@ def letter_of(message: Message) -> Letter:
         return fields.get(name, b"").decode(errors="replace")
 
     derived = is_derived(message)
+    stage = DERIVED if derived else NOT_COMMITTED if is_halting(message) else text(STAGE_HEADER)
     marker = Marker.of(message.headers()) if derived else None
     return Letter(
         message.partition() or 0,
@@ -129,7 +139,7 @@ def letter_of(message: Message) -> Letter:
         message.timestamp()[1],
         text(TOPIC_HEADER) if derived else text(SOURCE_TOPIC_HEADER),
         marker[:3] if marker else cause_of(message),
-        DERIVED if derived else text(STAGE_HEADER),
+        stage,
         text(EXCEPTION_HEADER),
         text(MESSAGE_HEADER),
         fields.get(KEY_HEADER),
@@ -150,6 +160,11 @@ def is_derived(message: Message) -> bool:
     return _last_header(message) == TOPIC_HEADER
 
 
+def is_halting(message: Message) -> bool:
+    """Whether a letter says why a stream halted: nothing became of its record yet."""
+    return _last_header(message) == HALTED_HEADER
+
+
 def _last_header(message: Message) -> str:
     # Names before the last one may be those of the record that a letter is of.
     return next((name for name, _ in reversed(listed(message.headers()))), "")
@@ -165,7 +180,9 @@ def cause_of(message: Message) -> Cause | None:
 
 
 def stage_of(letter: Message) -> Stage | None:
-    """Where the record that `letter` is of was refused, None when it does not say."""
+    """Where the record that `letter` is of was refused, None when it was not, or when the letter does not say."""
+    if is_halting(letter):
+        return None
     stages: dict[str | bytes | None, Stage] = {stage.encode(): stage for stage in get_args(Stage)}
     return stages.get(dict(letter.headers() or []).get(STAGE_HEADER))
 

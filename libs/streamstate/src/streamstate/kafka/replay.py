@@ -15,7 +15,17 @@ from confluent_kafka import Message, Producer
 from streamstate.app import App
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.dead_letters import RECEIPT_HEADER, TOPIC_ID_HEADER
-from streamstate.kafka.letters import DERIVED, Cause, Choice, Letter, cause_of, is_receipt, letter_of, letters
+from streamstate.kafka.letters import (
+    DERIVED,
+    NOT_COMMITTED,
+    Cause,
+    Choice,
+    Letter,
+    cause_of,
+    is_receipt,
+    letter_of,
+    letters,
+)
 from streamstate.kafka.producer import Headers, producer, transaction
 from streamstate.kafka.security import OPEN, Security
 from streamstate.marker import HEADER, Marker
@@ -100,6 +110,8 @@ def _obstacle(letter: Letter, topic_id: str | None) -> str:
     """Why `letter` cannot be replayed on its topic, which has this id (None: the app does not read it); else empty."""
     if letter.stage == DERIVED:
         return "of a derived record that its topic does not take"
+    if letter.stage == NOT_COMMITTED:
+        return "of a record that is still to be folded"
     if letter.size is not None:
         return "only the first kilobyte of the value is kept"
     if topic_id is None:

@@ -10,8 +10,8 @@ from streamstate.errors import TooManyDeadLetters
 from streamstate.processing.decode import Admission, DeadLetter, Refusal
 from streamstate.state.store import TopicPartition
 
-_SHOWN = 3
-"""Dead letters that a refusal names."""
+_SHOWN, _KEPT = 3, 100
+"""Dead letters that a refusal names, and that it keeps."""
 
 WINDOW = 10_000
 """Records among which the dead letters are counted."""
@@ -35,16 +35,17 @@ class DeadLetterLimit:
     def require(self, records: int, letters: Sequence[tuple[int, DeadLetter]]) -> None:
         """Raise `TooManyDeadLetters` if these `letters`, with their partitions, among `records` more were too many.
 
-        They are not written then: the records are folded once the decoder is right.
+        Their records are folded once the decoder is right.
         """
         records, dead = self._records + records, self._dead + len(letters)
         if dead > self._most and dead > self._share * records:
             first = [f"{each.reason} at {each.topic}:{partition}:{each.offset}" for partition, each in letters[:_SHOWN]]
             msg = (
-                f"{dead} of the last {records} records are dead letters ({', '.join(first)}); roll back the release or "
+                f"{dead} of the last {records} records are dead letters ({', '.join(first)}); look at them by "
+                "`streamstate dlq list SERVICE --reason 'not committed'`, roll back the release or "
                 "fix the decoder or fold, or raise STREAMSTATE_DEAD_LETTERS or _DEAD_LETTER_SHARE to accept them"
             )
-            raise TooManyDeadLetters(msg)
+            raise TooManyDeadLetters(msg, letters[:_KEPT])
 
     def add(self, records: int, dead: int) -> None:
         """Count a commit."""

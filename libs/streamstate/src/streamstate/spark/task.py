@@ -1,8 +1,9 @@
 """What a Spark task does with its rows: partition by partition, fold and commit."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Self
 
 import pyarrow as pa
@@ -11,12 +12,13 @@ from pyspark.sql import DataFrame
 from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.erasure.stream import Erased
+from streamstate.errors import TooManyDeadLetters
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.dead_letters import dead_letters, derived, original_headers, shortened
+from streamstate.kafka.dead_letters import dead_letters, derived, halting, original_headers, shortened
 from streamstate.kafka.producer import Outgoing, producer, send_all
 from streamstate.kafka.security import OPEN, Security
 from streamstate.processing.advance import CHANGES_A_RECORD, Advance, Folded
-from streamstate.processing.decode import Refusal
+from streamstate.processing.decode import DeadLetter, Refusal
 from streamstate.processing.limits import CommitLimit, DeadLetterLimit, Limits, TimestampLimit
 from streamstate.processing.topic_identity import require_same_topics
 from streamstate.settings import StreamSettings
@@ -107,7 +109,11 @@ class Job:
         advance = self.advance()
         one_task = self.app.one_task
         for batch in gather(batches, self.task_records) if one_task else whole_partitions(batches, self.commit_records):
-            advance(by_partition(batch), markers(batch))
+            try:
+                advance(by_partition(batch), markers(batch))
+            except TooManyDeadLetters as error:
+                self._send(halting(self._halting(error.letters)))
+                raise
         return iter(())
 
     def advance(self) -> Advance:
@@ -122,17 +128,27 @@ class Job:
     def _publish(self, folded: Sequence[Folded]) -> None:
         """Raises `Misconfigured` when a topic was made anew, or widened: the records may be of the new one."""
         require_same_topics([self.origins], _topics(self.kafka, self.security).now(self.origins))
-        outgoing = [record for part in folded for record in self._outgoing(part)]
-        if outgoing:
+        self._send(record for part in folded for record in self._outgoing(part))
+
+    def _send(self, records: Iterable[Outgoing]) -> None:
+        if outgoing := [*records]:
             send_all(_producer(self.kafka, self.security), outgoing, instead=partial(shortened, self.app))
 
     def _outgoing(self, folded: Folded) -> Iterator[Outgoing]:
         ids = {source.own_name: self.origins[source.topic].id for source in self.app.sources}
         yield from derived(self.app, folded.emits, folded.partition, ids)
-        for own_name in dict.fromkeys(letter.topic for letter in folded.dead):
-            dead = [letter for letter in folded.dead if letter.topic == own_name]
+        yield from self._letters(folded.partition, folded.dead)
+
+    def _halting(self, letters: Sequence[tuple[int, DeadLetter]]) -> Iterator[Outgoing]:
+        for partition in dict.fromkeys(partition for partition, _ in letters):
+            dead = [letter for of_partition, letter in letters if of_partition == partition]
+            yield from self._letters(partition, sorted(dead, key=attrgetter("offset")))
+
+    def _letters(self, partition: int, letters: Sequence[DeadLetter]) -> Iterator[Outgoing]:
+        for own_name in dict.fromkeys(letter.topic for letter in letters):
+            dead = [letter for letter in letters if letter.topic == own_name]
             topic = self.app.source(own_name).topic
-            place = (topic, folded.partition)
+            place = (topic, partition)
             headers = original_headers(self.kafka, place, [letter.offset for letter in dead], self.security)
             yield from dead_letters(self.app, dead, place, self.origins[topic].id, headers)
 

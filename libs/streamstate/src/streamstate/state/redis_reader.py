@@ -223,8 +223,8 @@ class RedisReader:
         return dict(zip(wanted, snapshots, strict=True))
 
     async def told(self, addresses: Sequence[str]) -> Mapping[str, str]:
-        keys = [told_key(self._app, address) for address in addresses]
-        texts = await self._commands.execute_command("MGET", *keys) if keys else ()
+        keys = (told_key(self._app, address) for address in addresses)
+        texts = await asyncio.gather(*(self._commands.execute_command("GET", key) for key in keys))
         return {address: text.decode() for address, text in zip(addresses, texts, strict=True) if text}
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ from hashlib import sha256
 from confluent_kafka import Message
 
 from streamstate.kafka.dead_letters import SHA256_HEADER
-from streamstate.kafka.letters import Cause, cause_of, is_derived, is_receipt
+from streamstate.kafka.letters import Cause, cause_of, is_derived, is_halting, is_receipt
 from streamstate.marker import Marker
 from streamstate.verify.recount import Difference
 
@@ -61,7 +61,7 @@ class Derived:
             if offset < len(seen.get((topic_id, partition), b"")):
                 seen[topic_id, partition][offset] = 1
         for record in records:
-            if is_derived(record) or is_receipt(record):
+            if is_derived(record) or is_receipt(record) or is_halting(record):
                 continue
             if reason := self._judge(record, seen):
                 yield Difference(f"{self.topic}:{record.partition()}:{record.offset()}", reason)

@@ -55,7 +55,7 @@ def test_every_value_is_described_and_no_other_is_taken(chart: str) -> None:
         ({"settings.DEADLINE_MS": 5}, "DEADLINE_MS"),
         ({"settings.DEADLINE_MS": "soon"}, "DEADLINE_MS"),
         ({"settings.DEADLNE_MS": 500}, "DEADLNE_MS"),
-        ({"settings.WINDOW": 1_000}, "WINDOW"),
+        ({"api.replicas": 2}, "here, set replicas"),
         ({"settings.KAFKA_PASSWORD": "secret"}, "KAFKA_PASSWORD"),
         ({"settings.ACCESS": "off"}, "ACCESS"),
         ({"access.enabeld": False}, "enabeld"),

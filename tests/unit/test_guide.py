@@ -197,7 +197,7 @@ class TestTheFirstService:
 
         assert chart(NAME) == chart("clicks")
         assert f"name: {NAME}\n" in after[f"charts/{NAME}/Chart.yaml"]
-        assert f"{NAME}-stream:" in after[f"charts/{NAME}/values.yaml"]
+        assert after[f"charts/{NAME}/values.yaml"] == "../streamstate/service/values.yaml"
 
     def test_the_rest_of_the_project_knows_it(self, copy: Copy) -> None:
         known = json.loads(copy.python("-c", KNOWN))

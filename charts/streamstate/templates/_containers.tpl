@@ -1,7 +1,7 @@
 {{/* Ready: the query runs. Live: the loop of the stream makes progress, whether or not Kafka and Redis answer. */}}
 {{- define "streamstate.streamContainer" -}}
 - name: stream
-  image: {{ .Values.stream.image | quote }}
+  image: {{ include "streamstate.streamImage" . | quote }}
   imagePullPolicy: {{ .Values.imagePullPolicy }}
   envFrom: {{- include "streamstate.envFrom" . | nindent 4 }}
   env:
@@ -65,7 +65,7 @@
 {{/* Ready: the state can be read. preStop delays SIGTERM until the endpoints have been updated. */}}
 {{- define "streamstate.apiContainer" -}}
 - name: api
-  image: {{ .Values.api.image | quote }}
+  image: {{ include "streamstate.apiImage" . | quote }}
   imagePullPolicy: {{ .Values.imagePullPolicy }}
   envFrom: {{- include "streamstate.envFrom" . | nindent 4 }}
   {{- with include "streamstate.apiEnv" . }}

@@ -28,7 +28,7 @@ spec:
 
 {{- define "streamstate.commandContainer" -}}
 - name: command
-  image: {{ .Values.api.image | quote }}
+  image: {{ include "streamstate.apiImage" . | quote }}
   imagePullPolicy: {{ .Values.imagePullPolicy }}
   command: {{ prepend .Values.job.command "streamstate" | toJson }}
   envFrom: {{- include "streamstate.envFrom" . | nindent 4 }}

@@ -6,6 +6,15 @@ charts are one release, each has its own name.
 {{ .Values.fullnameOverride | default .Release.Name }}
 {{- end }}
 
+{{/* The images are called after the chart, and have its version. */}}
+{{- define "streamstate.streamImage" -}}
+{{ .Values.stream.image | default (printf "%s-stream:%s" .Chart.Name .Chart.AppVersion) }}
+{{- end }}
+
+{{- define "streamstate.apiImage" -}}
+{{ .Values.api.image | default (printf "%s-api:%s" .Chart.Name .Chart.AppVersion) }}
+{{- end }}
+
 {{/* The headless Service, by which each pod has a DNS name; the gateway watches its endpoints. */}}
 {{- define "streamstate.pods" -}}
 {{ include "streamstate.name" . }}-pods

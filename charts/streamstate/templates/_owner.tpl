@@ -1,5 +1,8 @@
 {{/* A service whose instances own partitions: a StatefulSet, whose pods have a stream and an API. */}}
 {{- define "streamstate.owner" -}}
+{{- if or .Values.api.replicas .Values.api.autoscaling }}
+{{- fail "api.replicas and api.autoscaling are for services any instance of which answers; here, set replicas and autoscaling" }}
+{{- end }}
 {{ include "streamstate.common" . }}
 ---
 {{ include "streamstate.streamRole" . }}

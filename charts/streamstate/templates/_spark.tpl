@@ -22,7 +22,7 @@ count of 0, the stream's pod folds.
   "spark.executor.cores" (toString (int64 $executors.cores))
   "spark.executor.memory" $executors.memory
   "spark.kubernetes.namespace" .Release.Namespace
-  "spark.kubernetes.container.image" .Values.stream.image
+  "spark.kubernetes.container.image" (include "streamstate.streamImage" .)
   "spark.kubernetes.container.image.pullPolicy" .Values.imagePullPolicy
   "spark.kubernetes.executor.disableConfigMap" "true"
   "spark.kubernetes.executor.podTemplateFile" "/etc/streamstate/executor/pod.yaml"
@@ -112,7 +112,7 @@ spec:
       message: "{{ include "streamstate.name" . }} may create and delete its own executors only"
     - expression: >-
         request.operation == "DELETE" || request.resource.resource != "pods" ||
-        (object.spec.containers.all(each, each.image == "{{ .Values.stream.image }}") &&
+        (object.spec.containers.all(each, each.image == "{{ include "streamstate.streamImage" . }}") &&
         object.spec.?automountServiceAccountToken.orValue(true) == false)
       message: "executors have the image of the stream, and no token"
 ---

@@ -15,7 +15,7 @@ spec:
   {{- include "streamstate.placement" . | nindent 2 }}
   containers:
     - name: ask
-      image: {{ .Values.api.image | quote }}
+      image: {{ include "streamstate.apiImage" . | quote }}
       imagePullPolicy: {{ .Values.imagePullPolicy }}
       command: [python, -c]
       args:

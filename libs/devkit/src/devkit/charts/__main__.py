@@ -7,7 +7,7 @@ for path, text in files().items():
     (FOLDER / path).parent.mkdir(parents=True, exist_ok=True)
     (FOLDER / path).write_text(text)
 for path, target in links().items():
-    (FOLDER / path).parent.mkdir(exist_ok=True)
+    (FOLDER / path).parent.mkdir(parents=True, exist_ok=True)
     (FOLDER / path).unlink(missing_ok=True)
     (FOLDER / path).symlink_to(target)
 skaffold.PATH.write_text(skaffold.text())

@@ -10,7 +10,6 @@ from devkit import topics
 from devkit.charts import suite
 from devkit.charts.exposure import HttpRoute, Ingress, KubernetesService, Network
 from devkit.charts.parts import (
-    VERSION,
     Access,
     Api,
     Budget,
@@ -110,8 +109,8 @@ class Service(Pods):
     template = "owner"
 
     replicas: Count = Field(default=1, description="instances; those beyond the number of partitions are idle")
-    stream: Stream = Field(description="the stream: a Spark driver")
-    api: Api = Field(description="the API")
+    stream: Stream = Field(default=Stream(), description="the stream: a Spark driver")
+    api: Api = Field(default=Api(), description="the API")
     kafka: Kafka = Field(default=Kafka(), description="connection to Kafka; the Secrets may be Strimzi's")
     redis: Redis = Field(default=Redis(), description="connection to Redis")
     registry: Registry = Field(default=Registry(), description="connection to the schema registry, if there is one")
@@ -122,13 +121,7 @@ class Service(Pods):
         default=LagScaling(), description="instances by the lag of the consumer group (KEDA)"
     )
     job: Job = Field(default=Job(), description="a CronJob of the operators' command")
-    test: Test = Field(description="the request of helm test")
-
-
-class TopicsService(Service):
-    """The service `topics`, which keeps the topics that its values name."""
-
-    kept: tuple[KeptTopic, ...] = setting(KeptSettings, "kept")
+    test: Test = Field(default=Test(contains='"service":'), description="the request of helm test")
 
 
 class ReplicatedApi(Api):
@@ -148,7 +141,16 @@ class Replicated(Service):
     template = "replicated"
 
     replicas: Count = Field(default=1, description="instances of the stream")
-    api: ReplicatedApi = Field(description="the API, with its own number of replicas")
+    api: ReplicatedApi = Field(default=ReplicatedApi(), description="the API, with its own number of replicas")
+
+
+class AnyService(Service):
+    """All values of all services: their charts have one schema."""
+
+    api: ReplicatedApi = Field(
+        default=ReplicatedApi(), description="the API; replicas and autoscaling where any instance answers for any key"
+    )
+    kept: tuple[KeptTopic, ...] = setting(KeptSettings, "kept")
 
 
 class GatewayApi(Api):
@@ -166,7 +168,7 @@ class Gateway(Pods):
     template = "gateway"
 
     replicas: Count = Field(default=2, description="instances")
-    api: GatewayApi = Field(description="the API")
+    api: GatewayApi = Field(default=GatewayApi(), description="the API")
     ingress: Ingress = Field(default=Ingress(), description="the Ingress")
     http_route: HttpRoute = Field(default=HttpRoute(), description="the HTTPRoute of the Gateway API")
     access: GatewayAccess = Field(default=GatewayAccess(), description="who may ask")
@@ -250,29 +252,12 @@ class Monitoring(Values):
     )
 
 
-OF_THEIR_OWN: dict[str, type[Service]] = {"topics": TopicsService}
-"""The values of services that have further ones."""
-
-
-def _service(name: str) -> Service:
-    anywhere = app(name).any_instance
-    kind, api = (Replicated, ReplicatedApi) if anywhere else (OF_THEIR_OWN.get(name, Service), Api)
-    return kind(
-        stream=Stream(image=f"{name}-stream:{VERSION}"),
-        api=api(image=f"{name}-api:{VERSION}"),
-        test=Test(contains='"service":'),
-    )
-
-
 @cache
 def charts() -> Mapping[str, Values]:
     """The charts by their folder, with the values that each has by default."""
     made: dict[str, Values] = {
-        **{name: _service(name) for name in SERVICES},
-        "gateway": Gateway(
-            api=GatewayApi(image=f"gateway-api:{VERSION}"),
-            services={name: name for name in STANDARD},
-        ),
+        **{name: Replicated() if app(name).any_instance else Service() for name in SERVICES},
+        "gateway": Gateway(services={name: name for name in STANDARD}),
         "infra": Infra(kafka=InfraKafka(topics=topics.configurations())),
         "monitoring": Monitoring(),
     }

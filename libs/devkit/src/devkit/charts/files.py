@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from devkit.charts import dashboards, readme, suite
-from devkit.charts.charts import Infra, Monitoring, Pods, charts
-from devkit.charts.parts import VERSION
+from devkit.charts.charts import AnyService, Infra, Monitoring, Pods, Replicated, Service, charts
+from devkit.charts.parts import VERSION, Values
 from devkit.charts.variables import properties
 
 FOLDER = Path("charts")
@@ -31,7 +31,9 @@ _DEPENDENCY = f"""  - name: {{name}}
     version: {VERSION}
     repository: file://../{{name}}
 """
-_IGNORED = f"# {_MADE} What a package leaves out.\nci/\n*.tgz\n"
+_IGNORED = f"# {_MADE} What a package leaves out.\nci/\nservice/\n*.tgz\n"
+_SHARED = "streamstate/service"
+"""The folder of what the charts of services have in common, by links."""
 _DESCRIPTIONS = {suite.NAME: suite.DESCRIPTION, "infra": Infra.__doc__, "monitoring": Monitoring.__doc__}
 
 # Keys that Helm itself adds to the values of a chart: for all charts, the library chart, and a parent's switches.
@@ -47,22 +49,47 @@ def files() -> Mapping[str, str]:
     texts: dict[str, str] = {}
     for chart, values in charts().items():
         description = _DESCRIPTIONS.get(chart) or importlib.import_module(f"services.{chart}").__doc__ or ""
-        texts[f"{chart}/values.yaml"] = f"# {_MADE}\n" + "\n".join(_lines(values, "")) + "\n"
-        texts[f"{chart}/values.schema.json"] = json.dumps(schema(chart), indent=2) + "\n"
         texts[f"{chart}/Chart.yaml"] = _chart(chart, description)
-        texts[f"{chart}/README.md"] = readme.text(chart, values, description, _MADE, VERSION)
-        texts[f"{chart}/.helmignore"] = _IGNORED
-        if isinstance(values, Pods):
-            texts[f"{chart}/templates/all.yaml"] = f'{{{{ include "streamstate.{values.template}" . }}}}\n'
-            texts[f"{chart}/templates/NOTES.txt"] = '{{ include "streamstate.notes" . }}\n'
+        texts |= {f"{chart}/{path}": text for path, text in _of_values(chart, values, description).items()}
+    shared = _of_values("SERVICE", AnyService(), "Any service.") | {"values.yaml": _values(Service())}
+    texts |= {f"{_SHARED}/{path}": text for path, text in shared.items()}
+    # A link takes the place of a file that is the same.
+    for path in links():
+        texts.pop(path, None)
     for name, dashboard in dashboards.dashboards().items():
         texts[f"monitoring/dashboards/{name}.json"] = json.dumps(dashboard, indent=1) + "\n"
     return texts
 
 
-def links() -> dict[str, str]:
+def _of_values(chart: str, values: Values, description: str) -> dict[str, str]:
+    """The files of a chart that say what its values are, and what they make."""
+    texts = {
+        "values.yaml": _values(values),
+        "values.schema.json": json.dumps(schema(chart, type(values)), indent=1) + "\n",
+        "README.md": readme.text(chart, values, description, _MADE, VERSION),
+        ".helmignore": _IGNORED,
+    }
+    if isinstance(values, Pods):
+        texts["templates/all.yaml"] = f'{{{{ include "streamstate.{values.template}" . }}}}\n'
+        texts["templates/NOTES.txt"] = '{{ include "streamstate.notes" . }}\n'
+    return texts
+
+
+def _values(values: BaseModel) -> str:
+    return f"# {_MADE}\n" + "\n".join(_lines(values, "")) + "\n"
+
+
+@cache
+def links() -> Mapping[str, str]:
     """Where each link leads, by its path in the folder of charts."""
-    return {f"{chart}/charts/{part}": f"../../{part}" for chart in charts() for part in dependencies(chart)}
+    parts = {f"{chart}/charts/{part}": f"../../{part}" for chart in charts() for part in dependencies(chart)}
+    shared = ("values.schema.json", "README.md", ".helmignore", "templates/NOTES.txt")
+    own = ("values.yaml", "templates/all.yaml")
+    for chart, values in charts().items():
+        if isinstance(values, Service):
+            for path in shared if isinstance(values, Replicated) else (*shared, *own):
+                parts[f"{chart}/{path}"] = f"{'../' * (1 + path.count('/'))}{_SHARED}/{path}"
+    return parts
 
 
 def dependencies(chart: str) -> Sequence[str]:
@@ -87,9 +114,10 @@ def _chart(chart: str, description: str) -> str:
     return text + ("dependencies:\n" if parts else "") + "".join(parts)
 
 
-def schema(chart: str) -> dict[str, Any]:
-    """The JSON schema of a chart's values."""
-    values = type(charts()[chart]).model_json_schema(mode="serialization")
+def schema(chart: str, of: type[BaseModel] | None = None) -> dict[str, Any]:
+    """The JSON schema of a chart's values, of those of all services for one of theirs."""
+    kind = of or type(charts()[chart])
+    values = (AnyService if issubclass(kind, Service) else kind).model_json_schema(mode="serialization")
     if "settings" in values["properties"]:
         values["properties"]["settings"] |= {"additionalProperties": False, "properties": properties(chart)}
     values["properties"] |= HELMS

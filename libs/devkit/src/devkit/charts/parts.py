@@ -189,7 +189,7 @@ class Executors(Values):
 class Stream(Values):
     """The stream: a Spark driver."""
 
-    image: str = Field(description="image, with its tag or digest", min_length=1)
+    image: str = Field(default="", description="image, with its tag or digest; empty: CHART-stream, of the version")
     slots: int = setting(StreamSettings, "slots")
     driver_memory: str = setting(StreamSettings, "driver_memory")
     resources: Resources = Field(
@@ -203,7 +203,7 @@ class Stream(Values):
 class Api(Values):
     """The API."""
 
-    image: str = Field(description="image, with its tag or digest", min_length=1)
+    image: str = Field(default="", description="image, with its tag or digest; empty: CHART-api, of the version")
     workers: int = setting(HttpSettings, "workers", default=1)
     pre_stop_seconds: int = Field(
         default=5,

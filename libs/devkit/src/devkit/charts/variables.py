@@ -23,9 +23,12 @@ def setting(kind: type[Settings], name: str, default: Any = None) -> Any:
 
 
 def processes(chart: str) -> list[type[Settings]]:
-    """The settings that the processes of a chart read."""
-    own = [kind for kind in kinds() if kind.__module__ == f"services.{chart}.settings"]
-    return [GatewaySettings, *own] if chart == "gateway" else [StreamSettings, ApiSettings, *own]
+    """The settings that the processes of a chart read: of those of services, which have one schema, of all."""
+    gateways = [kind for kind in kinds() if kind.__module__ == "services.gateway.settings"]
+    if chart == "gateway":
+        return [GatewaySettings, *gateways]
+    services = [kind for kind in kinds() if kind.__module__.startswith("services.") and kind not in gateways]
+    return [StreamSettings, ApiSettings, *services]
 
 
 def properties(chart: str) -> dict[str, Any]:

@@ -14,13 +14,14 @@ HELM4 := $(GO_BIN)/4/helm
 OCI_REGISTRY := $(GO_BIN)/registry
 SKAFFOLD := $(or $(shell command -v skaffold),$(GO_BIN)/skaffold)
 PACKAGES := .cache/packages
+CLASSES := .cache/spark.jsa
 BASE = $(shell sed -n 's/^ARG BASE=//p' Dockerfile)
 TAG = $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' libs/devkit/src/devkit/charts/parts.py)
 BUILDER = $(or $(shell command -v docker),buildah)
 BUILT = $(if $(findstring docker,$(BUILDER)),docker-daemon:,containers-storage:)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test test-browser screenshots verify faults soak nightly charts publish images push sbom cluster-test check docs site fix bench
+.PHONY: help demo demo-clean test test-quick test-service test-browser screenshots verify faults soak nightly charts publish images push sbom cluster-test check docs site fix bench
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -32,8 +33,17 @@ demo-clean: ## remove the demo's state (not what was downloaded)
 	rm -rf .demo
 
 # Reordered by their number of tests, the files that take longest would come last.
-test: $(INSTALLED) redis prometheus nginx ## all tests, on a real Kafka, Redis and Spark that they start themselves
-	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: $(CLASSES) redis prometheus nginx ## all tests, on a real Kafka, Redis and Spark that they start themselves
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder
+
+test-quick: $(INSTALLED) ## the tests of services and folds, which need no server (a minute)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(filter-out $(patsubst %,tests/unit/%,web gateway streaming devkit),$(wildcard tests/unit/*))
+
+test-service: $(INSTALLED) ## those of one service: SERVICE=metrics (20 seconds)
+	@$(BIN)/python -m pytest -q tests/unit/$(SERVICE) $(PYTEST)
+
+$(CLASSES): $(INSTALLED)
+	@$(BIN)/python -m devkit.class_archive $@
 
 test-browser: $(BROWSER) redis chromium ## the page, in a real browser (3 minutes)
 	@$(BIN)/python -m pytest tests/browser $(PYTEST)

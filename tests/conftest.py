@@ -21,6 +21,13 @@ settings.register_profile("nightly", max_examples=10_000, deadline=None)
 settings.load_profile("test")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give all tests of the ring to one process, which starts it once, and whole files of others to any."""
+    for item in items:
+        ring = item.path.parent.name == "integration" and "cluster" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("ring" if ring else str(item.path)))
+
+
 def pytest_collection_finish() -> None:
     """Looking for garbage in thousands of collected tests would stop the servers of this process for a second."""
     gc.collect()

@@ -14,6 +14,7 @@ from urllib3.exceptions import HTTPError
 
 from devkit import topics
 from devkit.child_process import LOCALHOST, Child, free_port, require_free_port
+from devkit.class_archive import ARCHIVE, JAVA_OPTIONS
 from devkit.formats import recode
 from devkit.kafka_server import Kafka
 from devkit.records import Recode
@@ -191,7 +192,9 @@ class LocalCluster:
     def _stream(self, name: str, module: Sequence[str], settings: Mapping[str, str]) -> Child:
         paths = {"JARS": str(self._plan.cache / "spark"), "CHECKPOINTS": str(self.checkpoints)}
         argv = [sys.executable, "-m", *module]
-        return Child(name, argv, self._plan.home / f"{name}.log", variables({**self._servers(), **paths, **settings}))
+        spark = {"SPARK": shared_classes(self._plan.cache / ARCHIVE, settings.get("SPARK", "{}"))}
+        given = {**self._servers(), **paths, **settings, **spark}
+        return Child(name, argv, self._plan.home / f"{name}.log", variables(given))
 
     def _api(self, service: str, name: str, address: str, **settings: str) -> Child:
         return self.api(f"services.{service}", name, address, self._plan.home, {**self._servers(), **settings})
@@ -225,10 +228,18 @@ class LocalCluster:
         return servers
 
 
+def shared_classes(archive: Path, spark: str) -> str:
+    """The setting SPARK that is `spark`, with the classes of `archive`, if there is one."""
+    given: dict[str, str] = json.loads(spark)
+    if archive.exists():
+        given[JAVA_OPTIONS] = f"-XX:SharedArchiveFile={archive} {given.get(JAVA_OPTIONS, '')}"
+    return json.dumps(given)
+
+
 def spark_in(folder: Path) -> str:
     """The setting SPARK of a stream whose Spark has all of its files in `folder`."""
     java = f"-Djava.io.tmpdir={folder}"
-    return json.dumps({"spark.local.dir": str(folder), "spark.driver.defaultJavaOptions": java})
+    return json.dumps({"spark.local.dir": str(folder), JAVA_OPTIONS: java})
 
 
 def variables(settings: Mapping[str, str]) -> dict[str, str]:

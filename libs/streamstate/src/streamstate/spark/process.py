@@ -110,7 +110,7 @@ def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
     # Before the JVM starts: a process that is the first of its container ignores signals that it has no handler for.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    spark, jvm = _session(settings)
+    spark, jvm = session(settings)
     # A Python task costs tens of milliseconds, so a batch has no more of them than its share of the slots.
     tasks = math.ceil(settings.slots / len(hosted))
     streams = [Stream(app, settings, spark, stopping, tasks) for app in hosted]
@@ -183,7 +183,7 @@ def _encrypted(settings: StreamSettings) -> dict[str, str]:
     return _ENCRYPTION | {"spark.authenticate.secret": secret}
 
 
-def _session(settings: StreamSettings) -> tuple[SparkSession, Popen[bytes]]:
+def session(settings: StreamSettings) -> tuple[SparkSession, Popen[bytes]]:
     """Start the session of this process, and its JVM."""
     # Before the JVM and the clients of Kafka, which have many threads.
     resources.use_few_arenas()

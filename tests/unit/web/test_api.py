@@ -189,8 +189,8 @@ def test_processors_is_the_map_of_the_service(service: Service, api: Instance) -
     assert found["service"] == "tally"
     assert found["topics"] == {"numbers": 4, "words": 2}
     assert sorted(found["instances"], key=lambda one: one["host"]) == [
-        {"host": "10.0.0.9", "port": 8101, "partitions": [1, 3], "trouble": ""},
-        {"host": host, "port": int(port), "partitions": [0, 2], "trouble": ""},
+        {"host": "10.0.0.9", "port": 8101, "partitions": [1, 3]},
+        {"host": host, "port": int(port), "partitions": [0, 2]},
     ]
     assert [one["partition"] for one in found["partitions"]] == [0, 1, 2, 3]
     here = found["partitions"][partition]
@@ -216,7 +216,7 @@ def _entry(name: str, path: str, topic: str = "", key: str = "", **declared: Any
 def test_processors_names_nobody_for_a_partition_that_nobody_owns(service: Service) -> None:
     service.own("10.0.0.9:8101", 0)
     found = service.instance().client.get("/processors").get_json()
-    assert found["instances"] == [{"host": "10.0.0.9", "port": 8101, "partitions": [0], "trouble": ""}]
+    assert found["instances"] == [{"host": "10.0.0.9", "port": 8101, "partitions": [0]}]
     assert {(one["owner"], one["ready"]) for one in found["partitions"][1:]} == {(None, False)}
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
+from math import inf
 
 import msgspec
 
@@ -25,8 +26,8 @@ class Seen:
     """An app's topics, its partitions as far as they can be read, and who is in its consumer group.
 
     ends, stable: where the topics end, with and without what open transactions hold back. members: the instances in
-    the group. history: seconds until Kafka may delete the first record of a topic, 0 where it did. faults: what could
-    not be read, and what to do.
+    the group. history: seconds until Kafka may delete the first record of a topic, 0 where it did, infinite where it
+    never does. faults: what could not be read, and what to do.
     """
 
     origins: Mapping[str, Origin]
@@ -144,7 +145,7 @@ def _history(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
     """What Kafka has deleted, or will delete, of the topics that the state is built from."""
     allowed = {topic for snapshot in seen.snapshots.values() for topic in snapshot.allowances}
     for topic in sorted(app.requiring_beginning - {*settings.truncated_topics} - allowed):
-        if (left_s := seen.history.get(topic)) is not None:
+        if (left_s := seen.history.get(topic, inf)) < inf:
             when = f"may delete the first record of {topic} in {timedelta(seconds=round(left_s))} (retention.ms)"
             yield (
                 f"Kafka {when if left_s else f'has deleted the first records of {topic}'}; without it the state can "

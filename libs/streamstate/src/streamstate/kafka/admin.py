@@ -1,5 +1,6 @@
 """Metadata of topics: ids, partition counts, offsets."""
 
+import math
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -168,8 +169,8 @@ class Topics:
     def history(self, places: Iterable[tuple[str, int]]) -> dict[str, float]:
         """The seconds until Kafka may delete the first record of a topic, by `retention.ms`; 0 where it deleted some.
 
-        A topic among `places`, (topic, partition), without such a limit, or whose configuration may not be read, is
-        left out.
+        Infinite without such a limit. A topic among `places`, (topic, partition), whose configuration may not be read,
+        is left out.
         """
         all_places = [*places]
         limits = self._retention_ms({topic for topic, _ in all_places})
@@ -181,15 +182,15 @@ class Topics:
         cut = {topic for (topic, _), begin in self.begins(limited).items() if begin}
         return {topic: 0.0 if topic in cut else max(0.0, (limits[topic] - ages[topic]) / 1_000) for topic in limits}
 
-    def _retention_ms(self, topics: Iterable[str]) -> dict[str, int]:
-        """The `retention.ms` of those of `topics` whose records are deleted after a time."""
-        found: dict[str, int] = {}
+    def _retention_ms(self, topics: Iterable[str]) -> dict[str, float]:
+        """The `retention.ms` of `topics`, infinite where records are not deleted after a time."""
+        found: dict[str, float] = {}
         for topic, answer in self._configs(topics).items():
             with suppress(KafkaException):
                 config = answer.result()
                 limit = int(config["retention.ms"].value or -1)
-                if limit >= 0 and "delete" in (config["cleanup.policy"].value or ""):
-                    found[topic] = limit
+                limited = limit >= 0 and "delete" in (config["cleanup.policy"].value or "")
+                found[topic] = limit if limited else math.inf
         return found
 
     def _first_timestamps(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:

@@ -75,7 +75,7 @@ HELD_BACK = Definition(
 HISTORY = Definition(
     "streamstate_history_seconds",
     ("service", "topic"),
-    "seconds until Kafka may delete, by retention.ms, the first record of a topic that a state needs; 0: it has",
+    "seconds until Kafka may delete, by retention.ms, the first record of a topic that a state needs; 0: it did",
 )
 METRICS = (BATCHES, COMMITTED, FAILURES, LAG, HELD_BACK, REFUSED, WAITING, HISTORY)
 

@@ -45,8 +45,8 @@ class Partition(msgspec.Struct):
     refused: str = ""
 
 
-class Processor(msgspec.Struct):
-    """One instance and the partitions that it owns; `trouble` says why its stream does not fold, empty when it does."""
+class Processor(msgspec.Struct, omit_defaults=True):
+    """One instance and the partitions that it owns; `trouble`, if there is one, says why its stream does not fold."""
 
     host: str
     port: int

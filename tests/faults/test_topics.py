@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 
 import urllib3
-from confluent_kafka.cimpl import NewPartitions
+from confluent_kafka.admin import NewPartitions
 
 from devkit.local_cluster import LocalCluster
 from streamstate.processing.truncation import LOST

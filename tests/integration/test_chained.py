@@ -4,8 +4,7 @@ from collections import Counter, defaultdict
 from random import Random
 
 from confluent_kafka import Message
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from services.names.model import ENRICHED
 from streamstate.kafka.producer import producer

@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 
 import urllib3
-from confluent_kafka.cimpl import NewPartitions, NewTopic
+from confluent_kafka.admin import NewPartitions, NewTopic
 
 from services.topics.settings import KeptTopic, WindowIndex
 from streamstate.kafka.producer import producer

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Message
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
 from devkit import records

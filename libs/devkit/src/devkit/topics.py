@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from devkit import DevkitError, registry
 from services.topics.settings import EXAMPLE

@@ -15,10 +15,14 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import ConfigEntry, ConfigResource
-from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo, OffsetSpec
-from confluent_kafka.admin._topic import TopicDescription
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigEntry,
+    ConfigResource,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+    TopicDescription,
+)
 
 from streamstate.errors import Misconfigured
 from streamstate.kafka.security import OPEN, Properties, Security

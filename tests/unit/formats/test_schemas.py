@@ -3,6 +3,7 @@
 import base64
 import json
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +32,8 @@ def written(value: Any, *schemas: Any) -> bytes:
 
 
 def test_several_types_in_one_topic_are_a_union_of_references() -> None:
-    references = {"music.Play": json.dumps(PLAY), "music.Skip": json.dumps(SKIP)}
+    # What a reference is called is the producer's affair.
+    references = {"play.avsc": json.dumps(PLAY), "music.Skip": json.dumps(SKIP)}
     read = avro.reader(Schema("AVRO", json.dumps(["music.Play", "music.Skip"]), references), 0)
     assert read(b"\0" + written({"user": 7}, PLAY)) == {"user": 7}
     assert read(b"\2" + written({"of": {"user": 8}}, PLAY, SKIP)) == {"of": {"user": 8}}
@@ -59,6 +61,12 @@ def test_a_schema_need_not_be_a_record(schema: Any) -> None:
 def test_a_time_is_the_number_that_it_is_written_as(kind: str, name: str) -> None:
     schema = {"type": kind, "logicalType": name}
     assert avro.reader(Schema("AVRO", json.dumps(schema)), 0)(written(1_700, kind)) == 1_700
+
+
+def test_a_schema_may_be_the_name_of_a_reference() -> None:
+    assert avro.reader(Schema("AVRO", '"music.Play"', {"Play": json.dumps(PLAY)}), 0)(written({"user": 7}, PLAY)) == {
+        "user": 7
+    }
 
 
 def test_an_unknown_name_is_an_error_that_says_so() -> None:
@@ -96,6 +104,13 @@ def test_what_the_clients_of_the_registry_know_may_be_imported_without_a_referen
     day = date_pb2.Date(year=2026, month=11, day=26).SerializeToString()
     play = b"\0\x08\x07\x12" + bytes([len(day)]) + day
     assert read(play) == {"user": 7, "day": {"year": 2026, "month": 11, "day": 26}}
+
+
+def test_a_reference_is_written_nowhere_else(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.proto"
+    with pytest.raises(BadRecord, match="no relative path"):
+        protobuf.reader(Schema("PROTOBUF", IMPORTS, {str(outside): IMPORTS}), 0)
+    assert not outside.exists()
 
 
 def test_a_schema_that_does_not_compile_is_an_error_with_the_text_of_the_compiler() -> None:

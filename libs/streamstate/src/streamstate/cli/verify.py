@@ -42,11 +42,10 @@ def verify(
     reports: list[Report] = []
     for deployment, seen in chosen(services, "recount"):
         with output.progress() as bars:
-            halves = _halves(deployment, seen)
-            known = [deployment.commands.complete(str(error)) for error, _ in halves.values()] if mend else []
+            halves = _halves(deployment, seen) if mend else {}
+            known = [deployment.commands.complete(str(error)) for error, _ in halves.values()]
             reports.append(_report(deployment, seen, bars, known, may_be_empty=may_be_empty))
-            if mend:
-                reports[-1].faults += _mended(deployment, reports[-1], halves)
+            reports[-1].faults += _mended(deployment, reports[-1], halves)
         if not as_json:
             output.say(_text(reports[-1]))
     if as_json:

@@ -6,31 +6,24 @@ from io import BytesIO
 from typing import Any
 
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
-from fastavro.repository import AbstractSchemaRepository
-from fastavro.schema import load_schema
 
 from streamstate.formats.registered.registry import Schema
 
 _TIMES = ("date", "time-", "timestamp-", "local-timestamp-")
 """How the logical types of times begin."""
 
-_ROOT = "$root"
-"""No name in Avro."""
-
-
-class _Repository(AbstractSchemaRepository):
-    """A schema and its references by their names, so that fastavro puts these into it."""
-
-    def __init__(self, schema: Schema) -> None:
-        self._texts = {**schema.references, _ROOT: schema.text}
-
-    def load(self, name: str) -> Any:
-        return _without_times(json.loads(self._texts[name]))
-
 
 def reader(schema: Schema, start: int) -> Callable[[bytes], Any]:
     """Reads a value from its byte `start` on. Times are numbers, in the unit that the schema has."""
-    parsed = load_schema(_ROOT, repo=_Repository(schema))
+    named: dict[str, Any] = {}
+    for text in schema.references.values():
+        parse_schema(_without_times(json.loads(text)), named)
+    parsed = parse_schema(_without_times(json.loads(schema.text)), named)
+    # fastavro keeps the definitions with a schema, but not with a name, or a union of names.
+    if isinstance(parsed, list):
+        parsed = [named.get(each, each) if isinstance(each, str) else each for each in parsed]
+    elif isinstance(parsed, str):
+        parsed = named.get(parsed, parsed)
 
     def read(raw: bytes) -> Any:
         stream = BytesIO(raw)

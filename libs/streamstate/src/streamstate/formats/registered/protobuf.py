@@ -193,6 +193,9 @@ def _compiled_text(schema: Schema) -> list[File]:
     with TemporaryDirectory(prefix="proto-") as folder:
         for name, text in {**schema.references, FILE: schema.text}.items():
             file = Path(folder, name)
+            if not file.resolve().is_relative_to(Path(folder).resolve()):
+                msg = f"the schema imports {name}, which is no relative path"
+                raise BadRecord(msg)
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         known, output = Path(folder, "known.bin"), Path(folder, "described.bin")

@@ -21,6 +21,7 @@ settings.register_profile("nightly", max_examples=10_000, deadline=None)
 settings.load_profile("test")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give all tests of the ring to one process, which starts it once, and whole files of others to any."""
     for item in items:

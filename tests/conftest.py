@@ -2,11 +2,16 @@
 
 import gc
 import os
+import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 import pytest
 import structlog
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from devkit.child_process import free_port
 from devkit.redis_server import Redis
@@ -21,12 +26,22 @@ settings.register_profile("nightly", max_examples=10_000, deadline=None)
 settings.load_profile("test")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give all tests of the ring to one process, which starts it once, and whole files of others to any."""
-    for item in items:
-        ring = item.path.parent.name == "integration" and "cluster" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("ring" if ring else str(item.path)))
+@cache
+def scope(path: str) -> str:
+    """What is given to one process: all tests of the ring together, so that it is started once, and other files."""
+    ring = path.startswith("tests/integration/") and re.search(r"\b(driving|cluster): ", Path(path).read_text())
+    return "ring" if ring else path
+
+
+class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no annotations
+    """As of `--dist loadscope`, by `scope`."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return scope(nodeid.partition("::")[0])
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    return Scheduling(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -34,10 +34,10 @@ demo-clean: ## remove the demo's state (not what was downloaded)
 
 # Reordered by their number of tests, the files that take longest would come last.
 test: $(CLASSES) redis prometheus nginx ## all tests, on a real Kafka, Redis and Spark that they start themselves
-	@$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-quick: $(INSTALLED) ## the tests of services and folds, which need no server (a minute)
-	@$(BIN)/python -m pytest -q -n 2 $(filter-out $(patsubst %,tests/unit/%,web gateway streaming devkit),$(wildcard tests/unit/*))
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(filter-out $(patsubst %,tests/unit/%,web gateway streaming devkit),$(wildcard tests/unit/*))
 
 test-service: $(INSTALLED) ## those of one service: SERVICE=metrics (20 seconds)
 	@$(BIN)/python -m pytest -q tests/unit/$(SERVICE) $(PYTEST)

@@ -2,16 +2,11 @@
 
 import gc
 import os
-import re
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
 import pytest
 import structlog
 from hypothesis import settings
-from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
 
 from devkit.child_process import free_port
 from devkit.redis_server import Redis
@@ -24,24 +19,6 @@ os.environ["STREAMSTATE_ACCESS"] = "off"
 settings.register_profile("test", max_examples=150, deadline=None)
 settings.register_profile("nightly", max_examples=10_000, deadline=None)
 settings.load_profile("test")
-
-
-@cache
-def scope(path: str) -> str:
-    """What is given to one process: all tests of the ring together, so that it is started once, and other files."""
-    ring = path.startswith("tests/integration/") and re.search(r"\b(driving|cluster): ", Path(path).read_text())
-    return "ring" if ring else path
-
-
-class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no annotations
-    """As of `--dist loadscope`, by `scope`."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return scope(nodeid.partition("::")[0])
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
-    return Scheduling(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import itertools
+import math
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +42,7 @@ from tests.redis_sentinel import watched
 from tests.serving import until
 
 PARTITIONS = range(8)
+LAST_S = 60.0
 
 
 @pytest.fixture
@@ -174,11 +177,16 @@ def numbers() -> Iterator[RawRecord]:
 
 
 def write_until(stop: threading.Event, store: RedisStore) -> dict[int, int]:
-    """Feed every partition; begin again from the store after a failure. Returns the next offsets."""
+    """Feed every partition; begin again from the store after a failure. Returns the next offsets.
+
+    Raises the last failure when a partition cannot be fed for as long as `LAST_S` after the end.
+    """
     app = replace(TALLY.app, name="app")
     drivers: dict[int, Driver] = {}
     reached = dict.fromkeys(PARTITIONS, 0)
+    end = math.inf
     while not stop.is_set() or len(drivers) < len(PARTITIONS):
+        end = min(end, time.monotonic() + LAST_S) if stop.is_set() else end
         for p in PARTITIONS:
             try:
                 if p not in drivers:
@@ -188,6 +196,8 @@ def write_until(stop: threading.Event, store: RedisStore) -> dict[int, int]:
                 reached[p] += 2
             except (redis.RedisError, Fenced):
                 drivers.pop(p, None)
+                if time.monotonic() > end:
+                    raise
     return reached
 
 

@@ -16,6 +16,7 @@ from devkit.charts.parts import VERSION, Values
 from devkit.charts.variables import properties
 
 FOLDER = Path("charts")
+WIDTH = 120
 _MADE = "Made by `make docs` from libs/devkit/src/devkit/charts."
 
 _CHART = f"""# {_MADE}
@@ -57,7 +58,7 @@ def files() -> Mapping[str, str]:
     for path in links():
         texts.pop(path, None)
     for name, dashboard in dashboards.dashboards().items():
-        texts[f"monitoring/dashboards/{name}.json"] = json.dumps(dashboard, indent=1) + "\n"
+        texts[f"monitoring/dashboards/{name}.json"] = _json(dashboard) + "\n"
     return texts
 
 
@@ -65,7 +66,7 @@ def _of_values(chart: str, values: Values, description: str) -> dict[str, str]:
     """The files of a chart that say what its values are, and what they make."""
     texts = {
         "values.yaml": _values(values),
-        "values.schema.json": json.dumps(schema(chart, type(values)), indent=1) + "\n",
+        "values.schema.json": _json(schema(chart, type(values))) + "\n",
         "README.md": readme.text(chart, values, description, _MADE, VERSION),
         ".helmignore": _IGNORED,
     }
@@ -73,6 +74,18 @@ def _of_values(chart: str, values: Values, description: str) -> dict[str, str]:
         texts["templates/all.yaml"] = f'{{{{ include "streamstate.{values.template}" . }}}}\n'
         texts["templates/NOTES.txt"] = '{{ include "streamstate.notes" . }}\n'
     return texts
+
+
+def _json(value: Any, indent: str = "") -> str:
+    """`value` as JSON: what fits into a line is in a line."""
+    line, inner = json.dumps(value), f"{indent} "
+    if len(inner) + len(line) <= WIDTH or not isinstance(value, dict | list):
+        return line
+    if isinstance(value, list):
+        parts, (begin, end) = [_json(each, inner) for each in value], "[]"
+    else:
+        parts, (begin, end) = [f"{json.dumps(name)}: {_json(each, inner)}" for name, each in value.items()], "{}"
+    return f"{begin}\n" + ",\n".join(f"{inner}{part}" for part in parts) + f"\n{indent}{end}"
 
 
 def _values(values: BaseModel) -> str:

@@ -26,6 +26,7 @@ def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def main() -> None:
     """Run a query as a stream does, in a JVM that archives its classes at its end."""
     archive = Path(sys.argv[1]).absolute()
+    archive.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as folder:
         options = {"spark.local.dir": folder, JAVA_OPTIONS: f"-XX:ArchiveClassesAtExit={archive} -Xlog:cds=off"}
         settings = StreamSettings.model_validate({"jars": archive.parent / "spark", "spark": options})

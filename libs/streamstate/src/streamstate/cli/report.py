@@ -14,7 +14,7 @@ from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Member
 from streamstate.processing.fold_identity import require_same_folds
 from streamstate.processing.topic_identity import require_same_topics
-from streamstate.processing.truncation import allowed, left_out, refusal, require_beginnings, require_ends
+from streamstate.processing.truncation import allowed, left_out, needed, refusal, require_beginnings, require_ends
 from streamstate.settings import StreamSettings
 from streamstate.state.store import Claim, Origin, Snapshot, TopicPartition
 
@@ -129,8 +129,8 @@ def report(app: App, seen: Seen, settings: StreamSettings) -> ServiceReport:
     topics = [_topic(topic, seen) for topic in seen.origins]
     partitions = [_partition(app, partition, seen) for partition in seen.partitions]
     faults = [*seen.faults, *refusals(app, seen, settings), *_not_folded(app, seen)]
-    made = ServiceReport(app.name, topics, partitions, dict(counts), faults, list(_allowances(seen)), [])
-    made.warnings.extend(_history(app, seen, settings))
+    allowances, warnings = list(_allowances(seen)), list(_history(app, seen, settings))
+    made = ServiceReport(app.name, topics, partitions, dict(counts), faults, allowances, warnings)
     faults.extend(_dead_letters(made, seen, settings))
     return made
 
@@ -143,8 +143,7 @@ def _allowances(seen: Seen) -> Iterator[str]:
 
 def _history(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
     """What Kafka has deleted, or will delete, of the topics that the state is built from."""
-    allowed = {topic for snapshot in seen.snapshots.values() for topic in snapshot.allowances}
-    for topic in sorted(app.requiring_beginning - {*settings.truncated_topics} - allowed):
+    for topic in sorted(needed(app, seen.snapshots.values(), settings.truncated_topics)):
         if (left_s := seen.history.get(topic, inf)) < inf:
             when = f"may delete the first record of {topic} in {timedelta(seconds=round(left_s))} (retention.ms)"
             yield (

@@ -155,20 +155,20 @@ class Topics:
 
     def begins(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The log start offsets of (topic, partition)."""
-        return self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # it has no annotations
+        return _offsets(self._listed(places, OffsetSpec.earliest()))  # type: ignore[no-untyped-call]  # it has no annotations
 
     def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The last stable offsets of (topic, partition): what is not committed cannot be read."""
-        return self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # it has no annotations
+        return _offsets(self._listed(places, OffsetSpec.latest()))  # type: ignore[no-untyped-call]  # it has no annotations
 
     def high_watermarks(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """The ends of (topic, partition) with the records of open transactions, which nobody can read yet."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # it has no annotations
-        return self._offsets(places, latest, IsolationLevel.READ_UNCOMMITTED)
+        return _offsets(self._listed(places, latest, IsolationLevel.READ_UNCOMMITTED))
 
     def at(self, places: Iterable[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], int]:
         """The first offsets, of (topic, partition), at `timestamp` (milliseconds) or later; -1 where there is none."""
-        return self._offsets(places, OffsetSpec.for_timestamp(timestamp))
+        return _offsets(self._listed(places, OffsetSpec.for_timestamp(timestamp)))
 
     def history(self, places: Iterable[tuple[str, int]]) -> dict[str, float]:
         """The seconds until Kafka may delete the first record of a topic, by `retention.ms`; 0 where it deleted some.
@@ -218,14 +218,6 @@ class Topics:
             for m in members
         }
 
-    def _offsets(
-        self,
-        places: Iterable[tuple[str, int]],
-        of: OffsetSpec,
-        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
-    ) -> dict[tuple[str, int], int]:
-        return {place: found.offset for place, found in self._listed(places, of, isolation).items()}
-
     def _listed(
         self,
         places: Iterable[tuple[str, int]],
@@ -237,6 +229,10 @@ class Topics:
             return {}
         answers = self._connection.admin().list_offsets(specs, isolation_level=isolation, request_timeout=TIMEOUT_S)
         return {(at.topic, at.partition): answer.result() for at, answer in answers.items()}
+
+
+def _offsets(listed: Mapping[tuple[str, int], ListOffsetsResultInfo]) -> dict[tuple[str, int], int]:
+    return {place: found.offset for place, found in listed.items()}
 
 
 def _origin(topic: str, answer: "Future[TopicDescription]") -> Origin:

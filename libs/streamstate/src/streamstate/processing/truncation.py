@@ -1,6 +1,6 @@
 """Logs that were cut before or after a state was built from them: it cannot be exact, so an operator has to decide."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from streamstate.app import App
 from streamstate.errors import Misconfigured
@@ -50,6 +50,15 @@ def missing_beginnings(app: App, snapshots: Mapping[int, Snapshot]) -> dict[Topi
         for topic, begin in snapshot.begins.items()
         if begin > 0 and topic in app.requiring_beginning
     }
+
+
+def needed(app: App, snapshots: Iterable[Snapshot], truncated: Collection[str]) -> frozenset[str]:
+    """The topics that states need from their first records on, apart from those that an operator allows them to lack.
+
+    truncated: topics that every state may lack the first records of.
+    """
+    allowed = {topic for snapshot in snapshots for topic in snapshot.allowances}
+    return app.requiring_beginning - {*truncated} - allowed
 
 
 def require_beginnings(

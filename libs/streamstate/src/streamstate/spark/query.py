@@ -31,6 +31,7 @@ from streamstate.kafka.held_up import HeldUp
 from streamstate.kafka.letters import Refusals
 from streamstate.kafka.totals import Publisher
 from streamstate.processing.offset_gaps import passed
+from streamstate.processing.truncation import needed
 from streamstate.settings import StreamSettings
 from streamstate.spark.offsets import Offsets, as_json, kafka_source, next_slice, unreadable
 from streamstate.spark.run import Run, reason
@@ -150,8 +151,7 @@ class Stream:
         if left_out and (self._app.tables or not snapshots):
             raise next(iter(left_out.values()))
         claims, offsets = self._claims.claim(snapshots, origins)
-        allowed = {topic for snapshot in snapshots.values() for topic in snapshot.allowances}
-        self.status.history = self._app.requiring_beginning - {*self._settings.truncated_topics} - allowed
+        self.status.history = needed(self._app, snapshots.values(), self._settings.truncated_topics)
         erased = self._erasure.apply(claims, origins)
         resources.return_free_memory()  # a deletion reads and writes whole logs
         tables = self._incomplete_tables(max(counts.values()))

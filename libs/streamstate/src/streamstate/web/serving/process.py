@@ -11,7 +11,6 @@ from prometheus_client import multiprocess
 
 from streamstate.deployment import resources
 from streamstate.deployment.address import Address
-from streamstate.deployment.resources import cores
 from streamstate.settings import HttpSettings
 from streamstate.web.server import tls
 from streamstate.web.server.asgi import Asgi
@@ -47,7 +46,7 @@ def options(settings: HttpSettings) -> Mapping[str, Any]:
     return {
         "bind": [str(at), *([str(at._replace(port=settings.probe_port))] if settings.probe_port else [])],
         "worker_class": "streamstate.web.serving.worker.Worker",
-        "workers": settings.workers or cores(),
+        "workers": settings.workers or resources.cores(),
         "worker_connections": settings.connections,
         "graceful_timeout": 10,
         "worker_tmp_dir": "/dev/shm",  # noqa: S108, gunicorn makes its own file in it

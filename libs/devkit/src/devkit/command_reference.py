@@ -1,6 +1,7 @@
 """The page of the command line, made from the command `streamstate` itself."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,38 +14,77 @@ from streamstate.cli.main import app
 PATH = Path("docs/command-line.md")
 _HEAD = """# Command line
 
-Made from the source by `make docs`; each command has `--help`. [Operating](operations.md) says which one is for what,
-and what an exit status means.
+`make docs` makes this page from the help of `streamstate`. The command is in every image, and in `.venv/bin`:
+
+    kubectl exec metrics-0 -c api -- streamstate status      # in a pod: its service, with the settings of the pod
+    .venv/bin/streamstate status                             # beside `make demo`: all services
+
+| commands | connect to | [settings](reference.md#settings), by default the demo's |
+| --- | --- | --- |
+| `get`, `watch`, `export`, `erase`, `route`, `lag`, `top`, `open` | gateway | `STREAMSTATE_GATEWAY`, `_GATEWAY_KEY` |
+| `status`, `owners`, `verify`, `dlq`, `skip`, `allow`, `reset` | Kafka, Redis | `STREAMSTATE_KAFKA`, `_REDIS` |
+| `feed` | Kafka | `STREAMSTATE_KAFKA` |
+| `forward` | Kubernetes | the context of `kubectl` |
+
+`STREAMSTATE_PACKAGE` is the package of the services. A deployment of another name is chosen by its name:
+`STREAMSTATE_NAME=metrics-eu streamstate status metrics`. `streamstate --install-completion` installs shell
+completion. An installed package adds commands by entry points of the group `streamstate.commands`.
+
+Results go to stdout, progress and errors to stderr. An error is one line with the next step.
+
+| exit status | meaning |
+| --- | --- |
+| 0 | success |
+| 1 | a difference, a refusal, or not ready |
+| 2 | wrong arguments |
+| 3 | wrong settings: the line names the variable |
+| 4 | no answer from Kafka, Redis or the gateway |
+| 5 | a deletion is written, and its receipts cannot be read |
 """
+_SHARED = 3
+"""Commands from which on a parameter is described once for all of them."""
 
 
 def text() -> str:
     """The whole page."""
-    return "\n".join([_HEAD, *_commands("streamstate", get_group(app))])
+    commands = list(_commands("streamstate", get_group(app)))
+    counts = Counter(_row(parameter) for _, command in commands for parameter in command.params)
+    shared = [row for row, count in counts.items() if count >= _SHARED]
+    common = table(("shared parameter", "description"), ((spelled, described) for spelled, _, described in shared))
+    return "\n".join([_HEAD, common, *(_section(name, command, shared) for name, command in commands)])
 
 
-def _commands(name: str, command: Any) -> Iterator[str]:
-    """A section for a command, or for each of the commands of a group."""
-    if hasattr(command, "commands"):
-        for each, inner in command.commands.items():
-            yield from _commands(f"{name} {each}", inner)
+def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """A command with its full name, or each command of a group."""
+    if not hasattr(command, "commands"):
+        yield name, command
         return
-    arguments = [_spelled(parameter) for parameter in command.params if isinstance(parameter, TyperArgument)]
-    yield f"## {name}\n\n    {' '.join([name, *arguments])}\n\n{command.help}\n"
-    if command.params:
-        yield table(("argument or option", "default", "what"), map(_row, command.params))
+    for each, inner in command.commands.items():
+        yield from _commands(f"{name} {each}", inner)
+
+
+def _section(name: str, command: Any, shared: Collection[tuple[str, str, str]]) -> str:
+    """The usage of a command, its help, and its parameters apart from the `shared` ones."""
+    usage = " ".join([name, *map(_used, command.params)])
+    own = [row for row in map(_row, command.params) if row not in shared and row[2]]
+    lines = [f"- {spelled}{default}: {described}" for spelled, default, described in own]
+    return "\n".join([f"## {name}\n", f"    {usage}\n", f"{command.help}\n", *lines, *([""] if lines else [])])
 
 
 def _row(parameter: Any) -> tuple[str, str, str]:
-    default = f"`{parameter.default}`" if parameter.default not in (None, False, "") else ""
-    required = "required" if parameter.required else default
-    return f"`{_spelled(parameter)}`", required, parameter.help or ""
+    """Spelling, default and description of a parameter."""
+    default = f" ({parameter.default})" if parameter.default not in (None, False, "") else ""
+    return f"`{_spelled(parameter)}`", default, parameter.help or ""
+
+
+def _used(parameter: Any) -> str:
+    """A parameter in the usage: in brackets unless required."""
+    return _spelled(parameter) if parameter.required else f"[{_spelled(parameter)}]"
 
 
 def _spelled(parameter: Any) -> str:
-    """How it is typed: optional arguments in brackets, repeated ones with an ellipsis, options with their value."""
+    """A parameter as typed: a repeated argument with an ellipsis, an option with its value."""
     name = parameter.metavar or parameter.name.upper()
     if isinstance(parameter, TyperArgument):
-        repeated = f"{name}…" if parameter.nargs == -1 else name
-        return repeated if parameter.required else f"[{repeated}]"
-    return ", ".join(parameter.opts) + ("" if parameter.is_flag else f" {name}")
+        return f"{name}…" if parameter.nargs == -1 else name
+    return "|".join(parameter.opts) + ("" if parameter.is_flag else f" {name}")

@@ -20,12 +20,12 @@ _BATCHES_PER_S = 10
 _MOST = 10_000
 """Events of a batch."""
 
-Lfm = Annotated[Path | None, typer.Option(help="Folder of files in the LFM-1b format, in place of invented events.")]
-SkipMalformed = Annotated[bool, typer.Option("--skip-malformed", help="Leave malformed lines of files out.")]
-Events = Annotated[int | None, typer.Option(min=1, help="Most events that are sent; all when not given.")]
-Rate = Annotated[int, typer.Option(min=0, help="Most events a second; 0 for as many as Kafka takes.")]
-Users = Annotated[int, typer.Option(min=1, help="How many users are invented.")]
-Seed = Annotated[int, typer.Option(help="What is invented follows from it.")]
+Lfm = Annotated[Path | None, typer.Option(help="Folder of LFM-1b files to send.")]
+SkipMalformed = Annotated[bool, typer.Option("--skip-malformed", help="Leave out malformed lines of files.")]
+Events = Annotated[int | None, typer.Option(min=1, help="Maximum number of events.")]
+Rate = Annotated[int, typer.Option(min=0, help="Maximum events per second; 0: no limit.")]
+Users = Annotated[int, typer.Option(min=1, help="Number of invented users.")]
+Seed = Annotated[int, typer.Option(help="Seed of the invented events.")]
 
 
 class Fed(msgspec.Struct):
@@ -47,9 +47,9 @@ def feed(
     seed: Seed = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Send names and listening events to Kafka: invented ones until Ctrl-C, or those of files.
+    """Send names and listening events to Kafka: from files, or invented until Ctrl-C. Needs `devkit`.
 
-    Files are read once before anything is sent: a malformed line is named, and nothing was sent then.
+    Files are read first: a malformed line ends the command before anything is sent.
     """
     settings = configured()
     # Services are importable only once the command runs.

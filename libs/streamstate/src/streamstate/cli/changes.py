@@ -15,7 +15,7 @@ MOST_CHARACTERS = 500
 """Of a reason: it is kept beside the state and in dead letters."""
 
 Topic = Annotated[str, typer.Argument(help="Topic, by its name in Kafka.")]
-Reason = Annotated[str, typer.Option(help="Why; it is kept.")]
+Reason = Annotated[str, typer.Option(help="Reason; stored with the decision.")]
 
 
 class Skipped(msgspec.Struct):
@@ -50,9 +50,9 @@ def skip(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Leave out a record that stops a stream: it becomes a dead letter with the reason.
+    """Make a dead letter of a record that stops a stream.
 
-    Later builds and recounts leave it out too. A record that is committed is refused.
+    The state, later builds and recounts leave the record out. A committed record is refused.
     """
     of = deployment(service)
     _require_reason(reason)
@@ -77,9 +77,9 @@ def skip(
 
 
 def allow(service: Service, topic: Topic, *, reason: Reason, dry_run: DryRun = False, as_json: AsJson = False) -> None:
-    """Let the state lack the records of a topic that Kafka has deleted by now; its answers say so (State-Begin).
+    """Accept a state without the records of a topic that Kafka has deleted.
 
-    It holds for this state, until it is deleted, and not for what Kafka deletes later.
+    Applies to the present state until its reset, and not to later deletions by Kafka.
     """
     of = deployment(service)
     _require_reason(reason)

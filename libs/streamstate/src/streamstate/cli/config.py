@@ -31,7 +31,7 @@ class SettingReport(msgspec.Struct):
 def config(*, as_json: AsJson = False) -> None:
     """Show every setting, whether it is set, and its value; secrets are masked.
 
-    The exit status is 3, with the nearest name that there is, for a variable that nothing reads.
+    Exit status 3: an unknown variable; the message suggests the nearest known name.
     """
     configured()
     settings = [setting for kind in dict.fromkeys(kinds()) for setting in _of(kind)]

@@ -14,7 +14,7 @@ from streamstate.kafka.letters import Choice, Letter, cause_of, is_receipt, lett
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.replay import Plan, Replay
 
-Reason = Annotated[str, typer.Option(help="Only letters with this text in their stage, exception or message.")]
+Reason = Annotated[str, typer.Option(help="Only letters with the text in stage, exception or message.")]
 
 app = typer.Typer(help="The records that a service could not use, in its dead-letter topic.", no_args_is_help=True)
 
@@ -71,10 +71,10 @@ def list_letters(
     service: Service,
     *,
     reason: Reason = "",
-    limit: Annotated[int, typer.Option(min=0, help="The most letters that are listed; all are counted.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum number of listed letters; all are counted.")] = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Count the dead letters of a service by their reasons and by the places of their records, and list the latest."""
+    """Count the dead letters of a service by reason and by partition of the record, and list the latest."""
     of = deployment(service)
     messages = letters(of.settings.kafka, of.topics, of.app.dead_letters, of.settings.security)
     seen = overview(messages, Choice(reason=reason), limit)
@@ -101,12 +101,12 @@ def list_letters(
 @app.command()
 def show(
     service: Service,
-    partition: Annotated[int, typer.Argument(min=0, help="Partition of the dead letter itself.")],
-    offset: Annotated[int, typer.Argument(min=0, help="Offset of the dead letter itself.")],
+    partition: Annotated[int, typer.Argument(min=0, help="Partition of the letter.")],
+    offset: Annotated[int, typer.Argument(min=0, help="Offset of the letter.")],
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show all that one dead letter says. PARTITION and OFFSET are its own, as `dlq list` has them."""
+    """Show a dead letter. PARTITION and OFFSET are its own, as in `dlq list`, not the record's."""
     of = deployment(service)
     shown = _shown(of, partition, offset)
     fields = {**msgspec.structs.asdict(shown.letter), **msgspec.structs.asdict(shown)}
@@ -122,15 +122,15 @@ _NESTED = ("letter", "headers", "value")
 def replay(
     service: Service,
     *,
-    partition: Annotated[int | None, typer.Option(min=0, help="Only letters of this partition.")] = None,
-    offset: Annotated[int | None, typer.Option(min=0, help="Only the letter at this offset of --partition.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only letters of the partition.")] = None,
+    offset: Annotated[int | None, typer.Option(min=0, help="Only the letter at the offset of --partition.")] = None,
     reason: Reason = "",
-    again: Annotated[bool, typer.Option("--again", help="Also what was replayed before.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Include replayed letters.")] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put the records of dead letters on their topics again, each once, to be folded by a release that can."""
+    """Send the records of dead letters to their topics again, once each."""
     if offset is not None and partition is None:
         msg = "--offset needs --partition, that of the letter"
         raise typer.BadParameter(msg)

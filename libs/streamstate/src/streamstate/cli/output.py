@@ -34,7 +34,7 @@ class Exit(IntEnum):
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the changes without making any.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 _KAFKA_REFUSES = {

@@ -52,19 +52,16 @@ class Correction(msgspec.Struct):
 def reset(
     service: Service,
     *,
-    partition: Annotated[int | None, typer.Option(min=0, help="Only this partition; all when not given.")] = None,
-    totals: Annotated[
-        bool, typer.Option("--totals", help="Keep the state, and correct the totals that were published from it.")
-    ] = False,
-    live: Annotated[bool, typer.Option("--live", help="Also a state that a gateway answers from.")] = False,
+    partition: Annotated[int | None, typer.Option(min=0, help="Partition to delete; default: all.")] = None,
+    totals: Annotated[bool, typer.Option("--totals", help="Keep the state, and correct its published totals.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Also delete a state in use by a gateway.")] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete the state of a service, which its streams then build anew from its topics.
+    """Delete the state of a service; its streams rebuild the state from the topics.
 
-    Nobody answers from a partition until it is built: a state that a gateway answers from needs --live. A reset that
-    was interrupted leaves partitions that are refused: run it again.
+    Reads of a partition are refused until the end of its build. After an interrupted reset, run the command again.
     """
     if totals and partition is not None:
         msg = "--totals are of all partitions"

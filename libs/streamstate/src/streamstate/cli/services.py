@@ -30,10 +30,10 @@ def _beginning(incomplete: str) -> list[str]:
     return []
 
 
-Service = Annotated[str, typer.Argument(help="The service: its folder's name.", autocompletion=_beginning)]
+Service = Annotated[str, typer.Argument(help="Service: the name of its folder.", autocompletion=_beginning)]
 Services = Annotated[
     list[str] | None,
-    typer.Argument(metavar="SERVICE", help="Services; all when none is named.", autocompletion=_beginning),
+    typer.Argument(metavar="SERVICE", help="Services; default: all.", autocompletion=_beginning),
 ]
 
 

@@ -30,13 +30,14 @@ OPEN_S = 10.0
 """Seconds after which a transaction is open for too long to be an ordinary one."""
 
 Offsets = Mapping[TopicPartition, int]
-Watch = Annotated[bool, typer.Option("--watch", help="Go on showing it, until Ctrl-C.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Refresh the table until Ctrl-C.")]
 
 
 def status(services: Services = None, *, watch: Watch = False, as_json: AsJson = False) -> None:
-    """Show how far services are, what is refused, and which command mends it.
+    """Show the progress of services, refusals, and the commands to fix them.
 
-    The exit status is 1 when a partition is not ready or something is refused.
+    Without names: the services that run or have a state. Lag: records between the stored offset and the end of a topic.
+    Newest record: the greatest Kafka timestamp in the state. Exit status 1: a partition is not ready, or a refusal.
     """
     if watch and as_json:
         msg = "--watch is for people; call the command again and again for --json"
@@ -54,7 +55,7 @@ def status(services: Services = None, *, watch: Watch = False, as_json: AsJson =
 
 
 def owners(services: Services = None, *, as_json: AsJson = False) -> None:
-    """Show which instance has which partition."""
+    """Show the owner of each partition, by Kafka's consumer group and by the state."""
     _, reports = _reports(services)
     answer = {of.service: of.partitions for of in reports}
     columns = ("service", "partition", "instance", "owner", "epoch", "lag")

@@ -23,21 +23,21 @@ Halves = Mapping[int, tuple[IncompleteCommit, int]]
 SHOWN = 20
 """The most differences of a service that are printed for people."""
 
-MayBeEmpty = Annotated[bool, typer.Option("--may-be-empty", help="A service of which nothing is stored is no fault.")]
+MayBeEmpty = Annotated[bool, typer.Option("--may-be-empty", help="Accept a service without stored keys.")]
 
 
 Mend = Annotated[
-    bool, typer.Option("--mend", help="Take partitions that hold half a commit for whole where they equal the recount.")
+    bool, typer.Option("--mend", help="Accept a partition with half a commit where it equals the recount.")
 ]
 
 
 def verify(
     services: Services = None, *, may_be_empty: MayBeEmpty = False, mend: Mend = False, as_json: AsJson = False
 ) -> None:
-    """Count the topics again, and compare every key of every service with that, while the streams run.
+    """Recount the topics, and compare every key, dead letter and derived record, while the streams run.
 
-    It needs the topics from offset 0. Without names, services that neither run nor have a state are left out. The exit
-    status is 1 when something differs, when nobody would answer from the state, and when nothing is stored.
+    Needs the topics from offset 0. Without names: the services that run or have a state. Exit status 1: a difference,
+    a state that cannot answer, or nothing stored.
     """
     reports: list[Report] = []
     for deployment, seen in chosen(services, "recount"):

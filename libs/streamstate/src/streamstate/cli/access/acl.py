@@ -13,15 +13,15 @@ app = typer.Typer(
     help="The rights that a service needs at Kafka and Redis.", no_args_is_help=True, rich_markup_mode=None
 )
 
-User = Annotated[str, typer.Option(help="The user's name; the name of the deployment when empty.")]
-Operator = Annotated[bool, typer.Option("--operator", help="With what verify, skip, allow, reset and dlq need.")]
+User = Annotated[str, typer.Option(help="Name of the user; default: the name of the deployment.")]
+Operator = Annotated[bool, typer.Option("--operator", help="Add the rights for verify, skip, allow, reset and dlq.")]
 
 
 @app.command("kafka")
 def of_kafka(service: Service, user: User = "", *, operator: Operator = False, as_json: AsJson = False) -> None:
-    """Print the commands that give the user of SERVICE its topics, groups and transactional ids.
+    """Print the commands to grant the user of SERVICE its topics, groups and transactional ids.
 
-    They take an admin's properties from the file ADMIN: `streamstate acl kafka metrics | ADMIN=admin.conf sh`.
+    The commands read an admin's properties from the file ADMIN: `streamstate acl kafka metrics | ADMIN=admin.conf sh`.
     """
     of = deployment(service)
     rights = [*kafka.of_service(of.app, of.settings.deletions), *(kafka.of_operators(of.app) if operator else ())]
@@ -31,9 +31,9 @@ def of_kafka(service: Service, user: User = "", *, operator: Operator = False, a
 
 @app.command("redis")
 def of_redis(service: Service, user: User = "", *, operator: Operator = False, as_json: AsJson = False) -> None:
-    """Print the command that gives the user of SERVICE its keys and commands, for `redis-cli` or a line of an ACL file.
+    """Print the command to grant the user of SERVICE its keys and commands, for `redis-cli` or an ACL file.
 
-    Passwords stay as they are: `ACL SETUSER metrics on >PASSWORD` adds one.
+    Passwords are unchanged: `ACL SETUSER metrics on >PASSWORD` adds a password.
     """
     of = deployment(service)
     allowed = redis.of_operators() if operator else redis.of_service()

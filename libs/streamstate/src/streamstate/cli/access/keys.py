@@ -27,14 +27,16 @@ def _keys() -> None:
 
 @app.command()
 def new(
-    name: Annotated[str, typer.Argument(help="Who has it: lower case letters, digits, . _ and -.")],
-    scope: Annotated[list[str] | None, typer.Option(help="read, explore or admin; repeat it for several.")] = None,
-    requests_per_s: Annotated[int | None, typer.Option(min=1, help="Its limit, if not the gateway's own.")] = None,
-    cost_per_s: Annotated[int | None, typer.Option(min=1, help="The same of cost.")] = None,
+    name: Annotated[str, typer.Argument(help="Name of the caller: lower case letters, digits, . _ and -.")],
+    scope: Annotated[list[str] | None, typer.Option(help="read (default), explore or admin; repeatable.")] = None,
+    requests_per_s: Annotated[
+        int | None, typer.Option(min=1, help="Requests a second; default: the gateway's.")
+    ] = None,
+    cost_per_s: Annotated[int | None, typer.Option(min=1, help="Cost a second; default: the gateway's.")] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Print a new key, which is stored nowhere, and the line with its hash for the file that ACCESS_KEYS names."""
+    """Print a new key, and the line with its hash for the file ACCESS_KEYS. The key is not stored."""
     secret = keys.generate()
     given = {"requests_per_s": requests_per_s, "cost_per_s": cost_per_s}
     entry = {"name": name, "sha256": keys.digest(secret), "scopes": scope or [READ], **given}

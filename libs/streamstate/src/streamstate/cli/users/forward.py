@@ -16,13 +16,13 @@ PAUSE_S = 1.0
 _PORT = 8080
 """On which every API and the gateway listen in their pods."""
 
-Instance = Annotated[int | None, typer.Argument(min=0, help="Number of the instance; any ready one when not given.")]
-Port = Annotated[int, typer.Option(min=1, max=65535, help="Port of this machine.")]
-Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace; that of the context when not given.")]
+Instance = Annotated[int | None, typer.Argument(min=0, help="Number of the instance; default: any ready instance.")]
+Port = Annotated[int, typer.Option(min=1, max=65535, help="Local port.")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace; default: the context's.")]
 
 
 def forward(service: Service, instance: Instance = None, *, port: Port = _PORT, namespace: Namespace = "") -> None:
-    """Forward a port to a service or to one of its instances by kubectl, again whenever its pod goes, until Ctrl-C."""
+    """Forward a local port to a service or an instance by kubectl, also after a restart of the pod, until Ctrl-C."""
     target = f"service/{service}" if instance is None else f"pod/{service}-{instance}"
     where = ["--namespace", namespace] if namespace else []
     argv = ["kubectl", "port-forward", *where, target, f"{port}:{_PORT}"]

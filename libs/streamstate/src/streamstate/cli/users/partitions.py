@@ -18,7 +18,7 @@ from streamstate.cli.users.gateway import gateway
 
 SYSTEM = "/v1/system"
 
-Key = Annotated[str, typer.Argument(help="Key, as it stands in a path.")]
+Key = Annotated[str, typer.Argument(help="Key, as in a path.")]
 
 
 class PartitionLag(msgspec.Struct):
@@ -32,7 +32,7 @@ class PartitionLag(msgspec.Struct):
 
 
 def route(service: Service, key: Key, *, as_json: AsJson = False) -> None:
-    """Show which partition a key is in, and which instance answers for it."""
+    """Show the partition of a key, its owner, and the owner's lag."""
     answer = gateway().get(f"/v1/route/{quote(service, safe='')}/{quote(key, safe='')}")
     columns = ("view", "topic", "partition", "owner", "epoch", "ready", "lag")
     rows = [["-" if view[column] is None else view[column] for column in columns] for view in answer["views"]]
@@ -40,9 +40,9 @@ def route(service: Service, key: Key, *, as_json: AsJson = False) -> None:
 
 
 def lag(services: Services = None, *, as_json: AsJson = False) -> None:
-    """Show how many records each partition lacks, and who owns it.
+    """Show the lag, in records, and the owner of each partition.
 
-    The exit status is 1 when a partition is not ready.
+    Exit status 1: a partition is not ready.
     """
     asked = gateway()
     names = services or [of["name"] for of in asked.get(SYSTEM)["services"]]
@@ -58,7 +58,7 @@ def lag(services: Services = None, *, as_json: AsJson = False) -> None:
 
 
 def top(*, as_json: AsJson = False) -> None:
-    """Go on showing all services, the one with the most reads a second first, until Ctrl-C; with --json, once."""
+    """Show reads per second, lag, freshness, dead letters and instances of services until Ctrl-C; with --json, once."""
     asked = gateway()
     if as_json:
         output.document(asked.get(SYSTEM))

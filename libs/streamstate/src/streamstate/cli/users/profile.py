@@ -17,18 +17,18 @@ from streamstate_client import Unavailable
 from streamstate_client.protocol import user_path
 
 User = Annotated[str, typer.Argument(help="Id of the user.")]
-Parts = Annotated[list[str] | None, typer.Option("--part", help="Only this part of the answer; repeat it for several.")]
-Explain = Annotated[bool, typer.Option("--explain", help="Tell why items are recommended.")]
+Parts = Annotated[list[str] | None, typer.Option("--part", help="Part of the answer; repeatable.")]
+Explain = Annotated[bool, typer.Option("--explain", help="Add the reasons of recommendations.")]
 
 
 def get(user: User, *, part: Parts = None, explain: Explain = False, as_json: AsJson = False) -> None:
-    """Show what is known of a user."""
+    """Show the profile of a user, as tables with bars."""
     answer = gateway().get(user_path(user, part or (), explain=explain))
     output.show(answer, rendered(answer), as_json=as_json)
 
 
 def watch(user: User, *, part: Parts = None) -> None:
-    """Go on showing what is known of a user, until Ctrl-C; also of one who has no event yet."""
+    """Show the profile of a user, live, until Ctrl-C. A user without events is accepted."""
     path = user_path(user, part or (), explain=False, stream=True)
     with suppress(KeyboardInterrupt), Live(Text("waiting for the gateway"), auto_refresh=False) as live:
 

@@ -16,20 +16,19 @@ from streamstate_client.errors import Refused, Unavailable
 
 PAUSE_S = 1.0
 
-Seconds = Annotated[float, typer.Option("--wait", min=0, help="Most seconds to wait until it is done.")]
+Seconds = Annotated[float, typer.Option("--wait", min=0, help="Maximum seconds to wait for the end of the deletion.")]
 
 
 def export(user: User) -> None:
-    """Print all that the services hold of a user, as JSON."""
+    """Print all data of a user, as JSON."""
     output.document(gateway().export(user))
 
 
 def erase(user: User, *, wait: Seconds = 60, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete what all services hold of a user, and show which has done so.
+    """Delete a user in all services, and show the progress of each service.
 
-    Records of the user stay in Kafka for as long as its topics keep them, and count no more. A deletion that goes on
-    already is waited for, and not asked for again, which would delete records that came since. When the time to wait is
-    over first, the deletion goes on, and the exit status is 1; it is 5 when its receipts cannot be read.
+    A running deletion is awaited and not requested again: a new request would delete newer records too. Exit status 1:
+    the deletion still runs after --wait; 5: the deletion is written, and its receipts cannot be read.
     """
     asked, unread = gateway(), ""
     agree([], f"Delete all that is held of the user {user}?", yes=yes)

@@ -1,4 +1,4 @@
-"""The commands of docs/secure.md: each prints what the page says."""
+"""The commands of docs/security.md: each prints what the page says."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ from tests.integration.terminal import Example, Terminal, examples
 from tests.raw import feed_plays
 
 DATABASE = 10
-EXAMPLES = examples("docs/secure.md")
+EXAMPLES = examples("docs/security.md")
 
 
 @pytest.fixture(scope="module")

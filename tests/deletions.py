@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from streamstate.erasure.deletions import Deletion
+from streamstate.erasure.deletions import DeletionRecord
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
@@ -15,16 +15,16 @@ class InMemory(DeletionTopic):
     def __init__(self, topics: Topics) -> None:
         super().__init__("user-deletions", "", topics, OPEN)
         self.missing = False
-        self._new: list[Deletion] = []
+        self._new: list[DeletionRecord] = []
 
-    def catch_up(self) -> list[Deletion]:
+    def catch_up(self) -> list[DeletionRecord]:
         if self.missing:
             msg = "there is no topic user-deletions"
             raise Misconfigured(msg)
         new, self._new = self._new, []
         return new
 
-    def write(self, deletions: Iterable[Deletion]) -> None:
+    def write(self, deletions: Iterable[DeletionRecord]) -> None:
         for deletion in deletions:
             self.deletions.add(self.end, deletion)
             self._next = self.end + 1

@@ -12,7 +12,7 @@ from streamstate.gateway import EXPLORE
 from streamstate.keys import TEXT
 from streamstate.operators.tables import Joined, changelog, left_join, row
 from streamstate.state.operations import Field, Fields, Merge, Operation, Read, Value
-from streamstate.user_state import Place, UserState
+from streamstate.user_state import UserKey, UserState
 from streamstate.view import View
 
 USER_CLICKS, USER_REGIONS, CLICKS_PER_REGION = "user-clicks", "user-regions", "clicks-per-region"
@@ -65,9 +65,9 @@ def fold(records: Sequence[Joined[str]], _context: FoldContext) -> Iterable[Oper
         yield Merge(REGIONS, add=dict(clicks))
 
 
-def places(user: str) -> Iterable[Place]:
+def places(user: str) -> Iterable[UserKey]:
     """Clicks name nobody: those of an erased user stay counted, by a build from nothing without a region."""
-    return [Place(Value(row(USER_REGIONS, user)))]
+    return [UserKey(Value(row(USER_REGIONS, user)))]
 
 
 def reads_of_all() -> Sequence[Read]:

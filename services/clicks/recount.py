@@ -56,7 +56,7 @@ class Clicks(Recount):
         self._ever[user].add(region)
         return True
 
-    def due(self) -> Iterable[str]:
+    def expected_keys(self) -> Iterable[str]:
         yield from (f"user-regions:{user}" for user in self._rows)
         if self._clicks:
             yield TOTALS

@@ -23,7 +23,7 @@ from streamstate.access.watched_file import WatchedFile
 from streamstate.errors import Misconfigured
 from streamstate.gateway import ADMIN, READ, Scope
 from streamstate.state.redis_reader import open_commands
-from streamstate.web.http.events import Stream
+from streamstate.web.http.events import EventStream
 from streamstate.web.http.problems import RETRY_AFTER_S, Problem
 from streamstate.web.http.request import SERVED_BY, Request, Response
 from streamstate.web.server.guard import Guard, Headers, unauthorized
@@ -78,7 +78,7 @@ class Access(Guard):
         return [{scheme: [scope]} for scheme in self.schemes]
 
     @classmethod
-    def of(
+    def from_settings(
         cls,
         settings: AccessSettings,
         scopes: Mapping[str, Scope],
@@ -155,7 +155,7 @@ class Access(Guard):
         left = f'"{REQUESTS}";r={requests.left};t=1, "{COST}";r={cost.left};t=1'
         return {"RateLimit-Policy": _policy(caller), "RateLimit": left}
 
-    def streaming(self, caller: Caller, stream: Stream) -> Stream:
+    def streaming(self, caller: Caller, stream: EventStream) -> EventStream:
         if self._streams[caller.name] >= self._most_streams:
             stream.close()
             raise _too_many_streams(self._most_streams)

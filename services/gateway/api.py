@@ -12,7 +12,7 @@ import structlog
 from services.gateway import documents
 from services.gateway.access import Access
 from services.gateway.balance import Balance, no_instance
-from services.gateway.erasure import EXAMPLE_DELETION, EXAMPLE_EXPORT, EXPORTED, PATH, Erasure
+from services.gateway.erasure import EXAMPLE_DELETION, EXAMPLE_EXPORT, EXPORTED, PATH, ErasureRoutes
 from services.gateway.names import NameCache
 from services.gateway.owners import Owners, not_found
 from services.gateway.route import EXAMPLE_ROUTE, route, unknown_service
@@ -28,7 +28,7 @@ from streamstate.keys import LONG, TEXT
 from streamstate.settings import GatewaySettings, load
 from streamstate.web.client.instances import Instances
 from streamstate.web.http import parameters
-from streamstate.web.http.events import Event, Stream, Streams, too_many_streams
+from streamstate.web.http.events import EventStream, ServerSentEvent, Streams, too_many_streams
 from streamstate.web.http.problems import not_ready
 from streamstate.web.http.request import JSON, Request, Response, json
 from streamstate.web.server.asgi import Asgi
@@ -75,14 +75,14 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
     users = Users(owners, router, NameCache(owners, router, settings.names_cached))
     _add_routes(routes, owners, users)
     _add_search(routes, owners, router)
-    _add_erasure(routes, Erasure(owners, balance))
+    _add_erasure(routes, ErasureRoutes(owners, balance))
     longest_s = settings.deadline_ms / 1000
     watch, system = Watch(owners, router, users, settings.watch_ms / 1000, longest_s), System(owners, client)
     _add_streams(routes, Streams(settings.streams, settings.heartbeat_s), watch, system)
     if settings.access == "off":
         log.warning("access is off: everybody is answered")
         return Asgi(routes, settings, telemetry, [owners.start], [owners.stop, client.close], Guard())
-    guarding = Access.of(access, routes.scopes, owners, settings.streams, telemetry.unreadable)
+    guarding = Access.from_settings(access, routes.scopes, owners, settings.streams, telemetry.unreadable)
     starting, ending = [owners.start, guarding.start], [owners.stop, client.close, guarding.stop]
     return Asgi(routes, settings, telemetry, starting, ending, guarding)
 
@@ -130,34 +130,38 @@ def _add_search(routes: Routes, owners: Owners, router: Router) -> None:
     routes.read(f"/v1/{documents.USERS}", "search-users", find, summary, found, None, of_struct(Search), EXPLORE)
 
 
-def _add_erasure(routes: Routes, erasure: Erasure) -> None:
+def _add_erasure(routes: Routes, erasure: ErasureRoutes) -> None:
     summary = "Delete what all services hold of a user; Location tells how far it is"
     routes.deletion("/v1/users/<key>", "delete-user", erasure.delete, summary, EXAMPLE_DELETION, TEXT)
     summary = "How far the deletion of a user is, by service"
-    routes.process(PATH, "user-deletion", erasure.look, summary, EXAMPLE_DELETION, TEXT)
+    routes.process(PATH, "user-deletion", erasure.deletion_status, summary, EXAMPLE_DELETION, TEXT)
     summary = "All that the services hold of a user"
     routes.process(EXPORTED, "user-export", erasure.export, summary, EXAMPLE_EXPORT, TEXT)
 
 
 def _add_streams(routes: Routes, streams: Streams, watch: Watch, system: System) -> None:
-    async def user_stream(request: Request, key: str) -> Stream:
+    async def user_stream(request: Request, key: str) -> EventStream:
         LONG.parse(key)
         with ExitStack() as held:
             held.enter_context(streams.place())
             latest = held.enter_context(watch.watching(await watch.find(key, request.query, request.deadline)))
-            return streams.of(latest, request.headers, held.pop_all().close)
+            return streams.stream(latest, request.headers, held.pop_all().close)
 
-    async def system_stream(request: Request) -> Stream:
+    async def system_stream(request: Request) -> EventStream:
         with ExitStack() as held:
             held.enter_context(streams.place())
-            return streams.of(held.enter_context(system.watching()), request.headers, held.pop_all().close)
+            return streams.stream(held.enter_context(system.watching()), request.headers, held.pop_all().close)
 
     async def system_now(_request: Request) -> Response:
-        return json(await system.look(), NAME)
+        return json(await system.read_state(), NAME)
 
     summary = "The same as server-sent events: the whole answer, and again whenever it has changed"
-    event, profile, query = Event(documents.PROFILE, "", b"null"), documents.UserProfile | None, [documents.PARTS, LAST]
+    event, profile, query = (
+        ServerSentEvent(documents.PROFILE, "", b"null"),
+        documents.UserProfile | None,
+        [documents.PARTS, LAST],
+    )
     routes.stream("/v1/users/<key>/stream", "user-stream", user_stream, summary, event, profile, LONG, query, READ)
     routes.process("/v1/system", "system", system_now, "Services, partitions and their owners", EXAMPLE_STATE)
-    event = Event(SYSTEM, "", msgspec.json.encode(EXAMPLE_STATE))
+    event = ServerSentEvent(SYSTEM, "", msgspec.json.encode(EXAMPLE_STATE))
     routes.stream("/v1/system/stream", "system-stream", system_stream, summary, event, SystemState)

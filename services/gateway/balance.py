@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from streamstate.web.client.instances import ANYONE, OWNER, STANDBY, Instances, Marks, Query, Unreachable
+from streamstate.web.client.instances import ANYONE, OWNER, STANDBY, Instances, InstanceUnreachable, Marks, Query
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import RETRY_AFTER_S, Problem, overloaded
 from streamstate.web.http.request import Response
@@ -83,13 +83,13 @@ class Balance:
         self._asked[address] = next(self._turns)
         try:
             return await self._client.get(address, path, deadline, query, marks, method)
-        except Unreachable:
+        except InstanceUnreachable:
             return None
         finally:
             self._outstanding[address] -= 1
 
     def _rank(self, address: str, owner: str | None) -> tuple[bool, bool, int, int]:
-        ill = not self._client.well(address)
+        ill = not self._client.is_healthy(address)
         return ill, address != owner, self._outstanding[address], self._asked.get(address, 0)
 
 

@@ -12,7 +12,7 @@ from streamstate.keys import TEXT
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import Problem, not_ready
 from streamstate.web.http.request import Request, Response, json
-from streamstate.web.user_data import DELETION, EXPORT, PartitionDeletion, ServiceDeletion, ServiceExport
+from streamstate.web.user_data import DELETION, EXPORT, PartitionErasure, ServiceErasure, ServiceExport
 
 NAME = "gateway"
 PATH, EXPORTED = "/v1/users/<key>/deletion", "/v1/users/<key>/export"
@@ -23,7 +23,7 @@ class UserDeletion(msgspec.Struct, rename="camel"):
 
     user_id: str
     done: bool
-    services: list[ServiceDeletion]
+    services: list[ServiceErasure]
 
 
 class UserExport(msgspec.Struct, rename="camel"):
@@ -34,7 +34,7 @@ class UserExport(msgspec.Struct, rename="camel"):
 
 
 EXAMPLE_DELETION = UserDeletion(
-    "42", True, [ServiceDeletion("metrics", [PartitionDeletion(3, True, {"listening-events": 17})])]
+    "42", True, [ServiceErasure("metrics", [PartitionErasure(3, True, {"listening-events": 17})])]
 )
 EXAMPLE_EXPORT = UserExport(
     "42",
@@ -46,7 +46,7 @@ EXAMPLE_EXPORT = UserExport(
 )
 
 
-class Erasure:
+class ErasureRoutes:
     """The routes. Each is answered by all services that know users, or not at all."""
 
     def __init__(self, owners: Owners, balance: Balance) -> None:
@@ -61,7 +61,7 @@ class Erasure:
         location = PATH.replace("<key>", quote(key, safe=""))
         return json(deletion, NAME, {"Location": location})._replace(status=202)
 
-    async def look(self, request: Request, key: str) -> Response:
+    async def deletion_status(self, request: Request, key: str) -> Response:
         """How far a deletion is."""
         deletion = await self._deletion("GET", request, key)
         if not deletion.services:
@@ -79,7 +79,7 @@ class Erasure:
 
     async def _deletion(self, method: str, request: Request, key: str) -> UserDeletion:
         answers = await self._all(method, DELETION, key, request.deadline)
-        services = [msgspec.json.decode(body, type=ServiceDeletion) for body in answers.values()]
+        services = [msgspec.json.decode(body, type=ServiceErasure) for body in answers.values()]
         asked = [each for each in services if each.partitions]
         return UserDeletion(key, all(part.done for each in asked for part in each.partitions), asked)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import structlog
 from redis.exceptions import NoScriptError, RedisError
 
-from streamstate.state.redis_reader import Commands
+from streamstate.state.redis_reader import RedisCommands
 
 log = structlog.get_logger()
 
@@ -77,7 +77,7 @@ class OwnBuckets:
 class SharedBuckets:
     """The same in Redis, under keys that begin with `prefix`. While Redis does not answer, each worker has its own."""
 
-    def __init__(self, commands: Commands, prefix: str) -> None:
+    def __init__(self, commands: RedisCommands, prefix: str) -> None:
         self._commands = commands
         self._prefix = prefix
         self._own = OwnBuckets()

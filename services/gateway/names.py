@@ -18,7 +18,7 @@ Names = Mapping[str, Mapping[int | str, str | None]]
 """Names by view and key, None for a thing without one."""
 
 
-class Place(NamedTuple):
+class NamedObjects(NamedTuple):
     """`objects` of an answer that have keys of `view` as their member `key`, and get names as their member `name`."""
 
     view: str
@@ -32,7 +32,7 @@ def name_of(id_member: str) -> str:
     return "name" if id_member == "id" else f"{id_member.removesuffix('Id')}Name"
 
 
-def named(answer: dict[str, Any], views: Mapping[str, str]) -> list[Place]:
+def named(answer: dict[str, Any], views: Mapping[str, str]) -> list[NamedObjects]:
     """Where `answer` gets names. `views` are those of `NamedIds`."""
     places = []
     for path, view in views.items():
@@ -41,11 +41,11 @@ def named(answer: dict[str, Any], views: Mapping[str, str]) -> list[Place]:
         for step in steps:
             objects = [item for each in objects for item in each.get(step) or ()]
         objects = [each for each in objects if each.get(member) is not None]
-        places.append(Place(view, member, name_of(member), objects))
+        places.append(NamedObjects(view, member, name_of(member), objects))
     return places
 
 
-def add(names: Names, places: Iterable[Place]) -> None:
+def add(names: Names, places: Iterable[NamedObjects]) -> None:
     """Put what `names` has into `places`."""
     for view, key, name, objects in places:
         known = names.get(view, {})
@@ -79,7 +79,7 @@ class NameCache:
         self._valid: defaultdict[str, dict[int | str, str | None]] = defaultdict(dict)
         self._valid_for = owners.views
 
-    async def get(self, places: Iterable[Place], deadline: Deadline) -> Names:
+    async def get(self, places: Iterable[NamedObjects], deadline: Deadline) -> Names:
         """Names, those for `places` among them. Raises a `Problem` when they cannot be had in time."""
         if self._valid_for is not self._owners.views or sum(map(len, self._valid.values())) > self._most:
             self._valid, self._valid_for = defaultdict(dict), self._owners.views

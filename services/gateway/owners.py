@@ -79,7 +79,7 @@ class Owners:
 
     async def start(self) -> None:
         """Look, and go on looking in the background until `stop`."""
-        await self.look()
+        await self.refresh()
         self._running = asyncio.create_task(self._keep_fresh())
 
     async def stop(self) -> None:
@@ -91,7 +91,7 @@ class Owners:
         """A map turned out to be old: look now."""
         self._wake.set()
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Read the maps of all services."""
         await asyncio.gather(*map(self.read, self.addresses))
 
@@ -161,7 +161,7 @@ class Owners:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), pause)
             self._wake.clear()
-            await self.look()
+            await self.refresh()
             # While an owner is away, each of its answers by another one wakes this up.
             await asyncio.sleep(LEAST_S)
 

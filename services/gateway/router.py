@@ -35,7 +35,9 @@ class Router:
         self._owners = owners
         self._balance = balance
 
-    async def one(self, known: ServiceMap, view: ViewEntry, text: str, query: Query, deadline: Deadline) -> Response:
+    async def ask_view(
+        self, known: ServiceMap, view: ViewEntry, text: str, query: Query, deadline: Deadline
+    ) -> Response:
         """The answer of a service's `view` for the key that `text` names (any text when it is not about a key).
 
         Raises `BadKey` for text that is no key of the view.

@@ -11,9 +11,9 @@ import msgspec
 
 from services.gateway.owners import Owners
 from streamstate.deployment.address import Address
-from streamstate.web.client.instances import ANYONE, Instances, Unreachable
+from streamstate.web.client.instances import ANYONE, Instances, InstanceUnreachable
 from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.events import Event, Latest
+from streamstate.web.http.events import LatestEvent, ServerSentEvent
 from streamstate.web.http.request import Response
 from streamstate.web.partition_map import PATH, Partition, Processors
 
@@ -101,14 +101,14 @@ class System:
     def __init__(self, owners: Owners, client: Instances) -> None:
         self._owners = owners
         self._client = client
-        self._latest = Latest()
+        self._latest = LatestEvent()
         self._clients = 0
         self._looking: asyncio.Task[None] | None = None
         self._counts: dict[str, tuple[float, int]] = {}
         """When each instance (by address) told how many requests it has answered, and how many."""
 
     @contextmanager
-    def watching(self) -> Iterator[Latest]:
+    def watching(self) -> Iterator[LatestEvent]:
         """The newest state, kept up in the body."""
         self._clients += 1
         if self._looking is None or self._looking.done():
@@ -121,10 +121,10 @@ class System:
     async def _keep_looking(self) -> None:
         while self._clients:
             started = time.monotonic()
-            self._latest.publish(Event(SYSTEM, "", msgspec.json.encode(await self.look())))
+            self._latest.publish(ServerSentEvent(SYSTEM, "", msgspec.json.encode(await self.read_state())))
             await asyncio.sleep(max(0.0, PERIOD_S - (time.monotonic() - started)))
 
-    async def look(self) -> SystemState:
+    async def read_state(self) -> SystemState:
         """The state now."""
         return SystemState(list(await asyncio.gather(*map(self._service, self._owners.addresses))))
 
@@ -139,7 +139,7 @@ class System:
         return service(name, known, {at for at, answer in answers.items() if answer}, rate, current=bool(maps))
 
     async def _ask(self, address: str) -> Response | None:
-        with suppress(Unreachable):
+        with suppress(InstanceUnreachable):
             return await self._client.get(address, PATH, Deadline(time.monotonic() + LOOK_S), (), ANYONE)
         return None
 

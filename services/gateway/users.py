@@ -37,7 +37,7 @@ class Users:
         """The answer of any view, as it is when no ids in it have names."""
         known, view, text = self._owners.find(request.path)
         request.scope["route"] = view.path
-        answer = await self._router.one(known, view, text, request.query, request.deadline)
+        answer = await self._router.ask_view(known, view, text, request.query, request.deadline)
         if answer.status != 200 or not view.names:
             return answer
         members = await self._joined([_decode(answer.body)], [], [view], request.deadline)
@@ -134,7 +134,7 @@ class Users:
     async def _ask(self, located: LocatedPart, key: str, query: Query, deadline: Deadline) -> Response:
         known, view, part = located
         own = [(name, text) for name, text in query if name in part.parameters]
-        return await self._router.one(known, view, key, own, deadline)
+        return await self._router.ask_view(known, view, key, own, deadline)
 
     async def part(self, located: LocatedPart, key: str, query: Query, deadline: Deadline) -> dict[str, Any]:
         """The members of a part, which are empty when it fails, with warnings, or knows nothing of the key.

@@ -21,7 +21,7 @@ from streamstate.state.store import TopicPartition
 from streamstate.web.client.instances import Query
 from streamstate.web.freshness import Positions, offsets_text
 from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.events import Event, Latest
+from streamstate.web.http.events import LatestEvent, ServerSentEvent
 from streamstate.web.partition_map import VERSIONS
 
 EXPLAINED = ("explain", "true")
@@ -58,7 +58,7 @@ class Watched:
 
     user: str
     names: frozenset[str]
-    latest: Latest = field(default_factory=Latest)
+    latest: LatestEvent = field(default_factory=LatestEvent)
     clients: int = 0
     answers: dict[str, bytes | None] = field(default_factory=dict)
     places: dict[str, Positions] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class Watch:
         return watched
 
     @contextmanager
-    def watching(self, found: Watched) -> Iterator[Latest]:
+    def watching(self, found: Watched) -> Iterator[LatestEvent]:
         """The profile of what was found, which is kept up in the body."""
         watched = self._watched.setdefault((found.user, found.names), found)
         watched.clients += 1
@@ -241,7 +241,7 @@ class Watch:
             watched.incomplete = False
             position, held = watched.position, {**(watched.others or {}), **watched.answers}
             profile = None if held[lead] is None else await self._profile(watched, parts, held)
-            watched.latest.publish(Event(PROFILE, position, msgspec.json.encode(profile)))
+            watched.latest.publish(ServerSentEvent(PROFILE, position, msgspec.json.encode(profile)))
 
     async def _ask(self, watched: Watched) -> None:
         """Read what any instance answers."""

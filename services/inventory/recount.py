@@ -54,7 +54,7 @@ class Inventory(Recount):
         self._stock[store][item] += -quantity if topic == "sold" else quantity
         return True
 
-    def due(self) -> Iterable[str]:
+    def expected_keys(self) -> Iterable[str]:
         yield from (f"stock:{store}" for store in self._stock)
         for stream, timelines in self._timelines.items():
             yield from (f"{stream}:{key}" for key, entries in timelines.items() if self._certain(entries))

@@ -13,30 +13,30 @@ from streamstate.app import App, Effect, Fold, FoldContext, Record, Source
 from streamstate.gateway import NamedIds, Part
 from streamstate.keys import LONG, sortable, unsortable
 from streamstate.state.operations import Field, Fields, IncrementScores, Merge, Read, Top
-from streamstate.user_state import MOST_MEMBERS, Place, UserState
+from streamstate.user_state import MOST_MEMBERS, UserKey, UserState
 from streamstate.view import View
 
 TOP = 10
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001, an offset would be part of the text
 
 
-class Played(msgspec.Struct, rename="camel", gc=False):
+class PlayCount(msgspec.Struct, rename="camel", gc=False):
     """An artist, album or track and how often the user played it."""
 
     id: int
     count_plays: int
 
 
-class Profile(msgspec.Struct, rename="camel"):
+class UserMetrics(msgspec.Struct, rename="camel"):
     """A user's plays in numbers. The top tens are ordered by plays, ties by id; instants are ISO 8601 in UTC."""
 
     user_id: int
     event_count: int
     first_listening_event: str
     last_listening_event: str
-    top_ten_artists: list[Played]
-    top_ten_albums: list[Played]
-    top_ten_tracks: list[Played]
+    top_ten_artists: list[PlayCount]
+    top_ten_albums: list[PlayCount]
+    top_ten_tracks: list[PlayCount]
 
 
 def fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext) -> Iterable[Effect]:
@@ -64,8 +64,8 @@ def reads(user: int, n: int = TOP) -> Sequence[Read]:
     return [Fields(_user(user)), *(Top(_chart(user, kind), n) for kind in KINDS)]
 
 
-def places(user: int) -> Iterable[Place]:
-    return map(Place, reads(user, MOST_MEMBERS))
+def places(user: int) -> Iterable[UserKey]:
+    return map(UserKey, reads(user, MOST_MEMBERS))
 
 
 def version(user: int) -> Read:
@@ -73,13 +73,15 @@ def version(user: int) -> Read:
     return Field(_user(user), "count")
 
 
-def profile(user: int, values: Sequence[Any]) -> Profile | None:
+def profile(user: int, values: Sequence[Any]) -> UserMetrics | None:
     """The profile without names, None for a user who never played anything."""
     fields, *charts = values
     if not fields:
         return None
-    artists, albums, tracks = ([Played(unsortable(member), plays) for member, plays in chart] for chart in charts)
-    return Profile(user, fields["count"], instant(fields["first"]), instant(fields["last"]), artists, albums, tracks)
+    artists, albums, tracks = ([PlayCount(unsortable(member), plays) for member, plays in chart] for chart in charts)
+    return UserMetrics(
+        user, fields["count"], instant(fields["first"]), instant(fields["last"]), artists, albums, tracks
+    )
 
 
 def instant(milliseconds: int) -> str:
@@ -116,14 +118,14 @@ APP = App(
             key=LONG,
             reads=reads,
             answer=profile,
-            example=Profile(
+            example=UserMetrics(
                 user_id=42,
                 event_count=3,
                 first_listening_event="2026-01-01T20:15:00Z",
                 last_listening_event="2026-01-02T08:00:00.250Z",
-                top_ten_artists=[Played(42, 3)],
-                top_ten_albums=[Played(42, 2), Played(43, 1)],
-                top_ten_tracks=[Played(42, 2), Played(44, 1)],
+                top_ten_artists=[PlayCount(42, 3)],
+                top_ten_albums=[PlayCount(42, 2), PlayCount(43, 1)],
+                top_ten_tracks=[PlayCount(42, 2), PlayCount(44, 1)],
             ),
             names=NamedIds({f"topTen{kind.capitalize()}.id": kind for kind in KINDS}),
             part=Part(required=True),

@@ -58,7 +58,7 @@ class Profiles(Recount):
         else:
             self._hours[hour] += 1
 
-    def due(self) -> Iterable[str]:
+    def expected_keys(self) -> Iterable[str]:
         yield from self._plays()
         for user in self.users:
             yield f"user:{user}"

@@ -14,7 +14,7 @@ from streamstate.gateway import NamedIds, Part
 from streamstate.keys import LONG, sortable
 from streamstate.operators.tables import row, table
 from streamstate.state.operations import Newest, Operation, PushRecent, Read, Value
-from streamstate.user_state import Place, UserState
+from streamstate.user_state import UserKey, UserState
 from streamstate.view import View
 
 RECENT = 50
@@ -90,8 +90,8 @@ def recent_reads(user: int) -> Sequence[Read]:
     return [Newest(_plays(user), RECENT)]
 
 
-def places(user: int) -> Iterable[Place]:
-    return map(Place, recent_reads(user))
+def places(user: int) -> Iterable[UserKey]:
+    return map(UserKey, recent_reads(user))
 
 
 def recent(user: int, values: Sequence[Any]) -> RecentPlays | None:

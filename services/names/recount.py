@@ -30,7 +30,7 @@ def _name(key: int, value: bytes | None) -> str | None:
     return name if usable else None
 
 
-class Names(Recount):
+class NamesRecount(Recount):
     """The rows and the users of a partition."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Names(Recount):
         self._rows[f"{topic}:{key}"] = name
         return True
 
-    def due(self) -> Iterable[str]:
+    def expected_keys(self) -> Iterable[str]:
         yield from self._rows
         yield from self._plays
 
@@ -89,6 +89,6 @@ def _content(message: Message) -> Hashable:
 RECOUNT = Recounted(
     "names",
     (*FIELDS, EVENTS),
-    Names,
+    NamesRecount,
     published=Published("listening-events-enriched", _caused, _content),
 )

@@ -13,7 +13,7 @@ from streamstate.operators.pages import Page
 from streamstate.operators.tables import Joined, changelog, left_join, row
 from streamstate.operators.windows import Sample, Update, Windowed, Windows, summaries, timeline
 from streamstate.state.operations import Between, Read, Value
-from streamstate.user_state import MOST_MEMBERS, Place, UserState
+from streamstate.user_state import MOST_MEMBERS, UserKey, UserState
 from streamstate.view import View
 
 OPEN, TICK = "open", "tick"
@@ -87,9 +87,9 @@ def reads(user: str, page: Page) -> Sequence[Read]:
     return page.reads(timeline(FAMILY, user))
 
 
-def places(user: str) -> Iterable[Place]:
-    yield Place(Value(row(OPEN, user)))
-    yield Place(Between(timeline(FAMILY, user), 0, n=MOST_MEMBERS), FAMILY)
+def places(user: str) -> Iterable[UserKey]:
+    yield UserKey(Value(row(OPEN, user)))
+    yield UserKey(Between(timeline(FAMILY, user), 0, n=MOST_MEMBERS), FAMILY)
 
 
 def notified(user: str, values: Sequence[Any], page: Page) -> Notified | None:

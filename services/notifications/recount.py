@@ -41,7 +41,7 @@ class States(Recount):
             self._most.update((user, start) for start in range(last, time - SIZE_MS, -MINUTE_MS) if start >= 0)
         return True
 
-    def due(self) -> Iterable[str]:
+    def expected_keys(self) -> Iterable[str]:
         return (f"{OPEN}:{user}" for user in self._rows)
 
     def wrong(self, key: str, stored: Stored | None) -> str | None:

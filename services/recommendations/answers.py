@@ -101,7 +101,7 @@ class Via(msgspec.Struct):
     visits: int
 
 
-class Recommended(msgspec.Struct):
+class RecommendedItem(msgspec.Struct):
     """An item that the user did not play within the window of the graph.
 
     `score` is the number of visits by the walks; of plays in a fallback.
@@ -123,7 +123,7 @@ class Recommendations(msgspec.Struct, rename="camel"):
     """
 
     user_id: int
-    items: list[Recommended]
+    items: list[RecommendedItem]
     walks: int
     partial: bool
     fallback: str | None
@@ -137,14 +137,14 @@ class AllRecommendations(msgspec.Struct, rename="camel"):
     """
 
     user_id: int
-    artist_recommendations: list[Recommended]
-    album_recommendations: list[Recommended]
-    track_recommendations: list[Recommended]
+    artist_recommendations: list[RecommendedItem]
+    album_recommendations: list[RecommendedItem]
+    track_recommendations: list[RecommendedItem]
     fallbacks: list[str]
     warnings: list[str]
 
     @classmethod
-    def of(cls, user: int, by_kind: Mapping[str, Recommendations]) -> "AllRecommendations":
+    def from_kinds(cls, user: int, by_kind: Mapping[str, Recommendations]) -> "AllRecommendations":
         """From the recommendations of each kind."""
         artists, albums, tracks = ([_short(item) for item in by_kind[kind].items] for kind in KINDS)
         fallbacks = [member(kind) for kind in KINDS if by_kind[kind].fallback]
@@ -152,18 +152,18 @@ class AllRecommendations(msgspec.Struct, rename="camel"):
         return cls(user, artists, albums, tracks, fallbacks, warnings)
 
 
-def _short(item: Recommended) -> Recommended:
+def _short(item: RecommendedItem) -> RecommendedItem:
     """As it is among those of all kinds."""
-    return item if item.via is UNSET else Recommended(item.id, item.score, why=item.via[:WHYS])
+    return item if item.via is UNSET else RecommendedItem(item.id, item.score, why=item.via[:WHYS])
 
 
 _WHY = [Via(43, 17)]
-RECOMMENDATIONS = Recommendations(42, [Recommended(42, 31, via=_WHY)], walks=1_000, partial=False, fallback=None)
+RECOMMENDATIONS = Recommendations(42, [RecommendedItem(42, 31, via=_WHY)], walks=1_000, partial=False, fallback=None)
 ALL_RECOMMENDATIONS = AllRecommendations(
     user_id=42,
-    artist_recommendations=[Recommended(42, 31, why=_WHY)],
-    album_recommendations=[Recommended(42, 25)],
-    track_recommendations=[Recommended(42, 5)],
+    artist_recommendations=[RecommendedItem(42, 31, why=_WHY)],
+    album_recommendations=[RecommendedItem(42, 25)],
+    track_recommendations=[RecommendedItem(42, 5)],
     fallbacks=["trackRecommendations"],
     warnings=[],
 )

@@ -15,7 +15,7 @@ from services.recommendations.answers import (
     AllRecommendations,
     Parameters,
     Recommendations,
-    Recommended,
+    RecommendedItem,
     Via,
     entries,
     path,
@@ -83,7 +83,7 @@ def build(
     query = of_struct(Parameters)
     for kind in KINDS:
         summary = f"{kind.capitalize()} that a user may like and did not play lately"
-        routes.read(path(kind), view(kind), partial(answers.one, kind), summary, RECOMMENDATIONS, LONG, query)
+        routes.read(path(kind), view(kind), partial(answers.recommend, kind), summary, RECOMMENDATIONS, LONG, query)
     summary = "Artists, albums and tracks that a user may like and did not play lately"
     query = of_struct(AllParameters)
     routes.read(ALL_KINDS, "recommendations", answers.all, summary, ALL_RECOMMENDATIONS, LONG, query)
@@ -100,7 +100,7 @@ class _Answers:
         self._pool = pool
         self._demands = Demands(freshness, self._positions, settings)
 
-    async def one(self, kind: str, request: Request, key: str) -> Response:
+    async def recommend(self, kind: str, request: Request, key: str) -> Response:
         """What is recommended of one kind."""
         asked = parameters.parse(Parameters, request.query)
         asked.check()
@@ -116,7 +116,7 @@ class _Answers:
         by_kind = await self._pool.run(
             lambda: {kind: _recommended(graph, kind, user, asked, request.deadline) for kind in KINDS}
         )
-        return self._answer(AllRecommendations.of(user, by_kind))
+        return self._answer(AllRecommendations.from_kinds(user, by_kind))
 
     async def _graph(self, deadline: Deadline) -> Graph:
         async def graph() -> Graph:
@@ -137,5 +137,5 @@ class _Answers:
 def _recommended(graph: Graph, kind: str, user: int, asked: Parameters, deadline: Deadline) -> Recommendations:
     result = recommend(graph.view(kind), user, budget_s=WALKING * deadline.left, **asdict(asked))
     through = {item: [Via(*via) for via in vias[:VIAS]] for item, vias in result.explanations.items()}
-    items = [Recommended(item, score, through.get(item, UNSET)) for item, score in result.items]
+    items = [RecommendedItem(item, score, through.get(item, UNSET)) for item, score in result.items]
     return Recommendations(user, items, result.walks, result.partial, "popular" if result.fallback else None)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from services.recommendations.ids import Ids, Names
+from services.recommendations.ids import Ids, IdTable
 from services.recommendations.lists import LENGTH, Lists
 
 MOST_EVENTS = 1 << 30  # of a window: places in a pool, which has half as many cells again, are int32
@@ -28,8 +28,8 @@ class Bipartite(NamedTuple):
     first; `items` and `item_edges` likewise with users. Node arrays are int32 of shape (nodes, 2).
     """
 
-    user_names: Names
-    item_names: Names
+    user_names: IdTable
+    item_names: IdTable
     users: Int32s
     user_edges: Int32s
     items: Int32s

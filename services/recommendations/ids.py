@@ -15,7 +15,7 @@ Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 
 
-class Names(NamedTuple):
+class IdTable(NamedTuple):
     """What a reader needs: `external[number]` is the id, `slots` the hash table of numbers.
 
     The writer goes on filling both arrays, only with ids that are newer than the reader's view, and only in
@@ -38,7 +38,7 @@ class Ids:
     """
 
     def __init__(self) -> None:
-        self.names = Names(np.zeros(FIRST, np.int64), np.full(FIRST * SLOTS, -1, np.int32))
+        self.names = IdTable(np.zeros(FIRST, np.int64), np.full(FIRST * SLOTS, -1, np.int32))
         self._holes = np.empty(0, np.int32)
         self._used = np.zeros(2, np.int64)  # numbers given out so far, holes filled so far
 
@@ -75,7 +75,7 @@ class Ids:
         capacity = self.capacity if needed * GROWTH <= self.capacity else int(needed * GROWTH)
         external = np.zeros(capacity, np.int64)
         external[: len(self)] = self.names.external[: len(self)]
-        self.names = Names(external, np.full(capacity * SLOTS, -1, np.int32))
+        self.names = IdTable(external, np.full(capacity * SLOTS, -1, np.int32))
         _index(*self.names, np.flatnonzero(alive[: len(self)]).astype(np.int32))
         self._holes, self._used[1] = holes, 0
 

@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.graph import MOST_EVENTS, Graph
 from services.recommendations.salsa import recommend
-from services.recommendations.tail import Rewound, Rewritten, Tail
+from services.recommendations.tail import LogRewound, Rewritten, Tail
 from streamstate.deployment import resources
 from streamstate.deployment.background import keep_running
 from streamstate.keys import LONG
@@ -74,7 +74,7 @@ class Live:
             # Until the new one is loaded, the old one answers.
             log.info("the graph is built again", reason=str(error))
             return self._begin(self._ready)
-        except Rewound as error:
+        except LogRewound as error:
             log.warning("the graph is built again", reason=str(error))
             return self._begin()
         if plays:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from services.events import LISTENING_EVENTS, ListeningEvent, decode_event
-from services.recommendations.packing import Int64s, Plays, pack, unpack
+from services.recommendations.packing import Int64s, PlayBatch, pack, unpack
 from services.recommendations.settings import WindowSettings
 from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.keys import LONG
@@ -25,7 +25,7 @@ def fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext, 
     """One entry for all of them; its number is the offset that follows them."""
     if records:
         ids = np.array([(record.key, *record.value.ids()) for record in records], np.int64)
-        yield Append(PLAYS, records[-1].offset + 1, pack(Plays(records[0].stream_time, ids)), keep=window)
+        yield Append(PLAYS, records[-1].offset + 1, pack(PlayBatch(records[0].stream_time, ids)), keep=window)
 
 
 def without(users: Collection[int], values: Sequence[Any], *, window: int) -> Iterable[Operation]:
@@ -41,10 +41,10 @@ def without(users: Collection[int], values: Sequence[Any], *, window: int) -> It
             time = time if merged else plays.time
             merged.append(ids)
         if sum(map(len, merged)) >= ENTRY_PLAYS:
-            yield Append(PLAYS, number, pack(Plays(time, np.concatenate(merged))), keep=window)
+            yield Append(PLAYS, number, pack(PlayBatch(time, np.concatenate(merged))), keep=window)
             merged = []
     if merged:
-        yield Append(PLAYS, number, pack(Plays(time, np.concatenate(merged))), keep=window)
+        yield Append(PLAYS, number, pack(PlayBatch(time, np.concatenate(merged))), keep=window)
 
 
 def app(settings: WindowSettings) -> App:

@@ -13,7 +13,7 @@ Int64s = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Plays:
+class PlayBatch:
     """Some plays of one partition, in offset order.
 
     time: the stream time of the first of them, in milliseconds.
@@ -24,7 +24,7 @@ class Plays:
     ids: Int64s
 
 
-def pack(plays: Plays) -> str:
+def pack(plays: PlayBatch) -> str:
     """Base64 of the columns, each as wide as its greatest id. Ids are from 0 to 2^63 - 1, and there is at least one."""
     columns = np.ascontiguousarray(plays.ids.T, "<i8")
     widths = [max(1, (int(greatest).bit_length() + 7) // 8) for greatest in columns.max(axis=1)]
@@ -33,7 +33,7 @@ def pack(plays: Plays) -> str:
     return binascii.b2a_base64(raw, newline=False).decode()
 
 
-def unpack(text: bytes) -> Plays:
+def unpack(text: bytes) -> PlayBatch:
     """What `pack` packed. Raises ValueError for a text that it did not make."""
     raw = binascii.a2b_base64(text, strict_mode=True)
     if len(raw) < _HEAD.size:
@@ -48,4 +48,4 @@ def unpack(text: bytes) -> Plays:
     for column, width in zip(columns, widths, strict=True):
         column[:, :width] = np.frombuffer(raw, np.uint8, count * width, at).reshape(count, width)
         at += count * width
-    return Plays(time, columns.view("<i8")[:, :, 0].T)
+    return PlayBatch(time, columns.view("<i8")[:, :, 0].T)

@@ -29,7 +29,7 @@ def unpacked(text: bytes) -> tuple[int, list[Play]]:
     return time, list(zip(*columns, strict=True))
 
 
-class Log(Recount):
+class PlaysRecount(Recount):
     """The plays of a partition, by offset, with the stream time at each."""
 
     def __init__(self, window: int) -> None:
@@ -48,7 +48,7 @@ class Log(Recount):
         """The entries that such plays were in may have their times and offsets."""
         self._erased = True
 
-    def due(self) -> Iterable[str]:
+    def expected_keys(self) -> Iterable[str]:
         return [KEY] if self._plays else []
 
     def wrong(self, key: str, stored: Stored | None) -> str | None:
@@ -81,4 +81,4 @@ class Log(Recount):
 
 
 def recount(settings: WindowSettings) -> Recounted:
-    return Recounted("recommendations", ("listening-events",), partial(Log, settings.window))
+    return Recounted("recommendations", ("listening-events",), partial(PlaysRecount, settings.window))

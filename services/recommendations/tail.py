@@ -8,7 +8,7 @@ import structlog
 
 from services.events import LISTENING_EVENTS
 from services.recommendations.model import PLAYS
-from services.recommendations.packing import Plays, unpack
+from services.recommendations.packing import PlayBatch, unpack
 from streamstate.errors import StreamStateError
 from streamstate.state.operations import Since
 from streamstate.state.store import Snapshot, Store
@@ -19,11 +19,11 @@ ANSWER_BYTES = 4_000_000  # of one partition in one read: enough for speed, and 
 FIRST, FEWEST, MOST = 64, 8, 8_192  # entries of one read
 
 
-class Rewound(StreamStateError):
+class LogRewound(StreamStateError):
     """The store no longer holds what was read from it: it was emptied, or fell back to an older state."""
 
 
-class Rewritten(Rewound):
+class Rewritten(LogRewound):
     """The log was written again without the plays of users who were deleted."""
 
 
@@ -44,14 +44,14 @@ class _Part:
     many: int = FIRST
     deletions: int | None = None
     given: int = 0
-    waiting: deque[tuple[int, Plays]] = field(default_factory=deque)
+    waiting: deque[tuple[int, PlayBatch]] = field(default_factory=deque)
 
     @property
     def position(self) -> int:
         """The offset up to which all was given out."""
         return self.given if self.more or self.waiting else self.stored
 
-    def give(self) -> Plays:
+    def give(self) -> PlayBatch:
         self.given, plays = self.waiting.popleft()
         return plays
 
@@ -67,7 +67,7 @@ class _Part:
             self.many = min(MOST, max(FEWEST, ANSWER_BYTES // mean))
 
 
-def _readable(entries: list[tuple[int, bytes]]) -> Iterator[tuple[int, Plays]]:
+def _readable(entries: list[tuple[int, bytes]]) -> Iterator[tuple[int, PlayBatch]]:
     for number, text in entries:
         try:
             yield number, unpack(text)
@@ -88,8 +88,8 @@ class Tail:
         self._store = store
         self._parts = {partition: _Part() for partition in range(partitions)}
 
-    def poll(self) -> list[Plays]:
-        """What is new, all partitions merged by time as far as they were read. Raises `Rewound`."""
+    def poll(self) -> list[PlayBatch]:
+        """What is new, all partitions merged by time as far as they were read. Raises `LogRewound`."""
         reads = {p: [Since(PLAYS, part.last, part.many)] for p, part in self._parts.items() if not part.waiting}
         for partition, snapshot in self._store.read(reads).items():
             part = self._parts[partition]
@@ -126,7 +126,7 @@ class Tail:
         origin = snapshot.origins.get(self._topic)
         if origin is not None and origin.partitions != self.partitions:
             msg = f"the state is of {origin.partitions} partitions by now; the graph is built again"
-            raise Rewound(msg)
+            raise LogRewound(msg)
 
     def _check(self, partition: int, part: _Part) -> None:
         """Go on under a new claim if the last entry is still there; its news are read by the next poll."""
@@ -134,7 +134,7 @@ class Tail:
         _require_as_written(partition, part, snapshot)
         if part.last and snapshot.values[0] != [(part.last, part.text)]:
             msg = f"partition {partition} does not hold entry {part.last} any more; the graph is built again"
-            raise Rewound(msg)
+            raise LogRewound(msg)
         part.epoch, part.stored, part.more = snapshot.epoch, snapshot.positions.get(self._topic, 0), True
 
 
@@ -146,7 +146,7 @@ def _require_as_written(partition: int, part: _Part, snapshot: Snapshot) -> None
     part.deletions = deletions
 
 
-def _merged(parts: list[_Part]) -> Iterator[Plays]:
+def _merged(parts: list[_Part]) -> Iterator[PlayBatch]:
     """The oldest of what waits, again and again, until it depends on a partition that has to be read first."""
     while all(part.waiting or not part.more for part in parts):
         waiting = [part for part in parts if part.waiting]

@@ -29,7 +29,7 @@ from streamstate.state.operations import (
     UpdateIndex,
     Value,
 )
-from streamstate.user_state import MOST_MEMBERS, Place, UserState
+from streamstate.user_state import MOST_MEMBERS, UserKey, UserState
 from streamstate.view import View
 
 Records = Sequence[Record[Any, Kept]]
@@ -104,12 +104,12 @@ class _Topic:
             yield Insert(self.family("range"), str(key), entries)
         yield ExpireBefore(self.family("range"), max(clock(records, context)) - retention)
 
-    def places(self, user: Any) -> Iterator[Place]:
+    def places(self, user: Any) -> Iterator[UserKey]:
         if self.kept.latest:
-            yield from map(Place, self.latest_reads(user))
+            yield from map(UserKey, self.latest_reads(user))
         for index, kept in (("range", self.kept.range), ("windows", self.kept.windows)):
             if kept:
-                yield Place(Between(self.key(index, user), 0, n=MOST_MEMBERS), self.family(index))
+                yield UserKey(Between(self.key(index, user), 0, n=MOST_MEMBERS), self.family(index))
 
     def forget_keys(self, users: Collection[Any], _values: Sequence[Any]) -> Iterator[Operation]:
         if self.kept.keys:

@@ -111,7 +111,7 @@ def _number(content: Any, name: str) -> float:
     return number
 
 
-class Topics(Recount):
+class TopicsRecount(Recount):
     """All topics of a partition."""
 
     def __init__(self, kept: Sequence[KeptTopic]) -> None:
@@ -131,7 +131,7 @@ class Topics(Recount):
         self._state = None
         self._topics[str(message.topic())].now = stream_time
 
-    def due(self) -> Iterable[str]:
+    def expected_keys(self) -> Iterable[str]:
         return self._expected()
 
     def wrong(self, key: str, stored: Stored | None) -> str | None:
@@ -202,7 +202,7 @@ def _entry(index: str, member: str, score: object) -> tuple[Any, Any]:
 
 def recounted(service: str, kept: Sequence[KeptTopic]) -> Recounted:
     """The recount of a deployment that keeps these topics."""
-    return Recounted(service, tuple(topic.topic for topic in kept), partial(Topics, kept))
+    return Recounted(service, tuple(topic.topic for topic in kept), partial(TopicsRecount, kept))
 
 
 def recount(settings: KeptSettings) -> Recounted:

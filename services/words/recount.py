@@ -31,7 +31,7 @@ class Words(Recount):
         self._counts.update(words)
         return True
 
-    def due(self) -> Iterable[str]:
+    def expected_keys(self) -> Iterable[str]:
         return ["words"] if self._counts else []
 
     def wrong(self, key: str, stored: Stored | None) -> str | None:

@@ -5,7 +5,7 @@ import pytest
 from tests.charts.rendering import Object, of_kind, pods, render
 
 
-def one(objects: list[Object], kind: str, name: str) -> Object:
+def find_object(objects: list[Object], kind: str, name: str) -> Object:
     [found] = [item for item in objects if (item["kind"], item["metadata"]["name"]) == (kind, name)]
     return found
 
@@ -13,9 +13,9 @@ def one(objects: list[Object], kind: str, name: str) -> Object:
 @pytest.mark.parametrize(("chart", "value"), [("gateway", "autoscaling"), ("recommendations", "api.autoscaling")])
 def test_apis_that_any_instance_answers_for_scale_by_cpu(chart: str, value: str) -> None:
     objects = render(chart, given={f"{value}.enabled": True})
-    deployment = one(objects, "Deployment", chart)
+    deployment = find_object(objects, "Deployment", chart)
     assert "replicas" not in deployment["spec"]
-    scaler = one(objects, "HorizontalPodAutoscaler", chart)["spec"]
+    scaler = find_object(objects, "HorizontalPodAutoscaler", chart)["spec"]
     assert scaler["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": chart}
     assert (scaler["minReplicas"], scaler["maxReplicas"]) == (2, 8)
     assert of_kind(render(chart), "HorizontalPodAutoscaler") == []
@@ -28,7 +28,7 @@ def test_streams_scale_by_the_lag_of_their_group(chart: str, target: str) -> Non
     objects = render(chart, given={"autoscaling.enabled": True}, release=chart)
     [scaled] = of_kind(objects, "ScaledObject")
     assert scaled["spec"]["scaleTargetRef"]["name"] == target
-    assert "replicas" not in one(objects, "StatefulSet", target)["spec"]
+    assert "replicas" not in find_object(objects, "StatefulSet", target)["spec"]
     [trigger] = scaled["spec"]["triggers"]
     # Without a topic, KEDA looks at all of the group.
     assert trigger["metadata"] == {

@@ -65,12 +65,12 @@ class Fleet:
     def start(self, *instances: str) -> None:
         """Start these instances, stream and API, and wait until the APIs answer."""
         for name in instances:
-            for child in self.of(name):
+            for child in self.processes_of(name):
                 child.start()
         for name in instances:
             self.apis[name].wait_until(partial(answers, f"http://{self.addresses[name]}/livez"), PATIENCE_S)
 
-    def of(self, instance: str) -> list[Child]:
+    def processes_of(self, instance: str) -> list[Child]:
         return [self.streams[instance], self.apis[instance]]
 
     def stop(self) -> None:

@@ -38,7 +38,7 @@ def kill_a_part(fleet: Fleet, draw: random.Random) -> None:
 
 def kill_an_owner(fleet: Fleet, _: random.Random) -> None:
     """kill -9 of stream and API of one instance, until another has its partitions."""
-    for child in fleet.of(ONE):
+    for child in fleet.processes_of(ONE):
         child.kill()
     own(fleet, OTHER)
     fleet.start(ONE)
@@ -49,7 +49,7 @@ def rebalance(fleet: Fleet, _: random.Random) -> None:
     """A third instance comes, and goes again."""
     fleet.start(THIRD)
     own(fleet, ONE, OTHER, THIRD)
-    end(fleet.of(THIRD))
+    end(fleet.processes_of(THIRD))
     own(fleet, ONE, OTHER)
 
 

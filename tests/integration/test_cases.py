@@ -134,7 +134,7 @@ def causes(driving: Driving, messages: Iterable[Message]) -> Iterator[tuple[str,
     known = Topics(driving.cluster.kafka.bootstrap)
     names = {known.origin(topic).id: topic for topic in (OPEN, TICK)}
     for message in messages:
-        marker = Marker.of(message.headers())
+        marker = Marker.from_headers(message.headers())
         assert marker is not None
         assert marker.partition == message.partition()
         yield (message.key() or b"").decode(), f"{names[marker.topic_id]}:{marker.offset}"
@@ -161,13 +161,13 @@ def test_a_reader_that_keeps_the_last_marker_drops_repeats_and_nothing_else(driv
     last: dict[tuple[int | None, str, int], tuple[int, int]] = {}
     kept = []
     for message in [*updates, *updates]:
-        marker = Marker.of(message.headers())
+        marker = Marker.from_headers(message.headers())
         assert marker is not None
         source = message.partition(), marker.topic_id, marker.partition
         if (marker.offset, marker.number) > last.get(source, (-1, -1)):
             last[source] = marker.offset, marker.number
             kept.append(message)
-    markers = {marker for message in updates if (marker := Marker.of(message.headers()))}
+    markers = {marker for message in updates if (marker := Marker.from_headers(message.headers()))}
     assert len(kept) == len(markers)
     assert max(Counter(marker[:3] for marker in markers).values()) == 10
 

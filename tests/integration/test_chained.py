@@ -47,6 +47,6 @@ def test_what_was_sent_again_counts_once(driving: Driving) -> None:
     finally:
         stream.stop()
     for partition, snapshot in store.read(wanted).items():
-        users = {Marker.of(record.headers()): LONG.decode(record.key()) for record in partitions[partition]}
+        users = {Marker.from_headers(record.headers()): LONG.decode(record.key()) for record in partitions[partition]}
         assert snapshot.values == [dict(Counter(map(str, users.values())))]
         assert snapshot.counters[REPEATS] == ends[partition] - len(users)

@@ -28,7 +28,7 @@ def origins(driving: Driving) -> Iterator[dict[str, Origin]]:
     bootstrap = driving.cluster.kafka.bootstrap
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
-    yield Topics(bootstrap).now([TOPIC])
+    yield Topics(bootstrap).describe([TOPIC])
     admin.delete_topics([TOPIC])[TOPIC].result()
 
 

@@ -107,7 +107,7 @@ def test_a_derived_record_that_is_too_large_for_its_topic_is_a_dead_letter_and_n
     driving.out.flush()
     driving.settle()
     (letter,) = (letter for letter in driving.read("names-dlq") if "x-topic" in headers(letter))
-    marker = Marker.of(letter.headers())
+    marker = Marker.from_headers(letter.headers())
     assert marker is not None
     assert letter.key() == marker.encode()
     assert headers(letter)["x-topic"] == ENRICHED.encode()

@@ -28,11 +28,11 @@ from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from services.names.model import ENRICHED
 from streamstate.formats.registered.registry import Registry
-from streamstate.formats.writing import Writer
+from streamstate.formats.writing import FormatEncoder
 from streamstate.keys import LONG, partition_of
 from streamstate.processing.decode import MISPLACED
 from streamstate.state.redis import RedisStore, connect
-from streamstate.verify.redis_state import State
+from streamstate.verify.redis_state import RedisState
 from tests.integration import erased
 from tests.integration.driving import Driving, eventually, headers
 from tests.integration.test_side_by_side import PARTITIONS, released
@@ -90,12 +90,12 @@ class Producing:
         create_topics(self.driving.cluster.kafka.bootstrap, {self.topic: {}}, PARTITIONS)
         self.first, self.second = self.writer(ListeningEvent), self.writer(PlayOnDevice)
 
-    def writer(self, kind: type) -> Writer:
+    def writer(self, kind: type) -> FormatEncoder:
         names = FIELDS if self.value else {}
-        writer = Writer((LONG, LONG), kind, self.value, names, Registry(self.registry.url))
+        writer = FormatEncoder((LONG, LONG), kind, self.value, names, Registry(self.registry.url))
         return writer.registered(self.topic) if self.value else writer
 
-    def send(self, plays: Sequence[ListeningEvent], writer: Writer) -> None:
+    def send(self, plays: Sequence[ListeningEvent], writer: FormatEncoder) -> None:
         for play in plays:
             device = {} if writer.kind is ListeningEvent else {"device": "phone"}
             value = msgspec.json.encode({**msgspec.to_builtins(play), **device})
@@ -118,12 +118,12 @@ class Producing:
 
 def state(driving: Driving, name: str) -> dict[str, Any]:
     """Every key and value of a release, apart from the partitions' own hashes."""
-    stored = State(connect(driving.cluster.redis.url, 10.0), name)
+    stored = RedisState(connect(driving.cluster.redis.url, 10.0), name)
     found: dict[str, Any] = {}
     for partition in range(PARTITIONS):
         keys = sorted(stored.keys(partition))
         found |= {
-            f"{partition}:{key}": value for key, value in zip(keys, stored.look(partition, keys).values, strict=True)
+            f"{partition}:{key}": value for key, value in zip(keys, stored.read(partition, keys).values, strict=True)
         }
     return found
 

@@ -87,7 +87,7 @@ def test_recent_plays_take_less_than_3_kb_of_redis(driving: Driving) -> None:
 def test_every_usable_event_is_published_with_names(driving: Driving) -> None:
     published = driving.read(ENRICHED)
     too_large = [letter for letter in driving.read("names-dlq") if TOPIC_HEADER in headers(letter)]
-    assert {Marker.of(record.headers()) for record in [*published, *too_large]} == driving.usable_plays()
+    assert {Marker.from_headers(record.headers()) for record in [*published, *too_large]} == driving.usable_plays()
     assert any(json.loads(one.value() or b"")["trackName"] for one in published)
 
 

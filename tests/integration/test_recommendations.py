@@ -14,7 +14,7 @@ import urllib3
 from numpy.typing import NDArray
 
 from devkit import records
-from devkit.bench.plays import Writer
+from devkit.bench.plays import PlaysWriter
 from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import LocalCluster, answers, get
 from services.events import LISTENING_EVENTS
@@ -128,7 +128,7 @@ def test_answers_go_on_while_50000_plays_a_second_come_and_the_oldest_go(
     recommender: tuple[str, RedisStore],
 ) -> None:
     address, store = recommender
-    writer, draw = Writer(store, PARTITIONS, WINDOW), np.random.default_rng(1)
+    writer, draw = PlaysWriter(store, PARTITIONS, WINDOW), np.random.default_rng(1)
     writer.commit(_plays(draw))
     eventually(lambda: answers(f"http://{address}/readyz"), "the graph to be loaded")
     with reading(f"http://{address}", range(1, 300), threads=2) as seen:

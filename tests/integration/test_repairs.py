@@ -14,7 +14,7 @@ from streamstate.cli.main import app
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.dead_letters import RECEIPT_HEADER, TOPIC_ID_HEADER
 from streamstate.kafka.producer import Headers, producer
-from streamstate.state.deletion import Deletion
+from streamstate.state.deletion import StateDeleter
 from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reads import tag
@@ -49,7 +49,7 @@ class Fragile:
 
     def stop(self) -> None:
         self.stream.stop()
-        Deletion(self.client, APP.name).run(range(PARTITIONS))
+        StateDeleter(self.client, APP.name).run(range(PARTITIONS))
         self.client.close()
         self._admin.delete_topics([TOPIC, APP.dead_letters])
 
@@ -168,7 +168,7 @@ def test_a_reset_that_was_killed_is_refused_until_it_is_run_again(fragile: Fragi
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        Deletion(fragile.client, APP.name).run([2], killed)
+        StateDeleter(fragile.client, APP.name).run([2], killed)
     [report] = fragile.command("status", status=1)
     assert (
         "STREAMSTATE_PACKAGE=tests.integration.fragile streamstate reset fragile --partition 2`" in report["faults"][0]

@@ -92,7 +92,7 @@ def test_a_service_that_looks_up_tables_and_emits_records_into_a_topic_of_its_ow
     before, plays = len(driving.read(ENRICHED)), driving.usable_plays(but_of=erased.USER)
 
     def enriched() -> set[Marker | None]:
-        return {Marker.of(record.headers()) for record in driving.read("eu-enriched")}
+        return {Marker.from_headers(record.headers()) for record in driving.read("eu-enriched")}
 
     with collecting() as collector:
         for name, text in collector.environment.items():

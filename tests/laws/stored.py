@@ -55,7 +55,7 @@ AFTER_STEP = [
 EMPTY: list[Any] = [None, {}, [], [], [], [], []]
 
 
-def look(store: Store, partition: int = 0, reads: Sequence[Read] = READS) -> Snapshot:
+def read_snapshot(store: Store, partition: int = 0, reads: Sequence[Read] = READS) -> Snapshot:
     return store.read({partition: reads})[partition]
 
 

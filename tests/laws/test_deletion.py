@@ -7,7 +7,7 @@ import pytest
 from devkit.redis_server import Redis
 from streamstate.errors import Fenced, IncompleteCommit
 from streamstate.state import deletion
-from streamstate.state.deletion import Deletion, Holding
+from streamstate.state.deletion import Holding, StateDeleter
 from streamstate.state.operations import Fields, Merge, Put, Value
 from streamstate.state.redis import Client, RedisStore, connect
 from streamstate.state.store import Allowance, Claim, Commit, OffsetAdvance
@@ -56,17 +56,17 @@ def killed_after(steps: int) -> Callable[[int], None]:
 @pytest.mark.usefixtures("store")
 def test_what_is_stored_is_counted_by_partition(redis_client: Client, app: str) -> None:
     held = Holding(KEYS + 2, {"topic": 3})
-    assert Deletion(redis_client, app).holdings() == {0: held, 1: held}
-    assert Deletion(redis_client, "nothing").holdings() == {}
+    assert StateDeleter(redis_client, app).holdings() == {0: held, 1: held}
+    assert StateDeleter(redis_client, "nothing").holdings() == {}
 
 
 def test_a_partition_is_deleted_and_nothing_else(redis_client: Client, app: str, store: RedisStore) -> None:
     counted: list[int] = []
-    Deletion(redis_client, app).run([0], counted.append)
+    StateDeleter(redis_client, app).run([0], counted.append)
     assert sum(counted) == KEYS + 2
     assert max(counted) <= deletion.UNLINKED
-    assert list(Deletion(redis_client, app).holdings()) == [1]
-    assert list(Deletion(redis_client, f"{app}-too").holdings()) == [0, 1]
+    assert list(StateDeleter(redis_client, app).holdings()) == [1]
+    assert list(StateDeleter(redis_client, f"{app}-too").holdings()) == [0, 1]
     assert store.read({1: [Fields("user:5")]})[1].values == [{"count": 1}]
 
 
@@ -76,7 +76,7 @@ def test_the_owner_of_before_commits_nothing_and_the_next_one_builds_from_nothin
     claim = store.claim(0, "a:1", {"topic": 5})
     following = Commit(claim, [OffsetAdvance("topic", 3, 4)], [Merge("user:1", {"count": 1})])
     first = Commit(claim, [OffsetAdvance("topic", None, 4)], [Merge("user:1", {"count": 1})])
-    Deletion(redis_client, app).run([0])
+    StateDeleter(redis_client, app).run([0])
     for commit in (following, first):
         with pytest.raises(Fenced):
             store.commit(commit)
@@ -95,7 +95,7 @@ def test_a_user_with_the_rights_of_an_operator_may_do_all_of_it(
         RedisStore(client, app).skip(0, "topic", 3, "why")
         RedisStore(client, app).allow(0, "topic", Allowance(5, "why"))
         assert store.claim(0, "a:1", {}).skips == {("topic", 3): "why"}
-        deletion = Deletion(client, app)
+        deletion = StateDeleter(client, app)
         deletion.run(deletion.holdings())
         assert deletion.holdings() == {}
 
@@ -107,7 +107,7 @@ def test_a_deletion_that_was_killed_is_refused_until_it_is_run_again(
     claim = store.claim(0, "a:1", {"topic": 5})
     commit = Commit(claim, [OffsetAdvance("topic", 3, 4)], [Put("name", "x")])
     with pytest.raises(Killed):
-        Deletion(redis_client, app).run([0, 1], killed_after(steps))
+        StateDeleter(redis_client, app).run([0, 1], killed_after(steps))
     for verb in (
         lambda: store.read({0: [Value("name")]}),
         lambda: store.claim(0, "b:1", {"topic": 5}),
@@ -116,7 +116,7 @@ def test_a_deletion_that_was_killed_is_refused_until_it_is_run_again(
     ):
         with pytest.raises(IncompleteCommit, match=r"a reset of it, stopped half way; .* `streamstate reset SERVICE"):
             verb()
-    again = Deletion(redis_client, app)
+    again = StateDeleter(redis_client, app)
     assert set(again.holdings()) == {0, 1}
     again.run(again.holdings())
     assert again.holdings() == {}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from services.recommendations.packing import unpack
 from streamstate.app import App
 from streamstate.erasure.applying import pending, steps
-from streamstate.erasure.deletions import Bound, Deletion, Deletions, erased
+from streamstate.erasure.deletions import Bound, DeletionRecord, Deletions, erased
 from streamstate.processing.decode import RawRecord
 from streamstate.processing.limits import Limits
 from streamstate.state.memory import MemoryStore
@@ -49,7 +49,7 @@ class World:
         self.driver.claims = {0: store.claim(0, "driver:1", {}, self.origins)}
         self.driver.limits = Limits(erased=erased(known, 0))
 
-    def write(self, deletions: Iterable[Deletion]) -> None:
+    def write(self, deletions: Iterable[DeletionRecord]) -> None:
         for deletion in deletions:
             self.deletions.add(self.written, deletion)
             self.written += 1
@@ -74,7 +74,7 @@ class World:
             if fold.users
             for source in fold.sources
         }
-        self.write([Deletion(user, self.app.name, 0, bounds)])
+        self.write([DeletionRecord(user, self.app.name, 0, bounds)])
 
     @property
     def state(self) -> Mapping[str, Any]:

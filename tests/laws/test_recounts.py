@@ -18,7 +18,7 @@ from streamstate.settings import CommandSettings
 from streamstate.state.redis import Client, RedisStore
 from streamstate.testing import Driver
 from streamstate.verify.recount import Recount
-from streamstate.verify.redis_state import State
+from streamstate.verify.redis_state import RedisState
 from tests.laws.test_app_laws import APPS, KEPT, PARTITIONS, RECORDS, Records, numbered, pairs_of
 from tests.laws.test_erasure_laws import ALL as ERASING
 from tests.laws.test_erasure_laws import World, user_of
@@ -78,9 +78,9 @@ def test_a_recount_finds_the_state_without_deleted_users(
         users = next(fold for fold in world.app.folds if fold.users).sources[0].topic
         world.request(data.draw(user_of(world.app, users)))
         world.begin(world.driver.store)
-    made, state = recount_without(name, world), State(redis_client, service)
-    keys = sorted({*state.keys(0), *made.due()})
-    look = state.look(0, keys)
+    made, state = recount_without(name, world), RedisState(redis_client, service)
+    keys = sorted({*state.keys(0), *made.expected_keys()})
+    look = state.read(0, keys)
     assert [wrong for key, value in zip(keys, look.values, strict=True) if (wrong := made.wrong(key, value))] == []
 
 
@@ -102,14 +102,14 @@ def test_a_recount_finds_the_state_of_the_folds(
         for partition, raw in places.items():
             if raw:
                 driver.feed(partition, {topic: raw})
-    state = State(redis_client, service)
+    state = RedisState(redis_client, service)
     for partition in range(PARTITIONS):
         made = recount(name, records, partition)
-        keys = sorted({*state.keys(partition), *made.due()})
-        look = state.look(partition, keys)
+        keys = sorted({*state.keys(partition), *made.expected_keys()})
+        look = state.read(partition, keys)
         assert [wrong for key, value in zip(keys, look.values, strict=True) if (wrong := made.wrong(key, value))] == []
         assert made.wrong("no such key", b"?")
-        for key in made.due():
+        for key in made.expected_keys():
             assert made.wrong(key, None), key
         for key, value in zip(keys, look.values, strict=True):
             assert made.wrong(key, b"1" if value == b"0" else b"0"), key

@@ -10,7 +10,7 @@ import redis
 from devkit.child_process import LOCALHOST, free_port
 from devkit.redis_server import Redis
 from streamstate.acl import redis as acl
-from streamstate.state.deletion import Deletion
+from streamstate.state.deletion import StateDeleter
 from streamstate.state.operations import (
     Between,
     Field,
@@ -27,7 +27,7 @@ from streamstate.state.operations import (
 from streamstate.state.redis import Client, RedisStore, connect
 from streamstate.state.redis_login import Login
 from streamstate.state.store import Allowance, Commit, OffsetAdvance
-from streamstate.verify.redis_state import State
+from streamstate.verify.redis_state import RedisState
 from tests.certificates import Authority
 from tests.laws.test_redis_refusals import EACH
 from tests.laws.test_redis_servers import use
@@ -72,7 +72,7 @@ def test_a_user_may_do_what_the_list_of_its_rights_says_and_no_more(tmp_path: Pa
         for refused in (
             lambda: RedisStore(clients["service"], "other").claim(0, "a:1", {}),
             lambda: reader.claim(0, "a:1", {}),
-            lambda: Deletion(clients["service"], "app").holdings(),
+            lambda: StateDeleter(clients["service"], "app").holdings(),
             clients["operator"].flushall,
         ):
             with pytest.raises(redis.ResponseError, match=r"permission|can't run"):
@@ -80,9 +80,11 @@ def test_a_user_may_do_what_the_list_of_its_rights_says_and_no_more(tmp_path: Pa
         operator = RedisStore(clients["operator"], "app")
         operator.skip(0, "topic", 9, "why")
         operator.allow(0, "topic", Allowance(1, "why"))
-        assert list(State(clients["operator"], "app").keys(0))
-        assert State(clients["operator"], "app").look(0, ["text", "fields", "scores", "log"]).positions == {"topic": 4}
-        Deletion(clients["operator"], "app").run([*Deletion(clients["operator"], "app").holdings()])
+        assert list(RedisState(clients["operator"], "app").keys(0))
+        assert RedisState(clients["operator"], "app").read(0, ["text", "fields", "scores", "log"]).positions == {
+            "topic": 4
+        }
+        StateDeleter(clients["operator"], "app").run([*StateDeleter(clients["operator"], "app").holdings()])
         assert admin.dbsize() == 0
         with pytest.raises(redis.ConnectionError):
             connect(url, 5.0, Login(ca=authority.path)).ping()

@@ -19,7 +19,7 @@ from devkit.child_process import LOCALHOST
 from streamstate.cli.status import readable
 from streamstate.errors import Fenced, Misconfigured
 from streamstate.processing.decode import RawRecord
-from streamstate.state.deletion import Deletion
+from streamstate.state.deletion import StateDeleter
 from streamstate.state.operations import (
     Between,
     Fields,
@@ -70,7 +70,7 @@ def test_a_cluster_of_three_nodes_shares_the_partitions(cluster: list[int]) -> N
     use(store)
     assert len({store.claim(p, "a:1", {}).server for p in PARTITIONS}) == 3
     assert sum(redis.Redis(port=port).dbsize() for port in cluster) == 3 * len(PARTITIONS)
-    deletion = Deletion(connect(cluster_url(cluster), 5.0), "app")
+    deletion = StateDeleter(connect(cluster_url(cluster), 5.0), "app")
     assert list(deletion.holdings()) == list(PARTITIONS)
     deletion.run(PARTITIONS)
     assert sum(redis.Redis(port=port).dbsize() for port in cluster) == 0

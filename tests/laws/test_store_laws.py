@@ -13,15 +13,15 @@ from streamstate.state.operations import (
 from streamstate.state.store import FORMAT, Allowance, Commit, OffsetAdvance, Origin, Snapshot, Store
 from tests.laws.conftest import Subject
 from tests.laws.protocol import BROKEN
-from tests.laws.stored import AFTER_STEP, EMPTY, READS, STEP, A, B, T, look, step
+from tests.laws.stored import AFTER_STEP, EMPTY, READS, STEP, A, B, T, read_snapshot, step
 
 
 def refused(store: Store, commit: Commit, partition: int = 0) -> None:
     """`commit` raises Fenced and changes nothing."""
-    before = look(store, partition)
+    before = read_snapshot(store, partition)
     with pytest.raises(Fenced):
         store.commit(commit)
-    assert look(store, partition) == before
+    assert read_snapshot(store, partition) == before
 
 
 class TestEveryStore:
@@ -31,18 +31,18 @@ class TestEveryStore:
         expected = Snapshot(
             A, claim.epoch, {T: 10}, {T: 0}, {T: 10}, {"dead_letters": 2}, {}, AFTER_STEP, format=FORMAT
         )
-        assert look(store) == expected
+        assert read_snapshot(store) == expected
 
     def test_a_commit_may_write_nothing_but_the_offset(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
         store.commit(step(claim, [], None, 10))
-        assert (look(store).positions, look(store).values) == ({T: 10}, EMPTY)
+        assert (read_snapshot(store).positions, read_snapshot(store).values) == ({T: 10}, EMPTY)
 
     def test_a_repeated_commit_is_refused_and_changes_nothing(self, store: Store) -> None:
         commit = step(store.claim(0, A, {T: 10}), STEP)
         store.commit(commit)
         refused(store, commit)
-        assert look(store).values == AFTER_STEP
+        assert read_snapshot(store).values == AFTER_STEP
 
     @pytest.mark.parametrize("applied", range(len(STEP) + 1))
     def test_nothing_is_written_on_top_of_half_a_commit_or_read_of_it(self, subject: Subject, applied: int) -> None:
@@ -61,10 +61,10 @@ class TestEveryStore:
             with pytest.raises(IncompleteCommit, match=r":0}, .* `streamstate reset SERVICE --partition 0"):
                 verb()
         store.commit(step(other, STEP))
-        assert look(store, 1).values == AFTER_STEP
+        assert read_snapshot(store, 1).values == AFTER_STEP
         subject.empty()
         store.commit(step(store.claim(0, A, {T: 10}), STEP))
-        assert look(store).values == AFTER_STEP
+        assert read_snapshot(store).values == AFTER_STEP
 
     def test_a_commit_follows_the_one_before(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
@@ -73,7 +73,7 @@ class TestEveryStore:
         refused(store, step(claim, STEP, 2, 4))
         refused(store, step(claim, STEP, 4, 5))
         store.commit(step(claim, [Put("v", "two")], 3, 4))
-        assert (look(store).positions, look(store).values[0]) == ({T: 4}, "two")
+        assert (read_snapshot(store).positions, read_snapshot(store).values[0]) == ({T: 4}, "two")
 
     def test_where_nothing_is_stored_no_offset_may_be_expected(self, store: Store) -> None:
         refused(store, step(store.claim(0, A, {T: 10}), STEP, 0, 1))
@@ -83,7 +83,7 @@ class TestEveryStore:
         store.commit(step(claim, [], None, 0))
         refused(store, step(claim, STEP, None, 1))
         store.commit(step(claim, STEP, 0, 1))
-        assert look(store).positions == {T: 1}
+        assert read_snapshot(store).positions == {T: 1}
 
     def test_an_earlier_claim_is_refused(self, store: Store) -> None:
         earlier = store.claim(0, A, {T: 10})
@@ -91,7 +91,7 @@ class TestEveryStore:
         assert later.epoch > earlier.epoch
         refused(store, step(earlier, STEP))
         store.commit(step(later, STEP))
-        assert look(store).owner == B
+        assert read_snapshot(store).owner == B
 
     def test_an_epoch_that_was_never_given_is_refused(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
@@ -107,7 +107,7 @@ class TestEveryStore:
         claim = store.claim(0, A, {T: 10})
         store.claim(1, B, {T: 10})
         store.commit(step(claim, STEP))
-        assert look(store, 1).values == EMPTY
+        assert read_snapshot(store, 1).values == EMPTY
 
     def test_after_a_restart_of_the_server_an_earlier_claim_is_refused(self, subject: Subject) -> None:
         claim = subject.store.claim(0, A, {T: 10})
@@ -127,7 +127,7 @@ class TestEveryStore:
         again = subject.store.claim(0, A, {T: 20})
         refused(subject.store, step(claim, STEP, None, 4))
         assert again.positions == {}
-        assert look(subject.store).targets == {T: 20}
+        assert read_snapshot(subject.store).targets == {T: 20}
 
     def test_epochs_rise_over_an_emptied_store(self, subject: Subject) -> None:
         epochs = []
@@ -147,15 +147,18 @@ class TestEveryStore:
         claim = store.claim(0, A, {T: 10, "other": 10})
         store.commit(Commit(claim, [OffsetAdvance(T, None, 5)], [Merge("f", add={"count": 1})]))
         store.commit(Commit(claim, [OffsetAdvance("other", None, 7)], [Merge("f", add={"count": 1})]))
-        assert look(store).positions == {T: 5, "other": 7}
-        assert look(store).values[1] == {"count": 2}
+        assert read_snapshot(store).positions == {T: 5, "other": 7}
+        assert read_snapshot(store).values[1] == {"count": 2}
 
     def test_a_commit_moves_several_topics_or_none(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10, "other": 10})
         store.commit(Commit(claim, [OffsetAdvance(T, None, 5, 50), OffsetAdvance("other", None, 7, 70)], STEP))
         refused(store, Commit(claim, [OffsetAdvance(T, 5, 6), OffsetAdvance("other", 6, 8)], STEP))
         refused(store, Commit(claim, [OffsetAdvance(T, None, 6), OffsetAdvance("other", 7, 8)], STEP))
-        assert (look(store).positions, look(store).times) == ({T: 5, "other": 7}, {T: 50, "other": 70})
+        assert (read_snapshot(store).positions, read_snapshot(store).times) == (
+            {T: 5, "other": 7},
+            {T: 50, "other": 70},
+        )
 
     def test_stream_times_are_kept_by_topic_and_told_to_the_next_writer(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10, "other": 10})
@@ -163,28 +166,28 @@ class TestEveryStore:
         store.commit(Commit(claim, [OffsetAdvance("other", None, 0, 3)], []))
         later = store.claim(0, B, {T: 10, "other": 10, "third": 10})
         assert later.times == {T: 1_750_000_000_000, "other": 3}
-        assert look(store).at(T) == (5, 1_750_000_000_000)
-        assert look(store).at("third") == (None, 0)
+        assert read_snapshot(store).position_and_time(T) == (5, 1_750_000_000_000)
+        assert read_snapshot(store).position_and_time("third") == (None, 0)
 
     def test_partitions_keep_apart(self, store: Store) -> None:
         for partition in (0, 1, 10):
             claim = store.claim(partition, A, {T: 10})
             store.commit(step(claim, [Put("v", str(partition))]))
-        assert [look(store, p).values[0] for p in (0, 1, 10, 100)] == ["0", "1", "10", None]
+        assert [read_snapshot(store, p).values[0] for p in (0, 1, 10, 100)] == ["0", "1", "10", None]
 
     def test_counters_add_up(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
         store.commit(Commit(claim, [OffsetAdvance(T, None, 1)], [], {"dead_letters": 2}))
         store.commit(Commit(claim, [OffsetAdvance(T, 1, 2)], [], {"dead_letters": 3, "misplaced_keys": 1}))
-        assert look(store).counters == {"dead_letters": 5, "misplaced_keys": 1}
+        assert read_snapshot(store).counters == {"dead_letters": 5, "misplaced_keys": 1}
 
     def test_what_was_never_written_is_absent(self, store: Store) -> None:
-        assert look(store) == Snapshot(None, 0, {}, {}, {}, {}, {}, EMPTY)
-        assert not look(store).ready([T])
+        assert read_snapshot(store) == Snapshot(None, 0, {}, {}, {}, {}, {}, EMPTY)
+        assert not read_snapshot(store).ready([T])
 
     def test_a_claim_is_seen_before_the_first_commit(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
-        assert look(store) == Snapshot(A, claim.epoch, {}, {}, {T: 10}, {}, {}, EMPTY, format=FORMAT)
+        assert read_snapshot(store) == Snapshot(A, claim.epoch, {}, {}, {T: 10}, {}, {}, EMPTY, format=FORMAT)
 
     def test_several_partitions_are_read_at_once(self, store: Store) -> None:
         claims = {partition: store.claim(partition, A, {T: 1}) for partition in range(3)}
@@ -197,52 +200,52 @@ class TestEveryStore:
 
     def test_a_state_built_from_nothing_is_ready_at_its_targets(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 100, "other": 0})
-        assert (look(store).progress([T]), look(store).ready([T])) == (0.0, False)
+        assert (read_snapshot(store).progress([T]), read_snapshot(store).ready([T])) == (0.0, False)
         store.commit(step(claim, [], None, 25))
-        assert (look(store).progress([T]), look(store).ready([T])) == (0.25, False)
+        assert (read_snapshot(store).progress([T]), read_snapshot(store).ready([T])) == (0.25, False)
         store.commit(step(claim, [], 25, 100))
-        assert (look(store).progress([T]), look(store).ready([T])) == (1.0, True)
+        assert (read_snapshot(store).progress([T]), read_snapshot(store).ready([T])) == (1.0, True)
         store.commit(step(claim, [], 100, 150))
-        assert (look(store).progress([T]), look(store).ready([T])) == (1.0, True)
+        assert (read_snapshot(store).progress([T]), read_snapshot(store).ready([T])) == (1.0, True)
 
     def test_targets_are_those_of_the_first_claim(self, store: Store) -> None:
         store.claim(0, A, {T: 100})
         claim = store.claim(0, B, {T: 200})
-        assert look(store).targets == {T: 100}
+        assert read_snapshot(store).targets == {T: 100}
         store.commit(step(claim, [], None, 100))
         store.claim(0, A, {T: 300, "new": 7})
-        assert look(store).targets == {T: 100, "new": 7}
+        assert read_snapshot(store).targets == {T: 100, "new": 7}
 
     def test_origins_are_those_of_the_first_claim_that_had_them(self, store: Store) -> None:
         first, other = Origin("u/1+", 8), Origin("w", 12)
         store.claim(0, A, {T: 0})
-        assert look(store).origins == {}
+        assert read_snapshot(store).origins == {}
         store.claim(0, A, {T: 0}, {T: first})
         claim = store.claim(0, B, {T: 0}, {T: other, "new": other})
         store.commit(step(claim, STEP))
-        assert look(store).origins == {T: first, "new": other}
+        assert read_snapshot(store).origins == {T: first, "new": other}
 
     def test_the_beginning_is_that_of_the_last_claim_before_anything_is_stored(self, store: Store) -> None:
         store.claim(0, A, {T: 9})
-        assert look(store).begins == {}
+        assert read_snapshot(store).begins == {}
         store.claim(0, A, {T: 9}, begins={T: 0})
         claim = store.claim(0, B, {T: 9, "other": 9}, begins={T: 4, "other": 2})
         store.commit(step(claim, [], None, 5))
         store.claim(0, B, {T: 9, "other": 9}, begins={T: 8, "other": 8})
-        assert look(store).begins == {T: 4, "other": 8}
+        assert read_snapshot(store).begins == {T: 4, "other": 8}
 
     def test_a_state_that_has_no_beginning_and_no_folds_takes_the_next_folds(self, store: Store) -> None:
         store.commit(step(store.claim(0, A, {T: 9}), []))
         store.claim(0, A, {T: 9}, begins={T: 1}, folds={T: "one"})
         store.claim(0, A, {T: 9}, begins={T: 2}, folds={T: "two"})
-        assert (look(store).begins, look(store).folds) == ({}, {T: "one"})
+        assert (read_snapshot(store).begins, read_snapshot(store).folds) == ({}, {T: "one"})
 
     def test_folds_are_those_that_made_what_is_stored(self, store: Store) -> None:
         store.claim(0, A, {T: 9}, folds={T: "one", "other": "one"})
         claim = store.claim(0, A, {T: 9}, folds={T: "two", "other": "two"})
         store.commit(step(claim, []))
         store.claim(0, A, {T: 9}, folds={T: "three", "other": "three", "new": "three"})
-        assert look(store).folds == {T: "two", "other": "three", "new": "three"}
+        assert read_snapshot(store).folds == {T: "two", "other": "three", "new": "three"}
 
     def test_a_skipped_record_is_told_to_the_next_claim_and_no_earlier_one_commits(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
@@ -272,11 +275,11 @@ class TestEveryStore:
 
     def test_what_a_state_may_lack_is_seen_with_it(self, store: Store) -> None:
         store.allow(0, T, Allowance(60, "retention, in June"))
-        assert look(store).allowances == {T: Allowance(60, "retention, in June")}
+        assert read_snapshot(store).allowances == {T: Allowance(60, "retention, in June")}
         store.allow(0, T, Allowance(80, "again"))
         store.commit(step(store.claim(0, A, {T: 10}), STEP))
-        assert look(store).allowances == {T: Allowance(80, "again")}
+        assert read_snapshot(store).allowances == {T: Allowance(80, "again")}
 
     def test_a_topic_without_records_needs_none(self, store: Store) -> None:
         store.claim(0, A, {T: 0})
-        assert (look(store).progress([T]), look(store).ready([T])) == (1.0, True)
+        assert (read_snapshot(store).progress([T]), read_snapshot(store).ready([T])) == (1.0, True)

@@ -15,7 +15,7 @@ from werkzeug.test import Client
 
 from streamstate.app import App
 from streamstate.settings import ApiSettings, load
-from streamstate.state.memory import MemoryStore, Reader
+from streamstate.state.memory import MemoryReader, MemoryStore
 from streamstate.state.store import Origin
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
@@ -94,7 +94,7 @@ def test_the_api_of_a_model_answers(path: str, modules: dict[str, ModuleType], l
     settings = load(ApiSettings)
     for partition in range(2):
         store.claim(partition, settings.advertise, {}, {topic: Origin(topic, 2) for topic in app.topics})
-    client = Client(loop.wsgi(build(app, settings, Reader(store), Freshness(topics, app.topics))))
+    client = Client(loop.wsgi(build(app, settings, MemoryReader(store), Freshness(topics, app.topics))))
     (view,) = app.views
     assert client.get(view.path.replace("<key>", "7")).get_json()["title"] == "Unknown key"
     assert view.path.replace("<key>", "{key}") in client.get("/openapi.json").get_json()["paths"]

@@ -22,7 +22,7 @@ class Fragile(Recount):
         self._counts[value] += 1
         return True
 
-    def due(self) -> Iterable[str]:
+    def expected_keys(self) -> Iterable[str]:
         return [COUNTS] if self._counts else []
 
     def wrong(self, key: str, stored: Stored | None) -> str | None:

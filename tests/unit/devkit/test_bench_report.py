@@ -2,7 +2,7 @@
 
 from devkit.bench import report
 from devkit.bench.cpu import Usage
-from devkit.bench.event_latency import Freshness
+from devkit.bench.event_latency import EventLatency
 from devkit.bench.figures import Figures
 from devkit.bench.ingest import Mark, rates
 from devkit.bench.read_load import Situation
@@ -17,7 +17,7 @@ def test_only_what_was_measured_is_told() -> None:
 
 
 def test_what_is_not_reached_tells_where_the_time_goes() -> None:
-    text = report.text(Figures(freshness=Freshness(151, 1, {"streams": 1.5, "Redis": 0.5, "none": 0}, None)))
+    text = report.text(Figures(freshness=EventLatency(151, 1, {"streams": 1.5, "Redis": 0.5, "none": 0}, None)))
     missed = "freshness at 5,000 events/s, p50; CPU of stream and Redis at 5,000 events/s"
     assert f"- {missed}: streams 75%, Redis 25%." in text
 

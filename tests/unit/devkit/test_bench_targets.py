@@ -3,16 +3,16 @@
 import pytest
 
 from devkit.bench.cpu import Usage
-from devkit.bench.event_latency import Freshness
+from devkit.bench.event_latency import EventLatency
 from devkit.bench.figures import Figures, Paced
 from devkit.bench.ingest import Ingest
 from devkit.bench.read_load import COMBINED, FEW, OWNER, STREAMS, Measured, Situation
 from devkit.bench.targets import Target, targets
-from devkit.bench.wrk import Answers
+from devkit.bench.wrk import LoadResult
 
 
-def answers(requests: int = 1_000, p99_ms: float = 10, bad: int = 0) -> Answers:
-    return Answers(requests, 10, p99_ms / 2, p99_ms, bad, 0, 0, 0, 0)
+def answers(requests: int = 1_000, p99_ms: float = 10, bad: int = 0) -> LoadResult:
+    return LoadResult(requests, 10, p99_ms / 2, p99_ms, bad, 0, 0, 0, 0)
 
 
 def read(name: str, cpu: dict[str, float], p99_ms: float = 10, bad: int = 0) -> Measured:
@@ -69,7 +69,7 @@ def test_ingest_is_compared_by_halves_and_as_a_whole() -> None:
 
 
 def test_cores_of_stream_and_state_are_added_up() -> None:
-    found = by_name(Figures(freshness=Freshness(100, 400, {STREAMS: 0.5, "Redis": 0.25}, None)))
+    found = by_name(Figures(freshness=EventLatency(100, 400, {STREAMS: 0.5, "Redis": 0.25}, None)))
     assert [target.met for target in found.values()] == [True, False, True]
     assert found["CPU of stream and Redis at 5,000 events/s"].value == 0.75
 

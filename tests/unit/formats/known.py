@@ -11,7 +11,7 @@ from streamstate.formats.applied import formatted
 from streamstate.formats.format import Format
 from streamstate.formats.registered.declared import Names, schema
 from streamstate.formats.registered.registry import Registry, Schema, write
-from streamstate.formats.writing import Writer
+from streamstate.formats.writing import FormatEncoder
 from streamstate.keys import LONG, KeyCodec
 from streamstate.processing.decode import RawRecord
 from streamstate.state.memory import MemoryStore
@@ -36,14 +36,14 @@ def know(registry: Registry, number: int, known: Schema) -> None:
     write(file, known)
 
 
-def writer(value: str, kind: type, registry: Registry, number: int = 1, names: Names = NO_NAMES) -> Writer:
+def writer(value: str, kind: type, registry: Registry, number: int = 1, names: Names = NO_NAMES) -> FormatEncoder:
     """Writes values of `kind`, whose schema is known as `number` from now on."""
     if value in ("avro", "protobuf", "jsonschema"):
         know(registry, number, schema(value, kind, names))
-    return Writer((LONG, LONG), kind, value, names, registry, number)
+    return FormatEncoder((LONG, LONG), kind, value, names, registry, number)
 
 
-def raw(writes: Writer, offset: int, event: Any, key: KeyCodec[Any] = LONG) -> RawRecord:
+def raw(writes: FormatEncoder, offset: int, event: Any, key: KeyCodec[Any] = LONG) -> RawRecord:
     user = event.user_id if isinstance(event, ListeningEvent) else 7
     return offset, 0, key.encode(user), writes(LONG.encode(user), msgspec.json.encode(event))[1]
 

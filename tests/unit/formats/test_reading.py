@@ -21,9 +21,9 @@ from services.names.model import APP as NAMES_APP
 from streamstate.errors import Misconfigured, RegistryUnavailable
 from streamstate.formats.applied import codec, formatted, registered
 from streamstate.formats.format import Format
-from streamstate.formats.reading import Reader
+from streamstate.formats.reading import FormatDecoder
 from streamstate.formats.registered import protobuf
-from streamstate.formats.registered.client import Client
+from streamstate.formats.registered.client import RegistryClient
 from streamstate.formats.registered.registry import Registry, Schema
 from streamstate.keys import CODECS, LONG, LONG_MAX, TEXT
 from streamstate.processing.decode import Admission, decode_records
@@ -212,7 +212,7 @@ def test_times_are_numbers_and_other_types_are_what_json_has(tmp_path: Path) -> 
     )
     app = formatted(NAMES_APP, {"*": Format(value="avro")}, known)
     reader = app.source(LISTENING_EVENTS).decode
-    assert isinstance(reader, Reader)
+    assert isinstance(reader, FormatDecoder)
     content = reader.read(b"\0\0\0\0\1" + b"\2\x08" + b"\2\x7b" + b"\2\2a\2\1\0\0")
     assert json.loads(content) == {"at": 4, "price": 1.23, "tags": {"a": [True]}}
 
@@ -352,7 +352,7 @@ def test_members_that_do_not_go_together_are_refused(given: Any) -> None:
 
 
 def test_a_registry_that_did_not_answer_is_not_asked_again_at_once() -> None:
-    client = Client(AWAY, "", "")
+    client = RegistryClient(AWAY, "", "")
     for _ in range(2):
         with pytest.raises(RegistryUnavailable, match=r"does not answer .*refused"):
             client.fetch(1)

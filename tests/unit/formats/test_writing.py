@@ -22,10 +22,10 @@ from streamstate.app import App, Derived, Record
 from streamstate.errors import Misconfigured, RegistryUnavailable
 from streamstate.formats.applied import formatted, registered
 from streamstate.formats.format import Format
-from streamstate.formats.reading import Reader
+from streamstate.formats.reading import FormatDecoder
 from streamstate.formats.registered.declared import schema
 from streamstate.formats.registered.registry import Registry
-from streamstate.formats.writing import Writer
+from streamstate.formats.writing import FormatEncoder
 from streamstate.keys import LONG, LONG_MAX, TEXT
 from streamstate.processing.decode import Admission, decode_records
 from streamstate.verify.own_form import OwnForm
@@ -52,7 +52,7 @@ def derived(app: App, topic: str, value: str, registry: Registry, number: int = 
     """With a schema that is known by this id."""
     given = Format(value=value, fields=NAMES)  # type: ignore[arg-type]
     found = formatted(app, {topic: given}, registry).emits[topic]
-    assert isinstance(found.encode, Writer)
+    assert isinstance(found.encode, FormatEncoder)
     know(registry, number, schema(value, found.value, NAMES))
     return replace(found, encode=replace(found.encode, number=number))
 
@@ -116,11 +116,11 @@ def test_a_type_without_a_schema_is_refused() -> None:
 def test_formats_travel_to_the_workers(tmp_path: Path) -> None:
     known = registry(tmp_path)
     writer = derived(APP, ENRICHED, "protobuf", known).encode
-    assert isinstance(writer, Writer)
+    assert isinstance(writer, FormatEncoder)
     content = writer.write(b'{"userId":7}')
     assert pickle.loads(pickle.dumps(writer)).write(b'{"userId":7}') == content
     reader = formatted(METRICS, {"*": Format(value="json", fields=NAMES)}, known).source(LISTENING_EVENTS).decode
-    assert isinstance(reader, Reader)
+    assert isinstance(reader, FormatDecoder)
     play = b'{"user_id":7,"artistId":1,"albumId":2,"trackId":3,"timestamp":4}'
     assert reader(7, play) == pickle.loads(pickle.dumps(reader))(7, play) == ListeningEvent(7, 1, 2, 3, 4)
 
@@ -159,6 +159,6 @@ def test_a_recount_finds_members_within_members_by_means_of_its_own() -> None:
     found = OwnForm(METRICS, formats, Registry(""))(message)
     assert found is not None
     reader = formatted(METRICS, formats, Registry("")).source(LISTENING_EVENTS).decode
-    assert isinstance(reader, Reader)
+    assert isinstance(reader, FormatDecoder)
     assert json.loads(found.value() or b"") == json.loads(reader.read(value))
     assert reader(7, value) == ListeningEvent(7, 1, 2, 3, 4)

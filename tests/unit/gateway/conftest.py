@@ -24,7 +24,7 @@ from services.recommendations.settings import PoolSettings, WindowSettings
 from streamstate.app import App
 from streamstate.keys import LONG, partition_of
 from streamstate.settings import ApiSettings, GatewaySettings, load
-from streamstate.state.memory import MemoryStore, Reader
+from streamstate.state.memory import MemoryReader, MemoryStore
 from streamstate.state.store import Origin
 from streamstate.testing import Driver
 from streamstate.web.api import build
@@ -71,7 +71,7 @@ class Deployment:
             freshness = Freshness(self.topics, app.topics)
             self.freshness.append(freshness)
             settings = _settings(advertise=address, **self.http)
-            api = build(app, settings, Reader(store), freshness, self.deletions)
+            api = build(app, settings, MemoryReader(store), freshness, self.deletions)
             self.at[app.name].append(self.serve(address, api))
         self.share_out(app.name)
 
@@ -90,7 +90,7 @@ class Deployment:
         self.graphs.append(live)
         freshness = Freshness(self.topics, RECOMMENDATIONS.topics)
         pool = Pool(load(PoolSettings))
-        parts = (Reader(store), freshness, live, pool)
+        parts = (MemoryReader(store), freshness, live, pool)
         api = build_recommendations(RECOMMENDATIONS, settings, *parts, self.deletions)
         served = self.serve(settings.advertise, api)
         self.at["recommendations"].append(served)
@@ -131,7 +131,7 @@ class Deployment:
     def owners(self) -> Owners:
         """They know all that is served now."""
         owners = Owners(self.addresses(), self.balance(), ttl_s=3_600)
-        self.loop.run(owners.look())
+        self.loop.run(owners.refresh())
         return owners
 
     def addresses(self) -> dict[str, list[str]]:

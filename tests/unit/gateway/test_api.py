@@ -352,7 +352,7 @@ def test_the_merged_document_is_valid_and_has_the_paths_of_all(deployment: Deplo
     } == set(document["paths"])  # fmt: skip
     answer = document["paths"]["/v1/users/{key}/metrics"]["get"]["responses"]["200"]
     described, added = answer["content"]["application/json"]["schema"]["allOf"]
-    assert described == {"$ref": "#/components/schemas/Profile"}
+    assert described == {"$ref": "#/components/schemas/UserMetrics"}
     assert added["properties"]["topTenArtists"]["items"]["required"] == ["name"]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from services.gateway.balance import SHARE, Balance
-from streamstate.web.client.instances import OWNER, Instances, Marks, Unreachable
+from streamstate.web.client.instances import OWNER, Instances, InstanceUnreachable, Marks
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Response
@@ -27,7 +27,7 @@ class Acted(Instances):
         self.methods: list[str] = []
         self.ill: set[str] = set()
 
-    def well(self, address: str) -> bool:
+    def is_healthy(self, address: str) -> bool:
         return address not in self.ill
 
     async def get(
@@ -83,7 +83,7 @@ def test_the_least_busy_is_asked() -> None:
 
 
 def test_after_no_answer_another_is_asked_and_the_one_that_gave_none_rests() -> None:
-    acted = Acted(a=Unreachable("a:1"))
+    acted = Acted(a=InstanceUnreachable("a:1"))
     balance = Balance(acted, MOST)
     for _ in range(6):
         assert ask(balance).status == 200
@@ -107,14 +107,14 @@ def test_an_answer_is_an_answer(status: int) -> None:
 
 
 def test_when_none_is_ready_the_last_refusal_is_the_answer() -> None:
-    acted = Acted(a=503, b=Unreachable("b:1"), c=503)
+    acted = Acted(a=503, b=InstanceUnreachable("b:1"), c=503)
     assert ask(Balance(acted, MOST)).status == 503
     assert sorted(acted.asked) == list(ALL)
 
 
 def test_when_none_can_be_reached_it_is_503() -> None:
     with pytest.raises(Problem, match="no instance") as error:
-        ask(Balance(Acted(a=Unreachable("a:1")), MOST), ["a:1"])
+        ask(Balance(Acted(a=InstanceUnreachable("a:1")), MOST), ["a:1"])
     assert error.value.status == 503
     with pytest.raises(Problem):
         ask(Balance(Acted(), MOST), [])
@@ -180,7 +180,7 @@ def test_an_owner_that_hangs_holds_so_many_calls_and_no_more_while_other_owners_
             assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "1"})
             assert (await balance.get(ALL, "/path", [], soon(), "b:1")).status == 200
         assert acted.asked.count("a:1") == MOST
-        assert acted.well("a:1")
+        assert acted.is_healthy("a:1")
         gate.set()
         assert {answer.status for answer in await asyncio.gather(*held)} == {200}
         assert (await balance.get(ALL, "/path", [], soon(), "a:1")).status == 200

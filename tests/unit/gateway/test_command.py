@@ -140,7 +140,7 @@ class TestPartitions:
         )
         deployment.topics.written["listening-events", written] = position + 100
         for one in deployment.freshness:
-            one.look()
+            one.refresh()
         partitions = answer(run("lag", "metrics", "--json"))
         assert [(p["service"], p["partition"]) for p in partitions] == [("metrics", n) for n in range(PARTITIONS)]
         assert {p["partition"]: p["lag"] for p in partitions if p["lag"]} == {written: 100}

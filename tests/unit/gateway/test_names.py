@@ -1,6 +1,6 @@
 """Names are remembered for as long as their tables stand still."""
 
-from services.gateway.names import NameCache, Names, Place
+from services.gateway.names import NameCache, NamedObjects, Names
 from services.gateway.owners import Owners
 from tests.serving import Loop, soon, until
 from tests.unit.gateway.conftest import Deployment
@@ -14,11 +14,11 @@ def asked(deployment: Deployment) -> int:
 
 def test_a_name_that_changes_is_seen_with_the_next_map(deployment: Deployment, loop: Loop) -> None:
     owners = Owners(deployment.addresses(), deployment.balance(), ttl_s=0.05)
-    loop.run(owners.look())
+    loop.run(owners.refresh())
     cache = NameCache(owners, deployment.router(owners), most=100)
 
     def find() -> Names:
-        place = Place("artists", "id", "name", [{"id": ARTIST}, {"id": STRANGER}, {"id": ARTIST}])
+        place = NamedObjects("artists", "id", "name", [{"id": ARTIST}, {"id": STRANGER}, {"id": ARTIST}])
         return loop.run(cache.get([place], soon()))
 
     assert find() == {"artists": {ARTIST: "Prince", STRANGER: None}}

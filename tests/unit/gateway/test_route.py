@@ -33,7 +33,7 @@ def test_the_lag_is_what_the_state_is_behind_the_topic(deployment: Deployment) -
     assert step["lag"] == 0
     deployment.topics.written["listening-events", step["partition"]] = 103
     for one in deployment.freshness:
-        one.look()
+        one.refresh()
     assert deployment.gateway().get(f"/v1/route/metrics/{USER}").get_json()["views"][0]["lag"] == 100
 
 

@@ -25,12 +25,12 @@ PLACE = partition_of(LONG.encode(USER), PARTITIONS)
 
 
 def ask(deployment: Deployment, owners: Owners, user: int = USER) -> Response:
-    return one(deployment, owners, str(user))
+    return ask_metrics(deployment, owners, str(user))
 
 
-def one(deployment: Deployment, owners: Owners, text: str) -> Response:
+def ask_metrics(deployment: Deployment, owners: Owners, text: str) -> Response:
     known = owners.service("metrics")
-    return deployment.loop.run(deployment.router(owners).one(known, known.views["metrics"], text, [], soon()))
+    return deployment.loop.run(deployment.router(owners).ask_view(known, known.views["metrics"], text, [], soon()))
 
 
 def many(deployment: Deployment, owners: Owners, asked: list[tuple[str, str]]) -> Mapping[str, Any]:
@@ -117,7 +117,7 @@ def test_an_owner_that_hangs_is_stood_in_for_and_left_alone_until_it_answers(dep
         return answering(environ, start_response)
 
     def asked() -> Response:
-        return deployment.loop.run(router.one(known, view, str(USER), [], soon(1)))
+        return deployment.loop.run(router.ask_view(known, view, str(USER), [], soon(1)))
 
     slow.app = hang
     assert asked().served_by == "standby"
@@ -168,9 +168,9 @@ def test_a_caller_in_a_hurry_does_not_make_an_owner_ill(deployment: Deployment) 
 
     owner.app = late
     for _ in range(5):
-        deployment.loop.run(router.one(known, view, str(USER), [], soon(0.3)))
+        deployment.loop.run(router.ask_view(known, view, str(USER), [], soon(0.3)))
     owner.app = answering
-    answer = deployment.loop.run(router.one(known, view, str(USER), [], soon()))
+    answer = deployment.loop.run(router.ask_view(known, view, str(USER), [], soon()))
     assert answer.served_by == owner.address
 
 
@@ -194,7 +194,7 @@ def test_without_any_instance_it_is_503(deployment: Deployment) -> None:
 
 def test_a_service_that_never_answered_is_503(loop: Loop) -> None:
     owners = Owners({"metrics": [f"127.0.0.1:{free_port()}"]}, Balance(loop.instances(), MOST), 3_600)
-    loop.run(owners.look())
+    loop.run(owners.refresh())
     assert owners.missing() == ["metrics"]
     with pytest.raises(Problem, match="no instance of metrics answers"):
         owners.service("metrics")
@@ -224,7 +224,7 @@ def test_the_map_is_read_once_for_many_requests(deployment: Deployment) -> None:
 def test_text_that_is_no_key_asks_nobody(deployment: Deployment) -> None:
     owners = deployment.owners()
     with pytest.raises(BadKey):
-        one(deployment, owners, "1_000")
+        ask_metrics(deployment, owners, "1_000")
     assert not any(path.startswith("/v1") for one in deployment.at["metrics"] for path in one.seen)
 
 

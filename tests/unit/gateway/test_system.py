@@ -71,14 +71,14 @@ class TestService:
         assert (found.ready, found.partitions, found.owners, found.freshness_ms) == (False, 0, [], None)
 
 
-def of(system: Any, name: str) -> Any:
+def service_state(system: Any, name: str) -> Any:
     return next(each for each in system["services"] if each["name"] == name)
 
 
 def test_what_is_told_once(deployment: Deployment) -> None:
     system = deployment.gateway().get("/v1/system").get_json()
     assert [each["name"] for each in system["services"]] == list(deployment.at)
-    metrics = of(system, "metrics")
+    metrics = service_state(system, "metrics")
     assert (metrics["ready"], metrics["partitions"], metrics["lag"], metrics["progress"]) == (True, PARTITIONS, 0, 1.0)
     addresses = [one.address for one in deployment.at["metrics"]]
     assert [owner["address"] for owner in metrics["owners"]] == [addresses[p % 2] for p in range(PARTITIONS)]
@@ -88,12 +88,12 @@ def test_what_is_told_once(deployment: Deployment) -> None:
 def test_an_instance_that_goes_and_partitions_that_move_are_told_within_two_seconds(deployment: Deployment) -> None:
     client = Listener(deployment.loop, deployment.app(), "/v1/system/stream")
     first = client.next()
-    assert (first.name, of(first.data, "metrics")["ready"]) == ("system", True)
+    assert (first.name, service_state(first.data, "metrics")["ready"]) == ("system", True)
     home = partition_of(LONG.encode(USER), PARTITIONS)
     gone, other = home % 2, 1 - home % 2
 
     def state() -> tuple[str, str]:
-        owner = of(client.next().data, "metrics")["owners"][home]
+        owner = service_state(client.next().data, "metrics")["owners"][home]
         return owner["state"], owner["address"]
 
     addresses = [one.address for one in deployment.at["metrics"]]
@@ -112,5 +112,5 @@ def test_reads_a_second(deployment: Deployment) -> None:
     reading = deployment.gateway()
     for _ in range(20):
         reading.get(f"/v1/users/{USER}/metrics")
-    until(lambda: of(client.next().data, "metrics")["readsPerSecond"] > 5)
-    until(lambda: of(client.next().data, "metrics")["readsPerSecond"] == 0)
+    until(lambda: service_state(client.next().data, "metrics")["readsPerSecond"] > 5)
+    until(lambda: service_state(client.next().data, "metrics")["readsPerSecond"] == 0)

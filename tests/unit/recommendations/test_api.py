@@ -15,7 +15,7 @@ from services.recommendations.model import app
 from services.recommendations.pool import Pool
 from services.recommendations.settings import PoolSettings, WindowSettings
 from streamstate.settings import ApiSettings, load
-from streamstate.state.memory import MemoryStore, Reader
+from streamstate.state.memory import MemoryReader, MemoryStore
 from streamstate.web.freshness import Freshness
 from tests.contract import hold
 from tests.raw import Play
@@ -58,7 +58,7 @@ def starting(loop: Loop) -> Recommender:
     store, topics = MemoryStore(), FixedTopics({LISTENING_EVENTS: PARTITIONS})
     live, freshness = Live(store, WINDOW), Freshness(topics, [LISTENING_EVENTS])
     pool = Pool(load(PoolSettings))
-    api = build(app(load(WindowSettings)), load(ApiSettings), Reader(store), freshness, live, pool)
+    api = build(app(load(WindowSettings)), load(ApiSettings), MemoryReader(store), freshness, live, pool)
     wsgi = loop.wsgi(api)
     return Recommender(store, live, Client(wsgi), wsgi)
 
@@ -209,4 +209,4 @@ def test_all_kinds_are_answered_at_once_and_lists_that_are_popular_are_named(rec
 
 def test_lists_whose_time_ended_early_are_named() -> None:
     by_kind = {kind: Recommendations(ME, [], 5, kind == "tracks", None) for kind in KINDS}
-    assert AllRecommendations.of(ME, by_kind).warnings == ["trackRecommendations: partial, time ran out"]
+    assert AllRecommendations.from_kinds(ME, by_kind).warnings == ["trackRecommendations: partial, time ran out"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from devkit.bench.exact import listening
 from services.recommendations.graph import Bipartite, Graph
-from services.recommendations.ids import Names
+from services.recommendations.ids import IdTable
 from services.recommendations.lists import LENGTH, START
 from services.recommendations.salsa import recommend
 
@@ -23,7 +23,7 @@ ids = st.one_of(st.integers(0, 8), st.sampled_from([-(2**63), -1, 2**63 - 1]))
 events = st.lists(st.tuples(ids, ids, ids), max_size=60)
 
 
-def neighbours(nodes: Int32s, edges: Int32s, own: Names, other: Names) -> dict[int, list[int]]:
+def neighbours(nodes: Int32s, edges: Int32s, own: IdTable, other: IdTable) -> dict[int, list[int]]:
     """External id -> external ids of its neighbours, for all nodes with edges."""
     return {
         int(own.external[node]): other.external[edges[start : start + length]].tolist()

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from streamstate.settings import HttpSettings, load
-from streamstate.web.http.events import Event, Latest, Stream, Streams
+from streamstate.web.http.events import EventStream, LatestEvent, ServerSentEvent, Streams
 from streamstate.web.http.request import Request
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.probes import application
@@ -18,7 +18,7 @@ EVENT_BYTES = 20_000
 
 def create() -> Asgi:
     """`/v1/counted` tells a number that rises all the time, `/v1/still` one that does not."""
-    counted, still, streams = Latest(), Latest(), Streams(PLACES, HEARTBEAT_S)
+    counted, still, streams = LatestEvent(), LatestEvent(), Streams(PLACES, HEARTBEAT_S)
     still.publish(_event(0))
 
     async def ready() -> None:
@@ -35,10 +35,10 @@ def create() -> Asgi:
     async def start() -> None:
         tasks.append(asyncio.create_task(count()))
 
-    async def answer(latest: Latest, request: Request) -> Stream:
+    async def answer(latest: LatestEvent, request: Request) -> EventStream:
         with ExitStack() as held:
             held.enter_context(streams.place())
-            return streams.of(latest, request.headers, held.pop_all().close)
+            return streams.stream(latest, request.headers, held.pop_all().close)
 
     routes, telemetry = application("streaming", "here", ready)
     for path, latest in (("/v1/counted", counted), ("/v1/still", still)):
@@ -46,5 +46,5 @@ def create() -> Asgi:
     return Asgi(routes, load(HttpSettings), telemetry, starting=[start])
 
 
-def _event(number: int) -> Event:
-    return Event("number", str(number), f"{number}{' ' * EVENT_BYTES}".encode())
+def _event(number: int) -> ServerSentEvent:
+    return ServerSentEvent("number", str(number), f"{number}{' ' * EVENT_BYTES}".encode())

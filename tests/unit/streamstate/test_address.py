@@ -3,7 +3,7 @@
 import pytest
 
 from streamstate.deployment.address import Address
-from streamstate.state.redis import Watched
+from streamstate.state.redis import SentinelUrl
 from streamstate.web.client.instances import same_service
 
 ADDRESSES = {
@@ -29,7 +29,7 @@ def test_another_text_is_refused(text: str) -> None:
 
 
 def test_sentinels_may_have_addresses_of_ipv6() -> None:
-    watched = Watched.parse("redis+sentinel://[::1]:5000,here,[fd00::2]/main/3")
+    watched = SentinelUrl.parse("redis+sentinel://[::1]:5000,here,[fd00::2]/main/3")
     assert watched.sentinels == [("::1", 5000), ("here", 26379), ("fd00::2", 26379)]
 
 

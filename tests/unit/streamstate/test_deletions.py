@@ -1,12 +1,14 @@
 """What the topic of deletions says of a partition: requests, receipts that replace them, and those of others."""
 
-from streamstate.erasure.deletions import Bound, Deletion, Deletions, erased
+from streamstate.erasure.deletions import Bound, DeletionRecord, Deletions, erased
 
 IDS = {"plays": "id"}
 
 
-def deletion(service: str, offset: int, request: int | None = None, user: str = "7", topic_id: str = "id") -> Deletion:
-    return Deletion(user, service, 3, {"plays": Bound(topic_id, b"key", offset)}, request)
+def deletion(
+    service: str, offset: int, request: int | None = None, user: str = "7", topic_id: str = "id"
+) -> DeletionRecord:
+    return DeletionRecord(user, service, 3, {"plays": Bound(topic_id, b"key", offset)}, request)
 
 
 def bounds(deletions: Deletions, service: str, before: int = 2**62, partition: int = 3) -> list[int]:
@@ -14,7 +16,7 @@ def bounds(deletions: Deletions, service: str, before: int = 2**62, partition: i
     return [offset for keys in erased(asked, partition).values() for offset in keys.values()]
 
 
-def known(*records: Deletion) -> Deletions:
+def known(*records: DeletionRecord) -> Deletions:
     deletions = Deletions()
     for offset, record in enumerate(records):
         deletions.add(offset, record)
@@ -38,7 +40,7 @@ def test_a_service_without_an_own_one_keeps_to_those_of_others() -> None:
     deletions = known(deletion("metrics", 10), deletion("names", 14), deletion("names", 15, request=1))
     assert bounds(deletions, "metrics") == [10]
     assert bounds(deletions, "newcomer") == [15]
-    assert deletions.of("7", "newcomer") == []
+    assert deletions.for_user("7", "newcomer") == []
 
 
 def test_offsets_count_in_the_topic_that_they_are_of() -> None:

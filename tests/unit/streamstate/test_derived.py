@@ -7,18 +7,18 @@ from confluent_kafka import Message
 
 from streamstate.kafka.dead_letters import TOPIC_HEADER, TOPIC_ID_HEADER
 from streamstate.marker import HEADER
-from streamstate.verify.derived_topics import Derived, Effects, by_marker, dead_letters
+from streamstate.verify.derived_topics import DerivedTopicCheck, Effects, by_marker, dead_letters
 
 CONTENTS = [b"one", None, b"two"]
 
 
-def derived() -> Derived:
+def derived() -> DerivedTopicCheck:
     """Of partition 3 of `in`, offsets 5 and 7 have effects; the state stands at 9."""
     effects = Effects()
     for offset, content in enumerate(CONTENTS, start=5):
         effects.add(offset, content)
     effects.reach(9)
-    made = Derived("out", by_marker, lambda record: record.value() or b"")
+    made = DerivedTopicCheck("out", by_marker, lambda record: record.value() or b"")
     made.expected["in", 3] = effects
     return made
 

@@ -40,9 +40,9 @@ class Stream:
         """The keys that its query leaves out, and up to where."""
         return dict(self.erasure.apply(self.claim(), ORIGINS).get(PLACE, {}))
 
-    def due(self) -> bool:
-        self.erasure.look()
-        return self.erasure.due
+    def has_due(self) -> bool:
+        self.erasure.find_due()
+        return self.erasure.has_due_deletions
 
     def play(self, *users: int, time: int = 5) -> None:
         raw: list[RawRecord] = []
@@ -65,21 +65,21 @@ def metrics(monkeypatch: pytest.MonkeyPatch) -> Stream:
 def test_a_query_begins_again_for_a_deletion_and_not_for_its_receipt(metrics: Stream) -> None:
     metrics.play(USER, OTHER, USER)
     metrics.begin()
-    assert not metrics.due()
+    assert not metrics.has_due()
     metrics.topic.request(APP, str(USER))
-    assert metrics.due()
+    assert metrics.has_due()
     assert metrics.begin() == {}
     assert (metrics.count(USER), metrics.count(OTHER)) == (None, 1)
-    assert not metrics.due()
+    assert not metrics.has_due()
 
 
 def test_deletions_that_come_soon_wait_for_each_other(metrics: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "PAUSE_S", 3_600.0)
     metrics.begin()
     metrics.topic.request(APP, str(USER))
-    assert not metrics.due()
+    assert not metrics.has_due()
     monkeypatch.setattr(stream, "PAUSE_S", 0.0)
-    assert metrics.due()
+    assert metrics.has_due()
 
 
 def test_what_is_not_read_yet_is_left_out(metrics: Stream) -> None:
@@ -102,7 +102,7 @@ def test_a_state_that_is_built_anew_leaves_out_as_much(metrics: Stream) -> None:
 def test_without_a_topic_a_stream_goes_on(metrics: Stream) -> None:
     metrics.topic.missing = True
     assert metrics.begin() == {}
-    assert not metrics.due()
+    assert not metrics.has_due()
 
 
 def test_a_topic_that_is_gone_or_made_anew_is_refused(metrics: Stream) -> None:
@@ -122,12 +122,12 @@ def test_users_who_are_not_seen_expire_by_stream_time(metrics: Stream, monkeypat
     metrics.play(USER, time=1)
     metrics.play(OTHER, time=EXPIRE_MS + 1)
     metrics.begin()
-    assert not metrics.due()
+    assert not metrics.has_due()
     metrics.play(OTHER, time=EXPIRE_MS + 2)
-    assert metrics.due()
+    assert metrics.has_due()
     metrics.begin()
     assert (metrics.count(USER), metrics.count(OTHER)) == (None, 2)
-    assert not metrics.due()
+    assert not metrics.has_due()
     metrics.play(USER, time=EXPIRE_MS + 3)
     metrics.begin()
     assert metrics.count(USER) == 1

@@ -26,7 +26,7 @@ def message(record: Outgoing) -> Message:
 
 
 def markers(records: Sequence[Outgoing]) -> list[Marker | None]:
-    return [Marker.of(message(record).headers()) for record in records]
+    return [Marker.from_headers(message(record).headers()) for record in records]
 
 
 def test_records_of_one_cause_are_numbered() -> None:
@@ -42,15 +42,15 @@ def test_records_of_one_cause_are_numbered() -> None:
 
 @pytest.mark.parametrize("header", [b"", b"in:3:5", b"in:3:x:0", b":::", b"\xff"])
 def test_what_is_no_marker_is_none(header: bytes) -> None:
-    assert Marker.of(Message(topic="out", headers=[(HEADER, header)]).headers()) is None
-    assert Marker.of(Message(topic="out").headers()) is None
+    assert Marker.from_headers(Message(topic="out", headers=[(HEADER, header)]).headers()) is None
+    assert Marker.from_headers(Message(topic="out").headers()) is None
 
 
 def test_a_derived_record_that_is_too_large_keeps_its_marker() -> None:
     (record,) = derived(APP, emits(("a", 5)), 3, {"a": "id"})
     letter = message(shortened(APP, record))
     assert (letter.topic(), letter.key()) == ("app-dlq", b"id:3:5:0")
-    assert Marker.of(letter.headers()) == Marker("id", 3, 5, 0)
+    assert Marker.from_headers(letter.headers()) == Marker("id", 3, 5, 0)
     assert dict(letter.headers() or [])["x-topic"] == b"out"
     assert cause_of(letter) is None
 

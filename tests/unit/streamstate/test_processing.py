@@ -203,7 +203,7 @@ def test_only_a_decoded_record_moves_stream_time() -> None:
     assert [entry.stream_time for entry in decode(raw).entries] == [10, 10, 20]
     driver = Driver(APP, MemoryStore())
     driver.feed(0, {SOURCE.topic: raw[:2]})
-    assert driver.store.read({0: []})[0].at(SOURCE.topic) == (2, 10)
+    assert driver.store.read({0: []})[0].position_and_time(SOURCE.topic) == (2, 10)
 
 
 def test_the_reasons_of_dead_letters_are_counted_without_what_the_records_say() -> None:

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 from redis.exceptions import RedisError
 
-from streamstate.state.redis_reader import Commands, open_commands
+from streamstate.state.redis_reader import RedisCommands, open_commands
 
 COMMANDS = 500
 RESET = struct.pack("ii", 1, 0)
@@ -50,7 +50,7 @@ def test_every_command_on_a_connection_that_is_reset_ends_in_an_error_of_redis(
     endings: Counter[type[BaseException]] = Counter()
     unretrieved: list[object] = []
 
-    async def read(commands: Commands) -> None:
+    async def read(commands: RedisCommands) -> None:
         try:
             await commands.execute_command("PING")
         except Exception as error:  # noqa: BLE001, which one it is is what is looked at

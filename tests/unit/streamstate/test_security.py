@@ -7,7 +7,7 @@ import pytest
 from devkit.child_process import LOCALHOST
 from services.clicks.model import APP
 from streamstate.errors import Misconfigured
-from streamstate.kafka.admin import Connection
+from streamstate.kafka.admin import AdminConnection
 from streamstate.kafka.security import OPEN, Security
 from streamstate.processing.limits import TimestampLimit
 from streamstate.spark.task import Job
@@ -84,7 +84,7 @@ def test_a_client_gets_tokens_for_its_id_and_secret() -> None:
 def test_a_changed_file_is_read_by_the_next_client_and_one_that_cannot_be_used_is_not(tmp_path: Path) -> None:
     (password := tmp_path / "password").write_text("first\n")
     (ca := tmp_path / "ca.crt").write_text("")
-    connection = Connection(f"{LOCALHOST}:1", Security("SASL_SSL", "SCRAM-SHA-512", "reader", password, ca))
+    connection = AdminConnection(f"{LOCALHOST}:1", Security("SASL_SSL", "SCRAM-SHA-512", "reader", password, ca))
     first = connection.admin()
     assert (connection.properties["sasl.password"], connection.admin()) == ("first", first)
     password.write_text("second")
@@ -97,14 +97,14 @@ def test_a_changed_file_is_read_by_the_next_client_and_one_that_cannot_be_used_i
     password.unlink()
     assert connection.admin() is second
     with pytest.raises(Misconfigured, match="password cannot be read"):
-        Connection(f"{LOCALHOST}:1", Security("SASL_SSL", "PLAIN", "reader", password))
+        AdminConnection(f"{LOCALHOST}:1", Security("SASL_SSL", "PLAIN", "reader", password))
 
 
 def test_what_tasks_get_shows_no_secret(tmp_path: Path) -> None:
     """It is what an error of a task may print."""
     (password := tmp_path / "password").write_text("hidden")
     login = Login("reader", password)
-    security = Security("SASL_SSL", "SCRAM-SHA-512", "reader", password, key="hidden").now()
+    security = Security("SASL_SSL", "SCRAM-SHA-512", "reader", password, key="hidden").read_files()
     limit = TimestampLimit()
     job = Job(APP, {}, {}, limit, 1, 1, 1, 0.1, {}, False, "kafka:9092", "redis://redis", 1.0, login, security)
     assert security.password == "hidden"

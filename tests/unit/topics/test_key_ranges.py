@@ -16,7 +16,7 @@ from services.topics.recount import recounted
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.keys import CODECS, partition_of
 from streamstate.settings import ApiSettings, load
-from streamstate.state.memory import MemoryStore, Reader
+from streamstate.state.memory import MemoryReader, MemoryStore
 from streamstate.testing import Driver
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
@@ -96,7 +96,7 @@ def test_every_key_comes_once_while_partitions_move(loop: Loop) -> None:
     addresses = ["127.0.0.1:1", "127.0.0.1:2"]
     topics = FixedTopics({"t": PARTITIONS})
     apis = [
-        build(driver.app, settings, Reader(driver.store), Freshness(topics, driver.app.topics))
+        build(driver.app, settings, MemoryReader(driver.store), Freshness(topics, driver.app.topics))
         for settings in (load(ApiSettings).model_copy(update={"advertise": address}) for address in addresses)
     ]
     clients = [Client(loop.wsgi(api)) for api in apis]
@@ -131,7 +131,7 @@ def test_verify_sees_a_key_that_is_missing_in_the_index_or_strays_there(kind: st
     recount = recounted("topics", (kept,)).make()
     raw, entry = CODECS[kind].encode(key), member(key).encode()
     recount.add(Message(topic="t", partition=0, offset=0, key=raw, value=b"x", timestamp=(1, 5)), 5)
-    assert set(recount.due()) == {f"t:latest:{key}", "t:keys"}
+    assert set(recount.expected_keys()) == {f"t:latest:{key}", "t:keys"}
     assert recount.wrong("t:keys", {entry: 0.0}) is None
     assert f"lacks [({entry!r}, 0)]" in str(recount.wrong("t:keys", {}))
     assert "has [(b'stray', 0.0)] besides" in str(recount.wrong("t:keys", {entry: 0.0, b"stray": 0.0}))

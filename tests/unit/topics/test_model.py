@@ -14,7 +14,7 @@ from streamstate.operators.pages import Page
 from streamstate.operators.windows import LATE
 from streamstate.processing.decode import RawRecord
 from streamstate.settings import ApiSettings, load
-from streamstate.state.memory import MemoryStore, Reader
+from streamstate.state.memory import MemoryReader, MemoryStore
 from streamstate.testing import Driver
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
@@ -169,7 +169,7 @@ def test_the_default_is_the_worked_example() -> None:
 def test_a_topic_of_any_name_is_answered_and_documented(loop: Loop) -> None:
     topic = kept(topic="a.b_c-D", range=RangeIndex(retention_ms=1), windows=None)
     driver, topics = fed(topic, (1, "k/ü", b"1")), FixedTopics({topic.topic: 1})
-    api = build(driver.app, load(ApiSettings), Reader(driver.store), Freshness(topics, driver.app.topics))
+    api = build(driver.app, load(ApiSettings), MemoryReader(driver.store), Freshness(topics, driver.app.topics))
     driver.store.claim(0, load(ApiSettings).advertise, {})
     client = Client(loop.wsgi(api))
     assert client.get("/v1/many?topic-a.b_c-D=k/ü").get_json()["topic-a.b_c-D"]["k/ü"]["value"] == 1

@@ -1,7 +1,7 @@
 """The API of the tests' app as a process of its own: `python -m streamstate.web tests.unit.web`."""
 
 from streamstate.settings import ApiSettings, load
-from streamstate.state.memory import MemoryStore, Reader
+from streamstate.state.memory import MemoryReader, MemoryStore
 from streamstate.state.operations import Merge
 from streamstate.state.store import Commit, OffsetAdvance, Origin
 from streamstate.web.api import build
@@ -21,4 +21,4 @@ def create() -> Asgi:
         claim = store.claim(partition, settings.advertise, {}, origins)
         operations = [Merge("tally:7", add={"count": 1}), Merge(f"tally:{SPOILT}", add={"else": 1})]
         store.commit(Commit(claim, [OffsetAdvance("numbers", None, 1)], operations))
-    return build(APP, settings, Reader(store), Freshness(topics, APP.topics))
+    return build(APP, settings, MemoryReader(store), Freshness(topics, APP.topics))

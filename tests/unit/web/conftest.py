@@ -13,7 +13,7 @@ from devkit.child_process import free_port
 from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.keys import LONG, TEXT, KeyCodec, partition_of
 from streamstate.settings import ApiSettings
-from streamstate.state.memory import MemoryStore, Reader
+from streamstate.state.memory import MemoryReader, MemoryStore
 from streamstate.state.operations import Fields, Merge, Operation, Read
 from streamstate.state.store import Claim, Commit, OffsetAdvance, Origin
 from streamstate.view import View
@@ -131,7 +131,7 @@ class Service:
 
     def instance(self, **settings: Any) -> Instance:
         address = f"127.0.0.1:{free_port()}"
-        app = build(APP, ApiSettings(**{"advertise": address, **settings}), Reader(self.store), self.freshness)
+        app = build(APP, ApiSettings(**{"advertise": address, **settings}), MemoryReader(self.store), self.freshness)
         return Instance(address, app, Client(self.loop.wsgi(app)))
 
     def served(self) -> tuple[Instance, Served]:

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 import pytest
 
 from devkit.child_process import free_port
-from streamstate.web.client.instances import ANYONE, Unreachable
+from streamstate.web.client.instances import ANYONE, InstanceUnreachable
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Response
 from tests.serving import Loop, soon
@@ -138,19 +138,19 @@ def test_a_second_answer_is_not_taken_for_that_to_the_next_request(loop: Loop, s
 
 def test_an_instance_that_ends_every_connection_is_unreachable(scripted: Scripted, loop: Loop) -> None:
     address, _ = scripted([0, 0, 0])
-    with pytest.raises(Unreachable):
+    with pytest.raises(InstanceUnreachable):
         loop.run(loop.instances().get(address, "/", soon()))
 
 
 def test_an_address_where_nobody_listens_is_unreachable(loop: Loop) -> None:
-    with pytest.raises(Unreachable):
+    with pytest.raises(InstanceUnreachable):
         loop.run(loop.instances().get(f"127.0.0.1:{free_port()}", "/", soon()))
 
 
 def test_an_instance_that_does_not_answer_in_time_is_unreachable(loop: Loop) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
-        pytest.raises(Unreachable),
+        pytest.raises(InstanceUnreachable),
     ):
         loop.run(loop.instances().get(f"127.0.0.1:{silent.getsockname()[1]}", "/", soon(0.1)))
 
@@ -173,5 +173,5 @@ def test_what_is_no_answer_in_json_is_none(loop: Loop, answer: bytes) -> None:
                 connection.sendall(answer)
 
         threading.Thread(target=serve, daemon=True).start()
-        with pytest.raises(Unreachable):
+        with pytest.raises(InstanceUnreachable):
             loop.run(loop.instances().get(f"127.0.0.1:{server.getsockname()[1]}", "/", soon()))

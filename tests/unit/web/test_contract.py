@@ -10,7 +10,7 @@ from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.app import App
 from streamstate.keys import INT, LONG, PAIR, UUID
 from streamstate.settings import ApiSettings, load
-from streamstate.state.memory import MemoryStore, Reader
+from streamstate.state.memory import MemoryReader, MemoryStore
 from streamstate.testing import Driver
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
@@ -57,4 +57,4 @@ def test_what_is_answered_is_what_the_document_says(app: App, loop: Loop, monkey
         driver.feed(0, {topic: [(0, 1_000, *RECORDS[topic])] for topic in fold.topics})
     settings = load(ApiSettings)
     store.claim(0, settings.advertise, {})
-    hold(loop.wsgi(build(app, settings, Reader(store), Freshness(topics, app.topics))))
+    hold(loop.wsgi(build(app, settings, MemoryReader(store), Freshness(topics, app.topics))))

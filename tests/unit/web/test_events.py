@@ -5,25 +5,25 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from streamstate.web.http.events import HEARTBEAT, Event, Latest, Streams, chunks
+from streamstate.web.http.events import HEARTBEAT, LatestEvent, ServerSentEvent, Streams, chunks
 from streamstate.web.http.problems import Problem
 
 LONG_S = 60.0
 
 
-def event(number: int) -> Event:
-    return Event("count", f"at={number}", str(number).encode())
+def event(number: int) -> ServerSentEvent:
+    return ServerSentEvent("count", f"at={number}", str(number).encode())
 
 
-async def begun(latest: Latest, last_id: str = "", heartbeat_s: float = LONG_S) -> AsyncIterator[bytes]:
+async def begun(latest: LatestEvent, last_id: str = "", heartbeat_s: float = LONG_S) -> AsyncIterator[bytes]:
     """The chunks for a client, after the first one, which is no event."""
     stream = chunks(latest, last_id, heartbeat_s)
     assert await anext(stream) == b"retry: 1000\n\n"
     return stream
 
 
-def published(*numbers: int) -> Latest:
-    latest = Latest()
+def published(*numbers: int) -> LatestEvent:
+    latest = LatestEvent()
     for number in numbers:
         latest.publish(event(number))
     return latest
@@ -31,7 +31,7 @@ def published(*numbers: int) -> Latest:
 
 def test_an_event_in_bytes() -> None:
     assert event(3).encoded == b"event: count\nid: at=3\ndata: 3\n\n"
-    assert Event("count", "", b"3").encoded == b"event: count\ndata: 3\n\n"
+    assert ServerSentEvent("count", "", b"3").encoded == b"event: count\ndata: 3\n\n"
 
 
 async def _first_and_next() -> None:
@@ -81,7 +81,7 @@ async def _quiet() -> None:
     stream = await begun(latest, heartbeat_s=0.02)
     assert await anext(stream) == event(1).encoded
     assert [await anext(stream) for _ in range(3)] == [HEARTBEAT] * 3
-    latest.publish(Event("count", "at=2", b"1"))
+    latest.publish(ServerSentEvent("count", "at=2", b"1"))
     assert await anext(stream) == HEARTBEAT
 
 

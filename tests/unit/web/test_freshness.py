@@ -52,15 +52,15 @@ def test_an_answer_tells_position_and_age_of_its_state(service: Service, api: In
     assert f"numbers:{PLACE[1]}=1" in headers["Position"]
     assert "State-Age-Ms" not in headers
     service.topics.written[PLACE] = 1
-    service.freshness.look()
+    service.freshness.refresh()
     assert int(api.client.get(f"/v1/numbers/{KEY}").headers["State-Age-Ms"]) < 400
 
 
 def test_the_age_of_each_partition_is_scraped_and_grows_beyond_what_was_seen(service: Service, api: Instance) -> None:
     service.topics.written[PLACE] = 1
-    service.freshness.look()
+    service.freshness.refresh()
     time.sleep(0.05)
-    service.freshness.look()
+    service.freshness.refresh()
     scraped = scrape(api.client)
     behind, complete = (
         sample(scraped, "streamstate_state_age_seconds", partition=str(partition))

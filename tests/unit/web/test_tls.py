@@ -13,11 +13,11 @@ import pytest
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
 from devkit.repeating import repeating
-from streamstate.access.certificates import Pair, ToInstances
+from streamstate.access.certificates import CertificateFiles, ToInstances
 from streamstate.errors import Misconfigured
 from streamstate.settings import HttpSettings
 from streamstate.web.client.connections import Connections
-from streamstate.web.serving.process import Server
+from streamstate.web.serving.process import GunicornServer
 from tests.certificates import Authority
 from tests.serving import Loop, until
 from tests.unit.web.test_server import KNOWN, answer, request
@@ -33,8 +33,8 @@ class Place:
     authority: Authority
 
     @property
-    def pair(self) -> Pair:
-        return Pair(self.home / "tls.crt", self.home / "tls.key")
+    def pair(self) -> CertificateFiles:
+        return CertificateFiles(self.home / "tls.crt", self.home / "tls.key")
 
     def renew(self, name: str) -> None:
         """Another certificate, put in place as Kubernetes changes a Secret: a new file under the old name."""
@@ -93,7 +93,7 @@ def asked(loop: Loop, tls: ToInstances | None, address: str) -> int | None:
     return loop.run(get())
 
 
-def serial(address: str, pair: Pair, authority: Authority) -> bytes:
+def serial(address: str, pair: CertificateFiles, authority: Authority) -> bytes:
     """The certificate that a server shows to a new connection."""
     context = ssl.create_default_context(cafile=authority.path)
     context.load_cert_chain(*pair)
@@ -110,7 +110,7 @@ def test_only_who_shows_a_certificate_is_answered(
     mutual = ToInstances(places[1].pair, authority.path, "")
     until(lambda: asked(loop, mutual, address) == 200, WITHIN_S)
     other = Authority(tmp_path / "other")
-    stranger = Pair(*other.issue("stranger", LOCALHOST))
+    stranger = CertificateFiles(*other.issue("stranger", LOCALHOST))
     assert asked(loop, ToInstances(None, authority.path, ""), address) is None
     assert asked(loop, ToInstances(stranger, authority.path, ""), address) is None
     assert asked(loop, ToInstances(places[1].pair, other.path, ""), address) is None
@@ -155,4 +155,4 @@ def test_files_that_cannot_be_used_end_the_process_with_their_names(tmp_path: Pa
     files = {"tls_certificate": tmp_path / "tls.crt", "tls_key": tmp_path / "tls.key"}
     settings = HttpSettings.model_validate(files)
     with pytest.raises(Misconfigured, match=r"tls\.crt.*tls\.key cannot be used"):
-        Server(settings, lambda: None)  # type: ignore[arg-type, return-value]
+        GunicornServer(settings, lambda: None)  # type: ignore[arg-type, return-value]

@@ -13,7 +13,7 @@ class Clients:
         self.ended: list[str] = []
         self.waiting = Waiting(lambda: self.now)
 
-    def one(self, name: str) -> "Client":
+    def client(self, name: str) -> "Client":
         return Client(self, name)
 
     def overdue(self, now: float) -> list[str]:
@@ -38,8 +38,8 @@ def clients() -> Clients:
 
 
 def test_who_does_not_ask_in_time_is_ended(clients: Clients) -> None:
-    clients.waiting.hurry(clients.one("new"))
-    clients.waiting.keep(clients.one("kept"))
+    clients.waiting.hurry(clients.client("new"))
+    clients.waiting.keep(clients.client("kept"))
     assert clients.overdue(PATIENCE_S) == []
     assert clients.overdue(PATIENCE_S + 1) == ["new"]
     assert clients.overdue(IDLE_S) == []
@@ -48,7 +48,7 @@ def test_who_does_not_ask_in_time_is_ended(clients: Clients) -> None:
 
 
 def test_more_of_a_head_gives_no_more_time(clients: Clients) -> None:
-    slow = clients.one("slow")
+    slow = clients.client("slow")
     clients.waiting.hurry(slow)
     clients.now = PATIENCE_S
     clients.waiting.hurry(slow)
@@ -56,7 +56,7 @@ def test_more_of_a_head_gives_no_more_time(clients: Clients) -> None:
 
 
 def test_a_head_that_begins_on_a_kept_connection_has_the_time_of_a_head(clients: Clients) -> None:
-    kept = clients.one("kept")
+    kept = clients.client("kept")
     clients.waiting.keep(kept)
     clients.now = 30
     clients.waiting.hurry(kept)
@@ -66,9 +66,9 @@ def test_a_head_that_begins_on_a_kept_connection_has_the_time_of_a_head(clients:
 
 def test_who_is_answered_does_not_wait(clients: Clients) -> None:
     for wait in (clients.waiting.hurry, clients.waiting.keep):
-        client = clients.one("answered")
+        client = clients.client("answered")
         wait(client)
-        clients.waiting.over(client)
+        clients.waiting.cancel(client)
     assert clients.overdue(2 * IDLE_S) == []
 
 
@@ -76,7 +76,7 @@ def test_the_one_that_waits_longest_goes_first(clients: Clients) -> None:
     clients.waiting.end_oldest()
     for now, wait in enumerate([clients.waiting.keep, clients.waiting.hurry, clients.waiting.keep]):
         clients.now = now
-        wait(clients.one(str(now)))
+        wait(clients.client(str(now)))
     for _ in range(4):
         clients.waiting.end_oldest()
     assert clients.ended == ["0", "1", "2"]

@@ -26,7 +26,7 @@ def wide(service: Service) -> Instance:
     instance = service.instance()
     for partition in range(PARTITIONS):
         advance(service, instance.address, partition, None, 10**12 + partition)
-    service.freshness.look()
+    service.freshness.refresh()
     return instance
 
 

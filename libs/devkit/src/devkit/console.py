@@ -45,7 +45,7 @@ def _without_repeats(messages: Iterable[Message]) -> Iterator[Message]:
     """As a reader of derived topics does (docs/using.md): markers of causes from one place rise, apart from repeats."""
     last: dict[tuple[int | None, str, int], Marker] = {}
     for message in messages:
-        if marker := Marker.of(message.headers()):
+        if marker := Marker.from_headers(message.headers()):
             place = (message.partition(), marker.topic_id, marker.partition)
             if place in last and marker <= last[place]:
                 continue

@@ -11,7 +11,7 @@ from services.inventory.stock import RESTOCKED, SOLD, Change
 from services.names.model import Name
 from services.topics.settings import EXAMPLE
 from streamstate.formats.registered.registry import Registry
-from streamstate.formats.writing import Writer
+from streamstate.formats.writing import FormatEncoder
 from streamstate.kafka.producer import Outgoing
 from streamstate.keys import TEXT
 
@@ -36,13 +36,13 @@ TYPES: Mapping[str, type] = {
 
 def recode(value: str, registry: Registry) -> Recode:
     """Records whose values are written in this format; those of which it makes nothing stay as they are."""
-    writers: dict[str, Writer] = {}
+    writers: dict[str, FormatEncoder] = {}
 
     def written(record: Outgoing) -> Outgoing:
         topic, key, content, headers = record
         if topic not in writers:
             kind = TYPES.get(topic, str)
-            writers[topic] = Writer((TEXT, TEXT), kind, value, {}, registry).registered(topic)
+            writers[topic] = FormatEncoder((TEXT, TEXT), kind, value, {}, registry).registered(topic)
         if content is None:
             return record
         try:

@@ -19,5 +19,5 @@ STANDARD = tuple(service for service in SERVICES if service not in EXAMPLES)
 @cache
 def app(service: str) -> App:
     """What `service` folds and answers, with the settings of the environment. Raises `Misconfigured`."""
-    app: App = bootstrap.made(declared(MODELS[service], "app"))
+    app: App = bootstrap.resolve(declared(MODELS[service], "app"))
     return app

@@ -31,7 +31,7 @@ from streamstate.settings import (
     load,
     require_known,
 )
-from streamstate.state.deletion import Deletion
+from streamstate.state.deletion import StateDeleter
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_login import NO_LOGIN, Login
 from streamstate.state.redis_reader import RedisReader, open_commands
@@ -75,7 +75,7 @@ def configure(kind: type[S], service: str = "") -> S:
     return load(kind)
 
 
-def made(declaration: T | Callable[[Any], T]) -> T:
+def resolve(declaration: T | Callable[[Any], T]) -> T:
     """`declaration`, or what it returns for the settings that its only parameter is annotated with.
 
     Raises `Misconfigured` when they do not fit.
@@ -88,7 +88,7 @@ def made(declaration: T | Callable[[Any], T]) -> T:
 
 def app(service: str, settings: ServiceSettings) -> App:
     """The app of a service under the name and over the topics of this deployment. Raises `Misconfigured`."""
-    return deployed(made(declared(f"{service}.model", "app")), settings)
+    return deployed(resolve(declared(f"{service}.model", "app")), settings)
 
 
 def deployed(app: App, settings: ServiceSettings) -> App:
@@ -125,9 +125,9 @@ def store(redis: str, timeout_s: float, app: str, login: Login = NO_LOGIN) -> Re
     return RedisStore(connect(redis, timeout_s, login), app)
 
 
-def deletion(settings: CommandSettings, app: str) -> Deletion:
+def deletion(settings: CommandSettings, app: str) -> StateDeleter:
     """What deletes the state of the app of this name."""
-    return Deletion(connect(settings.redis, settings.redis_timeout_s, settings.redis_login), app)
+    return StateDeleter(connect(settings.redis, settings.redis_timeout_s, settings.redis_login), app)
 
 
 def reads(settings: ApiSettings, app: App) -> AsyncReads:

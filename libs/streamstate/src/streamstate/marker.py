@@ -34,7 +34,7 @@ class Marker(NamedTuple):
             return None
 
     @classmethod
-    def of(cls, headers: Headers | None) -> Self | None:
+    def from_headers(cls, headers: Headers | None) -> Self | None:
         """The marker among the headers of a record, None when there is none."""
         value = dict(headers or ()).get(HEADER)
         return cls.decode(value) if isinstance(value, bytes) else None

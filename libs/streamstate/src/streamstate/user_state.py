@@ -25,7 +25,7 @@ def not_seen_since(time: int, n: int) -> Read:
     return Between(f"{SEEN}:{USERS}", 0, time, n)
 
 
-class Place(NamedTuple):
+class UserKey(NamedTuple):
     """The state key that `read` reads, at most `MOST_MEMBERS` of it. It is a timeline where `family` is not empty."""
 
     read: Read
@@ -51,7 +51,7 @@ class UserState(Generic[K]):
         and makes the operations after which none of these keys names one of them.
     """
 
-    places: Callable[[K], Iterable[Place]]
+    places: Callable[[K], Iterable[UserKey]]
     reads: Sequence[Read] = ()
     rewrite: Callable[[Collection[K], Sequence[Any]], Iterable[Operation]] = _nothing
 

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from devkit.bench import report
-from devkit.bench.run import Run
+from devkit.bench.run import BenchRun
 from devkit.bench.settings import BenchSettings
 from streamstate import bootstrap
 from streamstate.errors import StreamStateError
@@ -20,7 +20,7 @@ def main() -> int:
     try:
         settings = bootstrap.configure(BenchSettings)
         with tempfile.TemporaryDirectory() as home:
-            run = Run(settings, Path(home))
+            run = BenchRun(settings, Path(home))
             run.measure()
     except (StreamStateError, KeyboardInterrupt) as error:
         sys.stderr.write(f"bench: {str(error) or 'interrupted'}\n")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from devkit.bench.read_load import FEW, Measured, Read, Reader, Situation
+from devkit.bench.read_load import FEW, Measured, Read, ReadLoad, Situation
 from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import LocalCluster, answers
 from streamstate.access import keys
@@ -15,7 +15,7 @@ UNLIMITED = 10_000_000
 
 
 @dataclass(frozen=True)
-class Access:
+class AccessCost:
     """A read without and with a key, of each pair."""
 
     pairs: Sequence[tuple[Measured, Measured]]
@@ -26,7 +26,7 @@ class Access:
         return sum(guarded.total_ms for _, guarded in self.pairs) / sum(open_.total_ms for open_, _ in self.pairs)
 
 
-def measure(cluster: LocalCluster, reader: Reader, read: Read, folder: Path) -> Access:
+def measure(cluster: LocalCluster, reader: ReadLoad, read: Read, folder: Path) -> AccessCost:
     """`read` is by the gateway of `cluster`; the other one has its limits in the Redis of the state."""
     key, file, address = keys.generate(), folder / "keys", f"{LOCALHOST}:{free_port()}"
     allowed = {"scopes": ["read"], "requests_per_s": UNLIMITED, "cost_per_s": UNLIMITED}
@@ -45,4 +45,4 @@ def measure(cluster: LocalCluster, reader: Reader, read: Read, folder: Path) -> 
         asked = replace(read, name=f"{read.name}, with access", address=address, trees=trees, key=key)
         reader.warm(asked)
         at_rest = Situation(FEW)
-        return Access([(reader.peak(read, at_rest), reader.peak(asked, at_rest)) for _ in range(PAIRS)])
+        return AccessCost([(reader.peak(read, at_rest), reader.peak(asked, at_rest)) for _ in range(PAIRS)])

@@ -96,7 +96,7 @@ def measure(cluster: LocalCluster, case: Merged, count: int, folder: Path) -> Ba
     """`count` records are in the topics, and nothing is stored. Raises `DevkitError` when the state is not exact."""
     stream = cluster.of_services([case.service], SPARK=spark_in(folder))
     store = bootstrap.store(cluster.redis.url, 60, case.service)
-    watch = Watch(stream, store, (folder, cluster.checkpoints))
+    watch = FoldMonitor(stream, store, (folder, cluster.checkpoints))
     try:
         first = watch.fold(count // 2)
         stream.kill()
@@ -112,7 +112,7 @@ def measure(cluster: LocalCluster, case: Merged, count: int, folder: Path) -> Ba
     return Backlog(case.service, count, count / (first + second), watch.files, watch.resident, kept)
 
 
-class Watch:
+class FoldMonitor:
     """Looks at a stream while it folds: positions never go back."""
 
     def __init__(self, stream: Child, store: Store, folders: Sequence[Path]) -> None:

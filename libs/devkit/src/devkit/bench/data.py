@@ -53,7 +53,7 @@ class Data:
         send_all(out, recode(self._names()))
         send_all(out, recode(self._events()))
 
-    def now(self, count: int) -> list[records.Event]:
+    def current_events(self, count: int) -> list[records.Event]:
         """So many of the events, drawn by chance, as if they happened at this moment."""
         rows = np.random.default_rng().choice(self.plays, count)
         stamp = time.time_ns() // 1_000_000

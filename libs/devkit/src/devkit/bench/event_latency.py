@@ -24,7 +24,7 @@ _LOST_S = 30
 
 
 @dataclass(frozen=True)
-class Freshness:
+class EventLatency:
     """Milliseconds from sending to visible, and the cores that stream and state took meanwhile, by process."""
 
     p50_ms: float
@@ -33,7 +33,7 @@ class Freshness:
     pressure: float | None
 
 
-def measure(bootstrap: str, address: str, trees: Mapping[str, int]) -> Freshness:
+def measure(bootstrap: str, address: str, trees: Mapping[str, int]) -> EventLatency:
     """`MARKERS` events, one after the other at uneven moments; `address` is the owner's, for all partitions.
 
     Raises `DevkitError` when one does not become visible.
@@ -47,7 +47,7 @@ def measure(bootstrap: str, address: str, trees: Mapping[str, int]) -> Freshness
     usage = meter.read()
     cores = {name: usage.cores(name) for name in trees}
     p50, p99 = np.percentile(waited, (50, 99)).tolist()
-    return Freshness(p50, p99, cores, usage.pressure)
+    return EventLatency(p50, p99, cores, usage.pressure)
 
 
 def _marker(out: Producer, pool: urllib3.PoolManager, address: str, user: int) -> float:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from devkit.bench.access import Access
+from devkit.bench.access import AccessCost
 from devkit.bench.backlog import Backlog
 from devkit.bench.cpu import Usage
-from devkit.bench.event_latency import Freshness
+from devkit.bench.event_latency import EventLatency
 from devkit.bench.graphjet import GraphJet
 from devkit.bench.ingest import Ingest, Size
 from devkit.bench.overload import Overload
@@ -41,7 +41,7 @@ class Peers:
     ingest: Ingest | None = None
     reads: dict[str, Measured] = field(default_factory=dict)
     paced: Paced | None = None
-    freshness: Freshness | None = None
+    freshness: EventLatency | None = None
     graphjet: GraphJet | None = None
 
 
@@ -60,10 +60,10 @@ class Figures:
     paced: list[Paced] = field(default_factory=list)
     unasked: Usage | None = None
     walks_ms: float | None = None
-    freshness: Freshness | None = None
+    freshness: EventLatency | None = None
     rest: Usage | None = None
     backlogs: list[Backlog] = field(default_factory=list)
-    access: Access | None = None
+    access: AccessCost | None = None
     overload: Overload | None = None
     recommender: Recommender | None = None
     loading: Row | None = None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from devkit.bench.backlog import Backlog
 from devkit.bench.cpu import Usage
-from devkit.bench.event_latency import Freshness
+from devkit.bench.event_latency import EventLatency
 from devkit.bench.figures import Figures, Paced
 from devkit.bench.ingest import Ingest
 from devkit.bench.read_load import Measured
@@ -64,7 +64,7 @@ def _ingest(who: str, ingest: Ingest | None) -> Iterator[Row]:
         yield f"{who}ingest, events a second", f"{ingest.per_second:,.0f}{half}"
 
 
-def _freshness(who: str, freshness: Freshness | None) -> Iterator[Row]:
+def _freshness(who: str, freshness: EventLatency | None) -> Iterator[Row]:
     if freshness:
         yield f"{who}freshness at {RATE:,} events/s, p50 / p99", f"{freshness.p50_ms:.0f} / {freshness.p99_ms:.0f} ms"
         yield f"{who}cores meanwhile", f"{_amounts(freshness.cores)}; pressure {_share(freshness.pressure)}"

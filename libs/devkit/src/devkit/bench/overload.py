@@ -6,7 +6,7 @@ from pathlib import Path
 
 from devkit.bench import cpu, wrk
 from devkit.bench.read_load import FEW, Read
-from devkit.bench.wrk import Answers, Clients
+from devkit.bench.wrk import Clients, LoadResult
 
 CLIENTS, PROBES = 640, 4
 PEAK_S, FLOOD_S = 8, 20
@@ -21,8 +21,8 @@ class Overload:
 
     peak: float
     flood: float
-    answers: Answers
-    probes: Answers
+    answers: LoadResult
+    probes: LoadResult
     before: int
     after: int
     pressure: float | None

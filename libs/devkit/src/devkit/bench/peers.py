@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from devkit import DevkitError
-from devkit.bench.event_latency import Freshness
+from devkit.bench.event_latency import EventLatency
 from devkit.bench.ingest import Ingest
 from devkit.bench.read_load import Read
 from devkit.bench.steady import RATE
@@ -80,12 +80,12 @@ class Peer:
         pid = int(self.scripts.pidfile.read_text())
         return Read("profile, Kafka Streams", f"{LOCALHOST}:{self.port}", "/profile/{user}", {KAFKA_STREAMS: pid})
 
-    def freshness(self) -> Freshness:
+    def freshness(self) -> EventLatency:
         """By its own script, which ends the application. Raises `DevkitError`."""
         options = ("--runs", "1", "--seconds", str(_SECONDS), "--rate", str(RATE))
         lines = self.scripts.run("serve", self.cluster, self.port, *options)
         line = next(line for line in lines if line["what"] == "freshness")
-        return Freshness(line["p50_ms"], line["p99_ms"], {KAFKA_STREAMS: line["app_cpu_share"]}, None)
+        return EventLatency(line["p50_ms"], line["p99_ms"], {KAFKA_STREAMS: line["app_cpu_share"]}, None)
 
     def end(self) -> None:
         """Let it end, if it runs."""

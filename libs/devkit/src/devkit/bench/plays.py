@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from services.events import LISTENING_EVENTS
 from services.recommendations.model import PLAYS
-from services.recommendations.packing import Plays, pack
+from services.recommendations.packing import PlayBatch, pack
 from streamstate.keys import LONG, partition_of
 from streamstate.state.operations import Append
 from streamstate.state.store import Commit, OffsetAdvance, Origin, Store
@@ -15,7 +15,7 @@ from streamstate.state.store import Commit, OffsetAdvance, Origin, Store
 Int64s = NDArray[np.int64]
 
 
-class Writer:
+class PlaysWriter:
     """Owns all partitions of an empty store; `window` is that of the service."""
 
     def __init__(self, store: Store, partitions: int, window: int) -> None:
@@ -38,7 +38,7 @@ class Writer:
             if len(ids):
                 before = self._positions[claim.partition]
                 after = self._positions[claim.partition] = (before or 0) + len(ids)
-                entry = Append(PLAYS, after, pack(Plays(self._time, ids)), keep=self._window)
+                entry = Append(PLAYS, after, pack(PlayBatch(self._time, ids)), keep=self._window)
                 yield Commit(claim, [OffsetAdvance(LISTENING_EVENTS, before, after, self._time)], [entry])
 
     def _places(self, users: Int64s) -> Int64s:

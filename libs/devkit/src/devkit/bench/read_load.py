@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devkit.bench import cpu, wrk
-from devkit.bench.wrk import Answers, Clients
+from devkit.bench.wrk import Clients, LoadResult
 from devkit.child_process import Child
 from devkit.demo import say
 from devkit.local_cluster import LocalCluster
@@ -65,7 +65,7 @@ class Measured:
 
     read: str
     situation: Situation
-    answers: Answers
+    answers: LoadResult
     usage: cpu.Usage
 
     def cpu_ms(self, name: str) -> float:
@@ -102,7 +102,7 @@ def of_lab(cluster: LocalCluster, streams: Child) -> list[Read]:
     ]
 
 
-class Reader:
+class ReadLoad:
     """Asks reads for `users`; files go to `folder`."""
 
     def __init__(self, folder: Path, users: Sequence[int]) -> None:

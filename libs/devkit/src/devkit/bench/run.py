@@ -19,7 +19,7 @@ from devkit.bench.read_load import (
     STREAMS,
     Measured,
     Read,
-    Reader,
+    ReadLoad,
     Situation,
     of_lab,
 )
@@ -42,7 +42,7 @@ CAUGHT_UP_S = 1_200
 PEERS_CACHE = (CACHE / "peers").absolute()
 
 
-class Run:
+class BenchRun:
     """What `settings` ask for, with everything in the folder `home`; `figures` fills up."""
 
     def __init__(self, settings: BenchSettings, home: Path) -> None:
@@ -51,7 +51,7 @@ class Run:
         self._home = home
         self._data = Data.make(settings.events)
         self._users = self._data.users()
-        self._reader = Reader(home, self._users)
+        self._reader = ReadLoad(home, self._users)
         self._lab = LocalCluster(Plan(home, CACHE, free_port(), free_port(), free_port()), say)
 
     def measure(self) -> None:

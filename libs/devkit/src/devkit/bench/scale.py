@@ -77,7 +77,7 @@ def _moved(cluster: LocalCluster, data: Data, first: Child, second: Child) -> li
     alone, both = cluster.addresses[APP.name][:1], cluster.addresses[APP.name]
     claimed = _seconds(first, lambda: _owners(store) == set(alone))
     say(f"{PARTITIONS:,} partitions are claimed; sending {EVENTS:,} events")
-    send_events(producer(cluster.kafka.bootstrap), data.now(EVENTS))
+    send_events(producer(cluster.kafka.bootstrap), data.current_events(EVENTS))
     folded = _seconds(first, lambda: _folded(store) == EVENTS)
     meter = cpu.Meter({"stream": first.pid, "Redis": cluster.redis.pid, "Kafka": cluster.kafka.pid})
     time.sleep(IDLE_S)

@@ -30,7 +30,7 @@ class Sent:
 @contextmanager
 def steady(bootstrap: str, data: Data) -> Iterator[Sent]:
     """Send `RATE` events a second of `data` for as long as the block runs."""
-    sent, drawn, out = Sent(), data.now(_DRAWN), producer(bootstrap)
+    sent, drawn, out = Sent(), data.current_events(_DRAWN), producer(bootstrap)
     started, tick = time.monotonic(), int(RATE * _TICK_S)
 
     def send() -> None:

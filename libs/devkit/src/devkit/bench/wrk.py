@@ -12,7 +12,7 @@ _TIMEOUT_S = 30
 
 
 @dataclass(frozen=True)
-class Answers:
+class LoadResult:
     """What the clients of one run saw.
 
     Latencies are milliseconds, from a request to the last byte of its answer. `bad` counts statuses from 400, `lost`
@@ -63,7 +63,7 @@ class Clients:
         return ["wrk", *options, "-s", str(SCRIPT), f"http://{address}/", "--", *script]
 
 
-def run(address: str, paths: Path, clients: Clients) -> Answers:
+def run(address: str, paths: Path, clients: Clients) -> LoadResult:
     """Ask `address` until the time of `clients` is over. Raises `DevkitError` when wrk fails or is never answered."""
     argv = clients.argv(address, paths)
     try:
@@ -74,13 +74,13 @@ def run(address: str, paths: Path, clients: Clients) -> Answers:
     return parse(done.stdout, done.stderr)
 
 
-def parse(output: str, errors: str) -> Answers:
+def parse(output: str, errors: str) -> LoadResult:
     """The figures in wrk's output. Raises `DevkitError` when there are none, or no answer."""
     last = output.rstrip().rpartition("\n")[2]
     if not last.startswith("{"):
         msg = f"wrk gave no figures:\n{output}{errors}".rstrip()
         raise DevkitError(msg)
-    answers = Answers(**json.loads(last))
+    answers = LoadResult(**json.loads(last))
     if answers.requests == 0:
         msg = "wrk got no answer at all; look at the log of the server that was asked"
         raise DevkitError(msg)

@@ -10,21 +10,21 @@ from devkit import topics
 from devkit.charts import suite
 from devkit.charts.exposure import HttpRoute, Ingress, KubernetesService, Network
 from devkit.charts.parts import (
-    Access,
+    AccessValues,
     Api,
     Budget,
     Count,
     CpuScaling,
+    CronJobValues,
     GatewayAccess,
-    Job,
-    Kafka,
+    KafkaValues,
     LagScaling,
     Monitor,
-    Redis,
-    Registry,
+    RedisValues,
+    RegistryValues,
     Resources,
     ServiceAccount,
-    Stream,
+    StreamValues,
     Test,
     Tls,
     Values,
@@ -65,7 +65,7 @@ class Pods(Values):
     image_pull_secrets: list[str] = Field(default=[], description="names of Secrets for the registry")
     service_account: ServiceAccount = Field(default=ServiceAccount(), description="the ServiceAccount")
     service: KubernetesService = Field(default=KubernetesService(), description="the Service")
-    access: Access = Field(default=Access(), description="who may ask")
+    access: AccessValues = Field(default=AccessValues(), description="who may ask")
     tls: Tls = Field(default=Tls(), description="TLS of the port of the API, and between gateway and instances")
     settings: dict[str, Any] = Field(
         default={},
@@ -103,24 +103,26 @@ class Pods(Values):
     service_monitor: Monitor = Field(default=Monitor(), description="the ServiceMonitor of the Prometheus operator")
 
 
-class Service(Pods):
+class ServiceValues(Pods):
     """A service whose instances own partitions."""
 
     template = "owner"
 
     replicas: Count = Field(default=1, description="instances; those beyond the number of partitions are idle")
-    stream: Stream = Field(default=Stream(), description="the stream: a Spark driver")
+    stream: StreamValues = Field(default=StreamValues(), description="the stream: a Spark driver")
     api: Api = Field(default=Api(), description="the API")
-    kafka: Kafka = Field(default=Kafka(), description="connection to Kafka; the Secrets may be Strimzi's")
-    redis: Redis = Field(default=Redis(), description="connection to Redis")
-    registry: Registry = Field(default=Registry(), description="connection to the schema registry, if there is one")
+    kafka: KafkaValues = Field(default=KafkaValues(), description="connection to Kafka; the Secrets may be Strimzi's")
+    redis: RedisValues = Field(default=RedisValues(), description="connection to Redis")
+    registry: RegistryValues = Field(
+        default=RegistryValues(), description="connection to the schema registry, if there is one"
+    )
     topics: dict[str, str] = setting(ServiceSettings, "topics")
     formats: dict[str, Format] = setting(ServiceSettings, "formats")
     truncated_topics: list[str] = setting(ServiceSettings, "truncated_topics")
     autoscaling: LagScaling = Field(
         default=LagScaling(), description="instances by the lag of the consumer group (KEDA)"
     )
-    job: Job = Field(default=Job(), description="a CronJob of the operators' command")
+    job: CronJobValues = Field(default=CronJobValues(), description="a CronJob of the operators' command")
     test: Test = Field(default=Test(contains='"service":'), description="the request of helm test")
 
 
@@ -135,7 +137,7 @@ class ReplicatedApi(Api):
     autoscaling: CpuScaling = Field(default=CpuScaling(), description="instances by CPU usage")
 
 
-class Replicated(Service):
+class Replicated(ServiceValues):
     """A service whose instances answer for any key: streams and APIs are scaled apart."""
 
     template = "replicated"
@@ -144,7 +146,7 @@ class Replicated(Service):
     api: ReplicatedApi = Field(default=ReplicatedApi(), description="the API, with its own number of replicas")
 
 
-class AnyService(Service):
+class AnyService(ServiceValues):
     """All values of all services: their charts have one schema."""
 
     api: ReplicatedApi = Field(
@@ -256,7 +258,7 @@ class Monitoring(Values):
 def charts() -> Mapping[str, Values]:
     """The charts by their folder, with the values that each has by default."""
     made: dict[str, Values] = {
-        **{name: Replicated() if app(name).any_instance else Service() for name in SERVICES},
+        **{name: Replicated() if app(name).any_instance else ServiceValues() for name in SERVICES},
         "gateway": Gateway(services={name: name for name in STANDARD}),
         "infra": Infra(kafka=InfraKafka(topics=topics.configurations())),
         "monitoring": Monitoring(),

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from devkit.charts import dashboards, readme, suite
-from devkit.charts.charts import AnyService, Infra, Monitoring, Pods, Replicated, Service, charts
+from devkit.charts.charts import AnyService, Infra, Monitoring, Pods, Replicated, ServiceValues, charts
 from devkit.charts.parts import VERSION, Values
 from devkit.charts.variables import properties
 
@@ -52,7 +52,7 @@ def files() -> Mapping[str, str]:
         description = _DESCRIPTIONS.get(chart) or importlib.import_module(f"services.{chart}").__doc__ or ""
         texts[f"{chart}/Chart.yaml"] = _chart(chart, description)
         texts |= {f"{chart}/{path}": text for path, text in _of_values(chart, values, description).items()}
-    shared = _of_values("SERVICE", AnyService(), "Any service.") | {"values.yaml": _values(Service())}
+    shared = _of_values("SERVICE", AnyService(), "Any service.") | {"values.yaml": _values(ServiceValues())}
     texts |= {f"{_SHARED}/{path}": text for path, text in shared.items()}
     # A link takes the place of a file that is the same.
     for path in links():
@@ -99,7 +99,7 @@ def links() -> Mapping[str, str]:
     shared = ("values.schema.json", "README.md", ".helmignore", "templates/NOTES.txt")
     own = ("values.yaml", "templates/all.yaml")
     for chart, values in charts().items():
-        if isinstance(values, Service):
+        if isinstance(values, ServiceValues):
             for path in shared if isinstance(values, Replicated) else (*shared, *own):
                 parts[f"{chart}/{path}"] = f"{'../' * (1 + path.count('/'))}{_SHARED}/{path}"
     return parts
@@ -130,7 +130,7 @@ def _chart(chart: str, description: str) -> str:
 def schema(chart: str, of: type[BaseModel] | None = None) -> dict[str, Any]:
     """The JSON schema of a chart's values, of those of all services for one of theirs."""
     kind = of or type(charts()[chart])
-    values = (AnyService if issubclass(kind, Service) else kind).model_json_schema(mode="serialization")
+    values = (AnyService if issubclass(kind, ServiceValues) else kind).model_json_schema(mode="serialization")
     if "settings" in values["properties"]:
         values["properties"]["settings"] |= {"additionalProperties": False, "properties": properties(chart)}
     values["properties"] |= HELMS

@@ -45,7 +45,7 @@ class CertificateSecret(Values):
     key: str = Field(default="user.key", description="the key of the private key (PEM, PKCS 8)")
 
 
-class Kafka(Values):
+class KafkaValues(Values):
     """Connection to Kafka. The Secrets have the format of Strimzi's, of a cluster CA and of a KafkaUser.
 
     They are files in the pods, which are read again when a Secret changes.
@@ -65,7 +65,7 @@ class Kafka(Values):
 _TLS = CertificateSecret(certificate="tls.crt", key="tls.key")
 
 
-class Redis(Values):
+class RedisValues(Values):
     """Connection to Redis. The Secrets are files in the pods, which are read again when one changes."""
 
     url: str = setting(ServiceSettings, "redis", default="redis://redis:6379/0")
@@ -78,13 +78,13 @@ class Redis(Values):
     certificate_secret: CertificateSecret = setting(RedisSettings, "redis_certificate", default=_TLS)
 
 
-class LimitsRedis(Redis):
+class LimitsRedis(RedisValues):
     """The Redis by which replicas of the gateway share limits."""
 
     url: str = setting(AccessSettings, "limits_redis")
 
 
-class Instances(Values):
+class InstanceTlsValues(Values):
     """TLS from the gateway, and from instances, to instances: the same for all releases that ask each other."""
 
     ca_secret: SecretKey = setting(TlsSettings, "instances_ca", default=SecretKey(key="ca.crt"))
@@ -97,7 +97,7 @@ class Tls(Values):
 
     certificate_secret: CertificateSecret = setting(TlsSettings, "tls_certificate", default=_TLS)
     client_ca_secret: SecretKey = setting(TlsSettings, "tls_client_ca", default=SecretKey(key="ca.crt"))
-    instances: Instances = Field(default=Instances(), description="how instances are asked")
+    instances: InstanceTlsValues = Field(default=InstanceTlsValues(), description="how instances are asked")
 
 
 class InternalSecret(Values):
@@ -111,7 +111,7 @@ class InternalSecret(Values):
     )
 
 
-class Access(Values):
+class AccessValues(Values):
     """Who may ask a service."""
 
     enabled: bool = Field(
@@ -122,7 +122,7 @@ class Access(Values):
     )
 
 
-class GatewayAccess(Access):
+class GatewayAccess(AccessValues):
     """Who may ask the gateway. JWTs are accepted by `settings`: JWT_JWKS, JWT_ISSUER, JWT_AUDIENCE."""
 
     keys_secret: SecretKey = Field(
@@ -141,7 +141,7 @@ class ServiceAccount(Values):
     annotations: dict[str, str] = Field(default={}, description="annotations, e.g. a cloud's role")
 
 
-class Registry(Values):
+class RegistryValues(Values):
     """Connection to the schema registry."""
 
     url: str = setting(RegistrySettings, "registry")
@@ -186,7 +186,7 @@ class Executors(Values):
     )
 
 
-class Stream(Values):
+class StreamValues(Values):
     """The stream: a Spark driver."""
 
     image: str = Field(default="", description="image, with its tag or digest; empty: CHART-stream, of the version")
@@ -254,7 +254,7 @@ class CpuScaling(Values):
     cpu: Count = Field(default=70, description="target CPU usage, in percent of the request")
 
 
-class Job(Values):
+class CronJobValues(Values):
     """A CronJob of the operators' command, in the image of the API."""
 
     command: list[str] = Field(

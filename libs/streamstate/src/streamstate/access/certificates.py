@@ -12,7 +12,7 @@ from streamstate.errors import Misconfigured
 log = structlog.get_logger()
 
 
-class Pair(NamedTuple):
+class CertificateFiles(NamedTuple):
     """PEM files of a certificate, with its chain, and of its private key."""
 
     certificate: Path
@@ -25,7 +25,7 @@ class Certificates:
     A change that cannot be used, such as a certificate whose key is not there yet, is tried again at the next look.
     """
 
-    def __init__(self, purpose: ssl.Purpose, pair: Pair | None, ca: Path | None) -> None:
+    def __init__(self, purpose: ssl.Purpose, pair: CertificateFiles | None, ca: Path | None) -> None:
         """Raises `Misconfigured` when a file cannot be used."""
         self._purpose = purpose
         self._pair = pair
@@ -39,7 +39,7 @@ class Certificates:
             msg = f"{', '.join(map(str, self._files))} cannot be used: {error}"
             raise Misconfigured(msg) from error
 
-    def look(self) -> None:
+    def reload(self) -> None:
         """Use what the files have now: a server for new connections on the same context, a client in another one."""
         try:
             signatures = self._signatures()
@@ -79,12 +79,12 @@ class Certificates:
 class ToInstances(Certificates):
     """How instances are asked: they show a certificate of `ca` for `name`, or for their host where it is empty."""
 
-    def __init__(self, pair: Pair | None, ca: Path, name: str) -> None:
+    def __init__(self, pair: CertificateFiles | None, ca: Path, name: str) -> None:
         """Raises `Misconfigured` when a file cannot be used."""
         super().__init__(ssl.Purpose.SERVER_AUTH, pair, ca)
         self._name = name
 
-    def of(self, host: str) -> tuple[ssl.SSLContext, str]:
+    def for_host(self, host: str) -> tuple[ssl.SSLContext, str]:
         """The context of a new connection to `host`, and the name that its certificate must have."""
-        self.look()
+        self.reload()
         return self.context, self._name or host

@@ -12,7 +12,7 @@ from streamstate.cli.services import Deployment, Service, deployment
 from streamstate.errors import Declined
 from streamstate.kafka.letters import Choice, Letter, cause_of, is_receipt, letter_of, letters, overview
 from streamstate.kafka.reading import read_to_end
-from streamstate.kafka.replay import Plan, Replay
+from streamstate.kafka.replay import Replay, ReplayPlan
 
 Reason = Annotated[str, typer.Option(help="Only letters with the text in stage, exception or message.")]
 
@@ -146,7 +146,7 @@ def replay(
     output.show(answer, f"{'to be replayed' if dry_run else 'replayed'}: {_text(plan)}", as_json=as_json)
 
 
-def _text(plan: Plan) -> str:
+def _text(plan: ReplayPlan) -> str:
     topics = " and ".join(f"{count} records to {topic}" for topic, count in plan.topics.items()) or "nothing"
     left_out = "".join(f"; left out: {count} {why}" for why, count in plan.left_out.items())
     return f"{topics}{left_out}"

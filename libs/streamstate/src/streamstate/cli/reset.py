@@ -12,13 +12,13 @@ from streamstate.cli import output
 from streamstate.cli.output import AsJson, DryRun, Yes, agree
 from streamstate.cli.report import refusals
 from streamstate.cli.services import Deployment, Service, deployment
-from streamstate.cli.status import look
+from streamstate.cli.status import observe
 from streamstate.cli.users.gateway import gateway
 from streamstate.cli.users.partitions import SYSTEM
 from streamstate.errors import Commands, Declined
 from streamstate.kafka.totals import Publisher, corrections, last_published, reads, summed
 from streamstate.settings import StreamSettings, UserSettings, load
-from streamstate.state.deletion import Deletion, Holding
+from streamstate.state.deletion import Holding, StateDeleter
 from streamstate_client import GatewayError
 
 
@@ -94,7 +94,7 @@ def _plan(of: Deployment, there: Mapping[int, Holding], *, dry_run: bool) -> Res
 
 def _require_unread(of: Deployment, there: Collection[int]) -> None:
     """Raise `Declined` where a gateway answers from the partitions `there`, or cannot be asked whether it does."""
-    seen = look(of)
+    seen = observe(of)
     states = {partition: seen.snapshots[partition] for partition in there if partition in seen.snapshots}
     owners = {partition: state.owner for partition, state in states.items() if state.ready(of.app.topics)}
     if not any(owners.values()) or any(refusals(of.app, seen, load(StreamSettings))):
@@ -114,7 +114,7 @@ def _require_unread(of: Deployment, there: Collection[int]) -> None:
     raise Declined(msg)
 
 
-def _delete(deletion: Deletion, there: Mapping[int, Holding]) -> None:
+def _delete(deletion: StateDeleter, there: Mapping[int, Holding]) -> None:
     with output.progress() as bars:
         bar = bars.add_task("deleting keys", total=sum(held.keys for held in there.values()))
         deletion.run(there, lambda keys: bars.advance(bar, keys))

@@ -71,7 +71,7 @@ class Deployment:
         """How its state is counted again. Raises `Misconfigured`."""
         path = f"{self.package}.recount"
         imported(path)
-        made: Recounted = bootstrap.made(declared(path, "recount"))
+        made: Recounted = bootstrap.resolve(declared(path, "recount"))
         return replace(made.renamed(self.settings.name, self.settings.topics), own_form=self._own_form)
 
     @property
@@ -80,7 +80,7 @@ class Deployment:
             return lambda message: message
         # It needs packages that not every image has.
         own_form = imported("streamstate.verify.own_form")
-        own = bootstrap.made(declared(f"{self.package}.model", "app"))
+        own = bootstrap.resolve(declared(f"{self.package}.model", "app"))
         made: Callable[[Message], Message | None] = own_form.OwnForm(
             own, self.settings.formats, self.settings.schema_registry()
         )

@@ -47,7 +47,7 @@ def status(services: Services = None, *, watch: Watch = False, as_json: AsJson =
         with suppress(KeyboardInterrupt), Live(_overview(reports), auto_refresh=False) as live:
             while True:
                 time.sleep(PAUSE_S)
-                live.update(_overview([_report(of, look(of)) for of in watched]), refresh=True)
+                live.update(_overview([_report(of, observe(of)) for of in watched]), refresh=True)
         return
     output.show(reports, _overview(reports), as_json=as_json)
     if not all(of.healthy for of in reports):
@@ -67,7 +67,7 @@ def owners(services: Services = None, *, as_json: AsJson = False) -> None:
     output.show(answer, output.table(columns, rows), as_json=as_json)
 
 
-def look(deployment: Deployment) -> Seen:
+def observe(deployment: Deployment) -> Seen:
     """What Kafka and Redis say now. Raises their clients' own errors when one does not answer."""
     app, topics = deployment.app, deployment.topics
     faults: list[str] = []
@@ -113,7 +113,7 @@ def _told(deployment: Deployment, members: Mapping[str, Member]) -> Iterator[str
 def _missing(topics: Topics, outputs: Sequence[str]) -> list[str]:
     """What is wrong with the topics that are written; the first of them alone."""
     try:
-        topics.now(outputs)
+        topics.describe(outputs)
     except Misconfigured as error:
         return [str(error)]
     return []
@@ -149,7 +149,7 @@ def _readable(store: RedisStore, partition: int) -> tuple[Mapping[int, Snapshot]
 
 def chosen(services: Sequence[str] | None, module: str = "model") -> list[tuple[Deployment, Seen]]:
     """The services that are named; else all that run or have a state here, or all if there are none."""
-    seen = [(deployment, look(deployment)) for deployment in deployments(configured(), services, module)]
+    seen = [(deployment, observe(deployment)) for deployment in deployments(configured(), services, module)]
     return seen if services else [pair for pair in seen if pair[1].deployed] or seen
 
 

@@ -34,14 +34,14 @@ ANSWERS = "/v1/"
 Handle = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
 
 
-class Answer(Protocol):
+class HasStatus(Protocol):
     """What another instance answers."""
 
     @property
     def status(self) -> int: ...
 
 
-A = TypeVar("A", bound=Answer)
+A = TypeVar("A", bound=HasStatus)
 Ask = Callable[[str, str, Mapping[str, str], str], Awaitable[A]]
 """Asks an address for a path and query, with headers, by a method."""
 

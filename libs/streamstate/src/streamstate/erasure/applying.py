@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamstate.app import App, Fold
-from streamstate.erasure.deletions import Asked, Bound, Deletion
+from streamstate.erasure.deletions import Asked, Bound, DeletionRecord
 from streamstate.errors import BadKey
 from streamstate.keys import partition_of
 from streamstate.state.operations import Operation
@@ -24,7 +24,7 @@ class Step:
     applied: the offset before which all requests are applied then.
     """
 
-    receipts: Sequence[Deletion]
+    receipts: Sequence[DeletionRecord]
     commit: Commit
     applied: int
 
@@ -42,7 +42,7 @@ def steps(
         asked = pending[start : start + TOGETHER]
         bounds = {each.user: _bounds(app, claim, origins, each) for each in asked}
         receipts = [
-            Deletion(each.user, app.name, claim.partition, bounds[each.user], each.request)
+            DeletionRecord(each.user, app.name, claim.partition, bounds[each.user], each.request)
             for each in asked
             if each.receipt is None or dict(each.receipt.bounds) != bounds[each.user]
         ]
@@ -64,7 +64,7 @@ def pending(asked: Sequence[Asked], claim: Claim) -> list[Asked]:
     return [each for each in asked if each.request >= (claim.deletions or 0)]
 
 
-def expiries(app: App, claim: Claim, origins: Mapping[str, Origin], users: Iterable[str]) -> Iterator[Deletion]:
+def expiries(app: App, claim: Claim, origins: Mapping[str, Origin], users: Iterable[str]) -> Iterator[DeletionRecord]:
     """The requests that delete `users` from the partition of `claim`, with all that the state has of them."""
     for user in users:
         bounds = {}
@@ -73,7 +73,7 @@ def expiries(app: App, claim: Claim, origins: Mapping[str, Origin], users: Itera
                 key, origin = source.key.encode(source.key.parse(user)), origins[source.topic]
                 if partition_of(key, origin.partitions) == claim.partition:
                     bounds[source.topic] = Bound(origin.id, key, claim.positions.get(source.topic, 0))
-        yield Deletion(user, app.name, claim.partition, bounds)
+        yield DeletionRecord(user, app.name, claim.partition, bounds)
 
 
 def _bounds(app: App, claim: Claim, origins: Mapping[str, Origin], asked: Asked) -> dict[str, Bound]:

@@ -18,7 +18,7 @@ class Bound(msgspec.Struct, frozen=True, rename="camel"):
     offset: int
 
 
-class Deletion(msgspec.Struct, frozen=True, omit_defaults=True):
+class DeletionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A record of the topic of deletions: `user` is deleted from `partition` of the state of `service`.
 
     A request names where the topics ended when it was made. A receipt replaces it, under the same key of the record: it
@@ -46,17 +46,17 @@ class Asked(NamedTuple):
     user: str
     request: int
     bounds: Mapping[str, Bound]
-    receipt: Deletion | None
+    receipt: DeletionRecord | None
 
 
 @dataclass
 class _Known:
     """The newest receipt and the newest request behind it, with its offset."""
 
-    receipt: Deletion | None = None
-    request: tuple[int, Deletion] | None = None
+    receipt: DeletionRecord | None = None
+    request: tuple[int, DeletionRecord] | None = None
 
-    def add(self, offset: int, deletion: Deletion) -> None:
+    def add(self, offset: int, deletion: DeletionRecord) -> None:
         if deletion.request is None:
             self.request = offset, deletion
             return
@@ -83,12 +83,12 @@ class Deletions:
     def __init__(self) -> None:
         self._known: defaultdict[int, dict[str, dict[str, _Known]]] = defaultdict(dict)
 
-    def add(self, offset: int, deletion: Deletion) -> None:
+    def add(self, offset: int, deletion: DeletionRecord) -> None:
         """Take in the record at `offset`."""
         of_user = self._known[deletion.partition].setdefault(deletion.user, {})
         of_user.setdefault(deletion.service, _Known()).add(offset, deletion)
 
-    def of(self, user: str, service: str) -> list[tuple[int, Asked]]:
+    def for_user(self, user: str, service: str) -> list[tuple[int, Asked]]:
         """The deletions of one user that are for `service` itself, by partition."""
         places = [
             (partition, users[user][service])
@@ -113,7 +113,7 @@ class Deletions:
 
 
 def _asked(
-    user: str, known: Iterable[_Known], receipt: Deletion | None, topic_ids: Mapping[str, str] | None, before: int
+    user: str, known: Iterable[_Known], receipt: DeletionRecord | None, topic_ids: Mapping[str, str] | None, before: int
 ) -> Asked:
     bounds: dict[str, Bound] = {}
     for topic, bound in (item for each in known for given in each.bounds(before) for item in given.items()):

@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from streamstate.app import App
 from streamstate.erasure.applying import expiries, pending, steps
-from streamstate.erasure.deletions import Asked, Deletion, erased
+from streamstate.erasure.deletions import Asked, DeletionRecord, erased
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import Misconfigured
 from streamstate.state.store import Claim, Origin, Store, TopicPartition
@@ -34,7 +34,7 @@ Erased = Mapping[TopicPartition, Mapping[bytes, int]]
 class Erasure:
     """The deletions of one app: those that are asked for, and of users who were not seen for `expire_ms` (0: none).
 
-    `look` is for another thread than the rest: Kafka may take long to answer.
+    `find_due` is for another thread than the rest: Kafka may take long to answer.
     """
 
     def __init__(self, app: App, store: Store, topic: DeletionTopic | None, expire_ms: int = 0) -> None:
@@ -85,25 +85,25 @@ class Erasure:
         return {place: keys for place, keys in left_out.items() if keys}
 
     @property
-    def due(self) -> bool:
+    def has_due_deletions(self) -> bool:
         """Whether there are deletions that the query has to begin again for."""
         return self._due and time.monotonic() >= self._applied_at + PAUSE_S
 
-    def look(self) -> None:
+    def find_due(self) -> None:
         """Find out what is due."""
         # A topic that is missing, or a server that is away, is told by what needs it.
         with self._one_at_a_time, suppress(Misconfigured, KafkaException, RedisError):
             if self._topic:
                 self._find(self._topic.catch_up())
 
-    def _find(self, came: Sequence[Deletion]) -> None:
+    def _find(self, came: Sequence[DeletionRecord]) -> None:
         self._due |= self._are_new(came)
         if self._expire_ms and time.monotonic() >= self._looked_at + EXPIRY_S:
             self._looked_at = time.monotonic()
             snapshots = self._store.read({partition: [] for partition in self._applied})
             self._due |= any(self._expired(partition, of.times, 1) for partition, of in snapshots.items())
 
-    def _are_new(self, came: Sequence[Deletion]) -> bool:
+    def _are_new(self, came: Sequence[DeletionRecord]) -> bool:
         """Whether requests are among these that a partition has yet to apply."""
         if all(each.request is not None for each in came):
             return False

@@ -7,7 +7,7 @@ import structlog
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException
 
 from streamstate.app import App
-from streamstate.erasure.deletions import Asked, Bound, Deletion, Deletions
+from streamstate.erasure.deletions import Asked, Bound, DeletionRecord, Deletions
 from streamstate.errors import BadKey, Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import Outgoing, producer, send_all
@@ -21,7 +21,7 @@ PARTITION = 0
 
 log = structlog.get_logger()
 
-_decode = msgspec.json.Decoder(Deletion).decode
+_decode = msgspec.json.Decoder(DeletionRecord).decode
 
 
 class DeletionTopic:
@@ -36,7 +36,7 @@ class DeletionTopic:
         self._topic_id = ""
         self._next = OFFSET_BEGINNING
 
-    def catch_up(self) -> list[Deletion]:
+    def catch_up(self) -> list[DeletionRecord]:
         """Read on to the present end; returns what came. Raises `Misconfigured` where there is no such topic."""
         origin = self._origin()
         if origin.id != self._topic_id:
@@ -57,7 +57,7 @@ class DeletionTopic:
         self._next = max(self._next, end)
         return came
 
-    def request(self, app: App, user: str) -> Sequence[Deletion]:
+    def request(self, app: App, user: str) -> Sequence[DeletionRecord]:
         """Ask for the deletion of `user` from the state of `app`; returns the requests when Kafka has them."""
         self._origin()
         requests = _requests(app, user, self._topics)
@@ -67,14 +67,14 @@ class DeletionTopic:
     def asked(self, app: App, user: str) -> list[tuple[int, Asked]]:
         """What is asked of the state of `app` about `user`, by partition."""
         self.catch_up()
-        return self.deletions.of(user, app.name)
+        return self.deletions.for_user(user, app.name)
 
     @property
     def end(self) -> int:
         """The offset up to which it was read."""
         return max(self._next, 0)
 
-    def write(self, deletions: Iterable[Deletion]) -> None:
+    def write(self, deletions: Iterable[DeletionRecord]) -> None:
         """Returns when Kafka has all of them for good."""
         records: list[Outgoing] = [(self._name, each.key, msgspec.json.encode(each), []) for each in deletions]
         if records:
@@ -90,7 +90,7 @@ class DeletionTopic:
             raise Misconfigured(msg) from error
 
 
-def _requests(app: App, user: str, topics: Topics) -> Sequence[Deletion]:
+def _requests(app: App, user: str, topics: Topics) -> Sequence[DeletionRecord]:
     """The requests that delete `user` from the state of `app`: none where no key of its users is written so."""
     bounds: dict[int, dict[str, Bound]] = {}
     for source in app.user_sources:
@@ -104,4 +104,4 @@ def _requests(app: App, user: str, topics: Topics) -> Sequence[Deletion]:
     places = [(topic, partition) for partition, by_topic in bounds.items() for topic in by_topic]
     for (topic, partition), end in topics.ends(places).items():
         bounds[partition][topic] = msgspec.structs.replace(bounds[partition][topic], offset=end)
-    return [Deletion(user, app.name, partition, by_topic) for partition, by_topic in bounds.items()]
+    return [DeletionRecord(user, app.name, partition, by_topic) for partition, by_topic in bounds.items()]

@@ -8,9 +8,9 @@ from streamstate.app import App, Derived, Fold, Form, Source
 from streamstate.errors import Misconfigured
 from streamstate.formats.format import Format
 from streamstate.formats.plain import WITHIN
-from streamstate.formats.reading import Reader
+from streamstate.formats.reading import FormatDecoder
 from streamstate.formats.registered.registry import Registry
-from streamstate.formats.writing import Writer, registering
+from streamstate.formats.writing import FormatEncoder, registering
 from streamstate.keys import CODECS, DIGITS, INT, LONG, KeyCodec
 
 ALL = "*"
@@ -63,7 +63,7 @@ def registered(app: App) -> App:
     `RegistryUnavailable` when the registry does not answer.
     """
     for source in app.sources:
-        if isinstance(source.decode, Reader):
+        if isinstance(source.decode, FormatDecoder):
             source.decode.require()
     return replace(app, emits={topic: registering(each, app.output(topic)) for topic, each in app.emits.items()})
 
@@ -91,7 +91,7 @@ def _fold(fold: Fold, formats: Mapping[str, Format], keys: Mapping[str, KeyCodec
 def _source(source: Source[Any, Any], given: Format, key: KeyCodec[Any], registry: Registry) -> Source[Any, Any]:
     if not (given.value or given.fields):
         return replace(source, key=key)
-    return replace(source, key=key, decode=Reader.of(source.decode, source.form, given, registry))
+    return replace(source, key=key, decode=FormatDecoder.from_format(source.decode, source.form, given, registry))
 
 
 def _derived(topic: str, derived: Derived, given: Format, registry: Registry) -> Derived:
@@ -102,11 +102,11 @@ def _derived(topic: str, derived: Derived, given: Format, registry: Registry) ->
         msg = f"the records of {topic} are written, and names within members are for reading only: correct FORMATS"
         raise Misconfigured(msg)
     form: Form = "text" if derived.value in (str, int) else "json"
-    reader = Reader.of(lambda _key, value: value, form, given, registry)
+    reader = FormatDecoder.from_format(lambda _key, value: value, form, given, registry)
     own = derived.key
 
     def decode(raw: bytes, value: bytes | None) -> tuple[bytes, bytes | None]:
         return own.encode(key.decode(raw)), None if value is None else reader.read(value)
 
-    encode = Writer((own, key), derived.value, given.value, given.fields, registry)
+    encode = FormatEncoder((own, key), derived.value, given.value, given.fields, registry)
     return replace(derived, encode=encode, decode=decode)

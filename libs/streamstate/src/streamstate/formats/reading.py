@@ -17,7 +17,7 @@ VALUE = "value"
 
 
 @dataclass(frozen=True)
-class Reader:
+class FormatDecoder:
     """The `decode` of a source whose topic has another format than the service.
 
     decode, form: the source's own. value: the format of its values. Errors name the id of the schema.
@@ -32,14 +32,16 @@ class Reader:
     registry: Registry
 
     @classmethod
-    def of(cls, decode: Callable[[Any, bytes | None], Any], form: Form, given: Format, registry: Registry) -> "Reader":
+    def from_format(
+        cls, decode: Callable[[Any, bytes | None], Any], form: Form, given: Format, registry: Registry
+    ) -> "FormatDecoder":
         """As `given` declares it."""
         names = {theirs: own for own, theirs in given.fields.items()}
         return cls(decode, form, given.value or _FORMATS[form], names, given.field or VALUE, given.message, registry)
 
     def __reduce__(self) -> Any:
         own = self.decode, self.form, self.value, self.names, self.field, self.message, self.registry
-        return Reader, own
+        return FormatDecoder, own
 
     def __call__(self, key: Any, value: bytes | None) -> Any:
         """The service's event. Raises `RegistryUnavailable` when the schema is not known yet."""

@@ -15,7 +15,7 @@ from streamstate.keys import KeyCodec
 
 
 @dataclass(frozen=True)
-class Writer:
+class FormatEncoder:
     """The `encode` of a topic that has another format than the service.
 
     key: the service's codec and that of the topic. kind: the type of the values. names: of members in the topic, by the
@@ -30,13 +30,13 @@ class Writer:
     number: int | None = None
 
     def __reduce__(self) -> Any:
-        return Writer, (self.key, self.kind, self.value, self.names, self.registry, self.number)
+        return FormatEncoder, (self.key, self.kind, self.value, self.names, self.registry, self.number)
 
     def __call__(self, key: bytes, value: bytes | None) -> tuple[bytes, bytes | None]:
         own, other = self.key
         return other.encode(own.decode(key)), None if value is None else self.write(value)
 
-    def registered(self, topic: str) -> "Writer":
+    def registered(self, topic: str) -> "FormatEncoder":
         """The same, with its schema as that of `topic`. Raises `Misconfigured` when the registry refuses it.
 
         Raises `RegistryUnavailable` when it does not answer.
@@ -72,6 +72,6 @@ def _own(kind: type) -> Callable[[Any], bytes]:
 
 
 def registering(derived: Derived, topic: str) -> Derived:
-    """`derived` with its schema registered as that of `topic`. Raises as `Writer.registered` does."""
+    """`derived` with its schema registered as that of `topic`. Raises as `FormatEncoder.registered` does."""
     encode = derived.encode
-    return replace(derived, encode=encode.registered(topic)) if isinstance(encode, Writer) else derived
+    return replace(derived, encode=encode.registered(topic)) if isinstance(encode, FormatEncoder) else derived

@@ -33,10 +33,10 @@ QUIET = {"log_level": 2}
 """Errors report a broker that is away; librdkafka would also log each of its attempts, twenty a second."""
 
 
-class Connection:
+class AdminConnection:
     """A connection as `security` says, whose files are read again. `properties` are those of further clients of it.
 
-    now: what the files say, as far as it can be used.
+    loaded: what the files say, as far as it can be used.
     """
 
     def __init__(self, bootstrap: str, security: Security) -> None:
@@ -44,23 +44,23 @@ class Connection:
         self._bootstrap = bootstrap
         self._security = security
         try:
-            self.now = security.now()
-            self._admin = self._former = self._made(self.now)
+            self.loaded = security.read_files()
+            self._admin = self._former = self._made(self.loaded)
         except KafkaException as error:
             msg = f"the files of KAFKA_PASSWORD, _CA, _CERTIFICATE and _KEY cannot be used: {error}"
             raise Misconfigured(msg) from error
 
     @property
     def properties(self) -> Properties:
-        return {"bootstrap.servers": self._bootstrap, **self.now.client(), **QUIET}
+        return {"bootstrap.servers": self._bootstrap, **self.loaded.client(), **QUIET}
 
     def admin(self) -> AdminClient:
         """A client; another one since the files changed. Files that cannot be used, or not yet, are as before."""
         with suppress(Misconfigured, KafkaException):
-            if (now := self._security.now()) != self.now:
+            if (now := self._security.read_files()) != self.loaded:
                 # Who waits for an answer of the former client still gets it.
                 self._admin, self._former = self._made(now), self._admin
-                self.now = now
+                self.loaded = now
         return self._admin
 
     def _made(self, now: Security) -> AdminClient:
@@ -82,7 +82,7 @@ class Topics:
     """Partition counts and ids of topics from Kafka, cached for `ttl` seconds. Safe for threads."""
 
     def __init__(self, bootstrap: str, ttl: float = 20.0, security: Security = OPEN) -> None:
-        self._connection = Connection(bootstrap, security)
+        self._connection = AdminConnection(bootstrap, security)
         self._ttl = ttl
         self._known: dict[str, tuple[float, Origin]] = {}
         self._asking = threading.Lock()
@@ -91,7 +91,7 @@ class Topics:
     def security(self) -> Security:
         """What proves us to Kafka now, in texts."""
         self._connection.admin()
-        return self._connection.now
+        return self._connection.loaded
 
     def partitions(self, topic: str) -> int:
         """How many partitions `topic` has. Raises `Misconfigured` for a topic that does not exist.
@@ -107,13 +107,13 @@ class Topics:
         """
         cached = self._known.get(topic)
         if cached is None:
-            cached = self._known[topic] = (time.monotonic(), self.now([topic])[topic])
+            cached = self._known[topic] = (time.monotonic(), self.describe([topic])[topic])
         read_at, known = cached
         if time.monotonic() - read_at >= self._ttl and self._asking.acquire(blocking=False):
             threading.Thread(target=self._ask_again, args=(topic, read_at, known), daemon=True).start()
         return known
 
-    def now(self, topics: Collection[str], timeout: float = TIMEOUT_S) -> dict[str, Origin]:
+    def describe(self, topics: Collection[str], timeout: float = TIMEOUT_S) -> dict[str, Origin]:
         """The ids and partition counts of `topics` as they are at this moment. Raises as `partitions` does."""
         asked = self._connection.admin().describe_topics(TopicCollection([*topics]), request_timeout=timeout)
         return {topic: _origin(topic, asked[topic]) for topic in topics}
@@ -125,7 +125,7 @@ class Topics:
 
     def _ask_again(self, topic: str, read_at: float, known: Origin) -> None:
         try:
-            self._known[topic] = (time.monotonic(), self.now([topic], 1.0)[topic])
+            self._known[topic] = (time.monotonic(), self.describe([topic], 1.0)[topic])
         except KafkaException:
             self._known[topic] = (time.monotonic(), known)
         except Misconfigured:
@@ -166,7 +166,7 @@ class Topics:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # it has no annotations
         return _offsets(self._listed(places, latest, IsolationLevel.READ_UNCOMMITTED))
 
-    def at(self, places: Iterable[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], int]:
+    def offsets_at(self, places: Iterable[tuple[str, int]], timestamp: int) -> dict[tuple[str, int], int]:
         """The first offsets, of (topic, partition), at `timestamp` (milliseconds) or later; -1 where there is none."""
         return _offsets(self._listed(places, OffsetSpec.for_timestamp(timestamp)))
 

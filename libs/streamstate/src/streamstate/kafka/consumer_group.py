@@ -9,7 +9,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streamstate.errors import FencedInstance
-from streamstate.kafka.admin import TELLING, TIMEOUT_S, Connection
+from streamstate.kafka.admin import TELLING, TIMEOUT_S, AdminConnection
 from streamstate.kafka.security import OPEN, Security
 
 log = structlog.get_logger()
@@ -59,7 +59,7 @@ class Membership:
         changed: Callable[[frozenset[int]], None],
         security: Security = OPEN,
     ) -> None:
-        self._connection = Connection(bootstrap, security)
+        self._connection = AdminConnection(bootstrap, security)
         self._group = group
         self._instance = instance
         self._session_timeout_ms = session_timeout_ms

@@ -6,7 +6,7 @@ from confluent_kafka import Message
 
 from streamstate.app import App
 from streamstate.errors import RegistryUnavailable
-from streamstate.formats.reading import Reader
+from streamstate.formats.reading import FormatDecoder
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.security import Security
 from streamstate.state.store import TopicPartition
@@ -17,8 +17,8 @@ class HeldUp:
 
     def __init__(self, app: App, kafka: str, security: Security) -> None:
         self._folds = [fold.topics for fold in app.folds]
-        self._readers: Mapping[str, Reader] = {
-            source.topic: source.decode for source in app.sources if isinstance(source.decode, Reader)
+        self._readers: Mapping[str, FormatDecoder] = {
+            source.topic: source.decode for source in app.sources if isinstance(source.decode, FormatDecoder)
         }
         self._kafka = kafka
         self._security = security
@@ -53,7 +53,7 @@ class HeldUp:
         left_out = {(t, p) for topic, p in self._waiting for topics in self._folds if topic in topics for t in topics}
         return {place: offset for place, offset in offsets.items() if place not in left_out}
 
-    def over(self) -> bool:
+    def can_resume(self) -> bool:
         """Whether a partition that waited can go on."""
         return any(not self._waits(place, record) for place, record in self._waiting.items())
 

@@ -132,7 +132,7 @@ def letter_of(message: Message) -> Letter:
 
     derived = is_derived(message)
     stage = DERIVED if derived else NOT_COMMITTED if is_halting(message) else text(STAGE_HEADER)
-    marker = Marker.of(message.headers()) if derived else None
+    marker = Marker.from_headers(message.headers()) if derived else None
     return Letter(
         message.partition() or 0,
         message.offset() or 0,

@@ -38,7 +38,7 @@ Place = tuple[int, int]
 
 
 @dataclass
-class Plan:
+class ReplayPlan:
     """The letters to replay, how many records each topic gets by that, and how many letters are left out, and why."""
 
     places: set[Place] = field(default_factory=set)
@@ -57,9 +57,9 @@ class Replay:
     again: bool = False
     security: Security = OPEN
 
-    def plan(self) -> Plan:
+    def plan(self) -> ReplayPlan:
         """What there is to do now. Raises `KafkaException` when Kafka does not answer."""
-        plan, first, replayed = Plan(), dict[Cause, tuple[str, Place]](), set[Cause | None]()
+        plan, first, replayed = ReplayPlan(), dict[Cause, tuple[str, Place]](), set[Cause | None]()
         ids = {topic: self.topics.origin(topic).id for topic in self.app.topics}
         for message in letters(self.bootstrap, self.topics, self.app.dead_letters, self.security):
             if is_receipt(message):
@@ -78,7 +78,7 @@ class Replay:
                 plan.places.add(place)
         return plan
 
-    def run(self) -> Plan:
+    def run(self) -> ReplayPlan:
         """Replay, and return what was replayed. Raises `KafkaException`; the next run does what is left then."""
         out = producer(self.bootstrap, self.security, f"{self.app.group}-replay")
         plan = self.plan()

@@ -34,7 +34,7 @@ class Security:
     token_url: str = ""
     scope: str = ""
 
-    def now(self) -> "Security":
+    def read_files(self) -> "Security":
         """The same with texts only: what the files have now. Raises `Misconfigured`."""
         password = _text(self.password).strip("\r\n")
         return replace(
@@ -43,7 +43,7 @@ class Security:
 
     def client(self) -> Properties:
         """The properties of a confluent-kafka client, by what the files have now. Raises `Misconfigured`."""
-        now = self.now()
+        now = self.read_files()
         by_token = self._logs_in and self.mechanism == OAUTH
         user = ("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")
         username, password = user if by_token else ("sasl.username", "sasl.password")
@@ -64,7 +64,7 @@ class Security:
 
     def source(self) -> Properties:
         """The options of Spark's Kafka source: the Java client's properties behind `kafka.`. Raises `Misconfigured`."""
-        now = self.now()
+        now = self.read_files()
         by_token = self._logs_in and self.mechanism == OAUTH
         properties = {
             "security.protocol": self.protocol,

@@ -17,7 +17,7 @@ from streamstate.operators.tables import look_up
 from streamstate.processing.decode import DeadLetter, Held, Markers, RawRecord, decode_records, mark
 from streamstate.processing.limits import CommitLimit, Limits
 from streamstate.processing.numbers import MARGIN, greatest_change, require_exact, sums
-from streamstate.processing.parts import Part, merge
+from streamstate.processing.parts import FoldBatch, merge
 from streamstate.processing.requested import requested
 from streamstate.state.operations import LARGE, LARGE_NUMBERS, MOST, Operation, Read
 from streamstate.state.store import Claim, Commit, Store, TopicPartition
@@ -111,7 +111,7 @@ class Advance:
         for pieces in zip_longest(*map(self._pieces, parts)):
             self._commit([piece for piece in pieces if piece])
 
-    def _pieces(self, part: Part) -> Iterator[Part]:
+    def _pieces(self, part: FoldBatch) -> Iterator[FoldBatch]:
         """What goes into one commit, by the limit when its turn comes, and by what the fold's last commit changed."""
         while part.entries:
             limit = self._limit(part)
@@ -119,7 +119,7 @@ class Advance:
             piece, part = part.split(max(1, min(limit.records, by_changes)))
             yield piece
 
-    def _limit(self, part: Part) -> CommitLimit:
+    def _limit(self, part: FoldBatch) -> CommitLimit:
         """Reads are refused until a fold has all that its topics held when the build began."""
         places = [(topic, part.partition) for topic in part.fold.topics]
         building = any((self._reached[place][0] or 0) < self._targets[place] for place in places)
@@ -130,7 +130,9 @@ class Advance:
         new = partitions - self._greatest.keys()
         if new:
             snapshots = self._store.read({partition: [] for partition in new})
-            self._reached |= {(topic, p): snapshots[p].at(topic) for p in new for topic in self._app.topics}
+            self._reached |= {
+                (topic, p): snapshots[p].position_and_time(topic) for p in new for topic in self._app.topics
+            }
             self._targets |= {(topic, p): snapshots[p].targets.get(topic, 0) for p in new for topic in self._app.topics}
             self._greatest |= {p: MOST if LARGE_NUMBERS in snapshots[p].counters else LARGE for p in new}
 
@@ -139,7 +141,7 @@ class Advance:
         fold: Fold,
         rows: Mapping[TopicPartition, Sequence[RawRecord]],
         markers: Mapping[TopicPartition, Markers],
-    ) -> Iterator[Part]:
+    ) -> Iterator[FoldBatch]:
         now_ms = int(self._clock() * 1_000)
         for partition in sorted({partition for topic, partition in rows if topic in fold.topics}):
             sources = [source for source in fold.sources if (source.topic, partition) in rows]
@@ -158,9 +160,9 @@ class Advance:
                 mark(decoded[source.own_name].entries, markers.get((source.topic, partition), {}))
             misplaced = {(topic, offset) for topic, of in decoded.items() for offset in of.misplaced}
             self._held += [of.held for of in decoded.values() if of.held]
-            yield Part(fold, partition, merge(list(decoded.values())), raw, misplaced)
+            yield FoldBatch(fold, partition, merge(list(decoded.values())), raw, misplaced)
 
-    def _commit(self, parts: Sequence[Part]) -> None:
+    def _commit(self, parts: Sequence[FoldBatch]) -> None:
         """Fold, publish and commit together, or in ever smaller parts if a record among them is refused."""
         try:
             folded = self._fold_all(parts)
@@ -176,7 +178,7 @@ class Advance:
         for each in folded:
             self._reached |= {(step.topic, each.partition): (step.next, step.time) for step in each.commit.steps}
 
-    def _fold_all(self, parts: Sequence[Part]) -> Sequence[Folded]:
+    def _fold_all(self, parts: Sequence[FoldBatch]) -> Sequence[Folded]:
         rows = look_up(self._app, self._store, self._counts, _lookups(parts))
         values = self._values(parts)
         folded = [self._fold(part, rows, values.get(part.partition, {})) for part in parts]
@@ -185,7 +187,7 @@ class Advance:
             self._require_exact(part, each.commit.operations, alone=len(parts) == 1)
         return folded
 
-    def _values(self, parts: Sequence[Part]) -> Mapping[int, Mapping[Read, Any]]:
+    def _values(self, parts: Sequence[FoldBatch]) -> Mapping[int, Mapping[Read, Any]]:
         """The answers to the reads of all folds, by partition."""
         reads: defaultdict[int, list[Read]] = defaultdict(list)
         for part in parts:
@@ -195,7 +197,7 @@ class Advance:
         snapshots = self._store.read(reads) if reads else {}
         return {p: dict(zip(reads[p], snapshot.values, strict=True)) for p, snapshot in snapshots.items()}
 
-    def _fold(self, part: Part, rows: Rows, values: Mapping[Read, Any]) -> Folded:
+    def _fold(self, part: FoldBatch, rows: Rows, values: Mapping[Read, Any]) -> Folded:
         stream_time = max(self._reached[topic, part.partition][1] for topic in part.fold.topics)
         operations: list[Operation] = []
         emits: list[Emit] = []
@@ -216,7 +218,7 @@ class Advance:
         commit = Commit(self._claims[part.partition], part.steps(self._reached), operations, +counters)
         return Folded(part.partition, commit, emits, part.dead)
 
-    def _require_small(self, part: Part, commit: Commit) -> None:
+    def _require_small(self, part: FoldBatch, commit: Commit) -> None:
         """Refuse a part of several records that keeps the store busy for too long."""
         size = commit.changes + len(part.reads) + sum(map(len, part.lookups.values()))
         records = len(part.records)
@@ -225,7 +227,7 @@ class Advance:
         if records > 1 and size > self._limit(part).changes:
             raise _Refused(OverflowError("too many changes for one commit"))
 
-    def _require_exact(self, part: Part, operations: Sequence[Operation], *, alone: bool) -> None:
+    def _require_exact(self, part: FoldBatch, operations: Sequence[Operation], *, alone: bool) -> None:
         """Refuse the part when a number may come beyond ±2^53."""
         with _refusing():
             change = greatest_change(operations)
@@ -250,7 +252,7 @@ def _refusing() -> Iterator[None]:
         raise _Refused(error) from error
 
 
-def _smaller(parts: Sequence[Part], refused: _Refused) -> Iterable[Sequence[Part]]:
+def _smaller(parts: Sequence[FoldBatch], refused: _Refused) -> Iterable[Sequence[FoldBatch]]:
     """What is tried instead: each part alone, its halves, and a single record as a dead letter."""
     if len(parts) > 1:
         return [[part] for part in parts]
@@ -260,13 +262,13 @@ def _smaller(parts: Sequence[Part], refused: _Refused) -> Iterable[Sequence[Part
     return [[part.refuse(refused.error)]]
 
 
-def _counted(parts: Iterable[Part]) -> tuple[int, Sequence[tuple[int, DeadLetter]]]:
+def _counted(parts: Iterable[FoldBatch]) -> tuple[int, Sequence[tuple[int, DeadLetter]]]:
     """How many records are in `parts`, and the dead letters among them with their partitions."""
     letters = [(part.partition, letter) for part in parts for letter in part.dead]
     return sum(len(part.entries) for part in parts), letters
 
 
-def _lookups(parts: Iterable[Part]) -> Lookups:
+def _lookups(parts: Iterable[FoldBatch]) -> Lookups:
     """The lookups of all folds in all partitions."""
     keys: defaultdict[str, set[Any]] = defaultdict(set)
     for part in parts:

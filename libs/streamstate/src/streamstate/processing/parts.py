@@ -15,7 +15,7 @@ from streamstate.state.store import OffsetAdvance, TopicPartition
 
 
 @dataclass(frozen=True)
-class Part:
+class FoldBatch:
     """The `entries` for `fold` in `partition`, in the order in which they are folded.
 
     raw: the raw records by topic. misplaced: topic and offset of the records whose key belongs to another partition.
@@ -67,11 +67,11 @@ class Part:
             for own, entry in last.items()
         ]
 
-    def split(self, size: int) -> tuple["Part", "Part"]:
+    def split(self, size: int) -> tuple["FoldBatch", "FoldBatch"]:
         """A part of the first `size` entries, and one of the rest."""
         return replace(self, entries=self.entries[:size]), replace(self, entries=self.entries[size:])
 
-    def refuse(self, error: Exception) -> "Part":
+    def refuse(self, error: Exception) -> "FoldBatch":
         """The part with its only record as a dead letter."""
         (record,) = self.records
         key, value = next(raw[2:] for raw in self.raw[record.topic] if raw[0] == record.offset)

@@ -64,7 +64,7 @@ def next_slice(topics: Topics, starts: Offsets, most: int, stops: Mapping[TopicP
         return ends if stops else {}
 
     def until(timestamp: int) -> Offsets:
-        offsets = topics.at(starts, timestamp)
+        offsets = topics.offsets_at(starts, timestamp)
         return {p: max(starts[p], ends[p] if at < 0 else min(at, ends[p])) for p, at in offsets.items()}
 
     return _first(starts, until(latest(lambda timestamp: _size(starts, until(timestamp)), most)), most)
@@ -105,7 +105,7 @@ def unreadable(topics: Topics, offsets: Offsets, job: Job) -> dict[TopicPartitio
     starts = {place: offset for place, offset in offsets.items() if place[0] in job.timestamps.unbounded}
     if not starts:
         return {}
-    firsts = {place: offset for place, offset in topics.at(starts, MOST_MS + 1).items() if offset >= 0}
+    firsts = {place: offset for place, offset in topics.offsets_at(starts, MOST_MS + 1).items() if offset >= 0}
     # Kafka names the first of the whole log, which may be folded already.
     candidates = {place: max(first, starts[place]) for place, first in firsts.items()}
     records = {place: _first_unreadable(place, offset, job) for place, offset in candidates.items()}

@@ -95,8 +95,8 @@ class Stream:
 
     def run(self) -> None:
         """Until the process stops: after a failure or a refusal it starts again from the state."""
-        keep_running("deletions", self._erasure.look, PAUSE_S)
-        keep_running("presence", partial(self._presence.look, self.status), TELL_S)
+        keep_running("deletions", self._erasure.find_due, PAUSE_S)
+        keep_running("presence", partial(self._presence.update, self.status), TELL_S)
         while not self._stopping.is_set():
             self.status.turn()
             self._membership.require()
@@ -131,14 +131,14 @@ class Stream:
 
     def _prepare(self) -> Run | None:
         """Claim the partitions that the group gives; None after a while in which it gives none."""
-        origins = self._topics.now(self._app.topics)
+        origins = self._topics.describe(self._app.topics)
         counts = {topic: origin.partitions for topic, origin in origins.items()}
         self._app.require_copartitioned(counts)
         if not self._joined:
             self._membership.start(max(counts, key=lambda topic: counts[topic]))
             self._joined = True
         # As a member of its group, a stream that waits for these topics is seen.
-        self._topics.now(self._app.outputs)
+        self._topics.describe(self._app.outputs)
         self._presence.require_one_redis()
         self._partitions.changed.clear()
         # The group may know of new partitions earlier.
@@ -170,7 +170,7 @@ class Stream:
         why = {partition: self._commands.complete(str(error)) for partition, error in left_out.items()}
         tell("folding", partitions=sorted(claims), topics=folded, left_out=list(why.values()), waiting=waiting)
         refused = self._refusals.read(origins, claims)
-        job = Job.of(app, claims, origins, self._topics, refused, erased, self._settings)
+        job = Job.for_claims(app, claims, origins, self._topics, refused, erased, self._settings)
         return Run(bool(tables), offsets, job, publisher, why)
 
     def _supervise(self, run: Run) -> str:
@@ -227,12 +227,12 @@ class Stream:
             return "a partition that held a part of a commit was reset"
         if run.building and not self._incomplete_tables(run.partitions):
             return "the tables are complete"
-        if self._erasure.due:
+        if self._erasure.has_due_deletions:
             return "a user is to be deleted"
         self._presence.require_one_redis()
         if self._topics.security != run.job.security:
             return "what proves us to Kafka changed"
-        if self._held_up.over():
+        if self._held_up.can_resume():
             return "the schema registry answers"
         return None
 

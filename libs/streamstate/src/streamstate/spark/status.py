@@ -195,7 +195,7 @@ class Presence:
             if status.trouble:
                 self._store.tell(self._address, status.trouble, round(3 * TELL_S * 1_000))
 
-    def look(self, status: Status) -> None:
+    def update(self, status: Status) -> None:
         """Tell how `status` is, and look now and then who else is in the group, and does not tell it here."""
         self.tell(status)
         # A call that needs a server that is away says so.

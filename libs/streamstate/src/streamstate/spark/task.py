@@ -66,7 +66,7 @@ class Job:
     security: Security = OPEN
 
     @classmethod
-    def of(
+    def for_claims(
         cls,
         app: App,
         claims: dict[int, Claim],
@@ -127,7 +127,7 @@ class Job:
 
     def _publish(self, folded: Sequence[Folded]) -> None:
         """Raises `Misconfigured` when a topic was made anew, or widened: the records may be of the new one."""
-        require_same_topics([self.origins], _topics(self.kafka, self.security).now(self.origins))
+        require_same_topics([self.origins], _topics(self.kafka, self.security).describe(self.origins))
         self._send(record for part in folded for record in self._outgoing(part))
 
     def _send(self, records: Iterable[Outgoing]) -> None:

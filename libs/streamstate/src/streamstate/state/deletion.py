@@ -27,7 +27,7 @@ class Holding:
     positions: Mapping[str, int] = field(default_factory=dict)
 
 
-class Deletion:
+class StateDeleter:
     """Deletes partitions of one app, whether they are whole or not."""
 
     def __init__(self, client: Client, app: str) -> None:

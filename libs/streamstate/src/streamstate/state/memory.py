@@ -270,7 +270,7 @@ def _by_time(item: tuple[str, int]) -> tuple[int, bytes]:
     return item[1], item[0].encode()
 
 
-class Reader:
+class MemoryReader:
     """The `AsyncReads` of a store that does not make anybody wait."""
 
     def __init__(self, store: Store) -> None:

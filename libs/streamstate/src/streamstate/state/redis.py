@@ -50,7 +50,7 @@ CLUSTER, SENTINEL = "+cluster://", "+sentinel://"
 SENTINEL_PORT, REDIS_PORT = 26379, 6379
 
 
-class Watched(NamedTuple):
+class SentinelUrl(NamedTuple):
     """What Sentinels watch: their addresses, the name of the primary, its database, and whether all is asked by TLS."""
 
     sentinels: list[tuple[str, int]]
@@ -103,7 +103,7 @@ def connect(url: str, timeout: float, login: Login = NO_LOGIN) -> Client:
     waits = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
     given = {**options(url, login), **waits, "health_check_interval": 0}
     if SENTINEL in url:
-        watched = Watched.parse(url)
+        watched = SentinelUrl.parse(url)
         of_sentinels = {**waits, **login.sentinel_options(tls=watched.tls)}
         sentinel: Any = Sentinel(watched.sentinels, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
         found: redis.Redis = sentinel.master_for(watched.primary, db=watched.database, ssl=watched.tls, **given)

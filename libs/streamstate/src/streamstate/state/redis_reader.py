@@ -22,7 +22,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from streamstate.state.operations import Read
-from streamstate.state.redis import CLUSTER, SENTINEL, Seeds, Watched, options
+from streamstate.state.redis import CLUSTER, SENTINEL, Seeds, SentinelUrl, options
 from streamstate.state.redis_link import Link
 from streamstate.state.redis_login import NO_LOGIN, Login
 from streamstate.state.redis_reads import NO_TRANSACTION, Command, as_script, commands, snapshot, tag, told_key
@@ -37,7 +37,7 @@ from streamstate.state.redis_transactions import (
 from streamstate.state.store import Snapshot
 
 
-class Commands(Protocol):
+class RedisCommands(Protocol):
     """What sends commands to Redis; raises redis-py's `RedisError` when no answer comes, or an error."""
 
     async def execute_command(self, *command: Any) -> Any: ...
@@ -180,7 +180,7 @@ class Clustered:
         return pipelined
 
 
-def open_commands(url: str, timeout: float, login: Login = NO_LOGIN, *, replicas: bool = False) -> Commands:
+def open_commands(url: str, timeout: float, login: Login = NO_LOGIN, *, replicas: bool = False) -> RedisCommands:
     """What sends commands to the Redis at `url`, as `connect` names it; connects when it is first used.
 
     replicas: of what Sentinels watch, a replica, and the primary where none answers.
@@ -197,7 +197,7 @@ def open_commands(url: str, timeout: float, login: Login = NO_LOGIN, *, replicas
     given |= {"socket_timeout": None, "socket_connect_timeout": timeout}
     if SENTINEL not in url:
         return Pipelined(ConnectionPool.from_url(url, **given), timeout)
-    watched = Watched.parse(url)
+    watched = SentinelUrl.parse(url)
     of_sentinels = {**waits, **login.sentinel_options(tls=watched.tls)}
     sentinel = Sentinel(watched.sentinels, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
     given |= {"db": watched.database, "ssl": watched.tls}
@@ -211,7 +211,7 @@ def open_commands(url: str, timeout: float, login: Login = NO_LOGIN, *, replicas
 class RedisReader:
     """The `AsyncReads` of one app."""
 
-    def __init__(self, commands: Commands, app: str) -> None:
+    def __init__(self, commands: RedisCommands, app: str) -> None:
         self._commands = commands
         self._app = app
 

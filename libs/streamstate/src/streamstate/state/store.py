@@ -130,7 +130,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     allowances: Mapping[str, Allowance] = {}
     deletions: int | None = None
 
-    def at(self, topic: str) -> tuple[int | None, int]:
+    def position_and_time(self, topic: str) -> tuple[int | None, int]:
         """The next offset of `topic` (None: nothing is stored) and the stream time there."""
         return self.positions.get(topic), self.times.get(topic, 0)
 

@@ -14,11 +14,11 @@ from streamstate.settings import ServiceSettings
 from streamstate.state.redis import connect
 from streamstate.state.store import Origin
 from streamstate.verify.counting import Counting, Rewound
-from streamstate.verify.derived_topics import Derived, by_marker, dead_letters
+from streamstate.verify.derived_topics import DerivedTopicCheck, by_marker, dead_letters
 from streamstate.verify.recount import Difference, Recounted
-from streamstate.verify.redis_state import State
+from streamstate.verify.redis_state import RedisState
 from streamstate.verify.refused_records import RefusedRecords
-from streamstate.verify.topic_log import Log, whole
+from streamstate.verify.topic_log import TopicLog, whole
 
 log = structlog.get_logger()
 
@@ -70,13 +70,13 @@ class Check:
         self._settings = settings
         self._topics = bootstrap.topics(settings.kafka, settings.security)
         self._deletions = bootstrap.deletions(settings, self._topics)
-        self._state = State(connect(settings.redis, TIMEOUT_S, settings.redis_login), recounted.service)
+        self._state = RedisState(connect(settings.redis, TIMEOUT_S, settings.redis_login), recounted.service)
         self._progress = progress
         self._done = 0
         self._all = 0
         self._derived = [dead_letters(recounted.dead_letters)]
         if published := recounted.published:
-            self._derived.append(Derived(published.topic, by_marker, recounted.content))
+            self._derived.append(DerivedTopicCheck(published.topic, by_marker, recounted.content))
 
     def run(self) -> Report:
         """The whole check. Raises `StreamStateError`, or the clients' own errors, when a server cannot be read."""
@@ -116,7 +116,7 @@ class Check:
         with ExitStack() as opened:
             kafka, security = self._settings.kafka, self._settings.security
             logs = {
-                topic: opened.enter_context(Log(kafka, security, topic, partition))
+                topic: opened.enter_context(TopicLog(kafka, security, topic, partition))
                 for topic, origin in origins.items()
                 if partition < origin.partitions
             }
@@ -143,18 +143,18 @@ class Check:
         for keys in _chunks(self._state.keys(partition)):
             differences += self._compare(partition, keys, counting)
             seen.update(keys)
-        missing = [key for key in counting.recount.due() if key not in seen]
+        missing = [key for key in counting.recount.expected_keys() if key not in seen]
         for keys in _chunks(missing):
             differences += self._compare(partition, keys, counting)
             seen.update(keys)
-        look = self._state.look(partition, [])
+        look = self._state.read(partition, [])
         counting.advance(look.positions)
         if reason := counting.wrong_fields(look.held):
             differences.append(Difference(self._state.tag(partition), reason))
         return seen, differences
 
     def _compare(self, partition: int, keys: Sequence[str], counting: Counting) -> Iterator[Difference]:
-        look = self._state.look(partition, keys)
+        look = self._state.read(partition, keys)
         counting.advance(look.positions)
         for key, value in zip(keys, look.values, strict=True):
             if reason := counting.wrong(key, value):

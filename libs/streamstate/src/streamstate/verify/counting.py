@@ -13,7 +13,7 @@ from streamstate.user_state import SEEN
 from streamstate.verify.derived_topics import Effects, dead_content
 from streamstate.verify.recount import Recounted, Stored, unequal
 from streamstate.verify.refused_records import RefusedRecords
-from streamstate.verify.topic_log import Log
+from streamstate.verify.topic_log import TopicLog
 
 
 class Rewound(Exception):
@@ -39,7 +39,7 @@ class Counting:
         recounted: Recounted,
         partition: int,
         origins: Mapping[str, Origin],
-        logs: Mapping[str, Log],
+        logs: Mapping[str, TopicLog],
         refused: RefusedRecords,
         notice: Callable[[int], None],
         deletions: DeletionTopic | None = None,

@@ -36,7 +36,7 @@ class Effects:
         self.contents.extend([0] * (offset - len(self.contents)))
 
 
-class Derived:
+class DerivedTopicCheck:
     """One topic that the folds write to. `cause` and `content` read the cause and what it caused from its records.
 
     expected: the effects of the causes, by topic id and partition. What names another topic id was caused by a topic
@@ -85,9 +85,9 @@ class Derived:
         return None
 
 
-def dead_letters(topic: str) -> Derived:
+def dead_letters(topic: str) -> DerivedTopicCheck:
     """The dead letters in `topic`: the value is as it was, or what tells it apart."""
-    return Derived(topic, cause_of, _dead_content)
+    return DerivedTopicCheck(topic, cause_of, _dead_content)
 
 
 def dead_content(value: bytes | None) -> Hashable:
@@ -102,7 +102,7 @@ def _dead_content(letter: Message) -> Hashable:
 
 def by_marker(record: Message) -> Cause | None:
     """The cause of a record of a derived topic."""
-    marker = Marker.of(record.headers())
+    marker = Marker.from_headers(record.headers())
     return None if marker is None else marker[:3]
 
 

@@ -19,7 +19,7 @@ from streamstate.app import App
 from streamstate.errors import RegistryUnavailable
 from streamstate.formats.applied import ALL
 from streamstate.formats.format import Format
-from streamstate.formats.reading import VALUE, Reader
+from streamstate.formats.reading import VALUE, FormatDecoder
 from streamstate.formats.registered.registry import Registry
 from streamstate.keys import Number
 
@@ -83,7 +83,7 @@ class OwnForm:
             case "protobuf":
                 # There is one decoder of messages, Google's; what is left is to name the members.
                 read = Format(value="protobuf", message=given.message)
-                return json.loads(Reader.of(_as_it_is, "json", read, self._registry).read(raw))
+                return json.loads(FormatDecoder.from_format(_as_it_is, "json", read, self._registry).read(raw))
             case "jsonschema":
                 self._registry.schema(int.from_bytes(raw[1:5], "big"))
                 return json.loads(raw[5:])

@@ -42,7 +42,7 @@ class Recount(ABC):
         """Count a usable record of a user who was erased, as far as it counts without the user."""
 
     @abstractmethod
-    def due(self) -> Iterable[str]:
+    def expected_keys(self) -> Iterable[str]:
         """The keys that there must be, without the partition's tag."""
 
     @abstractmethod

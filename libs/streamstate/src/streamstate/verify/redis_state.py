@@ -27,7 +27,7 @@ class Look:
         }
 
 
-class State:
+class RedisState:
     """The keys of `service` as they are, whoever wrote them."""
 
     def __init__(self, client: Client, service: str) -> None:
@@ -55,7 +55,7 @@ class State:
             if f"{tag}{brace}" not in tags or (rest and rest[0] != ":"):
                 yield key
 
-    def look(self, partition: int, keys: Sequence[str]) -> Look:
+    def read(self, partition: int, keys: Sequence[str]) -> Look:
         """The values of `keys` and the offsets that they stand for, read in one piece."""
         tag = self.tag(partition)
         names = [f"{tag}:{key}".encode(errors="surrogateescape") for key in keys]

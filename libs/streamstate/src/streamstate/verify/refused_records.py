@@ -14,7 +14,7 @@ from streamstate.kafka.admin import Topics
 from streamstate.kafka.letters import Cause, cause_of, is_derived, is_receipt, letter_of, stage_of
 from streamstate.processing.decode import Stage
 from streamstate.settings import ServiceSettings
-from streamstate.verify.topic_log import Log
+from streamstate.verify.topic_log import TopicLog
 
 
 class RefusedRecords:
@@ -28,11 +28,11 @@ class RefusedRecords:
         self.replaced: defaultdict[str, set[Cause]] = defaultdict(set)
         self._topics = topics
         self._open = ExitStack()
-        self._logs: dict[tuple[str, int], Log] = {}
+        self._logs: dict[tuple[str, int], TopicLog] = {}
         # There may be no topic before the first dead letter.
         with suppress(Misconfigured):
             for partition in range(topics.partitions(topic)):
-                log = self._open.enter_context(Log(settings.kafka, settings.security, topic, partition))
+                log = self._open.enter_context(TopicLog(settings.kafka, settings.security, topic, partition))
                 self._logs[topic, partition] = log
 
     def __enter__(self) -> Self:

@@ -13,7 +13,7 @@ TIMEOUT_S = 30.0
 _PIECE = 2_000
 
 
-class Log:
+class TopicLog:
     """Reads a partition from its beginning, committed records only. Use it as a context manager."""
 
     def __init__(self, bootstrap: str, security: Security, topic: str, partition: int) -> None:
@@ -85,5 +85,5 @@ class Log:
 def whole(bootstrap: str, security: Security, topics: Topics, topic: str) -> Iterator[Message]:
     """The records that `topic` holds now, partition by partition."""
     for (_, partition), end in topics.ends((topic, p) for p in range(topics.partitions(topic))).items():
-        with Log(bootstrap, security, topic, partition) as log:
+        with TopicLog(bootstrap, security, topic, partition) as log:
             yield from log.up_to(end)

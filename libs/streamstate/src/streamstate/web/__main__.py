@@ -10,7 +10,7 @@ from streamstate import bootstrap
 from streamstate.settings import HttpSettings
 from streamstate.web.api import create
 from streamstate.web.server.asgi import Asgi
-from streamstate.web.serving.process import Server
+from streamstate.web.serving.process import GunicornServer
 
 
 def main(service: str) -> None:
@@ -21,7 +21,7 @@ def main(service: str) -> None:
             return create(service)
 
     with bootstrap.exiting():
-        server = Server(bootstrap.configure(HttpSettings, service), load)
+        server = GunicornServer(bootstrap.configure(HttpSettings, service), load)
     server.run()
 
 

@@ -41,7 +41,7 @@ class Demand:
         return any(partition == EACH for _, partition in self.positions)
 
     @classmethod
-    def of(cls, headers: Mapping[str, str], least_staleness_ms: int) -> "Demand":
+    def from_headers(cls, headers: Mapping[str, str], least_staleness_ms: int) -> "Demand":
         """From `X-Min-Position` and `X-Max-Staleness` (milliseconds); raises a 400 `Problem` for other texts."""
         wanted = headers.get(MIN_POSITION, "")
         if not _ENTRIES.fullmatch(wanted):
@@ -102,7 +102,7 @@ class Demands:
         state = await read()
         if not deadline.demands:
             return state
-        demand = Demand.of(deadline.demands, self._settings.least_staleness_ms)
+        demand = Demand.from_headers(deadline.demands, self._settings.least_staleness_ms)
         if demand.of_each and demand.lacking(at := positions(state), self._freshness.age(at)):
             demand = replace(demand, ends=await self._ends(deadline))
         while lacking := demand.lacking(at := positions(state), self._freshness.age(at)):
@@ -116,7 +116,7 @@ class Demands:
         try:
             async with asyncio.timeout_at(deadline.at - MARGIN_S), self._asking:
                 if self._freshness.last[0] < called:
-                    await asyncio.to_thread(self._freshness.look)
+                    await asyncio.to_thread(self._freshness.refresh)
         except (TimeoutError, KafkaException, Misconfigured):
             silent = "Kafka does not say where its topics end"
             raise not_ready(silent) from None
@@ -149,7 +149,7 @@ class Demands:
             with suppress(IncompleteCommit, KafkaException, Misconfigured, RedisError):
                 if stale and loop.time() >= ends_at:
                     ends_at = loop.time() + self._settings.least_staleness_ms / 2000
-                    await asyncio.to_thread(self._freshness.look)
+                    await asyncio.to_thread(self._freshness.refresh)
                 self._positions = await self._read_positions()
             looked, self._looked = self._looked, asyncio.Event()
             looked.set()

@@ -102,7 +102,7 @@ class Freshness:
         """Look at the ends for as long as the process lives."""
         keep_running("freshness", self._try_to_look, LOOK_S)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read where the topics end now. Raises `KafkaException` or `Misconfigured` when Kafka does not say."""
         places = [(topic, p) for topic in self._names for p in range(self._topics.partitions(topic))]
         now = time.monotonic()
@@ -145,6 +145,6 @@ class Freshness:
 
     def _try_to_look(self) -> None:
         try:
-            self.look()
+            self.refresh()
         except (KafkaException, Misconfigured) as error:
             log.info("the ends of the topics cannot be seen now", reason=str(error))

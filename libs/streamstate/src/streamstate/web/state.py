@@ -75,12 +75,12 @@ class State:
     async def _whole(self, partitions: Iterable[int]) -> dict[int, Snapshot]:
         """Those of `partitions` that can be read: one that holds a part of a commit must not hold up the others."""
 
-        async def one(partition: int) -> Mapping[int, Snapshot]:
+        async def read_partition(partition: int) -> Mapping[int, Snapshot]:
             with suppress(IncompleteCommit):
                 return await self._reads.read({partition: []})
             return {}
 
-        return dict(item for found in await asyncio.gather(*map(one, partitions)) for item in found.items())
+        return dict(item for found in await asyncio.gather(*map(read_partition, partitions)) for item in found.items())
 
     def _fitting(self, snapshots: Mapping[int, Snapshot]) -> Mapping[int, Snapshot]:
         widths = self._freshness.widths(), self._counts

@@ -28,7 +28,7 @@ Held = Callable[[str], Mapping[str, Any]]
 T = TypeVar("T")
 
 
-class PartitionDeletion(msgspec.Struct):
+class PartitionErasure(msgspec.Struct):
     """A partition of a state from which a user is deleted.
 
     before: by topic, the offset before which the user's records do not count: where the topic ended at the request and,
@@ -40,11 +40,11 @@ class PartitionDeletion(msgspec.Struct):
     before: dict[str, int]
 
 
-class ServiceDeletion(msgspec.Struct):
+class ServiceErasure(msgspec.Struct):
     """What a service has of the deletion of a user; no partitions where it was not asked for."""
 
     service: str
-    partitions: list[PartitionDeletion]
+    partitions: list[PartitionErasure]
 
 
 class ServiceExport(msgspec.Struct):
@@ -78,7 +78,7 @@ class UserData:
     def add_to(self, routes: Routes) -> None:
         """Add the routes, if the app has users."""
         if self._app.user_folds:
-            routes.hidden(DELETION, "user-deletion", self.look)
+            routes.hidden(DELETION, "user-deletion", self.deletion_status)
             routes.hidden(DELETION, "delete-user", self.delete, methods=("DELETE",))
             routes.hidden(EXPORT, "user-export", self.export)
 
@@ -86,18 +86,18 @@ class UserData:
         """Ask for the deletion of a user; returns when Kafka has the request."""
         requests = await self._ask(lambda topic: topic.request(self._app, key))
         return self._answer(
-            PartitionDeletion(
+            PartitionErasure(
                 each.partition, done=False, before={topic: bound.offset for topic, bound in each.bounds.items()}
             )
             for each in requests
         )
 
-    async def look(self, _request: Request, key: str) -> Response:
+    async def deletion_status(self, _request: Request, key: str) -> Response:
         """How far the deletion of a user is."""
         asked = await self._ask(lambda topic: topic.asked(self._app, key))
         snapshots = await self._state.read({partition: [] for partition, _ in asked})
         return self._answer(
-            PartitionDeletion(
+            PartitionErasure(
                 partition,
                 (snapshots[partition].deletions or 0) > each.request,
                 {topic: bound.offset for topic, bound in each.bounds.items()},
@@ -105,8 +105,8 @@ class UserData:
             for partition, each in asked
         )
 
-    def _answer(self, partitions: Iterable[PartitionDeletion]) -> Response:
-        return json(ServiceDeletion(self._app.name, list(partitions)), self._address)
+    def _answer(self, partitions: Iterable[PartitionErasure]) -> Response:
+        return json(ServiceErasure(self._app.name, list(partitions)), self._address)
 
     async def export(self, _request: Request, key: str) -> Response:
         """All that the state holds of a user."""

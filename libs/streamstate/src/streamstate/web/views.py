@@ -11,7 +11,7 @@ from streamstate.app import App
 from streamstate.state.operations import Read
 from streamstate.state.store import Snapshot
 from streamstate.view import Question, View
-from streamstate.web.client.instances import DIRECT, STAND_IN, Instances, Unreachable, same_service
+from streamstate.web.client.instances import DIRECT, STAND_IN, Instances, InstanceUnreachable, same_service
 from streamstate.web.consistency import Demands
 from streamstate.web.http import parameters
 from streamstate.web.http.deadline import Deadline
@@ -114,7 +114,7 @@ class Answers:
         self.telemetry.forwarded.inc()
         try:
             return await self.instances.get(owner, request.path, request.deadline.share(0.5), request.query)
-        except Unreachable:
+        except InstanceUnreachable:
             return None
 
 

@@ -30,13 +30,13 @@ def commits(redis: str, service: str, partitions: int) -> Iterator[Mapping[int, 
     reached: dict[int, list[tuple[float, int]]] = {partition: [] for partition in range(partitions)}
     store = bootstrap.store(redis, 10.0, service)
 
-    def look() -> None:
+    def record_positions() -> None:
         for partition, snapshot in store.read({partition: [] for partition in reached}).items():
             position = snapshot.positions.get(LISTENING_EVENTS, 0)
             if not reached[partition] or reached[partition][-1][1] < position:
                 reached[partition].append((time.monotonic(), position))
 
-    with repeating(look, LOOK_S):
+    with repeating(record_positions, LOOK_S):
         yield reached
 
 

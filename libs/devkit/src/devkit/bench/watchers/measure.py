@@ -48,12 +48,12 @@ def measure(home: Path, data: Data) -> Watching:
         cluster.streams.wait_until(lambda: caught_up(cluster) and cluster.ready(), CAUGHT_UP_S)
         cluster.streams.stop()
         with cluster.of_services([APP.name]) as streams:
-            return Watch(cluster, streams, data, home).measure()
+            return WatcherBenchmark(cluster, streams, data, home).measure()
     finally:
         cluster.stop()
 
 
-class Watch:
+class WatcherBenchmark:
     """Measures over `cluster`, whose services have folded all, while `streams` fold what comes."""
 
     def __init__(self, cluster: LocalCluster, streams: Child, data: Data, home: Path) -> None:

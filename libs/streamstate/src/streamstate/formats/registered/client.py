@@ -23,7 +23,7 @@ NO_CODE = -1
 T = TypeVar("T")
 
 
-class Client:
+class RegistryClient:
     """The registry at `url`, as of a `Registry`: `user` is user:password, `ca` a file, or both are empty."""
 
     def __init__(self, url: str, user: str, ca: str) -> None:

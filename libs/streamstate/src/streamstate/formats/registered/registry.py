@@ -78,7 +78,7 @@ class Registry:
 @lru_cache
 def _client(url: str, user: str, ca: str, _content: str) -> Any:
     # Its packages take memory, and APIs need the formats of keys only.
-    return import_module("streamstate.formats.registered.client").Client(url, user, ca)
+    return import_module("streamstate.formats.registered.client").RegistryClient(url, user, ca)
 
 
 def write(file: Path, schema: Schema) -> None:

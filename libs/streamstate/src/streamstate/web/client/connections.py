@@ -28,7 +28,7 @@ _HEADERS = {name.lower().encode(): name for name in ("Content-Type", "Retry-Afte
 """The headers of an answer that are kept: those that go along with it, whoever passes it on."""
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """One connection, with one request at a time. `answering` says that part of its answer has come."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Connections:
     def __init__(self, tls: ToInstances | None = None) -> None:
         """tls: how to ask by TLS; None for plain HTTP."""
         self._tls = tls
-        self._idle: defaultdict[str, deque[Connection]] = defaultdict(deque)
+        self._idle: defaultdict[str, deque[ClientConnection]] = defaultdict(deque)
 
     async def ask(self, address: str, target: str, headers: Mapping[str, str], method: str = "GET") -> Response:
         """Ask for `target` (path and query, encoded). Raises `OSError` when there is no whole answer."""
@@ -120,10 +120,10 @@ class Connections:
                 if kept.answering:
                     raise
         host, port = Address.parse(address)
-        context, name = self._tls.of(host) if self._tls else (None, None)
+        context, name = self._tls.for_host(host) if self._tls else (None, None)
         connect = asyncio.get_running_loop().create_connection
         async with asyncio.timeout(CONNECT_S):
-            _, connection = await connect(Connection, host, port, ssl=context, server_hostname=name)
+            _, connection = await connect(ClientConnection, host, port, ssl=context, server_hostname=name)
         return await self._ask(connection, address, request)
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class Connections:
                 connection.close()
         self._idle.clear()
 
-    def _last_used(self, address: str) -> Connection | None:
+    def _last_used(self, address: str) -> ClientConnection | None:
         """The idle connection that was used last, if it is not too old."""
         connections, oldest = self._idle[address], time.monotonic() - IDLE_S
         while connections:
@@ -142,7 +142,7 @@ class Connections:
             connection.close()
         return None
 
-    async def _ask(self, connection: Connection, address: str, request: bytes) -> Response:
+    async def _ask(self, connection: ClientConnection, address: str, request: bytes) -> Response:
         try:
             return await connection.ask(request)
         finally:

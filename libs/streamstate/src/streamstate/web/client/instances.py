@@ -58,7 +58,7 @@ def same_service(address: str, other: str) -> bool:
     return one.is_name and bool(domain) and (domain, one.port) == (other_domain, another.port)
 
 
-class Unreachable(Exception):
+class InstanceUnreachable(Exception):
     """An instance that gave no answer; another one may."""
 
 
@@ -88,7 +88,7 @@ class Instances:
         marks: Marks = OWNER,
         method: str = "GET",
     ) -> Response:
-        """The answer within the deadline; only JSON counts as one. Raises `Unreachable` when none comes."""
+        """The answer within the deadline; only JSON counts as one. Raises `InstanceUnreachable` when none comes."""
         target = f"{path}?{urlencode(query)}" if query else path
         headers = {**deadline.headers, **marks, **(self._tokens.headers if self._tokens else {})}
         started = time.monotonic()
@@ -98,18 +98,18 @@ class Instances:
             # A caller in a hurry does not make an instance ill.
             if not isinstance(error, TimeoutError) or time.monotonic() - started > PATIENCE_S:
                 self._falls_ill(address, str(error) or "no answer in time")
-            raise Unreachable(address) from error
+            raise InstanceUnreachable(address) from error
         if answer.status == 401:
             # The caller's own credential was fine; whoever reads this log can mend it.
             self._falls_ill(address, "it refuses the internal token; compare the files of INTERNAL_TOKENS")
-            raise Unreachable(address)
+            raise InstanceUnreachable(address)
         content_type = answer.headers.get("Content-Type")
         if content_type not in (JSON, CONTENT_TYPE):
             msg = f"{address} answered {content_type or 'without a type'}, not JSON"
-            raise Unreachable(msg)
+            raise InstanceUnreachable(msg)
         return answer
 
-    def well(self, address: str) -> bool:
+    def is_healthy(self, address: str) -> bool:
         """Whether the instance answered lately, or was not asked yet."""
         return address not in self._ill
 
@@ -120,7 +120,7 @@ class Instances:
         self._connections.close()
 
     def _falls_ill(self, address: str, reason: str) -> None:
-        if self.well(address):
+        if self.is_healthy(address):
             log.warning("an instance does not answer; it is left alone until it does", address=address, reason=reason)
             self._ill[address] = asyncio.create_task(self._probe(address))
 

@@ -26,7 +26,7 @@ HEARTBEAT = b": heartbeat\n\n"
 _BEGIN = f"retry: {RETRY_MS}\n\n".encode()
 
 
-class Event(NamedTuple):
+class ServerSentEvent(NamedTuple):
     """One event: its type, its id (empty: none), and its data, a line of JSON."""
 
     name: str
@@ -39,21 +39,21 @@ class Event(NamedTuple):
         return f"event: {self.name}\n{place}data: ".encode() + self.data + b"\n\n"
 
 
-class Latest:
+class LatestEvent:
     """The newest event of a series. Those who are slow miss the ones between. For one event loop."""
 
     def __init__(self) -> None:
-        self.event: Event | None = None
+        self.event: ServerSentEvent | None = None
         self._changed = asyncio.Event()
 
-    def publish(self, event: Event) -> None:
+    def publish(self, event: ServerSentEvent) -> None:
         """Replace the event, unless it says the same as the one before."""
         if self.event is None or event.data != self.event.data:
             self.event = event
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
 
-    async def after(self, seen: Event | None) -> Event:
+    async def after(self, seen: ServerSentEvent | None) -> ServerSentEvent:
         """The newest event as soon as it is another one than `seen`."""
         while self.event is None or self.event is seen:
             await self._changed.wait()
@@ -61,7 +61,7 @@ class Latest:
 
 
 @dataclass(frozen=True)
-class Stream:
+class EventStream:
     """An answer that goes on until the client leaves or the process ends; then `close` is called, once."""
 
     chunks: AsyncIterator[bytes]
@@ -89,18 +89,18 @@ class Streams:
         finally:
             self._open -= 1
 
-    def of(self, latest: Latest, headers: Mapping[str, str], close: Callable[[], None]) -> Stream:
+    def stream(self, latest: LatestEvent, headers: Mapping[str, str], close: Callable[[], None]) -> EventStream:
         """The stream of `latest` for a request with these headers (names in lower case)."""
-        return Stream(chunks(latest, headers.get(LAST_EVENT_ID.lower(), ""), self._heartbeat_s), close)
+        return EventStream(chunks(latest, headers.get(LAST_EVENT_ID.lower(), ""), self._heartbeat_s), close)
 
 
-async def chunks(latest: Latest, last_id: str, heartbeat_s: float) -> AsyncIterator[bytes]:
+async def chunks(latest: LatestEvent, last_id: str, heartbeat_s: float) -> AsyncIterator[bytes]:
     """What is sent to one client: the newest event, and again when there is a newer one; comments while there is none.
 
     last_id: of the event that the client has; it is not sent again.
     """
     yield _BEGIN
-    seen: Event | None = None
+    seen: ServerSentEvent | None = None
     while True:
         try:
             async with asyncio.timeout(heartbeat_s):

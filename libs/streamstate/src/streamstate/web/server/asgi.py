@@ -19,7 +19,7 @@ from werkzeug.routing import Rule
 
 from streamstate.deployment import logs, tracing
 from streamstate.settings import HttpSettings
-from streamstate.web.http.events import Stream
+from streamstate.web.http.events import EventStream
 from streamstate.web.http.overdue import Overdue
 from streamstate.web.http.parameters import require_known
 from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded, overloaded, problem_of
@@ -125,7 +125,7 @@ class Asgi:
             path = path_of(scope)
             if self._cors.asked_before(scope):
                 # Whoever sends it has no credential, and learns nothing of paths.
-                response: Response | Stream = Response(HTTPStatus.NO_CONTENT, b"", {})
+                response: Response | EventStream = Response(HTTPStatus.NO_CONTENT, b"", {})
             else:
                 caller = None if self._is_open(path, scope) else await self._guard.identify(scope["headers"])
                 # Before the request counts as one in flight: slow clients keep nobody out.
@@ -147,7 +147,9 @@ class Asgi:
         else:
             await self._stream(response, caller, scope, receive, send)
 
-    async def _stream(self, stream: Stream, caller: Any, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+    async def _stream(
+        self, stream: EventStream, caller: Any, scope: Mapping[str, Any], receive: Any, send: Any
+    ) -> None:
         """Send chunks until the client leaves, may not ask any more, or `end_streams`.
 
         No chunk is made before the one before it is sent.
@@ -198,7 +200,7 @@ class Asgi:
 
     async def _answer(
         self, scope: MutableMapping[str, Any], path: str, started: float, body: bytes | None, caller: Any
-    ) -> Response | Stream:
+    ) -> Response | EventStream:
         self._in_flight += 1
         try:
             if self._in_flight > self._settings.requests_in_flight and path not in probes.PATHS:
@@ -219,7 +221,7 @@ class Asgi:
             told = await self._guard.admit(caller, rule, arguments, request)
             self._require_known(rule, request)
             answer = await self._handle(rule, arguments, request)
-            if isinstance(answer, Stream):
+            if isinstance(answer, EventStream):
                 stream = self._guard.streaming(caller, answer)
                 return replace(stream, headers={**stream.headers, **told})
             answer = self._guard.answered(caller, answer)
@@ -233,13 +235,13 @@ class Asgi:
         if known is not None and request.scope["query_string"] and request.path not in probes.PATHS:
             require_known(request.query, known)
 
-    async def _handle(self, rule: Rule, arguments: Mapping[str, Any], request: Request) -> Response | Stream:
+    async def _handle(self, rule: Rule, arguments: Mapping[str, Any], request: Request) -> Response | EventStream:
         if request.scope["method"] == "OPTIONS":
             return Response(200, b"", {"Allow": ", ".join(sorted(self._routes.allowed_methods(request.path)))})
         handler = self._handlers.get(rule.endpoint)
         if handler is None:
             return await asyncio.to_thread(self._by_flask, request)
-        response: Response | Stream = await self._overdue.limit(handler(request, **arguments), request.deadline.at)
+        response: Response | EventStream = await self._overdue.limit(handler(request, **arguments), request.deadline.at)
         return response
 
     def _is_open(self, path: str, scope: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from streamstate.access.internal import HEADER, InternalTokens
 from streamstate.errors import Misconfigured
 from streamstate.gateway import Scope
 from streamstate.settings import HttpSettings
-from streamstate.web.http.events import Stream
+from streamstate.web.http.events import EventStream
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Request, Response
 from streamstate.web.server.telemetry import Telemetry
@@ -46,7 +46,7 @@ class Guard:
         """Further headers of the answer to a request that `rule` matched. Raises a 403 or 429 `Problem`."""
         return {}
 
-    def streaming(self, caller: Any, stream: Stream) -> Stream:  # noqa: ARG002
+    def streaming(self, caller: Any, stream: EventStream) -> EventStream:  # noqa: ARG002
         """`stream` as `caller` gets it. Closes it and raises a 429 `Problem` when the caller has too many."""
         return stream
 

@@ -7,7 +7,7 @@ from apiflask import APIFlask
 
 from streamstate.gateway import ADMIN, READ, Scope
 from streamstate.keys import KeyCodec
-from streamstate.web.http.events import Event, Stream
+from streamstate.web.http.events import EventStream, ServerSentEvent
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Response
 from streamstate.web.server import responses
@@ -19,7 +19,7 @@ from streamstate.web.server.responses import ALWAYS, OF_STATES, Answer, Document
 MANY = "/v1/many"
 FOUND, ACCEPTED = "200", "202"
 
-Handler = Callable[..., Awaitable[Response | Stream]]
+Handler = Callable[..., Awaitable[Response | EventStream]]
 """A coroutine function that gets the request and, by name, what the path has in brackets; `Asgi` awaits it."""
 
 
@@ -94,7 +94,7 @@ class Routes(APIFlask):
         name: str,
         handler: Handler,
         summary: str,
-        example: Event,
+        example: ServerSentEvent,
         data: Any,
         key: KeyCodec[Any] | None = None,
         query: Sequence[Parameter] = (),

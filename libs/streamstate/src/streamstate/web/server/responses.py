@@ -12,7 +12,7 @@ from streamstate.errors import BadKey
 from streamstate.keys import LONG
 from streamstate.web.http import events
 from streamstate.web.http.deadline import ENTRIES, ENTRIES_PATTERN, MIN_POSITION, bad_deadline, bad_demand
-from streamstate.web.http.events import Event
+from streamstate.web.http.events import ServerSentEvent
 from streamstate.web.http.parameters import bad_parameter
 from streamstate.web.http.problems import (
     ADDRESS_TOO_LONG,
@@ -169,7 +169,7 @@ def header_refs(names: Iterable[str]) -> Mapping[str, Document]:
 def found(schema: Document, answer: Answer) -> Document:
     """The response of such an answer."""
     told = header_refs((*OF_ANSWERS, *answer.headers))
-    if isinstance(answer.example, Event):
+    if isinstance(answer.example, ServerSentEvent):
         content_type, (name, place, data) = events.CONTENT_TYPE, answer.example
         line = {"type": "string", "contentMediaType": JSON, "contentSchema": schema}
         schema = {"type": "object", "properties": {"event": {"type": "string"}, "id": {"type": "string"}, "data": line}}

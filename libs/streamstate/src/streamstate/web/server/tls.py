@@ -3,7 +3,7 @@
 import ssl
 from pathlib import Path
 
-from streamstate.access.certificates import Certificates, Pair, ToInstances
+from streamstate.access.certificates import CertificateFiles, Certificates, ToInstances
 from streamstate.deployment.connections import TlsSettings
 
 
@@ -19,5 +19,5 @@ def to_instances(settings: TlsSettings) -> ToInstances | None:
     return ToInstances(pair, settings.instances_ca, settings.instances_name) if settings.instances_ca else None
 
 
-def _pair(certificate: Path | None, key: Path | None) -> Pair | None:
-    return Pair(certificate, key) if certificate and key else None
+def _pair(certificate: Path | None, key: Path | None) -> CertificateFiles | None:
+    return CertificateFiles(certificate, key) if certificate and key else None

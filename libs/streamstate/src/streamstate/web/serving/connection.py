@@ -41,7 +41,7 @@ class Server(Protocol):
     alive: bool
     """False from the moment on when it was told to end."""
 
-    def made(self, connection: "Connection") -> None:
+    def opened(self, connection: "Connection") -> None:
         """There is one more, which waits from now on."""
 
     def lost(self, connection: "Connection") -> None:
@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._address = transport.get_extra_info("sockname")[:2]
-        self._server.made(self)
+        self._server.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._ends = True
@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
                 self._server.waiting.hurry(self)
             elif self._accepted is None:
                 self._accepted = self._loop.time()
-                self._server.waiting.over(self)
+                self._server.waiting.cancel(self)
                 self._server.turns.begin(self._begin)
             else:
                 _wake(self._awaiting)

@@ -19,7 +19,7 @@ _UNREAD_MS = 5_000
 """A client may leave what was sent to it unread for so long."""
 
 
-class Server(BaseApplication):  # type: ignore[misc]  # gunicorn has no annotations
+class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no annotations
     """Gunicorn; `create` makes the application in each worker process. `run` returns when all of them have ended.
 
     certificates: what LISTEN shows; None for plain HTTP.

@@ -36,7 +36,7 @@ class Waiting:
         """It has `IDLE_S` from now on."""
         self._idle[connection] = self._clock()
 
-    def over(self, connection: Ending) -> None:
+    def cancel(self, connection: Ending) -> None:
         """It does not wait any more."""
         if self._idle.pop(connection, None) is None:
             self._hurried.pop(connection, None)

@@ -52,7 +52,7 @@ class Worker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no annotat
     def _connection(self) -> Connection:
         return Connection(self, self.loop)
 
-    def made(self, connection: Connection) -> None:
+    def opened(self, connection: Connection) -> None:
         """There is one more, for which the one may have to go that has waited longest."""
         self.nr_conns += 1
         self.waiting.hurry(connection)
@@ -62,10 +62,10 @@ class Worker(gasgi.ASGIWorker):  # type: ignore[misc]  # gunicorn has no annotat
     def lost(self, connection: Connection) -> None:
         """There is one less."""
         self.nr_conns -= 1
-        self.waiting.over(connection)
+        self.waiting.cancel(connection)
 
     def _renew(self, certificates: Certificates) -> None:
-        certificates.look()
+        certificates.reload()
         self.loop.call_later(LOOK_S, self._renew, certificates)
 
     def handle_exit_signal(self) -> None:

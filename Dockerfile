@@ -56,6 +56,7 @@ FROM base AS web
 COPY requirements-api.txt .
 RUN pip install --no-cache-dir --no-compile --no-deps --require-hashes -r requirements-api.txt
 COPY libs/client/src/streamstate_client streamstate_client
+COPY libs/strictasgi/src/strictasgi strictasgi
 COPY libs/streamstate/src/streamstate streamstate
 COPY services services
 

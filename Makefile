@@ -131,7 +131,7 @@ $(INSTALLED): requirements.txt $(wildcard libs/*/pyproject.toml)
 	@echo "installing the Python packages into $(VENV) (about a minute, once)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --no-deps --require-hashes -r requirements.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/client -e libs/streamstate -e libs/devkit
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e libs/client -e libs/strictasgi -e libs/streamstate -e libs/devkit
 	@$(BIN)/python -m pip check --quiet --disable-pip-version-check
 	@touch $@
 
@@ -169,7 +169,7 @@ PIN = .cache/uv/bin/uv pip compile --quiet --generate-hashes --custom-compile-co
 requirements: .cache/uv ## pin all requirements anew, with hashes
 	@$(PIN) requirements.in -o requirements.txt
 	@$(PIN) --extra cli --extra formats --extra traces -c requirements.txt libs/streamstate/pyproject.toml -o requirements-base.txt
-	@$(PIN) --extra web --extra cli --extra formats --extra traces -c requirements.txt libs/streamstate/pyproject.toml -o requirements-api.txt
+	@$(PIN) --extra web --extra cli --extra formats --extra traces -c requirements.txt libs/streamstate/pyproject.toml libs/strictasgi/pyproject.toml -o requirements-api.txt
 	@$(PIN) --extra spark --extra cli --extra formats --extra traces -c requirements.txt libs/streamstate/pyproject.toml -o requirements-stream.txt
 	@$(PIN) requirements-docs.in -o requirements-docs.txt
 	@$(PIN) -c requirements.txt requirements-browser.in -o requirements-browser.txt

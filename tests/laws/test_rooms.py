@@ -46,12 +46,10 @@ ALLOWED: Mapping[str, set[str]] = {
         "web.http",
         "web.client",
         "web.server",
-        "web.serving",
     },
     "web.http": {"errors"},
     "web.client": {"access", "deployment", "web.http"},
     "web.server": {*CONTRACT, "access", "settings", "processing", "deployment", "web.http"},
-    "web.serving": {"access", "deployment", "settings", "web.http", "web.server"},
     "verify": {*CONTRACT, "bootstrap", "erasure", "formats", "settings", "processing", "kafka"},
     "cli": {
         *CONTRACT,
@@ -95,6 +93,11 @@ FILES = [path for path in LIBRARY.rglob("*.py") if path.parent != LIBRARY or pat
 def test_imports_point_one_way(path: Path) -> None:
     own = room(path.relative_to(LIBRARY).with_suffix("").parts)
     assert set(imports(path)) - {own} <= ALLOWED[own]
+
+
+@pytest.mark.parametrize("path", sorted(Path("libs/strictasgi/src/strictasgi").glob("*.py")), ids=str)
+def test_the_server_knows_nothing_of_the_library(path: Path) -> None:
+    assert not re.search(r"(?:from|import) (?:streamstate|services)", path.read_text())
 
 
 @pytest.mark.parametrize("path", sorted(Path("services/gateway").glob("*.py")), ids=str)

@@ -60,10 +60,12 @@ def test_a_profile_is_shown_with_the_names_that_the_gateway_adds(guarded: Guarde
 
 def raised() -> Iterator[tuple[int, str]]:
     """Status and kind of each problem in the sources."""
-    for path in (*Path("libs/streamstate/src").rglob("*.py"), *Path("services").rglob("*.py")):
+    for path in (*Path("libs").rglob("*.py"), *Path("services").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
-                case ast.Call(ast.Name("Problem"), [ast.Constant(int() as status), ast.Constant(str() as kind), *_]):
+                case ast.Call(
+                    ast.Name("Problem" | "Refusal"), [ast.Constant(int() as status), ast.Constant(str() as kind), *_]
+                ):
                     yield status, kind
 
 

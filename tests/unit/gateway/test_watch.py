@@ -330,17 +330,6 @@ def test_a_stream_that_there_is_not_is_refused(deployment: Deployment, gateway: 
     assert refused.status == status
 
 
-def test_all_streams_end_with_the_process(deployment: Deployment, gateway: Asgi) -> None:
-    client = listen(deployment, gateway, USER)
-    client.next()
-
-    async def end() -> None:
-        gateway.end_streams()
-
-    deployment.loop.run(end())
-    until(lambda: client.ended)
-
-
 def test_a_failure_ends_the_stream_and_is_logged(
     deployment: Deployment, gateway: Asgi, capsys: pytest.CaptureFixture[str]
 ) -> None:

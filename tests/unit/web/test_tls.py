@@ -16,8 +16,8 @@ from devkit.repeating import repeating
 from streamstate.access.certificates import CertificateFiles, ToInstances
 from streamstate.errors import Misconfigured
 from streamstate.settings import HttpSettings
-from streamstate.web.client.connections import Connections
-from streamstate.web.serving.process import GunicornServer
+from streamstate.web.process import GunicornServer
+from strictasgi.client import Answer, ConnectionPool
 from tests.certificates import Authority
 from tests.serving import Loop, until
 from tests.unit.web.test_server import KNOWN, answer, request
@@ -82,7 +82,7 @@ def asked(loop: Loop, tls: ToInstances | None, address: str) -> int | None:
     """The status of an answer on a new connection, None when there is none."""
 
     async def get() -> int | None:
-        connections = Connections(tls)
+        connections = ConnectionPool(Answer, tls=tls.for_host if tls else None)
         try:
             return (await connections.ask(address, KNOWN, {})).status
         except OSError:

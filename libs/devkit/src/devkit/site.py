@@ -11,7 +11,7 @@ from functools import partial
 from os.path import normpath
 from pathlib import Path
 
-PAGES = ("*.md", "charts/README.md", "docs/**/*.md", "services/*/README.md")
+PAGES = ("*.md", "charts/README.md", "docs/**/*.md", "libs/*/README.md", "services/*/README.md")
 LINK = re.compile(r"\]\(([^)\s#:]*)(#[^)\s]*)?\)")
 """A link within the clone: path and #anchor, of which one may be empty."""
 

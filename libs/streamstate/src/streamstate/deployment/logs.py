@@ -1,5 +1,6 @@
 """Logging of every process: JSON, a line each; plain text on a terminal and for the operators' command."""
 
+import logging
 import sys
 from collections.abc import Mapping, MutableMapping
 from contextvars import ContextVar
@@ -28,6 +29,16 @@ def configure(stream: Literal["stdout", "stderr"] = "stdout") -> None:
         ],
         logger_factory=lambda *_: structlog.PrintLogger(getattr(sys, stream)),
     )
+
+
+def forward(name: str) -> None:
+    """Log the messages of the standard library's logger `name` in the same way."""
+    logging.getLogger(name).addHandler(_Forwarding())
+
+
+class _Forwarding(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        structlog.get_logger().log(record.levelno, record.getMessage(), exc_info=record.exc_info)
 
 
 def _add_ids(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

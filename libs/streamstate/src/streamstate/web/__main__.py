@@ -9,8 +9,8 @@ os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="strea
 from streamstate import bootstrap
 from streamstate.settings import HttpSettings
 from streamstate.web.api import create
+from streamstate.web.process import GunicornServer
 from streamstate.web.server.asgi import Asgi
-from streamstate.web.serving.process import GunicornServer
 
 
 def main(service: str) -> None:

@@ -12,11 +12,11 @@ from streamstate.access.certificates import ToInstances
 from streamstate.access.internal import InternalTokens
 from streamstate.deployment import tracing
 from streamstate.deployment.address import Address
-from streamstate.web.client.connections import Connections
 from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.overdue import Overdue
 from streamstate.web.http.problems import CONTENT_TYPE
-from streamstate.web.http.request import JSON, Response
+from streamstate.web.http.request import AGE, BEGIN, JSON, POSITION, SERVED_BY, Response
+from strictasgi.client import ConnectionPool
+from strictasgi.overdue import Overdue
 
 log = structlog.get_logger()
 
@@ -28,6 +28,9 @@ STAND_IN = "X-Stand-In"
 
 PATIENCE_S = 0.25
 """An instance may take so long for an answer, and is not ill yet."""
+
+_KEPT = ("Content-Type", "Retry-After", SERVED_BY, POSITION, BEGIN, AGE)
+"""The headers of an answer that go along with it, whoever passes it on."""
 
 PROBE = "/livez"
 PROBE_S = 0.25
@@ -74,7 +77,7 @@ class Instances:
         name: that of this process in traces.
         """
         self._tokens = tokens
-        self._connections, spans = Connections(tls), tracing.spans(name)
+        self._connections, spans = ConnectionPool(Response, _KEPT, tls.for_host if tls else None), tracing.spans(name)
         self._ask = self._connections.ask if spans is None else spans.called(self._connections.ask)
         self._overdue = Overdue()
         self._ill: dict[str, asyncio.Task[None]] = {}

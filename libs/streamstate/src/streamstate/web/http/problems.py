@@ -10,6 +10,7 @@ from redis.exceptions import RedisError
 from werkzeug.exceptions import HTTPException
 
 from streamstate.errors import BadKey, IncompleteCommit, Misconfigured, StreamStateError
+from strictasgi import refusals
 
 log = structlog.get_logger()
 
@@ -20,13 +21,6 @@ MOST_KEYS = 200
 
 MOST_KEYS_POSTED = 1_000
 """The most keys of one POST."""
-
-MOST_LINE_BYTES = 8_190
-"""The longest request line, and the longest header field."""
-
-MOST_FIELDS = 100
-MOST_HEAD_BYTES = 32 * 1024
-"""The longest head of a request."""
 
 
 class Problem(StreamStateError):
@@ -84,15 +78,14 @@ def deadline_passed() -> Problem:
 
 
 INTERNAL = Problem(500, "internal", "this is our fault; tell us the X-Request-Id of this answer")
-MALFORMED = Problem(400, "malformed-request", "this is no HTTP/1.1 request by RFC 9112; correct it")
+MALFORMED = Problem(*refusals.MALFORMED)
 ADDRESS_TOO_LONG = Problem(
-    414, "address-too-long", f"shorten the request line to {MOST_LINE_BYTES} bytes; ask for fewer keys at a time"
+    414, refusals.ADDRESS_TOO_LONG.kind, f"{refusals.ADDRESS_TOO_LONG.detail}; ask for fewer keys at a time"
 )
-HEADERS_TOO_LARGE = Problem(
-    431,
-    "headers-too-large",
-    f"send at most {MOST_FIELDS} header fields of {MOST_LINE_BYTES} bytes each, {MOST_HEAD_BYTES} in all",
-)
+HEADERS_TOO_LARGE = Problem(*refusals.HEADERS_TOO_LARGE)
+UNANSWERED = Problem(*refusals.UNANSWERED)
+REFUSED = {problem.kind: problem for problem in (MALFORMED, ADDRESS_TOO_LONG, HEADERS_TOO_LARGE, UNANSWERED)}
+"""The problems of the requests that do not reach the application, by kind."""
 
 _ADVICE = {
     400: "correct the request",

@@ -20,13 +20,14 @@ from werkzeug.routing import Rule
 from streamstate.deployment import logs, tracing
 from streamstate.settings import HttpSettings
 from streamstate.web.http.events import EventStream
-from streamstate.web.http.overdue import Overdue
 from streamstate.web.http.parameters import require_known
 from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded, overloaded, problem_of
 from streamstate.web.http.request import Request, Response, headers_of, path_of, read_body
 from streamstate.web.server import guard, probes
 from streamstate.web.server.openapi import Routes
 from streamstate.web.server.telemetry import Telemetry
+from strictasgi.connection import EXTENSION
+from strictasgi.overdue import Overdue
 
 Hook = Callable[[], Awaitable[None]]
 Serve = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
@@ -39,12 +40,6 @@ BODY_SHARE = 0.5
 
 RECHECK_S = 2.0
 """An answer that goes on ends so many seconds, at most, after its caller may not ask for it any more."""
-
-ACCEPTED = "streamstate.accepted"
-"""In the scope, the moment (seconds, monotonic clock) from which the deadline counts; now, when it is not there."""
-
-UNQUEUED = "streamstate.send_unqueued"
-"""In the scope, what makes `send` wait until the client has taken what was sent; where the server can."""
 
 
 class Asgi:
@@ -87,7 +82,6 @@ class Asgi:
         self._overdue = Overdue()
         spans = tracing.spans(flask.title)
         self._serve: Serve = self._http if spans is None else spans.served(self._http)
-        self._streams: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -116,7 +110,8 @@ class Asgi:
             await hook()
 
     async def _http(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-        started, caller = scope.get(ACCEPTED) or time.monotonic(), None
+        own = scope.get("extensions", {}).get(EXTENSION, {})
+        started, caller = own.get("accepted") or time.monotonic(), None
         scope["route"] = "unknown"
         path = ""
         scope["ids"] = ids = self.telemetry.ids(scope["headers"])
@@ -150,7 +145,7 @@ class Asgi:
     async def _stream(
         self, stream: EventStream, caller: Any, scope: Mapping[str, Any], receive: Any, send: Any
     ) -> None:
-        """Send chunks until the client leaves, may not ask any more, or `end_streams`.
+        """Send chunks until the client leaves or may not ask any more, or the server ends.
 
         No chunk is made before the one before it is sent.
         """
@@ -162,19 +157,17 @@ class Asgi:
             except Exception as error:  # noqa: BLE001, the status is sent already: it is logged, and the stream ends
                 problem_of(error, scope["route"])
 
-        if UNQUEUED in scope:
-            scope[UNQUEUED]()
+        if own := scope.get("extensions", {}).get(EXTENSION):
+            own["send_unqueued"]()
         sending = asyncio.create_task(send_chunks())
         ending = {sending, asyncio.create_task(_left(receive))}
         if caller is not None:
             ending.add(asyncio.create_task(self._lapse(caller, scope["headers"])))
-        self._streams.add(sending)
         self.telemetry.open_streams.inc()
         try:
             if scope["method"] != "HEAD":
                 await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._streams.discard(sending)
             self.telemetry.open_streams.dec()
             for task in ending:
                 task.cancel()
@@ -192,11 +185,6 @@ class Asgi:
                 # Any other says that it is not known now who asks.
                 if problem.status == HTTPStatus.UNAUTHORIZED:
                     return
-
-    def end_streams(self) -> None:
-        """End the answers that go on: their clients connect again, to another process."""
-        for sending in self._streams:
-            sending.cancel()
 
     async def _answer(
         self, scope: MutableMapping[str, Any], path: str, started: float, body: bytes | None, caller: Any

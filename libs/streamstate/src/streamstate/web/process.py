@@ -1,22 +1,25 @@
 """The processes of a server: gunicorn's, with an event loop in each worker."""
 
+import asyncio
 import os
 import shutil
-import socket
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
 from prometheus_client import multiprocess
 
-from streamstate.deployment import resources
+from streamstate.access.certificates import Certificates
+from streamstate.access.watched_file import LOOK_S
+from streamstate.deployment import logs, resources
 from streamstate.deployment.address import Address
 from streamstate.settings import HttpSettings
+from streamstate.web.http.problems import CONTENT_TYPE, REFUSED, encoded
 from streamstate.web.server import tls
 from streamstate.web.server.asgi import Asgi
-
-_UNREAD_MS = 5_000
-"""A client may leave what was sent to it unread for so long."""
+from strictasgi import worker
+from strictasgi.refusals import Refusal
 
 
 class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no annotations
@@ -30,6 +33,7 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no 
         self._options = options(settings)
         self.certificates = tls.shown(settings)
         self._create = create
+        logs.forward("strictasgi")
         super().__init__()
 
     def load_config(self) -> None:
@@ -40,12 +44,33 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no 
         return self._create()
 
 
+class Worker(worker.Worker):
+    """The worker process: refusals are problems, and the first address of LISTEN has the certificates."""
+
+    def tls(self, socket: Any) -> ssl.SSLContext | None:
+        # The other address is for probes, which know no certificates.
+        if self.app.certificates is None or socket is not self.sockets[0]:
+            return None
+        _renew(self.app.certificates)
+        context: ssl.SSLContext = self.app.certificates.context
+        return context
+
+    def refuse(self, refusal: Refusal) -> tuple[bytes, bytes]:
+        self.wsgi.telemetry.refused(refusal.kind)
+        return CONTENT_TYPE.encode(), encoded(REFUSED[refusal.kind])
+
+
+def _renew(certificates: Certificates) -> None:
+    certificates.reload()
+    asyncio.get_running_loop().call_later(LOOK_S, _renew, certificates)
+
+
 def options(settings: HttpSettings) -> Mapping[str, Any]:
     """Gunicorn's own settings and hooks, by their names."""
     at = Address.parse(settings.listen).bound
     return {
         "bind": [str(at), *([str(at._replace(port=settings.probe_port))] if settings.probe_port else [])],
-        "worker_class": "streamstate.web.serving.worker.Worker",
+        "worker_class": Worker,
         "workers": settings.workers or resources.cores(),
         "worker_connections": settings.connections,
         "graceful_timeout": 10,
@@ -53,15 +78,8 @@ def options(settings: HttpSettings) -> Mapping[str, Any]:
         "control_socket_disable": True,
         "accesslog": None,
         "loglevel": "warning",
-        **{hook.__name__: hook for hook in (when_ready, post_worker_init, child_exit, on_exit)},
+        **{hook.__name__: hook for hook in (post_worker_init, child_exit, on_exit)},
     }
-
-
-def when_ready(server: Any) -> None:
-    """Let the kernel end a connection whose client does not read; accepted ones inherit it from the listening one."""
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        for listener in server.LISTENERS:
-            listener.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD_MS)
 
 
 def post_worker_init(_worker: Any) -> None:

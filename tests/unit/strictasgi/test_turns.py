@@ -2,7 +2,7 @@
 
 import asyncio
 
-from streamstate.web.serving.turns import MOST, Turns
+from strictasgi.turns import MOST, Turns
 
 MANY = 3 * MOST + 1
 

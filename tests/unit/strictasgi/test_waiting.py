@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamstate.web.serving.waiting import IDLE_S, PATIENCE_S, Waiting
+from strictasgi.waiting import IDLE_S, PATIENCE_S, Waiting
 
 
 class Clients:

@@ -1,20 +1,22 @@
 """The listening socket of an event loop."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import structlog
-
-log = structlog.get_logger()
+log = logging.getLogger("strictasgi")
 
 MOST_AT_ONCE = 64
 """So many are accepted in one turn of the loop: the other worker processes, which listen too, take their part."""
 
 RETRY_S = 1.0
 """After an error such as too many open files, connections wait for so long."""
+
+UNREAD_MS = 5_000
+"""A client may leave what was sent to it unread for so long."""
 
 
 class Listener:
@@ -32,9 +34,13 @@ class Listener:
         self._socket = sock
         self._serve = serve
         self._options = options
-        self._connecting: set[asyncio.Task[None]] = set()
+        self.connecting: set[asyncio.Task[None]] = set()
+        """Connections in their TLS handshake."""
         self._retry: asyncio.TimerHandle | None = None
         sock.setblocking(False)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # The kernel ends a connection whose client does not read; accepted sockets inherit the option.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
         self._listen()
 
     def close(self) -> None:
@@ -44,11 +50,6 @@ class Listener:
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket)
             self._socket.close()
-
-    async def wait_closed(self) -> None:
-        """Those that were accepted are served by then."""
-        while self._connecting:
-            await asyncio.wait(self._connecting)
 
     def _listen(self) -> None:
         self._retry = None
@@ -61,13 +62,13 @@ class Listener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                log.warning("no connection can be accepted now", reason=str(error))
+                log.warning("no connection can be accepted now: %s", error)
                 self._loop.remove_reader(self._socket)
                 self._retry = self._loop.call_later(RETRY_S, self._listen)
                 return
             connecting = self._loop.create_task(self._connect(connection))
-            self._connecting.add(connecting)
-            connecting.add_done_callback(self._connecting.discard)
+            self.connecting.add(connecting)
+            connecting.add_done_callback(self.connecting.discard)
 
     async def _connect(self, connection: socket.socket) -> None:
         # A handshake that failed, or a client that has left already.

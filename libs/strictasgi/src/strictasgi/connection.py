@@ -1,22 +1,29 @@
 """One connection of a server: what comes is answered by an ASGI application, one request at a time."""
 
 import asyncio
+import logging
 import socket
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
-import structlog
+from strictasgi.incoming import Head, Incoming
+from strictasgi.lifespan import ASGI
+from strictasgi.refusals import UNANSWERED, Refusal
 
-from streamstate.web.http.incoming import Head, Incoming
-from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded
-from streamstate.web.server.asgi import ACCEPTED, UNQUEUED, Asgi
-from streamstate.web.serving.turns import Turns
-from streamstate.web.serving.waiting import Waiting
+if TYPE_CHECKING:
+    from strictasgi.server import Server
 
-log = structlog.get_logger()
+log = logging.getLogger("strictasgi")
+
+EXTENSION = "strictasgi"
+"""In a scope's extensions: `accepted`, when the head had come (seconds of the loop), and `send_unqueued`.
+
+An application calls `send_unqueued` before an answer of no known end: `send` waits until the client has taken what was
+sent, and `receive` returns `http.disconnect` when the server ends.
+"""
 
 MOST_HELD = 64 * 1024
 """Bytes of a body, or behind a request, from which on no more is read before those are used."""
@@ -25,37 +32,18 @@ MOST_UNSENT = 16 * 1024
 """Bytes of an answer that goes on which the kernel keeps until the client has room for them."""
 
 _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode() for status in HTTPStatus}
-_INTERNAL = Problem(500, "internal", "this is our fault; tell us when it was")
 _WITHOUT_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
-_LENGTH = b"content-length"
+_LENGTH, _CODING = b"content-length", b"transfer-encoding"
 
 
-class Server(Protocol):
-    """What all connections of a process have in common."""
-
-    asgi: Asgi
-    waiting: Waiting
-    turns: Turns
-    date: bytes
-    """The header that tells the time (RFC 9110, section 6.6.1)."""
-    alive: bool
-    """False from the moment on when it was told to end."""
-
-    def opened(self, connection: "Connection") -> None:
-        """There is one more, which waits from now on."""
-
-    def lost(self, connection: "Connection") -> None:
-        """There is one less."""
-
-
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """While nothing of it is being answered, it is among the `waiting` ones of its server."""
 
     _transport: asyncio.Transport
     _head: Head
     """Of the request that is being answered."""
 
-    def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, server: "Server", loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
         self._loop = loop
         self._incoming = Incoming()
@@ -70,12 +58,19 @@ class Connection(asyncio.Protocol):
         """The client sends no more, and may still read."""
         self._goes_on = False
         """What is being answered has no end."""
+        self._left = False
+        """The application is told that the client has left."""
         self._awaiting: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._address = transport.get_extra_info("sockname")[:2]
+        peer = transport.get_extra_info("peername")
+        self._endpoints = {
+            "scheme": "https" if transport.get_extra_info("ssl_object") else "http",
+            "client": peer and peer[:2],
+            "server": transport.get_extra_info("sockname")[:2],
+        }
         self._server.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
@@ -106,6 +101,11 @@ class Connection(asyncio.Protocol):
         """Close now, without an answer."""
         self._transport.abort()
 
+    def leave(self) -> None:
+        """Let an answer of no known end come to its end: the application is told that the client has left."""
+        self._left = True
+        _wake(self._awaiting)
+
     def data_received(self, data: bytes) -> None:
         # Who was told why the connection ends may send still: it is read, or the answer could be lost (RFC 9112, 9.6).
         if not self._ends:
@@ -115,8 +115,8 @@ class Connection(asyncio.Protocol):
         incoming = self._incoming
         if not incoming.whole:
             data = incoming.feed(data)
-            if incoming.problem is not None:
-                self._refuse(incoming.problem)
+            if incoming.refusal is not None:
+                self._refuse(incoming.refusal)
                 return
             if incoming.head is None:
                 self._server.waiting.hurry(self)
@@ -139,27 +139,30 @@ class Connection(asyncio.Protocol):
         self._unsent = b""
         scope = {
             "type": "http",
+            "asgi": ASGI,
+            "http_version": "1.0" if head.old else "1.1",
             "method": head.method,
             "path": unquote(head.path.decode()),
             "raw_path": head.path,
             "query_string": head.query,
             "headers": head.fields,
-            "server": self._address,
-            ACCEPTED: self._accepted,
-            UNQUEUED: self._send_unqueued,
+            "root_path": "",
+            "state": self._server.lifespan.state.copy(),
+            "extensions": {EXTENSION: {"accepted": self._accepted, "send_unqueued": self._send_unqueued}},
+            **self._endpoints,
         }
         self._answering = self._loop.create_task(self._answer(scope))
 
     async def _answer(self, scope: MutableMapping[str, Any]) -> None:
         try:
-            await self._server.asgi(scope, self._receive, self._send)
+            await self._server.application(scope, self._receive, self._send)
         except Exception:
             log.exception("a request failed")
         self._accepted = self._answering = None
         if self._ends:
             return
         if not self._answered:
-            self._refuse(_INTERNAL)
+            self._refuse(UNANSWERED)
         elif not self._incoming.whole:
             # What is left of the body is read, or the answer could be lost, and the connection ends.
             self._linger()
@@ -178,7 +181,7 @@ class Connection(asyncio.Protocol):
     async def _receive(self) -> Mapping[str, Any]:
         """ASGI's: a part of the body, or that the client has left."""
         incoming = self._incoming
-        while not self._ends:
+        while not (self._ends or self._left or self._answered):
             if incoming.body or (incoming.whole and not self._given):
                 body, incoming.body = bytes(incoming.body), bytearray()
                 self._given = incoming.whole
@@ -194,23 +197,31 @@ class Connection(asyncio.Protocol):
     async def _send(self, message: Mapping[str, Any]) -> None:
         """ASGI's: returns when the client has room for more, or has left."""
         if message["type"] == "http.response.start":
-            self._start(message["status"], message["headers"])
+            self._start(message["status"], message.get("headers", ()))
             return
-        body, more = message["body"], message.get("more_body", False)
+        body, more = message.get("body", b""), message.get("more_body", False)
         if self._chunked:
             body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
             body += b"" if more else b"0\r\n\r\n"
         self._write(self._unsent + body if self._with_body else self._unsent)
         self._unsent = b""
-        self._answered = not more
+        if not more:
+            self._answered = True
+            _wake(self._awaiting)
         if self._writable is not None:
             await self._writable
 
-    def _start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    def _start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Make the head of an answer, which is sent with the first part of its body."""
-        fields, incoming, kept = [b"%b: %b" % field for field in headers], self._incoming, self._head.kept
+        fields, names, incoming, kept = [], [], self._incoming, self._head.kept
+        for name, value in headers:
+            lower = name.lower()
+            # The coding is the server's choice.
+            if lower != _CODING:
+                fields.append(b"%b: %b" % (name, value))
+                names.append(lower)
         self._with_body = self._head.method != "HEAD" and status not in _WITHOUT_BODY
-        if self._with_body and not any(name.lower() == _LENGTH for name, _ in headers):
+        if self._with_body and _LENGTH not in names:
             # Who speaks HTTP/1.0 sees by the connection's end where the body ends.
             self._chunked = not self._head.old
             kept = kept and self._chunked
@@ -228,21 +239,20 @@ class Connection(asyncio.Protocol):
         if not (self._ends or self._transport.is_closing()):
             self._transport.write(data)
 
-    def _refuse(self, problem: Problem) -> None:
-        """Answer with `problem`, if no other answer has begun, and end the connection."""
-        self._server.asgi.telemetry.refused(problem.kind)
+    def _refuse(self, refusal: Refusal) -> None:
+        """Answer with `refusal`, if no other answer has begun, and end the connection."""
+        content_type, body = self._server.refuse(refusal)
         if self._answering is not None and self._started:
             self.end()
             return
-        body = encoded(problem)
         fields = [
-            b"Content-Type: " + CONTENT_TYPE.encode(),
+            b"Content-Type: " + content_type,
             b"Content-Length: %d" % len(body),
             b"Cache-Control: no-store",
             b"Connection: close",
             self._server.date,
         ]
-        self._write(_joined(problem.status, fields) + body)
+        self._write(_joined(refusal.status, fields) + body)
         self._linger()
 
     def _linger(self) -> None:
@@ -265,6 +275,7 @@ class Connection(asyncio.Protocol):
     def _send_unqueued(self) -> None:
         """From here on, let who sends wait until the client takes what was sent, and not just until it is queued."""
         self._goes_on = True
+        self._server.streams.add(self)
         self._transport.set_write_buffer_limits(high=0)
         if hasattr(socket, "TCP_NOTSENT_LOWAT"):
             connection = self._transport.get_extra_info("socket")
@@ -273,7 +284,7 @@ class Connection(asyncio.Protocol):
 
 def _joined(status: int, fields: list[bytes]) -> bytes:
     """The head of an answer. Raises `ValueError` for a field with a line break, which would end the head."""
-    head = b"\r\n".join([_STATUS[status], *fields, b"", b""])
+    head = b"\r\n".join([_STATUS.get(status) or b"HTTP/1.1 %d " % status, *fields, b"", b""])
     if head.count(b"\n") != len(fields) + 2 or head.count(b"\r") != len(fields) + 2:
         msg = "a header of an answer has a line break"
         raise ValueError(msg)

@@ -3,8 +3,8 @@
 import h11
 import pytest
 
-from streamstate.web.http.incoming import Incoming
-from tests.unit.web.test_incoming import CHUNKED, GET, OLD, SIZED
+from strictasgi.incoming import Incoming
+from tests.unit.strictasgi.test_incoming import CHUNKED, GET, OLD, SIZED
 
 CORNERS = [
     *([GET, SIZED, CHUNKED, OLD]),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamstate.web.http.incoming import Head, Incoming
-from streamstate.web.http.problems import MALFORMED, MOST_HEAD_BYTES
+from strictasgi.incoming import Head, Incoming
+from strictasgi.refusals import MALFORMED, MOST_HEAD_BYTES
 
 GET = b"GET /v1/numbers/a%20b?x=1&y=%20 HTTP/1.1\r\nHost: here\r\nX-A: 1\r\n\r\n"
 SIZED = b"POST /v1/many HTTP/1.1\r\nHost: here\r\nContent-Length: 30\r\n\r\n{'GET / HTTP/1.1\\r\\n\\r\\n': []}"
@@ -26,7 +26,7 @@ def read(parts: Sequence[bytes]) -> Asked:
         rest = part
         while rest:
             rest = incoming.feed(rest)
-            assert incoming.problem is None
+            assert incoming.refusal is None
             if incoming.whole and incoming.head:
                 method, path, query = incoming.head[:3]
                 asked.append((method, path, query, bytes(incoming.body)))
@@ -39,7 +39,7 @@ def head(sent: bytes) -> Head:
     """The head of a request that is taken."""
     incoming = Incoming()
     incoming.feed(sent)
-    assert incoming.problem is None
+    assert incoming.refusal is None
     assert incoming.head is not None
     return incoming.head
 
@@ -48,8 +48,8 @@ def status(sent: bytes) -> int:
     """That of the problem which `sent` is."""
     incoming = Incoming()
     assert incoming.feed(sent) == b""
-    assert incoming.problem is not None
-    return incoming.problem.status
+    assert incoming.refusal is not None
+    return incoming.refusal.status
 
 
 @given(st.permutations([GET, SIZED, GET]), st.lists(st.integers(0, 300), max_size=12))
@@ -115,11 +115,11 @@ def test_a_host_is_a_name_or_an_address_and_perhaps_a_port(host: bytes) -> None:
 def test_a_head_that_grows_without_end_is_refused_before_it_ends() -> None:
     incoming, sent = Incoming(), 0
     incoming.feed(b"GET / HTTP/1.1\r\nHost: here\r\n")
-    while incoming.problem is None and sent < 100_000:
+    while incoming.refusal is None and sent < 100_000:
         incoming.feed(b"X-A: 1\r\n" + b"X-B: " + b"1" * 3_000 + b"\r\n")
         sent += 3_000
-    assert incoming.problem is not None
-    assert (incoming.problem.status, sent < 40_000) == (431, True)
+    assert incoming.refusal is not None
+    assert (incoming.refusal.status, sent < 40_000) == (431, True)
 
 
 UPGRADE = b"Host: here\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAE"
@@ -136,7 +136,7 @@ def test_a_request_that_came_with_the_last_chunk_is_not_read() -> None:
     assert incoming.head is not None
     assert (incoming.head.method, bytes(incoming.body)) == ("POST", b"abcde")
     assert len(incoming.head.fields) == 2
-    assert (incoming.problem, incoming.whole, incoming.overrun) == (None, True, True)
+    assert (incoming.refusal, incoming.whole, incoming.overrun) == (None, True, True)
 
 
 AUTHORIZED = CHUNKED.replace(b"0\r\n\r\n", b"0\r\nAuthorization: Bearer x\r\nX-Direct: 1\r\n\r\n")
@@ -147,7 +147,7 @@ def test_fields_behind_a_body_are_dropped(cut: int) -> None:
     incoming = Incoming()
     incoming.feed(AUTHORIZED[:cut])
     incoming.feed(AUTHORIZED[cut:])
-    assert (incoming.problem, incoming.whole, bytes(incoming.body)) == (None, True, b"abcde")
+    assert (incoming.refusal, incoming.whole, bytes(incoming.body)) == (None, True, b"abcde")
     assert incoming.head is not None
     assert [name for name, _ in incoming.head.fields] == [b"host", b"transfer-encoding"]
 
@@ -170,10 +170,10 @@ def test_what_is_neither_head_nor_body_is_bounded_as_a_head_is(endless: bytes, s
 
     parser._parse = counted  # type: ignore[method-assign]
     for start in range(0, len(endless), size):
-        if incoming.problem is None:
+        if incoming.refusal is None:
             incoming.feed(endless[start : start + size])
-    assert incoming.problem is not None
-    assert incoming.problem.status in {400, 431}
+    assert incoming.refusal is not None
+    assert incoming.refusal.status in {400, 431}
     assert seen <= MOST_HEAD_BYTES
 
 
@@ -183,4 +183,4 @@ def test_a_long_body_in_chunks_is_read() -> None:
     for _ in range(20):
         incoming.feed(b"2710\r\n" + b"a" * 10_000 + b"\r\n" + b"1;x=y\r\nb\r\n" * 1_000)
     incoming.feed(b"0\r\n\r\n")
-    assert (incoming.problem, incoming.whole, len(incoming.body)) == (None, True, 20 * 11_000)
+    assert (incoming.refusal, incoming.whole, len(incoming.body)) == (None, True, 20 * 11_000)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamstate.web.http.overdue import Overdue
+from strictasgi.overdue import Overdue
 
 TIME_S, LONG_S = 0.05, 30.0
 

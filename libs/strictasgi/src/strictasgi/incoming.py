@@ -5,14 +5,14 @@ from typing import Any, NamedTuple
 
 import httptools
 
-from streamstate.web.http.problems import (
+from strictasgi.refusals import (
     ADDRESS_TOO_LONG,
     HEADERS_TOO_LARGE,
     MALFORMED,
     MOST_FIELDS,
     MOST_HEAD_BYTES,
     MOST_LINE_BYTES,
-    Problem,
+    Refusal,
 )
 
 _END = b"\r\n\r\n"
@@ -57,7 +57,7 @@ class Incoming:
         self.head: Head | None = None
         self.body = bytearray()
         self.whole = False
-        self.problem: Problem | None = None
+        self.refusal: Refusal | None = None
         """Why it is none; nothing more can be read then."""
         self.overrun = False
         """A part of the next request was parsed with this one, and is lost: no other one can be read."""
@@ -75,12 +75,12 @@ class Incoming:
         self._parser = None
 
     def feed(self, data: bytes) -> bytes:
-        """Take what belongs to the current request, which is not whole; returns the rest, empty after a problem."""
+        """Take what belongs to the current request, which is not whole; returns the rest, empty after a refusal."""
         if self.head is None:
             data = self._feed_head(data)
         if data and self.head is not None and not self.whole:
             data = self._feed_body(data)
-        return b"" if self.problem else data
+        return b"" if self.refusal else data
 
     def _feed_head(self, data: bytes) -> bytes:
         # The end may be in two pieces.
@@ -89,11 +89,11 @@ class Incoming:
         size = len(data) if end < 0 else end + len(_END) - len(self._tail)
         self._size += size
         self._parse(data[:size])
-        if self.head is None and self.problem is None:
+        if self.head is None and self.refusal is None:
             if end >= 0:
-                self.problem = MALFORMED
+                self.refusal = MALFORMED
             elif self._size > MOST_HEAD_BYTES:
-                self.problem = HEADERS_TOO_LARGE
+                self.refusal = HEADERS_TOO_LARGE
             self._tail = known[1 - len(_END) :]
         return data[size:]
 
@@ -107,10 +107,10 @@ class Incoming:
 
     def _feed_chunks(self, data: bytes) -> bytes:
         """Sizes of chunks, their extensions and the fields behind the last chunk may be as long as a head."""
-        while data and not self.whole and self.problem is None:
+        while data and not self.whole and self.refusal is None:
             self._idle += len(data[:_SLICE])
             if self._idle > MOST_HEAD_BYTES:
-                self.problem = HEADERS_TOO_LARGE
+                self.refusal = HEADERS_TOO_LARGE
             else:
                 self._parse(data[:_SLICE])
                 data = data[_SLICE:]
@@ -123,7 +123,7 @@ class Incoming:
             self._stay()
         except httptools.HttpParserError:
             if not self.overrun:
-                self.problem = self.problem or MALFORMED
+                self.refusal = self.refusal or MALFORMED
 
     def _stay(self) -> None:
         """Read the head again as if it had not asked for another protocol (RFC 9110, section 7.8)."""
@@ -149,7 +149,7 @@ class Incoming:
     def on_url(self, part: bytes) -> None:
         self._url += part
         if len(self._url) > MOST_LINE_BYTES:
-            self.problem = ADDRESS_TOO_LONG
+            self.refusal = ADDRESS_TOO_LONG
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.head is not None:
@@ -157,13 +157,13 @@ class Incoming:
             return
         self._fields.append((name.lower(), value))
         if len(name) + len(value) > MOST_LINE_BYTES or len(self._fields) > MOST_FIELDS:
-            self.problem = HEADERS_TOO_LARGE
+            self.refusal = HEADERS_TOO_LARGE
 
     def on_headers_complete(self) -> None:
-        if self.problem is None:
+        if self.refusal is None:
             self.head = self._head()
             if self.head is None:
-                self.problem = MALFORMED
+                self.refusal = MALFORMED
 
     def on_body(self, part: bytes) -> None:
         self.body += part

@@ -1,0 +1,88 @@
+"""The server of one process: its listening sockets and its connections."""
+
+import asyncio
+import socket
+import ssl
+from email.utils import formatdate
+from functools import partial
+from typing import Any
+
+from strictasgi.connection import ServerConnection
+from strictasgi.lifespan import Application, Lifespan
+from strictasgi.listener import Listener
+from strictasgi.refusals import Refuse, plain
+from strictasgi.turns import Turns
+from strictasgi.waiting import PATIENCE_S, Waiting
+
+LINGER_S = 1.0
+"""How long a connection without a request stays open when the server ends."""
+
+TICK_S = 1.0
+LOOK_S = 0.1
+
+
+class Server:
+    """Serves an ASGI application on the running event loop.
+
+    `waiting` and `turns` are those of all connections, `date` is the header field with the time (RFC 9110, section
+    6.6.1), `alive` is False when the server ends, `streams` are the connections with answers of no known end.
+    """
+
+    def __init__(self, application: Application, connections: int = 1_000, refuse: Refuse = plain) -> None:
+        """connections: the most open ones; beyond, the connection that has waited longest is closed.
+
+        refuse: makes the answer to a request that does not reach the application.
+        """
+        self.application = application
+        self.refuse = refuse
+        self.lifespan = Lifespan(application)
+        self._loop = asyncio.get_running_loop()
+        self.waiting, self.turns = Waiting(self._loop.time), Turns(self._loop)
+        self.alive = True
+        self.streams: set[ServerConnection] = set()
+        self._most = connections
+        self._open = 0
+        self._listeners: list[Listener] = []
+        self._tick()
+
+    def listen(self, sock: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+        """Accept connections of a listening TCP socket, which `stop` closes. `lifespan.start` has returned by then."""
+        # A handshake that takes its time holds a connection that is not counted yet.
+        options: dict[str, Any] = {"ssl": tls, "ssl_handshake_timeout": PATIENCE_S} if tls else {}
+        serve = partial(ServerConnection, self, self._loop)
+        self._listeners.append(Listener(self._loop, sock, serve, **options))
+
+    async def stop(self, within_s: float) -> None:
+        """Refuse new connections at once, answer the requests that have begun, then end the application.
+
+        Connections that are still open after `within_s` seconds end with the event loop.
+        """
+        self.alive = False
+        for listener in self._listeners:
+            listener.close()
+        for connection in self.streams:
+            connection.leave()
+        # A request that is on its way on a kept connection is answered, and told that the connection closes.
+        self._loop.call_later(LINGER_S, self.waiting.end_all)
+        until = self._loop.time() + within_s
+        while (self._open or any(each.connecting for each in self._listeners)) and self._loop.time() < until:
+            await asyncio.sleep(LOOK_S)
+        self._ticking.cancel()
+        await self.lifespan.stop()
+
+    def opened(self, connection: ServerConnection) -> None:
+        """Count a new connection; beyond the most, close the one that has waited longest."""
+        self._open += 1
+        self.waiting.hurry(connection)
+        if self._open > self._most:
+            self.waiting.end_oldest()
+
+    def lost(self, connection: ServerConnection) -> None:
+        self._open -= 1
+        self.waiting.cancel(connection)
+        self.streams.discard(connection)
+
+    def _tick(self) -> None:
+        self.date = f"Date: {formatdate(usegmt=True)}".encode()
+        self.waiting.end_overdue()
+        self._ticking = self._loop.call_later(TICK_S, self._tick)

@@ -8,7 +8,6 @@ from typing import Any
 from typer.core import TyperArgument
 from typer.main import get_group
 
-from devkit.tables import table
 from streamstate.cli.main import app
 
 PATH = Path("docs/command-line.md")
@@ -19,27 +18,28 @@ _HEAD = """# Command line
     kubectl exec metrics-0 -c api -- streamstate status      # in a pod: its service, with the settings of the pod
     .venv/bin/streamstate status                             # beside `make demo`: all services
 
-| commands | connect to | [settings](reference.md#settings), by default the demo's |
-| --- | --- | --- |
-| `get`, `watch`, `export`, `erase`, `route`, `lag`, `top`, `open` | gateway | `STREAMSTATE_GATEWAY`, `_GATEWAY_KEY` |
-| `status`, `owners`, `verify`, `dlq`, `skip`, `allow`, `reset` | Kafka, Redis | `STREAMSTATE_KAFKA`, `_REDIS` |
-| `feed` | Kafka | `STREAMSTATE_KAFKA` |
-| `forward` | Kubernetes | the context of `kubectl` |
+[Settings](reference.md#settings) give the addresses, by default the demo's:
 
-`STREAMSTATE_PACKAGE` is the package of the services. A deployment of another name is chosen by its name:
-`STREAMSTATE_NAME=metrics-eu streamstate status metrics`. `streamstate --install-completion` installs shell
-completion. An installed package adds commands by entry points of the group `streamstate.commands`.
+- `get`, `watch`, `export`, `erase`, `route`, `lag`, `top`, `open` ask the gateway: `STREAMSTATE_GATEWAY`,
+  `_GATEWAY_KEY`.
+- `status`, `owners`, `verify`, `dlq`, `skip`, `allow` and `reset` use Kafka and Redis: `STREAMSTATE_KAFKA`, `_REDIS`.
+- `feed` uses `STREAMSTATE_KAFKA`, `forward` the context of `kubectl`.
+- `STREAMSTATE_PACKAGE` is the package of the services. A deployment of another name is chosen by
+  `STREAMSTATE_NAME=metrics-eu streamstate status metrics`.
 
-Results go to stdout, progress and errors to stderr. An error is one line with the next step.
+`streamstate --install-completion` installs shell completion. An installed package adds commands by entry points of
+the group `streamstate.commands`. Results go to stdout, progress and errors to stderr.
 
 | exit status | meaning |
 | --- | --- |
 | 0 | success |
 | 1 | a difference, a refusal, or not ready |
 | 2 | wrong arguments |
-| 3 | wrong settings: the line names the variable |
+| 3 | wrong settings: the error names the variable |
 | 4 | no answer from Kafka, Redis or the gateway |
 | 5 | a deletion is written, and its receipts cannot be read |
+
+Parameters of several commands:
 """
 _SHARED = 3
 """Commands from which on a parameter is described once for all of them."""
@@ -50,8 +50,7 @@ def text() -> str:
     commands = list(_commands("streamstate", get_group(app)))
     counts = Counter(_row(parameter) for _, command in commands for parameter in command.params)
     shared = [row for row, count in counts.items() if count >= _SHARED]
-    common = table(("shared parameter", "description"), ((spelled, described) for spelled, _, described in shared))
-    return "\n".join([_HEAD, common, *(_section(name, command, shared) for name, command in commands)])
+    return "\n".join([_HEAD, _listed(shared), *(_section(name, command, shared) for name, command in commands)])
 
 
 def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
@@ -67,14 +66,18 @@ def _section(name: str, command: Any, shared: Collection[tuple[str, str, str]]) 
     """The usage of a command, its help, and its parameters apart from the `shared` ones."""
     usage = " ".join([name, *map(_used, command.params)])
     own = [row for row in map(_row, command.params) if row not in shared and row[2]]
-    lines = [f"- {spelled}{default}: {described}" for spelled, default, described in own]
-    return "\n".join([f"## {name}\n", f"    {usage}\n", f"{command.help}\n", *lines, *([""] if lines else [])])
+    return "\n".join([f"## {name}\n", f"    {usage}\n", f"{command.help}\n", *([_listed(own)] if own else [])])
+
+
+def _listed(rows: Collection[tuple[str, str, str]]) -> str:
+    return "".join(f"- {spelled}{default}: {described}\n" for spelled, default, described in rows)
 
 
 def _row(parameter: Any) -> tuple[str, str, str]:
     """Spelling, default and description of a parameter."""
     default = f" ({parameter.default})" if parameter.default not in (None, False, "") else ""
-    return f"`{_spelled(parameter)}`", default, parameter.help or ""
+    spelled = _spelled(parameter) if isinstance(parameter, TyperArgument) else "|".join(parameter.opts)
+    return f"`{spelled}`", default, parameter.help or ""
 
 
 def _used(parameter: Any) -> str:

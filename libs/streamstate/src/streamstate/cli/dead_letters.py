@@ -14,7 +14,7 @@ from streamstate.kafka.letters import Choice, Letter, cause_of, is_receipt, lett
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.replay import Replay, ReplayPlan
 
-Reason = Annotated[str, typer.Option(help="Only letters with the text in stage, exception or message.")]
+Reason = Annotated[str, typer.Option(help="Letters with the text in stage, exception or message.")]
 
 app = typer.Typer(help="The records that a service could not use, in its dead-letter topic.", no_args_is_help=True)
 
@@ -71,7 +71,7 @@ def list_letters(
     service: Service,
     *,
     reason: Reason = "",
-    limit: Annotated[int, typer.Option(min=0, help="Maximum number of listed letters; all are counted.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum number of listed letters.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Count the dead letters of a service by reason and by partition of the record, and list the latest."""
@@ -101,8 +101,8 @@ def list_letters(
 @app.command()
 def show(
     service: Service,
-    partition: Annotated[int, typer.Argument(min=0, help="Partition of the letter.")],
-    offset: Annotated[int, typer.Argument(min=0, help="Offset of the letter.")],
+    partition: Annotated[int, typer.Argument(min=0)],
+    offset: Annotated[int, typer.Argument(min=0)],
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -122,8 +122,8 @@ _NESTED = ("letter", "headers", "value")
 def replay(
     service: Service,
     *,
-    partition: Annotated[int | None, typer.Option(min=0, help="Only letters of the partition.")] = None,
-    offset: Annotated[int | None, typer.Option(min=0, help="Only the letter at the offset of --partition.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Letters of the partition.")] = None,
+    offset: Annotated[int | None, typer.Option(min=0, help="The letter at the offset of --partition.")] = None,
     reason: Reason = "",
     again: Annotated[bool, typer.Option("--again", help="Include replayed letters.")] = False,
     yes: Yes = False,

@@ -33,7 +33,9 @@ def _beginning(incomplete: str) -> list[str]:
 Service = Annotated[str, typer.Argument(help="Service: the name of its folder.", autocompletion=_beginning)]
 Services = Annotated[
     list[str] | None,
-    typer.Argument(metavar="SERVICE", help="Services; default: all.", autocompletion=_beginning),
+    typer.Argument(
+        metavar="SERVICE", help="Services; default: all, or all that run or have a state.", autocompletion=_beginning
+    ),
 ]
 
 

@@ -36,8 +36,8 @@ Watch = Annotated[bool, typer.Option("--watch", help="Refresh the table until Ct
 def status(services: Services = None, *, watch: Watch = False, as_json: AsJson = False) -> None:
     """Show the progress of services, refusals, and the commands to fix them.
 
-    Without names: the services that run or have a state. Lag: records between the stored offset and the end of a topic.
-    Newest record: the greatest Kafka timestamp in the state. Exit status 1: a partition is not ready, or a refusal.
+    Lag: records between the stored offset and the end of a topic. Newest record: the greatest Kafka timestamp in the
+    state. Exit status 1: a partition is not ready, or a refusal.
     """
     if watch and as_json:
         msg = "--watch is for people; call the command again and again for --json"

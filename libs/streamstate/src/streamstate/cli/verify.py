@@ -36,8 +36,7 @@ def verify(
 ) -> None:
     """Recount the topics, and compare every key, dead letter and derived record, while the streams run.
 
-    Needs the topics from offset 0. Without names: the services that run or have a state. Exit status 1: a difference,
-    a state that cannot answer, or nothing stored.
+    Needs the topics from offset 0. Exit status 1: a difference, a state that cannot answer, or nothing stored.
     """
     reports: list[Report] = []
     for deployment, seen in chosen(services, "recount"):

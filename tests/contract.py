@@ -78,12 +78,7 @@ def _borders(schema: BaseSchema, operation: Operation) -> Iterator[Case[Any]]:
 
 def _draw(operation: Operation, mode: GenerationMode) -> None:
     """Parameters at random."""
-    alike = settings(
-        derandomize=True,
-        max_examples=EXAMPLES,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    alike = settings(derandomize=True, max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
     alike(given(case=operation.as_strategy(generation_mode=mode))(_ask))()
 
 

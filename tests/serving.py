@@ -3,8 +3,10 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
@@ -15,6 +17,8 @@ from werkzeug.datastructures import EnvironHeaders
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 from werkzeug.test import Client
 
+from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.local_cluster import LocalCluster, answers
 from streamstate.access.internal import InternalTokens
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
@@ -189,6 +193,29 @@ Serve = Callable[[str, Asgi], Served]
 """Serves an application at an address until the test ends."""
 
 
+@contextmanager
+def running(
+    service: str,
+    address: str,
+    home: Path,
+    settings: Mapping[str, str],
+    probe: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Child]:
+    """The process of an API, called by its address. It answers at `probe`, or is ready, when the block begins."""
+    child = LocalCluster.api(service, address, address, home, settings, environment)
+    child.start()
+    try:
+        child.wait_until(lambda: answers(probe or f"http://{address}/readyz"), timeout=30)
+        yield child
+    finally:
+        child.stop()
+
+
+def new_address() -> str:
+    return f"{LOCALHOST}:{free_port()}"
+
+
 def sample(text: str, name: str, **labels: str) -> float | None:
     """The sample `name` in Prometheus text, None where there is none with these labels."""
     for family in text_string_to_metric_families(text):
@@ -204,7 +231,8 @@ def scrape(client: Client) -> str:
 
 def scraped(address: str) -> str:
     """What a server at `address` tells Prometheus."""
-    return urllib3.request("GET", f"http://{address}/metrics", timeout=5).data.decode()
+    headers = {"Connection": "close"}  # the next one may reach another worker
+    return urllib3.request("GET", f"http://{address}/metrics", timeout=5, headers=headers).data.decode()
 
 
 def forwarded(address: str) -> float | None:

@@ -21,11 +21,7 @@ Given = dict[str, Any]
 
 def installed(metrics: Given | None = None, gateway: Given | None = None) -> list[Object]:
     """All objects of three releases in a namespace."""
-    return [
-        *render("metrics", given=metrics),
-        *render("names"),
-        *render("gateway", given=gateway),
-    ]
+    return [*render("metrics", given=metrics), *render("names"), *render("gateway", given=gateway)]
 
 
 OBJECTS = pytest.fixture(installed, scope="module", name="objects")

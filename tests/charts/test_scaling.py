@@ -31,11 +31,7 @@ def test_streams_scale_by_the_lag_of_their_group(chart: str, target: str) -> Non
     assert "replicas" not in find_object(objects, "StatefulSet", target)["spec"]
     [trigger] = scaled["spec"]["triggers"]
     # Without a topic, KEDA looks at all of the group.
-    assert trigger["metadata"] == {
-        "bootstrapServers": "kafka:9092",
-        "consumerGroup": chart,
-        "lagThreshold": "50000",
-    }
+    assert trigger["metadata"] == {"bootstrapServers": "kafka:9092", "consumerGroup": chart, "lagThreshold": "50000"}
 
 
 def test_the_lag_is_that_of_the_group_and_topic_that_the_values_name() -> None:

@@ -84,11 +84,7 @@ class Serving:
         for partition in range(PARTITIONS):
             metrics.store.claim(partition, self.advertised[partition % 2], {})
             names.store.claim(partition, self.names, {})
-        self.instances = {
-            "metrics": self.advertised,
-            "names": [self.names],
-            "recommendations": [self.recommendations],
-        }
+        self.instances = {"metrics": self.advertised, "names": [self.names], "recommendations": [self.recommendations]}
 
     def start(self) -> None:
         """Start the APIs and the gateway, and wait until all are ready."""

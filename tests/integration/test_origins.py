@@ -114,9 +114,7 @@ def test_partitions_that_are_added_while_it_runs_are_noticed(deployment: Deploym
     stream.refused("has 2 partitions and had 1")
 
 
-def test_a_state_is_not_built_from_a_topic_without_its_beginning_unless_that_is_allowed(
-    deployment: Deployment,
-) -> None:
+def test_a_state_is_not_built_from_a_topic_without_its_beginning_unless_that_is_allowed(deployment: Deployment) -> None:
     """Else it would turn ready, with counts that lack the deleted records."""
     deployment.build().stop()
     deployment.delete_records(60)

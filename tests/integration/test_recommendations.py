@@ -124,9 +124,7 @@ def recommender(cluster: LocalCluster, tmp_path: Path) -> Iterator[tuple[str, Re
         client.close()
 
 
-def test_answers_go_on_while_50000_plays_a_second_come_and_the_oldest_go(
-    recommender: tuple[str, RedisStore],
-) -> None:
+def test_answers_go_on_while_50000_plays_a_second_come_and_the_oldest_go(recommender: tuple[str, RedisStore]) -> None:
     address, store = recommender
     writer, draw = PlaysWriter(store, PARTITIONS, WINDOW), np.random.default_rng(1)
     writer.commit(_plays(draw))

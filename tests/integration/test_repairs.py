@@ -159,9 +159,7 @@ def test_a_reset_that_was_killed_is_refused_until_it_is_run_again(fragile: Fragi
     fragile.send(2, b"a", b"b", b"a")
     fragile.reached(2, 3, a=2, b=1)
     planned = fragile.command("reset", "--partition", "2", "--dry-run")
-    assert planned["partitions"] == [
-        {"partition": 2, "keys": 2, "positions": {TOPIC: 3}, "begins": {TOPIC: 0}},
-    ]
+    assert planned["partitions"] == [{"partition": 2, "keys": 2, "positions": {TOPIC: 3}, "begins": {TOPIC: 0}}]
     assert fragile.state(2).values == [{"a": 2, "b": 1}]
 
     def killed(_keys: int) -> None:

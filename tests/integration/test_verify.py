@@ -35,10 +35,7 @@ SPOILT: dict[str, tuple[str, Callable[[redis.Redis, bytes], object]]] = {
     "a stream time": ("{metrics:1}", lambda client, key: client.hincrby(key, "time:listening-events", 1)),
     "a name": ("{names:*}:artists:2", lambda client, key: client.set(key, "another")),
     "a recent play": ("{names:*}:user:1:plays", lambda client, key: client.zremrangebyrank(key, -1, -1)),
-    "a time of play": (
-        "{names:*}:user:1:plays",
-        lambda client, key: client.zunionstore(key, {key: 2}),
-    ),
+    "a time of play": ("{names:*}:user:1:plays", lambda client, key: client.zunionstore(key, {key: 2})),
     "a log": (
         "{recommendations:0}:plays",
         lambda client, key: client.xtrim(key, client.xlen(key) - 1, approximate=False),

@@ -14,14 +14,7 @@ from streamstate.processing.decode import RawRecord, Refusal
 from streamstate.processing.limits import Limits, TimestampLimit
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Read
-from streamstate.state.store import (
-    NOTHING,
-    Claim,
-    Commit,
-    Origin,
-    Snapshot,
-    TopicPartition,
-)
+from streamstate.state.store import NOTHING, Claim, Commit, Origin, Snapshot, TopicPartition
 from streamstate.testing import Driver
 from tests.laws.failing_store import FailingStore
 from tests.laws.protocol import BROKEN

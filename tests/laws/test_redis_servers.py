@@ -20,16 +20,7 @@ from streamstate.cli.status import readable
 from streamstate.errors import Fenced, Misconfigured
 from streamstate.processing.decode import RawRecord
 from streamstate.state.deletion import StateDeleter
-from streamstate.state.operations import (
-    Between,
-    Fields,
-    Insert,
-    Merge,
-    Operation,
-    Put,
-    Read,
-    Value,
-)
+from streamstate.state.operations import Between, Fields, Insert, Merge, Operation, Put, Read, Value
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.redis_reads import tag

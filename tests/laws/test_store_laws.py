@@ -5,11 +5,7 @@ from dataclasses import replace
 import pytest
 
 from streamstate.errors import Declined, Fenced, IncompleteCommit
-from streamstate.state.operations import (
-    Merge,
-    Put,
-    Value,
-)
+from streamstate.state.operations import Merge, Put, Value
 from streamstate.state.store import FORMAT, Allowance, Commit, OffsetAdvance, Origin, Snapshot, Store
 from tests.laws.conftest import Subject
 from tests.laws.protocol import BROKEN

@@ -1,132 +1,24 @@
 """Who may ask the gateway for what: every route, with every credential."""
 
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from werkzeug.test import Client, TestResponse
+from werkzeug.test import Client
 
 from services.gateway.access import CHALLENGE
 from services.gateway.settings import AccessSettings
-from streamstate.access import internal, keys, watched_file
+from streamstate.access import internal, keys
 from streamstate.settings import HttpSettings, load
 from streamstate.web.server import asgi
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.guard import InternalGuard
 from streamstate.web.server.probes import application
 from tests.listening import Listener
-from tests.serving import Loop, Serve, sample, until
-from tests.unit.gateway.conftest import USER, Deployment, started
-
-OPEN, READ, EXPLORE, ADMIN = "open", "read", "explore", "admin"
-NEEDED = {
-    "/livez": OPEN,
-    "/readyz": OPEN,
-    "/": OPEN,
-    "/page/<name>": OPEN,
-    "/metrics": ADMIN,
-    "/openapi.json": READ,
-    "/docs": READ,
-    "/docs/<name>": READ,
-    "/static/<path:filename>": ADMIN,
-    "/v1/many": READ,
-    "/v1/route/<service>/<key>": ADMIN,
-    "/v1/system": ADMIN,
-    "/v1/system/stream": ADMIN,
-    "/v1/users": EXPLORE,
-    "/v1/users/<key>": READ,
-    "/v1/users/<key>/stream": READ,
-    "/v1/users/<key>/deletion": ADMIN,
-    "/v1/users/<key>/export": ADMIN,
-    "/v1/users/<key>/metrics": READ,
-    "/v1/users/<key>/recent": READ,
-    "/v1/users/<key>/recommendations": READ,
-    "/v1/users/<key>/recommendations/artists": READ,
-    "/v1/users/<key>/recommendations/albums": READ,
-    "/v1/users/<key>/recommendations/tracks": READ,
-    "/v1/artists/<key>": READ,
-    "/v1/albums/<key>": READ,
-    "/v1/tracks/<key>": READ,
-    "/v1/plays": EXPLORE,
-    "/v1/metrics/processors": ADMIN,
-    "/v1/names/processors": ADMIN,
-    "/v1/recommendations/processors": ADMIN,
-}
-"""What each route of the gateway, and each view of a service, is for."""
-
-QUERIES = {"/v1/many": f"?metrics={USER}"}
-MAY = {READ: {READ}, EXPLORE: {EXPLORE}, ADMIN: {READ, EXPLORE, ADMIN}}
-TOKEN = "internal-token-of-32-characters-x"
-
-
-class Guarded:
-    """The deployment with access on, and a key for each scope. `app` is the gateway, `client` asks it."""
-
-    def __init__(self, home: Path, serve: Serve, loop: Loop, **access: Any) -> None:
-        self.home = home
-        self.keys = {scope: keys.generate() for scope in MAY}
-        self.tokens, self.file = home / "tokens", home / "keys"
-        self.tokens.write_text(TOKEN)
-        self.write(*self.keys)
-        http = {"access": "required", "internal_tokens": self.tokens}
-        settings = AccessSettings(access_keys=self.file, **{"requests_per_s": 10_000, "cost_per_s": 100_000, **access})
-        self.deployment = started(Deployment(serve, loop, http=http, access=settings))
-        self.app = self.deployment.app()
-        self.client = Client(loop.wsgi(self.app))
-
-    def write(self, *scopes: str) -> None:
-        """Let the file hold the keys of `scopes` alone."""
-        line = '{{"name": "{0}", "sha256": "{1}", "scopes": ["{0}"]}}'
-        self.file.write_text("\n".join(line.format(scope, keys.digest(self.keys[scope])) for scope in scopes))
-
-    def get(self, path: str, credential: str = "", **headers: str) -> TestResponse:
-        given = {"Authorization": f"Bearer {credential}"} if credential else {}
-        return self.client.get(path, headers={**given, **headers})
-
-    def paths(self) -> dict[str, str]:
-        """Each route and view, and a request for it."""
-        rules = {rule.rule for rule in self.app.flask.url_map.iter_rules()} - {"/v1/<path:rest>"}
-        views = {view.path for _, view in self.deployment.owners().views}
-        return {rule: _request(rule) for rule in rules | views}
-
-
-def _request(rule: str) -> str:
-    for place, text in (
-        ("<key>", str(USER)),
-        ("<service>", "metrics"),
-        ("<path:filename>", "a.css"),
-        ("<name>", "app.js"),
-    ):
-        rule = rule.replace(place, text)
-    return rule + QUERIES.get(rule, "")
-
-
-@pytest.fixture
-def guarded(
-    tmp_path: Path,
-    serve: Serve,
-    loop: Loop,
-    compiled: None,  # noqa: ARG001
-    monkeypatch: pytest.MonkeyPatch,
-    request: pytest.FixtureRequest,
-) -> Guarded:
-    """With the further settings of access that are its parameter."""
-    monkeypatch.setattr(watched_file, "LOOK_S", 0.0)
-    # The maps are asked for with the token, as everything else of instances.
-    tokens = tmp_path / "tokens"
-    tokens.write_text(TOKEN)
-    loop.tokens = internal.InternalTokens(tokens)
-    return Guarded(tmp_path, serve, loop, **getattr(request, "param", {}))
-
-
-def problem(response: TestResponse, status: int) -> dict[str, Any]:
-    assert response.status_code == status
-    assert response.content_type == "application/problem+json"
-    body: dict[str, Any] = response.get_json(force=True)
-    assert body["detail"]
-    return body
+from tests.serving import Loop, sample, until
+from tests.unit.gateway.deployment import USER
+from tests.unit.gateway.guarding import ADMIN, EXPLORE, MAY, NEEDED, OPEN, READ, TOKEN, Guarded, problem, request
 
 
 def test_no_route_is_forgotten(guarded: Guarded) -> None:
@@ -167,22 +59,19 @@ def streams(guarded: Guarded, *scopes: str) -> list[Listener]:
     return listeners
 
 
-def test_a_stream_ends_with_its_key_and_others_go_on(guarded: Guarded, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("for_something_else", [False, True])
+def test_a_stream_ends_with_the_right_of_its_key_and_others_go_on(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch, *, for_something_else: bool
+) -> None:
     monkeypatch.setattr(asgi, "RECHECK_S", 0.05)
     revoked, kept = streams(guarded, READ, ADMIN)
-    guarded.write(ADMIN)
+    if for_something_else:
+        guarded.file.write_text(guarded.file.read_text().replace('["read"]', '["explore"]'))
+    else:
+        guarded.write(ADMIN)
     until(lambda: revoked.ended)
     guarded.deployment.play([(USER, 1, 2, 3, 9_000)])
     assert kept.next().data["eventCount"] == 4
-
-
-def test_a_stream_ends_when_its_key_is_for_something_else_by_now(
-    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(asgi, "RECHECK_S", 0.05)
-    (client,) = streams(guarded, READ)
-    guarded.file.write_text(guarded.file.read_text().replace('["read"]', '["explore"]'))
-    until(lambda: client.ended)
 
 
 @pytest.mark.parametrize("user", ["", "anna", "ssk_", "Ä"])
@@ -198,25 +87,12 @@ def test_a_browser_sends_a_key_as_the_password_of_any_user(guarded: Guarded, use
 @pytest.mark.parametrize(
     "header",
     [
-        "",
-        "Bearer",
-        "Bearer ",
-        "Bearer ssk_",
-        "Basic",
-        "Basic {read}",
-        "Basic Og==",
-        "Basic c3NrXw",
-        "{read}",
-        "Bearer  {read}x",
-        "Bearer {read},Bearer {admin}",
-        "Bearer {read}\x00",
-        "Bearer eyJhbGciOiJub25lIn0.e30.",
-        "Bearer " + "a" * 8_000,
-        "Bearer ssk_\xff",
-        "Bearer {hashed}",
+        "", "Bearer", "Bearer ", "Bearer ssk_", "Basic", "Basic {read}", "Basic Og==", "Basic c3NrXw", "{read}",
+        "Bearer  {read}x", "Bearer {read},Bearer {admin}", "Bearer {read}\x00", "Bearer eyJhbGciOiJub25lIn0.e30.",
+        "Bearer " + "a" * 8_000, "Bearer ssk_\xff", "Bearer {hashed}",
     ],
     ids=lambda text: text[:30],
-)
+)  # fmt: skip
 def test_a_credential_that_is_none(guarded: Guarded, header: str) -> None:
     hashed = keys.digest(guarded.keys[READ])
     text = header.format(read=guarded.keys[READ], admin=guarded.keys[ADMIN], hashed=hashed)
@@ -250,15 +126,8 @@ def test_a_read_key_sees_no_pod(guarded: Guarded) -> None:
 def test_an_instance_answers_nobody_but_the_gateway(guarded: Guarded) -> None:
     for service, instances in guarded.deployment.at.items():
         client = Client(instances[0].app)
-        rules = {
-            "/processors",
-            "/metrics",
-            "/openapi.json",
-            "/docs",
-            "/v1/many?metrics=42",
-            f"/v1/{service}/processors",
-        }
-        rules |= {path for path in map(_request, NEEDED) if path.startswith("/v1/")}
+        rules = {"/processors", "/metrics", "/openapi.json", "/docs", f"/v1/{service}/processors"}
+        rules |= {path for path in map(request, NEEDED) if path.startswith("/v1/")}
         for path in rules:
             for headers in ({}, {"Authorization": f"Bearer {guarded.keys[ADMIN]}"}, {internal.HEADER: TOKEN[:-1]}):
                 assert client.get(path, headers=headers).status_code == 401

@@ -10,12 +10,11 @@ from typing import Any, Protocol
 import msgspec
 import pytest
 
-from devkit.child_process import free_port
 from streamstate_client import Client, Profile, Refused, Unavailable, Unreachable
 from streamstate_client.asynchronous import AsyncClient
 from streamstate_client.protocol import Event, Parser
-from tests.serving import Serve, Served
-from tests.unit.gateway.conftest import FAN, STRANGER, USER, Deployment
+from tests.serving import Served
+from tests.unit.gateway.deployment import FAN, STRANGER, USER, Services
 
 PAGE = Path("docs/client.md").read_text()
 
@@ -63,11 +62,6 @@ class Blocking:
         return asyncio.run(called())
 
 
-@pytest.fixture
-def gateway(deployment: Deployment, serve: Serve) -> Served:
-    return serve(f"127.0.0.1:{free_port()}", deployment.app())
-
-
 @pytest.fixture(params=[Client, Blocking], ids=["threads", "loop"])
 def client(request: pytest.FixtureRequest, gateway: Served, monkeypatch: pytest.MonkeyPatch) -> Calls:
     monkeypatch.setattr("streamstate_client.protocol.RETRY_S", 0.01)
@@ -93,19 +87,13 @@ def test_the_key_is_sent(client: Calls, gateway: Served) -> None:
     assert gateway.headers[-1]["Authorization"] == "Bearer a-key"
 
 
-def test_a_problem_is_refused_or_unavailable(client: Calls, deployment: Deployment) -> None:
+def test_a_problem_is_refused_or_unavailable(client: Calls, deployment: Services) -> None:
     with pytest.raises(Refused, match="nothing is known") as refused:
         client.user(STRANGER)
     assert refused.value.status == 404
     for served in deployment.at["metrics"]:
         served.stop()
     with pytest.raises(Unavailable, match="ask again"):
-        client.user(USER)
-
-
-def test_a_gateway_that_is_away_is_unreachable(client: Calls, gateway: Served) -> None:
-    gateway.stop()
-    with pytest.raises(Unreachable, match=gateway.address):
         client.user(USER)
 
 
@@ -121,7 +109,7 @@ def test_what_is_no_gateway_is_unreachable(client: Calls, gateway: Served) -> No
 
 # The gateway under test ends a stream after each event.
 def test_a_user_is_watched_before_there_are_events_and_as_they_come(
-    client: Calls, deployment: Deployment, gateway: Served
+    client: Calls, deployment: Services, gateway: Served
 ) -> None:
     with closing(client.watch(STRANGER, ("metrics",))) as profiles:
         assert next(profiles) is None
@@ -133,7 +121,7 @@ def test_a_user_is_watched_before_there_are_events_and_as_they_come(
     assert "Last-Event-Id" in gateway.headers[-1]
 
 
-def test_watching_goes_on_when_the_gateway_was_away(client: Calls, deployment: Deployment, gateway: Served) -> None:
+def test_watching_goes_on_when_the_gateway_was_away(client: Calls, deployment: Services, gateway: Served) -> None:
     failing, app = iter([503, 500]), gateway.app
 
     def away(environ: Any, start_response: Any) -> Any:

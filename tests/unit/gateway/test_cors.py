@@ -3,10 +3,8 @@
 from werkzeug.test import Client
 
 from tests.serving import Loop
-from tests.unit.gateway.conftest import USER
-from tests.unit.gateway.test_access import READ, Guarded, guarded
-
-__all__ = ["guarded"]
+from tests.unit.gateway.deployment import USER
+from tests.unit.gateway.guarding import READ, Guarded
 
 PAGE = "https://app.company"
 PREFLIGHT = {"Origin": PAGE, "Access-Control-Request-Method": "GET", "Access-Control-Request-Headers": "authorization"}

@@ -1,7 +1,7 @@
 """The gateway's document with access on: what callers need, and real answers against what it says of them."""
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,15 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 from werkzeug.test import Client, TestResponse
 
+from services.events import KINDS
+from services.metrics.model import APP as METRICS
+from services.names.model import APP as NAMES
+from services.recommendations.answers import path as path_of
 from streamstate.access import internal
-from tests.contract import hold_examples
-from tests.unit.gateway.conftest import PARTITIONS, STRANGER, USER
-from tests.unit.gateway.test_access import ADMIN, EXPLORE, NEEDED, OPEN, READ, TOKEN, Guarded, guarded
-
-__all__ = ["guarded"]
+from tests import contract
+from tests.serving import Loop, Serve, Served
+from tests.unit.gateway.deployment import PARTITIONS, STRANGER, USER, Services
+from tests.unit.gateway.guarding import ADMIN, EXPLORE, NEEDED, OPEN, READ, TOKEN, Guarded
 
 
 def document(asked: Guarded) -> dict[str, Any]:
@@ -31,7 +34,7 @@ def test_it_is_valid_and_its_examples_are_what_its_schemas_allow(guarded: Guarde
     of_instance = instance(guarded).get("/openapi.json", headers={internal.HEADER: TOKEN}).get_json()
     for found in (document(guarded), of_instance):
         validate(found)
-        hold_examples(found)
+        contract.hold_examples(found)
 
 
 def test_each_operation_says_which_scope_a_key_or_token_needs(guarded: Guarded) -> None:
@@ -153,3 +156,55 @@ def test_a_limit_that_is_used_up_is_in_the_document(limited: Guarded) -> None:
     assert (first.status_code, second.status_code) == (200, 429)
     for response in (first, second):
         hold(found, "/v1/users/{key}", response)
+
+
+def test_the_merged_document_is_valid_and_has_the_paths_of_all(deployment: Services) -> None:
+    document = deployment.gateway().get("/openapi.json").get_json()
+    validate(document)
+    recommendations = {path_of(kind).replace("<key>", "{key}") for kind in KINDS}
+    maps = {f"/v1/{service}/processors" for service in deployment.at}
+    assert recommendations | maps | {
+        "/v1/users/{key}", "/v1/users/{key}/metrics", "/v1/users/{key}/recent", "/v1/users/{key}/recommendations",
+        "/v1/artists/{key}", "/v1/albums/{key}", "/v1/tracks/{key}", "/v1/many", "/v1/plays",
+        "/v1/users", "/v1/users/{key}/stream", "/v1/users/{key}/deletion", "/v1/users/{key}/export",
+        "/v1/system", "/v1/system/stream", "/v1/route/{service}/{key}", "/livez",
+        "/readyz",
+    } == set(document["paths"])  # fmt: skip
+    answer = document["paths"]["/v1/users/{key}/metrics"]["get"]["responses"]["200"]
+    described, added = answer["content"]["application/json"]["schema"]["allOf"]
+    assert described == {"$ref": "#/components/schemas/UserMetrics"}
+    assert added["properties"]["topTenArtists"]["items"]["required"] == ["name"]
+
+
+def test_the_merged_document_names_the_views_of_all_services_for_many(deployment: Services) -> None:
+    document = deployment.gateway().get("/openapi.json").get_json()
+    names = [one["name"] for one in document["paths"]["/v1/many"]["get"]["parameters"] if one["in"] == "query"]
+    assert sorted(names) == ["albums", "artists", "metrics", "parts", "recent", "tracks", "users"]
+    body = document["paths"]["/v1/many"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert sorted(body["properties"]) == sorted(names)
+    assert body["properties"]["parts"]["items"] == {"enum": ["metrics", "recent"]}
+
+
+def test_the_document_has_a_service_that_came_later(serve: Serve, loop: Loop) -> None:
+    deployment = Services(serve, loop)
+    deployment.start(METRICS, 1)
+    deployment.start(NAMES, 1)
+    (first,) = deployment.at["names"]
+    first.stop()
+    gateway = deployment.gateway()
+    assert "/v1/artists/{key}" not in gateway.get("/openapi.json").get_json()["paths"]
+    again = Served(first.address, first.app)
+    try:
+        assert "/v1/artists/{key}" in gateway.get("/openapi.json").get_json()["paths"]
+    finally:
+        again.stop()
+
+
+def test_what_is_answered_is_what_the_document_says(deployment: Services) -> None:
+    patient, hasty = (deployment.loop.wsgi(deployment.app(deadline_ms=ms)) for ms in (5_000, 50))
+
+    def answer(environ: Any, start_response: Any) -> Iterable[bytes]:
+        # The document of all services takes longer than a demand that is not met needs to wait for here.
+        return (patient if environ["PATH_INFO"] == "/openapi.json" else hasty)(environ, start_response)
+
+    contract.hold(answer)

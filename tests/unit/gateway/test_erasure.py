@@ -24,7 +24,7 @@ from streamstate_client.asynchronous import AsyncClient
 from tests.deletions import InMemory
 from tests.raw import feed_plays
 from tests.serving import FixedTopics, Loop, Serve
-from tests.unit.gateway.conftest import FAN, PARTITIONS, RECOMMENDATIONS, STRANGER, USER, Deployment, started
+from tests.unit.gateway.deployment import FAN, PARTITIONS, RECOMMENDATIONS, STRANGER, USER, Services, started
 
 PATH = f"/v1/users/{USER}"
 
@@ -40,16 +40,16 @@ def deletions(topics: FixedTopics) -> InMemory:
 
 
 @pytest.fixture
-def deployment(serve: Serve, loop: Loop, topics: FixedTopics, deletions: InMemory) -> Deployment:
-    return started(Deployment(serve, loop, topics=topics, deletions=deletions))
+def deployment(serve: Serve, loop: Loop, topics: FixedTopics, deletions: InMemory) -> Services:
+    return started(Services(serve, loop, topics=topics, deletions=deletions))
 
 
 @pytest.fixture
-def client(deployment: Deployment) -> Client:
+def client(deployment: Services) -> Client:
     return deployment.gateway()
 
 
-def apply(deployment: Deployment, deletions: InMemory, app: App) -> None:
+def apply(deployment: Services, deletions: InMemory, app: App) -> None:
     """What the stream of `app` does when its query begins."""
     store = deployment.stores[app.name]
     origins = {topic: Origin(topic, PARTITIONS) for topic in app.topics}
@@ -62,7 +62,7 @@ def apply(deployment: Deployment, deletions: InMemory, app: App) -> None:
             store.commit(step.commit)
 
 
-def test_a_user_is_deleted_from_all_services(deployment: Deployment, deletions: InMemory, client: Client) -> None:
+def test_a_user_is_deleted_from_all_services(deployment: Services, deletions: InMemory, client: Client) -> None:
     asked = client.delete(PATH)
     assert asked.status_code == 202
     assert asked.headers["Location"] == f"{PATH}/deletion"
@@ -85,7 +85,7 @@ def test_a_user_is_deleted_from_all_services(deployment: Deployment, deletions: 
     assert client.get(f"/v1/users/{FAN}").get_json()["eventCount"] == 2
 
 
-def test_a_play_that_comes_later_begins_at_one(deployment: Deployment, deletions: InMemory, client: Client) -> None:
+def test_a_play_that_comes_later_begins_at_one(deployment: Services, deletions: InMemory, client: Client) -> None:
     assert client.delete(PATH).status_code == 202
     apply(deployment, deletions, METRICS)
     feed_plays(Driver(METRICS, deployment.stores["metrics"], PARTITIONS), [(USER, 1, 2, 3, 9_000)])
@@ -93,7 +93,7 @@ def test_a_play_that_comes_later_begins_at_one(deployment: Deployment, deletions
     assert client.get(f"{PATH}/metrics").get_json()["eventCount"] == 1
 
 
-def test_the_graph_answers_while_it_is_loaded_without_a_user(deployment: Deployment, deletions: InMemory) -> None:
+def test_the_graph_answers_while_it_is_loaded_without_a_user(deployment: Services, deletions: InMemory) -> None:
     client = deployment.gateway()
     assert client.delete(PATH).status_code == 202
     apply(deployment, deletions, RECOMMENDATIONS)
@@ -124,7 +124,7 @@ def test_an_id_that_no_service_has(client: Client) -> None:
     assert client.delete("/v1/users/%00").status_code == 400
 
 
-def test_a_service_that_is_away_is_not_passed_over(deployment: Deployment, client: Client) -> None:
+def test_a_service_that_is_away_is_not_passed_over(deployment: Services, client: Client) -> None:
     for served in deployment.at["names"]:
         served.stop()
     for response in (client.delete(PATH), client.get(f"{PATH}/export")):
@@ -133,16 +133,13 @@ def test_a_service_that_is_away_is_not_passed_over(deployment: Deployment, clien
 
 
 def test_without_a_topic_users_are_not_deleted(serve: Serve, loop: Loop) -> None:
-    response = started(Deployment(serve, loop)).gateway().delete(PATH)
+    response = started(Services(serve, loop)).gateway().delete(PATH)
     assert response.status_code == 404
     assert "STREAMSTATE_DELETIONS" in response.get_json()["detail"]
 
 
 def test_the_clients_do_the_same(
-    deployment: Deployment,
-    deletions: InMemory,
-    serve: Serve,
-    monkeypatch: pytest.MonkeyPatch,
+    deployment: Services, deletions: InMemory, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"http://{serve(f'127.0.0.1:{free_port()}', deployment.app()).address}"
     blocking = Calls(url)
@@ -171,7 +168,7 @@ def test_the_clients_do_the_same(
 
 
 def test_a_deletion_whose_receipts_cannot_be_read_is_asked_for_all_the_same(
-    deployment: Deployment, deletions: InMemory, serve: Serve, monkeypatch: pytest.MonkeyPatch
+    deployment: Services, deletions: InMemory, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = serve(f"127.0.0.1:{free_port()}", deployment.app())
     monkeypatch.setenv("STREAMSTATE_GATEWAY", f"http://{gateway.address}")

@@ -3,20 +3,17 @@
 import json
 import re
 import socket
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import LocalCluster, answers
-from devkit.repeating import repeating
 from streamstate.access import internal, keys
-from streamstate.access.watched_file import LOOK_S
-from tests.unit.gateway.test_access import TOKEN
-from tests.unit.web.test_server import HOSTILE, IDS, KNOWN, METHODS, PARAMETERS, answer, connect, post, request
+from tests.serving import new_address, running
+from tests.unit.gateway.guarding import TOKEN
+from tests.unit.web.hostile import HOSTILE, IDS, METHODS, PARAMETERS
+from tests.unit.web.process import KNOWN, answer, connect, post, request
 
 KEY = keys.generate()
 ME = f"Authorization: Bearer {KEY}"
@@ -64,27 +61,17 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def servers(home: Path) -> Iterator[tuple[str, str]]:
     """The addresses of the gateway and of the only instance behind it."""
-    gateway, instance = f"{LOCALHOST}:{free_port()}", f"{LOCALHOST}:{free_port()}"
+    gateway, instance = new_address(), new_address()
     common = {"ACCESS": "required", "INTERNAL_TOKENS": str(home / "tokens"), "ADVERTISE": instance}
     own = {"ACCESS_KEYS": str(home / "keys"), "INSTANCES": json.dumps({"tally": instance})}
-    with ExitStack() as stack:
-        for service, address, settings in (
-            ("tests.unit.web", instance, common),
-            ("services.gateway", gateway, common | own),
-        ):
-            child = started(service, address, home, settings)
-            stack.callback(child.stop)
+    with (
+        running("tests.unit.web", instance, home, common),
+        running("services.gateway", gateway, home, common | own),
+    ):
         yield gateway, instance
     logs = "".join(path.read_text() for path in home.glob("*.log"))
     assert "Traceback" not in logs
     assert not re.search(f"{KEY}|{TOKEN}|{keys.digest(KEY)}", logs)
-
-
-def started(service: str, address: str, home: Path, settings: dict[str, str]) -> Child:
-    child = LocalCluster.api(service, service, address, home, settings)
-    child.start()
-    child.wait_until(lambda: answers(f"http://{address}/readyz"), timeout=30)
-    return child
 
 
 def statuses(address: str, sent: bytes) -> list[int]:
@@ -143,29 +130,3 @@ def test_the_key_of_a_caller_opens_no_instance_and_the_token_of_instances_no_gat
     assert answer(instance, request(KNOWN, ME))[0].status == 401
     assert answer(gateway, request(KNOWN, f"{internal.HEADER}: {TOKEN}"))[0].status == 401
     assert answer(instance, request(KNOWN, f"{internal.HEADER}: {TOKEN}"))[1] == {"key": "7", "count": 1}
-
-
-def test_a_key_and_the_token_are_changed_under_load_without_a_failed_request(
-    home: Path, servers: tuple[str, str]
-) -> None:
-    new, token, key = keys.generate(), "b" * 32, [KEY]
-
-    def ask() -> int:
-        return answer(servers[0], request(KNOWN, f"Authorization: Bearer {key[0]}"))[0].status
-
-    steps = {
-        "keys": (line(KEY) + line(new), line(new)),
-        "tokens": (f"{TOKEN}\n{token}", f"{token}\n{TOKEN}", token),
-    }
-    with repeating(ask) as one, repeating(ask) as another:
-        for name, contents in steps.items():
-            for content in contents:
-                (home / name).write_text(content)
-                time.sleep(2 * LOOK_S)
-                key[0] = new
-    assert {*one, *another} == {200}
-    assert answer(servers[0], request(KNOWN, ME))[0].status == 401
-    assert answer(servers[1], request(KNOWN, f"{internal.HEADER}: {TOKEN}"))[0].status == 401
-    (home / "keys").write_text(line(KEY))
-    (home / "tokens").write_text(TOKEN)
-    time.sleep(2 * LOOK_S)

@@ -3,20 +3,17 @@
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
-from functools import partial
 
 import pytest
 import urllib3
 
 from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import LocalCluster, answers
 from services.metrics.model import APP as METRICS
 from streamstate.spark.status import serve
 from streamstate.state.redis import RedisStore, connect
 from streamstate.testing import Driver
 from tests.raw import feed_plays
-from tests.serving import until
+from tests.serving import running, until
 
 USER = 7
 
@@ -42,12 +39,10 @@ def servers(redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     store.claim(0, instance, {})
     settings = {"KAFKA": f"{LOCALHOST}:1", "REDIS": redis_url, "ADVERTISE": instance}
     own = {"LISTEN": f"*:{port}", "INSTANCES": json.dumps({"metrics": instance}), "DEADLINE_MS": "10000"}
-    with ExitStack() as stack:
-        for service, address, given in (("metrics", instance, settings), ("gateway", f"[::1]:{port}", own)):
-            child = LocalCluster.api(f"services.{service}", service, address, home, given)
-            child.start()
-            stack.callback(child.stop)
-            child.wait_until(partial(answers, f"http://{address}/readyz"), timeout=30)
+    with (
+        running("services.metrics", instance, home, settings),
+        running("services.gateway", f"[::1]:{port}", home, own),
+    ):
         yield port, instance
 
 

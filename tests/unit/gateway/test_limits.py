@@ -1,10 +1,9 @@
 """Limits: never more than is allowed, whoever asks where."""
 
 import asyncio
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from devkit.child_process import LOCALHOST, free_port
-from devkit.local_cluster import LocalCluster, answers
 from devkit.redis_server import Redis
 from services.gateway.limits import Lease, Limiter, OwnBuckets, SharedBuckets
 from services.gateway.settings import AccessSettings
 from streamstate.access import keys
 from streamstate.state.redis_reader import open_commands
-from tests.unit.gateway.conftest import USER, Deployment
-from tests.unit.gateway.test_access import TOKEN
+from tests.serving import new_address, running
+from tests.unit.gateway.deployment import USER, Services
+from tests.unit.gateway.guarding import TOKEN
 
 RATE = 40
 STEPS = st.lists(
@@ -159,7 +158,7 @@ LIMITS = {"requests": (RATE, 1_000_000), "cost": (1_000_000, RATE)}
 
 @pytest.fixture(params=LIMITS)
 def gateways(
-    request: pytest.FixtureRequest, deployment: Deployment, redis_server: Redis, tmp_path: Path
+    request: pytest.FixtureRequest, deployment: Services, redis_server: Redis, tmp_path: Path
 ) -> Iterator[list[str]]:
     """The addresses of two gateways that are processes and share limits."""
     requests, cost = LIMITS[request.param]
@@ -175,13 +174,11 @@ def gateways(
         "LIMITS_REDIS": redis_server.url,
         "INSTANCES": f'{{"metrics": "{",".join(deployment.addresses()["metrics"])}"}}',
     }
-    with ExitStack() as stack:
-        addresses = [f"{LOCALHOST}:{free_port()}" for _ in range(2)]
-        for address in addresses:
-            child = LocalCluster.api("services.gateway", f"gateway-{address}", address, tmp_path, settings)
-            child.start()
-            stack.callback(child.stop)
-            child.wait_until(lambda at=address: answers(f"http://{at}/readyz"), 30)  # type: ignore[misc]
+    addresses = [new_address(), new_address()]
+    with (
+        running("services.gateway", addresses[0], tmp_path, settings),
+        running("services.gateway", addresses[1], tmp_path, settings),
+    ):
         yield addresses
 
 
@@ -203,11 +200,8 @@ def test_two_gateways_let_no_more_through_than_one(gateways: list[str]) -> None:
             else:
                 assert ";q=" in response.headers["RateLimit-Policy"]
 
-    threads = [threading.Thread(target=ask, args=(address,)) for address in gateways for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(ask, gateways * 2))
     took = time.monotonic() - start
     assert set(statuses) == {200, 429}
     fine = statuses.count(200)

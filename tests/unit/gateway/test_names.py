@@ -3,16 +3,16 @@
 from services.gateway.names import NameCache, NamedObjects, Names
 from services.gateway.owners import Owners
 from tests.serving import Loop, soon, until
-from tests.unit.gateway.conftest import Deployment
+from tests.unit.gateway.deployment import Services
 
 ARTIST, STRANGER = 1, 77
 
 
-def asked(deployment: Deployment) -> int:
+def asked(deployment: Services) -> int:
     return sum(path.startswith("/v1/many") for path in deployment.at["names"][0].seen)
 
 
-def test_a_name_that_changes_is_seen_with_the_next_map(deployment: Deployment, loop: Loop) -> None:
+def test_a_name_that_changes_is_seen_with_the_next_map(deployment: Services, loop: Loop) -> None:
     owners = Owners(deployment.addresses(), deployment.balance(), ttl_s=0.05)
     loop.run(owners.refresh())
     cache = NameCache(owners, deployment.router(owners), most=100)

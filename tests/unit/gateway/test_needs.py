@@ -8,13 +8,13 @@ import pytest
 
 from services.gateway.needs import DEMAND_COST, Needs, needs
 from streamstate.web.http.request import Request, path_of
-from tests.unit.gateway.conftest import Deployment
+from tests.unit.gateway.deployment import Services
 
 MANY, USER, VIEW = "/v1/many", "/v1/users/<key>", "/v1/<path:rest>"
 RECOMMENDED = "/v1/users/42/recommendations"
 
 
-def needed(deployment: Deployment, path: str, body: Any = None, **headers: str) -> Needs:
+def needed(deployment: Services, path: str, body: Any = None, **headers: str) -> Needs:
     path, _, query = path.partition("?")
     given = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]
     scope = {"path": path, "query_string": query.encode(), "headers": given, "method": "GET", "ids": {}}
@@ -47,16 +47,16 @@ def needed(deployment: Deployment, path: str, body: Any = None, **headers: str) 
         (f"{MANY}?users=1&users=2&parts=metrics,recent", 4),
     ],
 )
-def test_the_cost_is_what_is_done(deployment: Deployment, path: str, cost: int) -> None:
+def test_the_cost_is_what_is_done(deployment: Services, path: str, cost: int) -> None:
     assert needed(deployment, path).cost == cost
     assert needed(deployment, path, x_max_staleness="100").cost == cost + DEMAND_COST
 
 
-def test_posted_keys_cost_as_much(deployment: Deployment) -> None:
+def test_posted_keys_cost_as_much(deployment: Services) -> None:
     assert needed(deployment, MANY, {"metrics": [*range(500)]}).cost == 500
 
 
-def test_many_keys_need_the_scope_of_each_view(deployment: Deployment) -> None:
+def test_many_keys_need_the_scope_of_each_view(deployment: Services) -> None:
     assert needed(deployment, f"{MANY}?artists=1").scopes == {"read"}
     assert needed(deployment, f"{MANY}?artists=1&albums=2").scopes == {"read", "explore"}
     assert needed(deployment, MANY, {"albums": [2]}).scopes == {"read", "explore"}
@@ -79,5 +79,5 @@ def test_many_keys_need_the_scope_of_each_view(deployment: Deployment) -> None:
         (f"{MANY}?metrics=42&nothing=42", None),
     ],
 )
-def test_whose_data_it_is_about(deployment: Deployment, path: str, user: str | None) -> None:
+def test_whose_data_it_is_about(deployment: Services, path: str, user: str | None) -> None:
     assert needed(deployment, path).user == user

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from werkzeug.test import Client
 
-from tests.unit.gateway.conftest import Deployment
+from tests.unit.gateway.deployment import Services
 
 PAGE = Path("services/gateway/page")
 DOCS = Path("libs/streamstate/src/streamstate/web/server/docs")
@@ -16,7 +16,7 @@ REASONABLE_LINES = 200
 
 
 @pytest.fixture
-def client(deployment: Deployment) -> Client:
+def client(deployment: Services) -> Client:
     return deployment.gateway()
 
 

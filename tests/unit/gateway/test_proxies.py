@@ -5,14 +5,13 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
-from functools import partial
 
 import pytest
 import urllib3
 
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import LocalCluster, answers
+from devkit.child_process import Child
+from devkit.local_cluster import answers
+from tests.serving import new_address, running
 
 CONFIGURATION = """
 daemon off;
@@ -42,21 +41,19 @@ http {{
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """The addresses of nginx and of the gateway behind it."""
     home = tmp_path_factory.mktemp("proxies")
-    address, gateway, instance = (f"{LOCALHOST}:{free_port()}" for _ in range(3))
-    settings = {"INSTANCES": json.dumps({"tally": instance})}
+    address, gateway, instance = (new_address() for _ in range(3))
     (home / "nginx.conf").write_text(CONFIGURATION.format(home=home, address=address, gateway=gateway))
     nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin") or "nginx"
-    children = [
-        LocalCluster.api("tests.unit.web", "tally", instance, home, {"ADVERTISE": instance}),
-        LocalCluster.api("services.gateway", "gateway", gateway, home, settings),
-        Child("nginx", [nginx, "-c", str(home / "nginx.conf"), "-e", str(home / "error.log")], home / "nginx.log", {}),
-    ]
-    with ExitStack() as stack:
-        for child, at in zip(children, (instance, gateway, address), strict=True):
-            child.start()
-            stack.callback(child.stop)
-            child.wait_until(partial(answers, f"http://{at}/livez"), timeout=30)
+    command = [nginx, "-c", str(home / "nginx.conf"), "-e", str(home / "error.log")]
+    with (
+        running("tests.unit.web", instance, home, {"ADVERTISE": instance}),
+        running("services.gateway", gateway, home, {"INSTANCES": json.dumps({"tally": instance})}),
+    ):
+        child = Child("nginx", command, home / "nginx.log", {})
+        child.start()
+        child.wait_until(lambda: answers(f"http://{address}/livez"), timeout=30)
         yield address, gateway
+        child.stop()
 
 
 @pytest.mark.parametrize("coding", ["identity", "gzip"])

@@ -6,16 +6,16 @@ import pytest
 
 from services.events import KINDS
 from services.recommendations.answers import member
-from tests.unit.gateway.conftest import STRANGER, USER, Deployment
+from tests.unit.gateway.deployment import USER, Services
 
 ALL = [member(kind) for kind in KINDS]
 
 
-def artists(deployment: Deployment, query: str = "") -> Any:
+def artists(deployment: Services, query: str = "") -> Any:
     return deployment.gateway().get(f"/v1/users/{USER}/recommendations/artists{query}").get_json(force=True)
 
 
-def test_names_are_joined(deployment: Deployment) -> None:
+def test_names_are_joined(deployment: Services) -> None:
     deployment.name("artists", 5, "The Time")
     found = artists(deployment, "?seed=1&explain=true")
     (item,) = found["items"]
@@ -26,19 +26,7 @@ def test_names_are_joined(deployment: Deployment) -> None:
     }  # fmt: skip
 
 
-def test_a_user_without_plays_gets_what_is_popular(deployment: Deployment) -> None:
-    found = deployment.gateway().get(f"/v1/users/{STRANGER}/recommendations/tracks?limit=1").get_json()
-    assert found["fallback"] == "popular"
-    assert [item["id"] for item in found["items"]] == [3]
-    assert deployment.gateway().get(f"/v1/users/{STRANGER}").status_code == 404
-
-
-@pytest.mark.parametrize("query", ["?limit=0", "?walks=10001", "?resetProbability=nan", "?limit=1&limit=2"])
-def test_a_parameter_beyond_its_limits_is_400(deployment: Deployment, query: str) -> None:
-    assert artists(deployment, query)["type"] == "urn:streamstate:problem:bad-parameter"
-
-
-def test_the_instances_take_turns(deployment: Deployment) -> None:
+def test_the_instances_take_turns(deployment: Services) -> None:
     gateway = deployment.gateway()
     for _ in range(6):
         gateway.get(f"/v1/users/{USER}/recommendations/artists")
@@ -46,7 +34,7 @@ def test_the_instances_take_turns(deployment: Deployment) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_another_instance_is_asked_when_one_is_gone(deployment: Deployment, number: int) -> None:
+def test_another_instance_is_asked_when_one_is_gone(deployment: Services, number: int) -> None:
     gateway = deployment.gateway()
     assert gateway.get(f"/v1/users/{USER}/recommendations/artists").status_code == 200
     deployment.at["recommendations"][number].stop()
@@ -54,7 +42,7 @@ def test_another_instance_is_asked_when_one_is_gone(deployment: Deployment, numb
         assert gateway.get(f"/v1/users/{USER}").get_json()["warnings"] == []
 
 
-def test_another_instance_is_asked_when_one_is_not_ready(deployment: Deployment) -> None:
+def test_another_instance_is_asked_when_one_is_not_ready(deployment: Services) -> None:
     deployment.start_recommendations(1)
     deployment.play([(USER, 1, 1, 1, 1)])
     ready = deployment.at["recommendations"][0]
@@ -69,7 +57,7 @@ def test_another_instance_is_asked_when_one_is_not_ready(deployment: Deployment)
     assert loading.seen
 
 
-def test_without_recommendations_the_profile_stands(deployment: Deployment) -> None:
+def test_without_recommendations_the_profile_stands(deployment: Services) -> None:
     gateway = deployment.gateway()
     gateway.get(f"/v1/users/{USER}")
     for one in deployment.at["recommendations"]:
@@ -81,21 +69,6 @@ def test_without_recommendations_the_profile_stands(deployment: Deployment) -> N
     assert [warning.partition(":")[0] for warning in found["warnings"]] == ALL
 
 
-def test_without_names_the_items_stand(deployment: Deployment) -> None:
-    gateway = deployment.gateway()
-    gateway.get(f"/v1/users/{STRANGER}")
-    deployment.at["names"][0].stop()
-    found = gateway.get(f"/v1/users/{USER}/recommendations/artists").get_json()
-    assert [(item["id"], item["name"]) for item in found["items"]] == [(5, None)]
-    assert found["warnings"][0].startswith("names: ")
-
-
-def test_all_names_of_a_profile_are_asked_for_in_one_call(deployment: Deployment) -> None:
+def test_all_names_of_a_profile_are_asked_for_in_one_call(deployment: Services) -> None:
     deployment.gateway().get(f"/v1/users/{USER}")
     assert sum(path.startswith("/v1/many") for path in deployment.at["names"][0].seen) == 1
-
-
-def test_many_does_not_take_recommendations(deployment: Deployment) -> None:
-    response = deployment.gateway().get(f"/v1/many?recommended-artists={USER}")
-    assert response.status_code == 400
-    assert "recommended" not in response.get_json(force=True)["detail"]

@@ -7,10 +7,8 @@ import pytest
 
 from streamstate.gateway import READ
 from streamstate.web.http.request import MOST_PARAMETERS
-from tests.unit.gateway.conftest import USER
-from tests.unit.gateway.test_access import Guarded, guarded, problem
-
-__all__ = ["guarded"]
+from tests.unit.gateway.deployment import USER
+from tests.unit.gateway.guarding import Guarded, problem
 
 TOO_MANY_KEYS = json.dumps({"metrics": [1] * 30_000}).encode()
 TOO_MANY_NAMES = json.dumps({str(name): [] for name in range(10_000)}).encode()

@@ -1,13 +1,12 @@
 """The route of a key, explained."""
 
-import pytest
 from confluent_kafka import murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
 from services.gateway.route import positive_hash
 from streamstate.keys import LONG
-from tests.unit.gateway.conftest import PARTITIONS, USER, Deployment
+from tests.unit.gateway.deployment import PARTITIONS, USER, Services
 
 
 @given(key=st.binary(max_size=20), count=st.integers(1, 1_000))
@@ -16,7 +15,7 @@ def test_the_partition_is_the_remainder_of_the_hash(key: bytes, count: int) -> N
     assert positive_hash(key) % count == murmur2(key, count)
 
 
-def test_a_route_tells_key_bytes_hash_partition_and_owner(deployment: Deployment) -> None:
+def test_a_route_tells_key_bytes_hash_partition_and_owner(deployment: Services) -> None:
     response = deployment.gateway().get(f"/v1/route/metrics/{USER}")
     (step,) = response.get_json()["views"]
     owner = deployment.owner(USER)
@@ -28,7 +27,7 @@ def test_a_route_tells_key_bytes_hash_partition_and_owner(deployment: Deployment
     assert step["epoch"] == deployment.stores["metrics"].read({step["partition"]: []})[step["partition"]].epoch
 
 
-def test_the_lag_is_what_the_state_is_behind_the_topic(deployment: Deployment) -> None:
+def test_the_lag_is_what_the_state_is_behind_the_topic(deployment: Services) -> None:
     (step,) = deployment.gateway().get(f"/v1/route/metrics/{USER}").get_json()["views"]
     assert step["lag"] == 0
     deployment.topics.written["listening-events", step["partition"]] = 103
@@ -37,18 +36,7 @@ def test_the_lag_is_what_the_state_is_behind_the_topic(deployment: Deployment) -
     assert deployment.gateway().get(f"/v1/route/metrics/{USER}").get_json()["views"][0]["lag"] == 100
 
 
-def test_each_view_of_a_service_has_its_own_route(deployment: Deployment) -> None:
-    views = deployment.gateway().get("/v1/route/names/1").get_json()["views"]
-    assert [one["view"] for one in views] == ["artists", "albums", "tracks", "recent"]
-
-
-@pytest.mark.parametrize(("path", "status"), [("metrics/abc", 400), ("metrics/-1", 400), ("none/1", 404)])
-def test_what_has_no_route_is_a_problem(deployment: Deployment, path: str, status: int) -> None:
-    response = deployment.gateway().get(f"/v1/route/{path}")
-    assert (response.status_code, response.content_type) == (status, "application/problem+json")
-
-
-def test_a_demand_reaches_the_state_and_its_position_comes_back(deployment: Deployment) -> None:
+def test_a_demand_reaches_the_state_and_its_position_comes_back(deployment: Services) -> None:
     (step,) = deployment.gateway().get(f"/v1/route/metrics/{USER}").get_json()["views"]
     place = f"listening-events:{step['partition']}"
     fine = deployment.gateway().get(f"/v1/users/{USER}/metrics", headers={"X-Min-Position": f"{place}=3"})

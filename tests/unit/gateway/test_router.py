@@ -19,29 +19,25 @@ from streamstate.state.store import Commit, OffsetAdvance, Origin
 from streamstate.web.http.problems import MOST_KEYS, Problem
 from streamstate.web.http.request import Response
 from tests.serving import Loop, forwarded, soon, until
-from tests.unit.gateway.conftest import MOST, PARTITIONS, STRANGER, USER, Deployment
+from tests.unit.gateway.deployment import MOST, PARTITIONS, STRANGER, USER, Services
 
 PLACE = partition_of(LONG.encode(USER), PARTITIONS)
 
 
-def ask(deployment: Deployment, owners: Owners, user: int = USER) -> Response:
+def ask(deployment: Services, owners: Owners, user: int = USER) -> Response:
     return ask_metrics(deployment, owners, str(user))
 
 
-def ask_metrics(deployment: Deployment, owners: Owners, text: str) -> Response:
+def ask_metrics(deployment: Services, owners: Owners, text: str) -> Response:
     known = owners.service("metrics")
     return deployment.loop.run(deployment.router(owners).ask_view(known, known.views["metrics"], text, [], soon()))
 
 
-def many(deployment: Deployment, owners: Owners, asked: list[tuple[str, str]]) -> Mapping[str, Any]:
+def many(deployment: Services, owners: Owners, asked: list[tuple[str, str]]) -> Mapping[str, Any]:
     return deployment.loop.run(deployment.router(owners).many(asked, soon()))
 
 
-def map_requests(deployment: Deployment) -> int:
-    return sum(one.seen.count("/processors") for one in deployment.at["metrics"])
-
-
-def test_every_request_goes_straight_to_the_owner(deployment: Deployment) -> None:
+def test_every_request_goes_straight_to_the_owner(deployment: Services) -> None:
     owners = deployment.owners()
     for user in range(40):
         answer = ask(deployment, owners, user)
@@ -53,7 +49,7 @@ def test_every_request_goes_straight_to_the_owner(deployment: Deployment) -> Non
     assert [forwarded(one.address) for one in deployment.at["metrics"]] == [0, 0]
 
 
-def test_a_stale_map_is_corrected_by_the_instance_that_was_asked(deployment: Deployment) -> None:
+def test_a_stale_map_is_corrected_by_the_instance_that_was_asked(deployment: Services) -> None:
     owners = deployment.owners()
     before = ask(deployment, owners).served_by
     after = next(one.address for one in deployment.at["metrics"] if one.address != before)
@@ -63,7 +59,7 @@ def test_a_stale_map_is_corrected_by_the_instance_that_was_asked(deployment: Dep
     assert [forwarded(one.address) for one in deployment.at["metrics"]] == [0, 0]
 
 
-def test_a_stale_map_is_read_again_at_once(deployment: Deployment) -> None:
+def test_a_stale_map_is_read_again_at_once(deployment: Services) -> None:
     owners = deployment.owners()
     deployment.loop.run(owners.start())
     before = ask(deployment, owners).served_by
@@ -74,7 +70,7 @@ def test_a_stale_map_is_read_again_at_once(deployment: Deployment) -> None:
     deployment.loop.run(owners.stop())
 
 
-def test_for_an_owner_that_is_gone_another_instance_stands_in(deployment: Deployment) -> None:
+def test_for_an_owner_that_is_gone_another_instance_stands_in(deployment: Services) -> None:
     owners = deployment.owners()
     ask(deployment, owners)
     deployment.owner(USER).stop()
@@ -83,7 +79,7 @@ def test_for_an_owner_that_is_gone_another_instance_stands_in(deployment: Deploy
     assert ask(deployment, owners, STRANGER).status == 404
 
 
-def test_for_a_new_owner_that_is_gone_the_one_that_was_asked_stands_in(deployment: Deployment) -> None:
+def test_for_a_new_owner_that_is_gone_the_one_that_was_asked_stands_in(deployment: Services) -> None:
     owners = deployment.owners()
     before = ask(deployment, owners).served_by
     after = next(one for one in deployment.at["metrics"] if one.address != before)
@@ -93,7 +89,7 @@ def test_for_a_new_owner_that_is_gone_the_one_that_was_asked_stands_in(deploymen
     assert (answer.status, answer.served_by) == (200, "standby")
 
 
-def test_a_partition_that_the_map_misses_is_asked_of_any_instance(deployment: Deployment) -> None:
+def test_a_partition_that_the_map_misses_is_asked_of_any_instance(deployment: Services) -> None:
     deployment.stores["metrics"].empty()
     for partition in set(range(PARTITIONS)) - {PLACE}:
         deployment.own("metrics", partition, 0)
@@ -104,7 +100,7 @@ def test_a_partition_that_the_map_misses_is_asked_of_any_instance(deployment: De
     assert answer.status == 404
 
 
-def test_an_owner_that_hangs_is_stood_in_for_and_left_alone_until_it_answers(deployment: Deployment) -> None:
+def test_an_owner_that_hangs_is_stood_in_for_and_left_alone_until_it_answers(deployment: Services) -> None:
     owners = deployment.owners()
     router = deployment.router(owners)
     known = owners.service("metrics")
@@ -129,7 +125,7 @@ def test_an_owner_that_hangs_is_stood_in_for_and_left_alone_until_it_answers(dep
     until(lambda: asked().served_by == slow.address)
 
 
-def test_an_owner_that_hangs_holds_so_many_requests_and_no_others(deployment: Deployment) -> None:
+def test_an_owner_that_hangs_holds_so_many_requests_and_no_others(deployment: Services) -> None:
     gateway, slow = deployment.gateway(requests_in_flight_per_instance=MOST), deployment.owner(USER)
     other = next(user for user in range(100) if deployment.owner(user) is not slow)
     path, gate, answering = f"/v1/users/{USER}/metrics", threading.Event(), slow.app
@@ -154,7 +150,7 @@ def test_an_owner_that_hangs_holds_so_many_requests_and_no_others(deployment: De
     assert slow.seen.count(path) == MOST + 1
 
 
-def test_a_caller_in_a_hurry_does_not_make_an_owner_ill(deployment: Deployment) -> None:
+def test_a_caller_in_a_hurry_does_not_make_an_owner_ill(deployment: Services) -> None:
     owners = deployment.owners()
     router = deployment.router(owners)
     known = owners.service("metrics")
@@ -174,7 +170,7 @@ def test_a_caller_in_a_hurry_does_not_make_an_owner_ill(deployment: Deployment) 
     assert answer.served_by == owner.address
 
 
-def test_an_owner_that_discovery_does_not_know_is_not_dialled(deployment: Deployment) -> None:
+def test_an_owner_that_discovery_does_not_know_is_not_dialled(deployment: Services) -> None:
     owners = deployment.owners()
     stranger = deployment.serve(f"127.0.0.1:{free_port()}", deployment.app())
     deployment.stores["metrics"].claim(PLACE, stranger.address, {})
@@ -182,7 +178,7 @@ def test_an_owner_that_discovery_does_not_know_is_not_dialled(deployment: Deploy
     assert (answer.status, stranger.seen) == (200, [])
 
 
-def test_without_any_instance_it_is_503(deployment: Deployment) -> None:
+def test_without_any_instance_it_is_503(deployment: Services) -> None:
     owners = deployment.owners()
     ask(deployment, owners)
     for one in deployment.at["metrics"]:
@@ -200,7 +196,7 @@ def test_a_service_that_never_answered_is_503(loop: Loop) -> None:
         owners.service("metrics")
 
 
-def test_the_number_of_partitions_is_the_topics_never_the_maps(deployment: Deployment) -> None:
+def test_the_number_of_partitions_is_the_topics_never_the_maps(deployment: Services) -> None:
     store = deployment.stores["metrics"]
     store.empty()
     first = deployment.at["metrics"][0].address
@@ -214,21 +210,14 @@ def test_the_number_of_partitions_is_the_topics_never_the_maps(deployment: Deplo
         assert ask(deployment, owners, user).status == 503
 
 
-def test_the_map_is_read_once_for_many_requests(deployment: Deployment) -> None:
-    owners = deployment.owners()
-    for _ in range(5):
-        ask(deployment, owners)
-    assert map_requests(deployment) == 1
-
-
-def test_text_that_is_no_key_asks_nobody(deployment: Deployment) -> None:
+def test_text_that_is_no_key_asks_nobody(deployment: Services) -> None:
     owners = deployment.owners()
     with pytest.raises(BadKey):
         ask_metrics(deployment, owners, "1_000")
     assert not any(path.startswith("/v1") for one in deployment.at["metrics"] for path in one.seen)
 
 
-def test_many_keys_are_asked_of_all_owners_once_each(deployment: Deployment) -> None:
+def test_many_keys_are_asked_of_all_owners_once_each(deployment: Services) -> None:
     owners = deployment.owners()
     asked = [("metrics", str(user)) for user in (USER, *range(20))]
     found = many(deployment, owners, asked)["metrics"]
@@ -237,7 +226,7 @@ def test_many_keys_are_asked_of_all_owners_once_each(deployment: Deployment) -> 
     assert [sum(path.startswith("/v1/many") for path in one.seen) for one in deployment.at["metrics"]] == [1, 1]
 
 
-def test_more_keys_than_one_request_takes_are_asked_in_several(deployment: Deployment) -> None:
+def test_more_keys_than_one_request_takes_are_asked_in_several(deployment: Services) -> None:
     owners = deployment.owners()
     asked = [("artists", str(number)) for number in range(1, 2 * MOST_KEYS + 2)]
     found = many(deployment, owners, asked)["artists"]
@@ -252,14 +241,14 @@ def test_long_keys_are_asked_in_requests_of_a_length_that_servers_take() -> None
     assert all(len(query) <= MOST_KEYS and len(urlencode(query)) <= MOST_QUERY_BYTES for query in requests)
 
 
-def test_many_keys_survive_an_owner_that_is_gone(deployment: Deployment) -> None:
+def test_many_keys_survive_an_owner_that_is_gone(deployment: Services) -> None:
     owners = deployment.owners()
     deployment.owner(USER).stop()
     found = many(deployment, owners, [("metrics", str(USER))])["metrics"]
     assert found[str(USER)]["eventCount"] == 3
 
 
-def test_many_keys_over_a_stale_map_where_some_have_moved(deployment: Deployment) -> None:
+def test_many_keys_over_a_stale_map_where_some_have_moved(deployment: Services) -> None:
     owners = deployment.owners()
     owners.service("metrics")
     before = deployment.owner(USER).address
@@ -270,7 +259,7 @@ def test_many_keys_over_a_stale_map_where_some_have_moved(deployment: Deployment
     assert found[str(USER)]["eventCount"] == 3
 
 
-def test_a_partition_that_is_being_built_is_passed_back_as_503(deployment: Deployment) -> None:
+def test_a_partition_that_is_being_built_is_passed_back_as_503(deployment: Services) -> None:
     store = deployment.stores["metrics"]
     store.empty()
     address = deployment.at["metrics"][0].address

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from services.gateway.search import DRAWN, MOST_DIGITS, candidates, drawn, tried
 from streamstate.keys import LONG, LONG_MAX
-from tests.unit.gateway.conftest import FAN, USER, Deployment
+from tests.unit.gateway.deployment import FAN, USER, Services
 
 PREFIXES = st.one_of(st.just(""), st.integers(0, LONG_MAX).map(str))
 
@@ -42,7 +42,7 @@ def test_a_search_tries_a_bounded_number_of_ids(prefix: str) -> None:
     assert sum(map(len, tried(prefix))) <= 1_111 + 1_024
 
 
-def test_a_user_with_a_long_id_is_suggested(deployment: Deployment) -> None:
+def test_a_user_with_a_long_id_is_suggested(deployment: Services) -> None:
     user = int(drawn("7", 8)[20])
     deployment.play([(user, 1, 2, 3, 1_000)])
     assert deployment.gateway().get("/v1/users?prefix=7").get_json() == {"users": [user]}
@@ -61,7 +61,7 @@ def test_a_user_with_a_long_id_is_suggested(deployment: Deployment) -> None:
         ("?prefix=9223372036854775807", []),
     ],
 )
-def test_users_who_exist_those_with_short_ids_first(deployment: Deployment, query: str, users: list[int]) -> None:
+def test_users_who_exist_those_with_short_ids_first(deployment: Services, query: str, users: list[int]) -> None:
     deployment.play([(4_100, 1, 2, 3, 1_000), (400, 1, 2, 3, 1_000)])
     # Without a prefix, ids of four digits are too many.
     expected = [user for user in users if query or user < 1_000]
@@ -69,5 +69,5 @@ def test_users_who_exist_those_with_short_ids_first(deployment: Deployment, quer
 
 
 @pytest.mark.parametrize("query", ["prefix=x", "prefix=01", "prefix=-1", "limit=0", "limit=101", "prefix=1&prefix=2"])
-def test_a_search_that_is_none(deployment: Deployment, query: str) -> None:
+def test_a_search_that_is_none(deployment: Services, query: str) -> None:
     assert deployment.gateway().get(f"/v1/users?{query}").status_code == 400

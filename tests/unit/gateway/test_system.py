@@ -8,7 +8,7 @@ from streamstate.keys import LONG, partition_of
 from streamstate.web.partition_map import Partition, Processors, ViewEntry
 from tests.listening import Listener
 from tests.serving import until
-from tests.unit.gateway.conftest import PARTITIONS, USER, Deployment
+from tests.unit.gateway.deployment import PARTITIONS, USER, Services
 
 HERE, THERE = "10.0.0.1:8101", "words-1.words.shop.svc:8101"
 KEYED, ANYWHERE = (ViewEntry("words", "/v1/words/<key>", "lines", "text", anywhere) for anywhere in (False, True))
@@ -75,7 +75,7 @@ def service_state(system: Any, name: str) -> Any:
     return next(each for each in system["services"] if each["name"] == name)
 
 
-def test_what_is_told_once(deployment: Deployment) -> None:
+def test_what_is_told_once(deployment: Services) -> None:
     system = deployment.gateway().get("/v1/system").get_json()
     assert [each["name"] for each in system["services"]] == list(deployment.at)
     metrics = service_state(system, "metrics")
@@ -85,7 +85,7 @@ def test_what_is_told_once(deployment: Deployment) -> None:
     assert {owner["state"] for owner in metrics["owners"]} == {"ready"}
 
 
-def test_an_instance_that_goes_and_partitions_that_move_are_told_within_two_seconds(deployment: Deployment) -> None:
+def test_an_instance_that_goes_and_partitions_that_move_are_told_within_two_seconds(deployment: Services) -> None:
     client = Listener(deployment.loop, deployment.app(), "/v1/system/stream")
     first = client.next()
     assert (first.name, service_state(first.data, "metrics")["ready"]) == ("system", True)
@@ -105,7 +105,7 @@ def test_an_instance_that_goes_and_partitions_that_move_are_told_within_two_seco
     assert time.monotonic() - stopped < 4
 
 
-def test_reads_a_second(deployment: Deployment) -> None:
+def test_reads_a_second(deployment: Services) -> None:
     app = deployment.app()
     client = Listener(deployment.loop, app, "/v1/system/stream")
     client.next()

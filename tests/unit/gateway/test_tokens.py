@@ -6,6 +6,7 @@ import hmac
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jwt
@@ -23,7 +24,7 @@ from streamstate.web.server import asgi
 from streamstate.web.server.asgi import Asgi
 from tests.listening import Listener
 from tests.serving import Loop, Served, until
-from tests.unit.gateway.conftest import FAN, USER, Deployment
+from tests.unit.gateway.deployment import FAN, USER, Services
 
 ISSUER, AUDIENCE = "https://issuer.company", "profiles"
 MINE = f"/v1/users/{USER}"
@@ -63,9 +64,8 @@ class Issuer:
             if self.harm == "slow":
                 time.sleep(0.1)
 
-    def token(self, kid: str = "first", **claims: Any) -> str:
-        key = self.private[kid]
-        return jwt.encode(self.claims(**claims), key, algorithm="RS256", headers={"kid": kid})
+    def token(self, kid: str = "first", named: str = "", algorithm: str = "RS256", **claims: Any) -> str:
+        return jwt.encode(self.claims(**claims), self.private[kid], algorithm, headers={"kid": named or kid})
 
     @staticmethod
     def claims(**claims: Any) -> dict[str, Any]:
@@ -84,14 +84,12 @@ Ask = Callable[..., TestResponse]
 
 
 @pytest.fixture
-def gateway(issuer: Issuer, deployment: Deployment, request: pytest.FixtureRequest) -> Asgi:
+def gateway(issuer: Issuer, deployment: Services, request: pytest.FixtureRequest, tmp_path: Path) -> Asgi:
     """It accepts the issuer's tokens; instances have no access of their own here."""
-    given = getattr(request, "param", {})
-    deployment.access = AccessSettings(
-        jwt_jwks=issuer.jwks, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, requests_per_s=1_000, cost_per_s=10_000, **given
-    )
-    deployment.http = {}
-    return deployment.app(access="required", internal_tokens=_token_file(request))
+    (tokens := tmp_path / "tokens").write_text("a" * 32)
+    limits = {"requests_per_s": 1_000, "cost_per_s": 10_000, **getattr(request, "param", {})}
+    deployment.access = AccessSettings(jwt_jwks=issuer.jwks, jwt_issuer=ISSUER, jwt_audience=AUDIENCE, **limits)
+    return deployment.app(access="required", internal_tokens=tokens)
 
 
 @pytest.fixture
@@ -102,12 +100,6 @@ def ask(gateway: Asgi, loop: Loop) -> Ask:
         return client.get(path, headers={"Authorization": f"Bearer {token}"})
 
     return get
-
-
-def _token_file(request: pytest.FixtureRequest) -> Any:
-    path = request.getfixturevalue("tmp_path") / "tokens"
-    path.write_text("a" * 32)
-    return path
 
 
 def test_a_token_lets_its_subject_do_what_its_scopes_say(ask: Ask, issuer: Issuer) -> None:
@@ -161,9 +153,7 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
     "the public key as a secret": _signed_with_the_public_key,
     "another key": _by_another,
     "changed claims": _changed,
-    "another algorithm": lambda issuer: jwt.encode(
-        issuer.claims(), issuer.private["first"], algorithm="RS512", headers={"kid": "first"}
-    ),
+    "another algorithm": lambda issuer: issuer.token(algorithm="RS512"),
     "expired": lambda issuer: issuer.token(exp=time.time() - 60),
     "never expires": lambda issuer: issuer.token(exp=None),
     "not yet": lambda issuer: issuer.token(nbf=time.time() + 60),
@@ -179,9 +169,7 @@ FORGED: dict[str, Callable[[Issuer], str]] = {
     "claims that are a list": lambda issuer: _signed(issuer, [1]),
     "a head that is deep": lambda issuer: f"{_encoded('[' * 5_000)}.{_part(issuer.claims())}.AA",
     "a key id that is no text": lambda issuer: f"{_part({'alg': 'RS256', 'kid': 1})}.{_part(issuer.claims())}.AA",
-    "an unknown key": lambda issuer: jwt.encode(
-        issuer.claims(), issuer.private["first"], algorithm="RS256", headers={"kid": "unknown"}
-    ),
+    "an unknown key": lambda issuer: issuer.token(named="unknown"),
     "no token": lambda _: "a.b.c",
     "dots": lambda _: "..",
 }
@@ -230,13 +218,9 @@ OTHERS = [
     f"/v1/users/{FAN}/export", f"{MINE}/deletion",
 ]  # fmt: skip
 OWN = [
-    MINE,
-    f"{MINE}/metrics",
-    f"{MINE}/recent",
-    f"{MINE}/recommendations/artists",
-    f"/v1/many?metrics={USER}",
+    MINE, f"{MINE}/metrics", f"{MINE}/recent", f"{MINE}/recommendations/artists", f"/v1/many?metrics={USER}",
     f"{MINE}/export",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("gateway", [{"jwt_user": "userId"}], indirect=True, ids=["by userId"])
@@ -270,11 +254,8 @@ def test_a_stream_ends_when_its_token_expires(
 )
 def test_a_token_is_verified_with_each_key_that_fits(ask: Ask, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "LEAST_S", 0.0)
-    rsa_key, ec_key, ed_key = (
-        issuer.private["first"],
-        ec.generate_private_key(ec.SECP256R1()),
-        Ed25519PrivateKey.generate(),
-    )
+    rsa_key, ec_key = issuer.private["first"], ec.generate_private_key(ec.SECP256R1())
+    ed_key = Ed25519PrivateKey.generate()
     issuer.document = [
         {**RSAAlgorithm.to_jwk(rsa_key.public_key(), as_dict=True), "kid": "same"},
         {**ECAlgorithm.to_jwk(ec_key.public_key(), as_dict=True), "kid": "same", "alg": "ES256"},

@@ -4,8 +4,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,7 @@ from streamstate.state.redis import RedisStore, connect
 from streamstate.testing import Driver
 from tests.collector import Collector, collecting
 from tests.raw import feed_plays
-from tests.serving import until
+from tests.serving import new_address, running, until
 
 DATABASE, USER = 9, 987_654_321
 TRACE, CALLER = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -45,18 +43,16 @@ def collector() -> Iterator[Collector]:
 def gateway(collector: Collector, redis_server: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a gateway before one instance of metrics, both with traces; there is no Kafka."""
     home, url = tmp_path_factory.mktemp("traces"), f"redis://{LOCALHOST}:{redis_server.port}/{DATABASE}"
-    instance, gateway = f"{LOCALHOST}:{free_port()}", f"{LOCALHOST}:{free_port()}"
+    instance, gateway, sending = new_address(), new_address(), collector.environment
     store = RedisStore(connect(url, 10), METRICS.name)
     feed_plays(Driver(METRICS, store), [(USER, 1, 2, 3, 1_000)])
     store.claim(0, instance, {})
     settings = {"KAFKA": f"{LOCALHOST}:1", "REDIS": url, "ADVERTISE": instance}
     own = {"INSTANCES": json.dumps({"metrics": instance}), "DEADLINE_MS": "10000"}
-    with ExitStack() as stack:
-        for service, address, given in (("metrics", instance, settings), ("gateway", gateway, own)):
-            child = LocalCluster.api(f"services.{service}", service, address, home, given, collector.environment)
-            child.start()
-            stack.callback(child.stop)
-            child.wait_until(partial(answers, f"http://{address}/readyz"), timeout=30)
+    with (
+        running("services.metrics", instance, home, settings, environment=sending),
+        running("services.gateway", gateway, home, own, environment=sending),
+    ):
         yield gateway
 
 

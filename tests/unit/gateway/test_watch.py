@@ -22,7 +22,7 @@ from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.openapi import MANY
 from tests.listening import Listener
 from tests.serving import sample, scrape, until
-from tests.unit.gateway.conftest import FAN, PARTITIONS, STRANGER, USER, Deployment
+from tests.unit.gateway.deployment import FAN, PARTITIONS, STRANGER, USER, Services
 from tests.unit.gateway.test_api import without_scores
 
 QUIET_S = 0.5
@@ -30,11 +30,11 @@ QUIET_S = 0.5
 
 
 @pytest.fixture
-def gateway(deployment: Deployment) -> Asgi:
+def gateway(deployment: Services) -> Asgi:
     return deployment.app(watch_ms=20, streams=3)
 
 
-def listen(deployment: Deployment, gateway: Asgi, user: int, query: str = "", last_id: str = "") -> Listener:
+def listen(deployment: Services, gateway: Asgi, user: int, query: str = "", last_id: str = "") -> Listener:
     return Listener(deployment.loop, gateway, f"/v1/users/{user}/stream{query}", last_id)
 
 
@@ -49,19 +49,19 @@ async def none_left(_buckets: OwnBuckets, *_limit: Any, **_tokens: Any) -> Lease
     return Lease(0, 0, 1.0)
 
 
-def read(deployment: Deployment, user: int, query: str = "?explain=true") -> Any:
+def read(deployment: Services, user: int, query: str = "?explain=true") -> Any:
     return deployment.gateway().get(f"/v1/users/{user}{query}").get_json()
 
 
-def asked(deployment: Deployment, path: str) -> int:
+def asked(deployment: Services, path: str) -> int:
     return sum(seen.startswith(f"{path}?metrics") for one in deployment.at["metrics"] for seen in one.seen)
 
 
-def bulk_reads(deployment: Deployment) -> int:
+def bulk_reads(deployment: Services) -> int:
     return asked(deployment, "/v1/many")
 
 
-def test_the_first_event_is_what_a_read_answers(deployment: Deployment, gateway: Asgi) -> None:
+def test_the_first_event_is_what_a_read_answers(deployment: Services, gateway: Asgi) -> None:
     client = listen(deployment, gateway, USER)
     first = client.next()
     assert (first.name, without_scores(first.data)) == ("profile", without_scores(read(deployment, USER)))
@@ -71,7 +71,7 @@ def test_the_first_event_is_what_a_read_answers(deployment: Deployment, gateway:
     assert client.blocks[0] == "retry: 1000\n\n"
 
 
-def test_a_play_is_told_to_all_who_watch_the_user_and_to_nobody_else(deployment: Deployment, gateway: Asgi) -> None:
+def test_a_play_is_told_to_all_who_watch_the_user_and_to_nobody_else(deployment: Services, gateway: Asgi) -> None:
     clients = [listen(deployment, gateway, user) for user in (USER, USER, FAN)]
     assert [client.next().data["eventCount"] for client in clients] == [3, 3, 2]
     deployment.play([(USER, 1, 2, 3, 9_000)])
@@ -79,7 +79,7 @@ def test_a_play_is_told_to_all_who_watch_the_user_and_to_nobody_else(deployment:
     assert clients[2].quiet(QUIET_S)
 
 
-def test_the_id_of_an_event_is_where_the_state_was(deployment: Deployment, gateway: Asgi) -> None:
+def test_the_id_of_an_event_is_where_the_state_was(deployment: Services, gateway: Asgi) -> None:
     client = listen(deployment, gateway, USER)
     home = partition_of(LONG.encode(USER), PARTITIONS)
     assert client.next().id == f"listening-events:{home}=3"
@@ -88,7 +88,7 @@ def test_the_id_of_an_event_is_where_the_state_was(deployment: Deployment, gatew
     assert client.next().id == f"listening-events:{home}=5; 1 behind"
 
 
-def test_plays_of_others_in_the_partition_are_not_told(deployment: Deployment, gateway: Asgi) -> None:
+def test_plays_of_others_in_the_partition_are_not_told(deployment: Services, gateway: Asgi) -> None:
     client, (other,) = listen(deployment, gateway, USER), neighbours(USER, 1)
     client.next()
     for _ in range(2):
@@ -101,7 +101,7 @@ def test_plays_of_others_in_the_partition_are_not_told(deployment: Deployment, g
 
 
 def test_the_calls_of_a_look_are_small_and_spread_over_its_time(
-    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+    deployment: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("services.gateway.watch.AT_A_TIME", 2)
     gateway = deployment.app(watch_ms=500, streams=6)
@@ -122,17 +122,7 @@ def test_the_calls_of_a_look_are_small_and_spread_over_its_time(
     assert min(later - sooner for (sooner, _), (later, _) in pairwise(calls)) > 0.1
 
 
-def test_a_look_at_few_users_takes_no_longer_than_one_at_many(deployment: Deployment) -> None:
-    client = listen(deployment, deployment.app(watch_ms=500), USER)
-    client.next()
-    for number in (4, 5, 6):
-        deployment.play([(USER, 1, 2, 3, 9_000)])
-        until(lambda count=number: client.next().data["eventCount"] == count)  # type: ignore[misc]
-
-
-def test_a_read_that_fails_is_tried_again(
-    deployment: Deployment, gateway: Asgi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_that_fails_is_tried_again(deployment: Services, gateway: Asgi, monkeypatch: pytest.MonkeyPatch) -> None:
     client = listen(deployment, gateway, USER)
     client.next()
     many_at, failed = Router.many_at, list[str]()
@@ -149,37 +139,14 @@ def test_a_read_that_fails_is_tried_again(
     assert failed
 
 
-def test_a_user_is_not_read_while_the_partition_stands(deployment: Deployment, gateway: Asgi) -> None:
-    client = listen(deployment, gateway, USER)
-    client.next()
-    reads = bulk_reads(deployment)
-    assert client.quiet(QUIET_S)
-    assert bulk_reads(deployment) == reads
-
-
-def test_a_user_who_is_unknown_is_null_until_there_is_a_play(deployment: Deployment, gateway: Asgi) -> None:
+def test_a_user_who_is_unknown_is_null_until_there_is_a_play(deployment: Services, gateway: Asgi) -> None:
     client = listen(deployment, gateway, STRANGER)
     assert client.next().data is None
     deployment.play([(STRANGER, 1, 2, 3, 9_000)])
     assert client.next().data["eventCount"] == 1
 
 
-def test_the_parts_that_are_asked_for(deployment: Deployment, gateway: Asgi) -> None:
-    query = "?parts=recent,metrics"
-    client = listen(deployment, gateway, USER, query)
-    assert client.next().data == read(deployment, USER, query)
-    deployment.play([(USER, 1, 2, 3, 9_000)])
-    until(lambda: client.next().data == read(deployment, USER, query))
-
-
-def test_what_any_instance_answers_is_told_when_the_user_plays(deployment: Deployment, gateway: Asgi) -> None:
-    client = listen(deployment, gateway, USER, "?parts=recommendations")
-    assert client.next().data["artistRecommendations"][0]["id"] == 5
-    deployment.play([(USER, 5, 2, 3, 9_000)])
-    assert client.next().data["fallbacks"] == ["artistRecommendations"]
-
-
-def test_a_client_that_was_away_gets_only_what_it_has_not(deployment: Deployment, gateway: Asgi) -> None:
+def test_a_client_that_was_away_gets_only_what_it_has_not(deployment: Services, gateway: Asgi) -> None:
     client = listen(deployment, gateway, USER)
     last = client.next().id
     client.leave()
@@ -190,7 +157,7 @@ def test_a_client_that_was_away_gets_only_what_it_has_not(deployment: Deployment
     assert listen(deployment, gateway, USER, last_id=last).next().data["eventCount"] == 4
 
 
-def test_a_client_that_takes_nothing_gets_the_newest_profile_next(deployment: Deployment, gateway: Asgi) -> None:
+def test_a_client_that_takes_nothing_gets_the_newest_profile_next(deployment: Services, gateway: Asgi) -> None:
     fast, slow = (listen(deployment, gateway, USER) for _ in range(2))
     slow.next()
     slow.busy()
@@ -204,7 +171,7 @@ def test_a_client_that_takes_nothing_gets_the_newest_profile_next(deployment: De
 
 
 def test_what_any_instance_answers_waits_for_its_turn_and_what_owners_answer_does_not(
-    deployment: Deployment, gateway: Asgi, monkeypatch: pytest.MonkeyPatch
+    deployment: Services, gateway: Asgi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OwnBuckets, "lease", none_left)
     client = listen(deployment, gateway, USER)
@@ -219,7 +186,7 @@ def test_what_any_instance_answers_waits_for_its_turn_and_what_owners_answer_doe
 
 @pytest.mark.parametrize("stays", [True, False], ids=["while another listens", "while nobody listens"])
 def test_what_any_instance_answers_is_sent_to_a_client_that_was_away_when_it_came(
-    deployment: Deployment, gateway: Asgi, monkeypatch: pytest.MonkeyPatch, *, stays: bool
+    deployment: Services, gateway: Asgi, monkeypatch: pytest.MonkeyPatch, *, stays: bool
 ) -> None:
     monkeypatch.setattr(OwnBuckets, "lease", none_left)
     client, other = (listen(deployment, gateway, USER) for _ in range(2))
@@ -239,7 +206,7 @@ def test_what_any_instance_answers_is_sent_to_a_client_that_was_away_when_it_cam
 
 
 def test_what_any_instance_answers_does_not_hold_up_what_owners_answer(
-    deployment: Deployment, gateway: Asgi, monkeypatch: pytest.MonkeyPatch
+    deployment: Services, gateway: Asgi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = listen(deployment, gateway, USER)
     client.next()
@@ -258,26 +225,7 @@ def test_what_any_instance_answers_does_not_hold_up_what_owners_answer(
     assert client.next().data["fallbacks"]
 
 
-@pytest.mark.parametrize(("user", "keyed"), [(USER, "metrics,recent"), (STRANGER, "metrics")])
-def test_what_any_instance_answers_is_asked_once_for_the_first_profile(
-    deployment: Deployment, gateway: Asgi, monkeypatch: pytest.MonkeyPatch, user: int, keyed: str
-) -> None:
-    part, asked = Users.part, list[int]()
-
-    async def counted(users: Users, located: LocatedPart, *given: Any) -> dict[str, Any]:
-        asked.extend([user] if located[1].anywhere else [])
-        return await part(users, located, *given)
-
-    monkeypatch.setattr(Users, "part", counted)
-    client = listen(deployment, gateway, user, f"?parts={keyed},recommendations")
-    if client.next().data is None:
-        deployment.play([(user, 1, 2, 3, 9_000)])
-        assert client.next().data["eventCount"] == 1
-    assert client.quiet(QUIET_S)
-    assert asked == [user]
-
-
-def test_an_owner_that_goes_loses_nothing(deployment: Deployment, gateway: Asgi) -> None:
+def test_an_owner_that_goes_loses_nothing(deployment: Services, gateway: Asgi) -> None:
     client = listen(deployment, gateway, USER)
     client.next()
     deployment.owner(USER).stop()
@@ -285,7 +233,7 @@ def test_an_owner_that_goes_loses_nothing(deployment: Deployment, gateway: Asgi)
     assert client.next().data["eventCount"] == 4
 
 
-def test_a_part_that_is_away_costs_only_itself(deployment: Deployment, gateway: Asgi) -> None:
+def test_a_part_that_is_away_costs_only_itself(deployment: Services, gateway: Asgi) -> None:
     deployment.at["names"][0].stop()
     client = listen(deployment, gateway, USER, "?parts=recent,metrics")
     first = client.next().data
@@ -295,20 +243,7 @@ def test_a_part_that_is_away_costs_only_itself(deployment: Deployment, gateway: 
     assert client.next().data["eventCount"] == 4
 
 
-def test_one_stream_too_many_is_refused_and_a_place_is_free_when_a_client_leaves(
-    deployment: Deployment, gateway: Asgi
-) -> None:
-    clients = [listen(deployment, gateway, USER) for _ in range(3)]
-    for client in clients:
-        client.next()
-    refused = listen(deployment, gateway, USER)
-    until(lambda: bool(refused.blocks))
-    assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
-    clients[0].leave()
-    assert listen(deployment, gateway, USER).next().data["eventCount"] == 3
-
-
-def test_the_open_streams_are_counted(deployment: Deployment, gateway: Asgi) -> None:
+def test_the_open_streams_are_counted(deployment: Services, gateway: Asgi) -> None:
     client = Client(deployment.loop.wsgi(gateway))
 
     def counted() -> float | None:
@@ -323,15 +258,8 @@ def test_the_open_streams_are_counted(deployment: Deployment, gateway: Asgi) -> 
     assert counted() == 1
 
 
-@pytest.mark.parametrize(("path", "status"), [("/v1/users/x/stream", 400), ("/v1/users/1/stream?parts=none", 400)])
-def test_a_stream_that_there_is_not_is_refused(deployment: Deployment, gateway: Asgi, path: str, status: int) -> None:
-    refused = Listener(deployment.loop, gateway, path)
-    until(lambda: bool(refused.blocks))
-    assert refused.status == status
-
-
 def test_a_failure_ends_the_stream_and_is_logged(
-    deployment: Deployment, gateway: Asgi, capsys: pytest.CaptureFixture[str]
+    deployment: Services, gateway: Asgi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Failing(Listener):
         async def _send(self, message: dict[str, Any]) -> None:

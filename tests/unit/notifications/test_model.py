@@ -5,15 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.notifications.model import (
-    MINUTE_MS,
-    NOTIFICATION_WINDOWS,
-    NOTIFICATIONS,
-    OPEN,
-    SIZE_MS,
-    TICK,
-    app,
-)
+from services.notifications.model import MINUTE_MS, NOTIFICATION_WINDOWS, NOTIFICATIONS, OPEN, SIZE_MS, TICK, app
 from services.notifications.settings import GraceSettings
 from streamstate.operators.pages import Page
 from streamstate.operators.windows import LATE

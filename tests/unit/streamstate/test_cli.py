@@ -62,10 +62,7 @@ def test_config_tells_every_setting_and_whether_it_is_set() -> None:
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [
-        ("GATEWAY_KEY", "hidden"),
-        ("SPARK", '{"spark.ssl.keyPassword": "hidden", "spark.executor.cores": "2"}'),
-    ],
+    [("GATEWAY_KEY", "hidden"), ("SPARK", '{"spark.ssl.keyPassword": "hidden", "spark.executor.cores": "2"}')],
 )
 def test_config_masks_secrets(name: str, text: str) -> None:
     told = run("config", "--json", **{name: text}).stdout

@@ -17,11 +17,7 @@ def test_the_state_goes_to_where_all_is_read_and_keeps_what_it_holds() -> None:
     assert commit == Commit(claim, [OffsetAdvance("a", 5, 7, 50), OffsetAdvance("b", None, 3, 0)], [])
     store.commit(commit)
     found = store.read({0: [Value("k")]})[0]
-    assert (found.positions, found.times, found.values) == (
-        {"a": 7, "b": 3, "c": 2},
-        {"a": 50, "b": 0, "c": 20},
-        ["v"],
-    )
+    assert (found.positions, found.times, found.values) == ({"a": 7, "b": 3, "c": 2}, {"a": 50, "b": 0, "c": 20}, ["v"])
     assert found.ready("abc")
     assert passed(claim, found, READ) is None
 

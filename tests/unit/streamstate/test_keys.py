@@ -190,8 +190,7 @@ def test_every_codec_is_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "partition"),
-    [(b"", 681), (b"a", 524), (b"ab", 434), (b"abc", 107), (b"123456789", 566), (b"\x00 ", 742)],
+    ("key", "partition"), [(b"", 681), (b"a", 524), (b"ab", 434), (b"abc", 107), (b"123456789", 566), (b"\x00 ", 742)]
 )
 def test_partitions_are_those_of_the_java_client(key: bytes, partition: int) -> None:
     assert partition_of(key, 1000) == partition

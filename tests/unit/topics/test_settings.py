@@ -31,10 +31,7 @@ def test_topics_are_read_from_one_variable(monkeypatch: pytest.MonkeyPatch) -> N
     [
         ([], "STREAMSTATE_KEPT"),
         ([TOPIC, TOPIC], "more than once"),
-        (
-            [{**TOPIC, "key": "short"}],
-            "STREAMSTATE_KEPT.0.key (Input should be 'long', 'int', 'text', '",
-        ),
+        ([{**TOPIC, "key": "short"}], "STREAMSTATE_KEPT.0.key (Input should be 'long', 'int', 'text', '"),
         ([TOPIC, {**TOPIC, "topic": "a b"}], "STREAMSTATE_KEPT.1.topic"),
         ([{**TOPIC, "indexes": []}], "STREAMSTATE_KEPT.0.indexes (Extra inputs are not permitted)"),
         ([{**TOPIC, "latest": False}], "nothing is kept"),

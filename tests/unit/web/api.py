@@ -7,10 +7,15 @@ from streamstate.state.store import Commit, OffsetAdvance, Origin
 from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.server.asgi import Asgi
+from strictasgi import server, waiting
 from tests.serving import FixedTopics
 from tests.unit.web.conftest import APP, COUNTS
 
 SPOILT = 987_654_321
+
+
+# Who is slow is cut off sooner, so that no test waits for long.
+waiting.PATIENCE_S, server.TICK_S = 1.0, 0.1
 
 
 def create() -> Asgi:

@@ -16,11 +16,6 @@ from streamstate.web.http.request import path_of
 from tests.serving import sample, scrape
 from tests.unit.web.conftest import COUNTS, Instance, Service
 
-NO_IDS = [
-    "abc", "-1", "+1", "%201", "1_000", "%EF%BC%91", "00012", "1e3", "0x10", "9223372036854775808", "9" * 5_000, "%00",
-    "1%00", "1%0a",
-]  # fmt: skip
-
 
 def problem(response: TestResponse, status: int, kind: str) -> dict[str, Any]:
     """The problem that `response` is."""
@@ -42,38 +37,9 @@ def test_a_key_that_is_known_is_answered(service: Service, api: Instance) -> Non
     assert response.headers["Cache-Control"] == "no-store"
 
 
-@pytest.mark.parametrize(("key", "path"), [("rock & roll", "rock%20%26%20roll"), ("Łódź", "%C5%81%C3%B3d%C5%BA")])
-def test_a_text_key_is_percent_encoded(service: Service, api: Instance, key: str, path: str) -> None:
-    service.count("words", key)
-    assert api.client.get(f"/v1/words/{path}").get_json() == {"key": key, "count": 1}
-
-
-def test_a_key_that_is_unknown_is_404_with_a_next_step(api: Instance) -> None:
-    body = problem(api.client.get("/v1/numbers/7"), 404, "unknown-key")
-    assert "check the key" in body["detail"]
-    assert body["instance"] == "/v1/numbers/7"
-
-
-@pytest.mark.parametrize("text", NO_IDS, ids=lambda text: text[:20])
-def test_text_that_is_no_key_is_400(api: Instance, text: str) -> None:
-    assert "plain digits" in problem(api.client.get(f"/v1/numbers/{text}"), 400, "bad-key")["detail"]
-
-
-@pytest.mark.parametrize("text", ["%00", "a%0ab", "x" * 1025, "%7f"])
-def test_text_that_is_no_text_key_is_400(api: Instance, text: str) -> None:
-    problem(api.client.get(f"/v1/words/{text}"), 400, "bad-key")
-
-
-@pytest.mark.parametrize("path", ["/v1/numbers/", "/v1/numbers", "/v1/numbers/1/2", "/v1/none/1", "/", "/v1/..%2f1"])
+@pytest.mark.parametrize("path", ["/v1/numbers/", "/v1/numbers/1/2", "/v1/none/1", "/", "/v1/..%2f1", "/v1//numbers/1"])
 def test_a_path_that_there_is_not_is_404(api: Instance, path: str) -> None:
     assert "/openapi.json" in problem(api.client.get(path), 404, "not-found")["detail"]
-
-
-@pytest.mark.parametrize("path", ["/v1//numbers/1", "/v1/numbers//1", "/v1/numbers/..%2f%2f1", "//v1/numbers/1"])
-def test_a_path_with_an_empty_part_is_a_problem_too(api: Instance, path: str) -> None:
-    response = api.client.get(path)
-    assert 400 <= response.status_code < 500
-    assert response.content_type == "application/problem+json"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "TRACE", "BREW"])
@@ -83,10 +49,13 @@ def test_another_method_is_405_and_names_those_that_are_allowed(api: Instance, m
     assert set(response.headers["Allow"].split(", ")) == {"GET", "HEAD", "OPTIONS"}
 
 
-def test_a_partition_that_nobody_owns_yet_is_503(service: Service) -> None:
-    response = service.instance().client.get("/v1/numbers/7")
+def test_before_the_first_claim_it_is_503(service: Service) -> None:
+    api = service.instance()
+    response = api.client.get("/v1/numbers/7")
     assert "no instance owns partitions of" in problem(response, 503, "not-ready")["detail"]
     assert int(response.headers["Retry-After"]) >= 1
+    problem(api.client.get("/processors"), 503, "not-ready")
+    assert api.client.get("/livez").get_json() == {"status": "alive"}
 
 
 def test_a_topic_that_is_being_read_for_the_first_time_holds_up_only_its_own_views(service: Service) -> None:
@@ -137,11 +106,6 @@ def test_a_state_without_the_beginning_of_its_topic_is_503_unless_that_is_allowe
     assert sample(metrics, "streamstate_begin_offset", topic="numbers", partition=str(partition)) == 5
 
 
-def test_an_answer_from_a_whole_state_names_no_beginning(service: Service, api: Instance) -> None:
-    service.count("numbers", 7)
-    assert "State-Begin" not in api.client.get("/v1/numbers/7").headers
-
-
 def test_a_state_of_another_fold_is_503_and_names_both(service: Service, api: Instance) -> None:
     partition = service.count("numbers", 7)
     service.store.claim(partition, api.address, {}, folds={"numbers": "another"})
@@ -173,12 +137,6 @@ def test_keys_that_moved_with_new_partitions_are_503_and_not_404(service: Servic
 def test_a_deadline_that_is_none_is_400(api: Instance, text: str) -> None:
     response = api.client.get("/v1/numbers/7", headers={"X-Deadline-Ms": text})
     problem(response, 400, "bad-deadline")
-
-
-@pytest.mark.parametrize("text", ["1000", "999999999"])
-def test_a_deadline_of_milliseconds_is_taken(service: Service, api: Instance, text: str) -> None:
-    service.count("numbers", 7)
-    assert api.client.get("/v1/numbers/7", headers={"X-Deadline-Ms": text}).status_code == 200
 
 
 def test_processors_is_the_map_of_the_service(service: Service, api: Instance) -> None:
@@ -237,21 +195,12 @@ def test_a_partition_that_holds_a_part_of_a_commit_holds_up_only_its_own_keys(se
     assert f'partition="{other}"' in api.client.get("/metrics").text
 
 
-def test_before_the_first_claim_there_is_no_map(service: Service) -> None:
-    problem(service.instance().client.get("/processors"), 503, "not-ready")
-
-
 def test_ready_means_all_owned_and_our_own_complete(service: Service) -> None:
     api = service.instance()
     service.own(api.address, 0, 1, 2)
     problem(api.client.get("/readyz"), 503, "not-ready")
     service.own("10.0.0.9:8101", 3, ends=100)
     assert api.client.get("/readyz").get_json() == {"status": "ready"}
-
-
-def test_alive_needs_nothing(service: Service) -> None:
-    service.topics.counts.clear()
-    assert service.instance().client.get("/livez").get_json() == {"status": "alive"}
 
 
 @pytest.mark.parametrize("given", ["abc", "a.B_c-9", "x" * 64])
@@ -267,14 +216,8 @@ def test_another_request_id_is_replaced(api: Instance, given: str) -> None:
 
 def test_metrics_count_requests_by_route_and_never_show_a_key(service: Service, api: Instance) -> None:
     service.count("numbers", 123_454_321)
-    for path in (
-        "/v1/numbers/123454321",
-        "/v1/numbers/987656789",
-        "/v1/words/secret",
-        "/v1/secret/1",
-        "/v1/many?words=secret",
-    ):
-        api.client.get(path)
+    for path in ("numbers/123454321", "numbers/987656789", "words/secret", "secret/1", "many?words=secret"):
+        api.client.get(f"/v1/{path}")
     text = scrape(api.client)
     assert not re.search("123454321|987656789|secret", text)
     route = {"service": "tally", "route": "/v1/numbers/<key>"}

@@ -148,10 +148,7 @@ def test_an_address_where_nobody_listens_is_unreachable(loop: Loop) -> None:
 
 
 def test_an_instance_that_does_not_answer_in_time_is_unreachable(loop: Loop) -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as silent,
-        pytest.raises(InstanceUnreachable),
-    ):
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(InstanceUnreachable):
         loop.run(loop.instances().get(f"127.0.0.1:{silent.getsockname()[1]}", "/", soon(0.1)))
 
 

@@ -11,28 +11,16 @@ import psutil
 import pytest
 
 from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import LocalCluster, answers
+from devkit.local_cluster import answers
 from devkit.repeating import repeating
-from tests.serving import until
-from tests.unit.web.test_server import HALF, KNOWN, answer, ask, connect, post, request
+from tests.serving import sample, scraped, until
+from tests.unit.web.hostile import HALF
+from tests.unit.web.process import KNOWN, answer, ask, connect, post, request, serving, whole
 
 ROOM, BURST = 1_000, 640
 MOST_BYTES = 65_536
 DEMANDS = 256
 NEVER = "X-Min-Position: numbers:3=99"
-
-
-@contextmanager
-def running(home: Path, **settings: str) -> Iterator[Child]:
-    """A server that answers at the address that is its name."""
-    address = f"{LOCALHOST}:{free_port()}"
-    child = LocalCluster.api("tests.unit.web", address, address, home, {"ADVERTISE": address, **settings})
-    child.start()
-    try:
-        child.wait_until(lambda: answers(f"http://{address}{KNOWN}"), timeout=30)
-        yield child
-    finally:
-        child.stop()
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +31,25 @@ def probes() -> str:
 @pytest.fixture(scope="module")
 def child(tmp_path_factory: pytest.TempPathFactory, probes: str) -> Iterator[Child]:
     settings = {"CONNECTIONS": str(ROOM), "PROBE_PORT": probes.rpartition(":")[2]}
-    with running(tmp_path_factory.mktemp("harms"), **settings) as child:
+    with serving(tmp_path_factory.mktemp("harms"), **settings) as child:
         yield child
+
+
+def worker_of(child: Child) -> psutil.Process:
+    (worker,) = psutil.Process(child.pid).children()
+    return worker
+
+
+def ended(worker: psutil.Process, clients: list[socket.socket]) -> bool:
+    """Whether the server holds none of the connections of `clients`."""
+    held = {tuple(one.raddr) for one in worker.net_connections() if one.raddr}
+    return not held & {client.getsockname() for client in clients}
 
 
 @contextmanager
 def others_are_answered(child: Child) -> Iterator[psutil.Process]:
     """Others ask while the block runs, and none of them fails; yields the worker, which is the same after it."""
-    (worker,) = psutil.Process(child.pid).children()
+    worker = worker_of(child)
 
     def ask() -> int | str:
         try:
@@ -65,7 +64,7 @@ def others_are_answered(child: Child) -> Iterator[psutil.Process]:
 
 
 def test_a_thousand_half_heads_and_a_byte_more_on_each(child: Child) -> None:
-    (worker,) = psutil.Process(child.pid).children()
+    worker = worker_of(child)
     with ExitStack() as stack:
         clients = [stack.enter_context(connect(child.name)) for _ in range(ROOM + 10)]
         for client in clients:
@@ -86,7 +85,7 @@ def test_a_thousand_half_heads_and_a_byte_more_on_each(child: Child) -> None:
 
 def test_a_burst_of_connections_waits_to_be_accepted(child: Child) -> None:
     """Who finds no room in the queue of the listening socket tries again after one second, then after three."""
-    (worker,) = psutil.Process(child.pid).children()
+    worker = worker_of(child)
     with ExitStack() as stack:
         worker.suspend()
         try:
@@ -112,7 +111,7 @@ def test_new_clients_do_not_wait_for_those_that_ask_without_pause(child: Child) 
 
 
 def test_without_a_free_file_descriptor_new_clients_wait(child: Child) -> None:
-    (worker,) = psutil.Process(child.pid).children()
+    worker = worker_of(child)
     limits = worker.rlimit(psutil.RLIMIT_NOFILE)
     with connect(child.name) as client:
         assert ask(client, request(KNOWN))[0].status == 200
@@ -132,15 +131,14 @@ def test_without_a_free_file_descriptor_new_clients_wait(child: Child) -> None:
 
 @pytest.mark.parametrize("sent", [HALF, b"no head\r\n\r\n"], ids=["half a head", "no head"])
 def test_connections_that_have_ended_leave_no_memory_behind(child: Child, sent: bytes) -> None:
-    (worker,) = psutil.Process(child.pid).children()
+    worker = worker_of(child)
 
     def memory_after(connections: int) -> int:
         for _ in range(connections):
             with connect(child.name) as client:
                 client.sendall(sent)
                 client.shutdown(socket.SHUT_WR)
-                while client.recv(65_536):
-                    pass
+                whole(client)
         return int(worker.memory_info().rss)
 
     before = memory_after(ROOM)
@@ -150,18 +148,17 @@ def test_connections_that_have_ended_leave_no_memory_behind(child: Child, sent: 
 def test_bodies_that_do_not_come_keep_nobody_out(tmp_path: Path) -> None:
     heads = [post(b"{", "Content-Length: 9999"), post(b"1\r\n{\r\n", "Transfer-Encoding: chunked")]
     with (
-        running(tmp_path, REQUESTS_IN_FLIGHT="16") as child,
+        serving(tmp_path, REQUESTS_IN_FLIGHT="16") as child,
         others_are_answered(child) as worker,
         ExitStack() as stack,
     ):
         clients = [stack.enter_context(connect(child.name)) for _ in range(200)]
         for number, client in enumerate(clients):
             client.sendall(heads[number % 2])
-        mine = {client.getsockname() for client in clients}
         for client in clients:
             client.settimeout(10)
             assert client.recv(65_536).startswith(b"HTTP/1.1 408 ")
-        until(lambda: not mine & {tuple(one.raddr) for one in worker.net_connections() if one.raddr}, seconds=30)
+        until(lambda: ended(worker, clients), seconds=30)
 
 
 def test_readers_that_do_not_read_are_ended(child: Child, probes: str) -> None:
@@ -177,13 +174,7 @@ def test_readers_that_do_not_read_are_ended(child: Child, probes: str) -> None:
             with suppress(BlockingIOError):
                 client.send(request("/metrics") * 2_000)
             clients.append(client)
-        mine = {client.getsockname() for client in clients}
-
-        def ended() -> bool:
-            assert answers(f"http://{probes}/livez")
-            return not mine & {tuple(one.raddr) for one in worker.net_connections() if one.raddr}
-
-        until(ended, seconds=30)
+        until(lambda: answers(f"http://{probes}/livez") and ended(worker, clients), seconds=30)
 
 
 def test_demands_that_cannot_be_met_wait_and_are_bounded(child: Child, probes: str) -> None:
@@ -208,7 +199,7 @@ def _answered(client: socket.socket) -> bool:
 
 
 def test_of_too_many_connections_the_one_that_waits_for_longest_goes(tmp_path: Path) -> None:
-    with running(tmp_path, CONNECTIONS="32") as child, ExitStack() as stack:
+    with serving(tmp_path, CONNECTIONS="32") as child, ExitStack() as stack:
         first = stack.enter_context(connect(child.name))
         assert ask(first, request(KNOWN))[0].status == 200
         for _ in range(64):
@@ -217,29 +208,14 @@ def test_of_too_many_connections_the_one_that_waits_for_longest_goes(tmp_path: P
         assert first.recv(1) == b""
 
 
-@pytest.mark.usefixtures("child")
-def test_status_is_told_on_a_port_of_its_own(probes: str) -> None:
-    for path in ("/livez", "/readyz", "/metrics"):
-        assert answers(f"http://{probes}{path}")
-
-
 def test_counts_of_all_workers_are_added_up(tmp_path: Path) -> None:
-    with running(tmp_path, WORKERS="2") as child:
+    with serving(tmp_path, WORKERS="2") as child:
         for _ in range(40):
             answer(child.name, request(KNOWN))
-        texts = [answer_text(child.name) for _ in range(6)]
-        counts = [int(float(text.split(COUNTED)[1].split()[0])) for text in texts]
-        assert all(count >= 41 for count in counts)
+        for _ in range(6):
+            assert (sample(scraped(child.name), "streamstate_requests_total", route=COUNTED) or 0) >= 41
         assert len(psutil.Process(child.pid).children()) == 2
 
 
-COUNTED = 'streamstate_requests_total{route="/v1/numbers/<key>",service="tally",status="200"} '
-
-
-def answer_text(address: str) -> str:
-    with connect(address) as client:
-        client.sendall(request("/metrics", "Connection: close"))
-        received = b""
-        while chunk := client.recv(65_536):
-            received += chunk
-    return received.decode()
+COUNTED = "/v1/numbers/<key>"
+"""The route of `KNOWN`."""

@@ -20,7 +20,7 @@ from streamstate.web.process import GunicornServer
 from strictasgi.client import Answer, ConnectionPool
 from tests.certificates import Authority
 from tests.serving import Loop, until
-from tests.unit.web.test_server import KNOWN, answer, request
+from tests.unit.web.process import KNOWN, answer, request
 
 WITHIN_S = 20.0
 

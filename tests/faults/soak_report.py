@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from devkit import svg
 from devkit.tables import table
+from tests.faults import svg
 from tests.faults.load import READS_PER_S, WRITES_PER_S
 from tests.faults.soaking import WARM_UP, BusyUser, Harm, Samples, p99_ms, slope
 

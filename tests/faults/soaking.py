@@ -15,9 +15,9 @@ from urllib3.exceptions import HTTPError
 
 from devkit.bench.cpu import resident
 from devkit.child_process import LOCALHOST, Child
-from devkit.svg import Points
 from tests.faults.fleet import Fleet
 from tests.faults.load import Reads
+from tests.faults.svg import Points
 
 SAMPLE_S = 10.0
 WARM_UP = 0.25

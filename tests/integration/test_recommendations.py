@@ -14,13 +14,13 @@ import urllib3
 from numpy.typing import NDArray
 
 from devkit import records
-from devkit.bench.plays import PlaysWriter
 from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import LocalCluster, answers, get
 from services.events import LISTENING_EVENTS
 from streamstate.state.redis import RedisStore, connect
 from tests.integration.driving import Driving, eventually
 from tests.integration.graphs import assert_graph_agrees, edge_count
+from tests.integration.plays import PlaysWriter
 
 FRESH_S = 2
 MARKERS = 5

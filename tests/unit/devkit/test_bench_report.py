@@ -1,36 +1,117 @@
-"""The page and its charts."""
+"""Targets, tables and the page."""
 
-from devkit.bench import report
+from pathlib import Path
+
+import pytest
+
+from devkit.bench import freshness, reads, wrk
 from devkit.bench.cpu import Usage
-from devkit.bench.event_latency import EventLatency
-from devkit.bench.figures import Figures
-from devkit.bench.ingest import Mark, rates
-from devkit.bench.read_load import Situation
+from devkit.bench.ingest import Ingest, rates
+from devkit.bench.overload import Overload
+from devkit.bench.reads import COMBINED, FEW, OWNER, STREAMS, Measured, Read, Reads, Situation
+from devkit.bench.report import Report, Target
+from devkit.bench.wrk import LoadResult
 
 
-def test_only_what_was_measured_is_told() -> None:
-    text = report.text(Figures(rest=Usage(10, {"Kafka": 1, "streams": 3}, 0.25)))
-    assert "| CPU of the whole demo at rest | 0.4 cores | at most 0.5 cores | 0.25 cores | yes |" in text
-    assert "| demo at rest, cores | 0.40: Kafka 0.10, streams 0.30; pressure 25% |" in text
+def measured(name: str, cpu: dict[str, float], situation: Situation, p99_ms: float = 10) -> Measured:
+    return Measured(name, situation, LoadResult(1_000, 10, p99_ms / 2, p99_ms, 0, 0, 0), Usage(10, cpu, None))
+
+
+def read(name: str) -> Read:
+    return Read(name, "127.0.0.1:1", Path("paths"), {})
+
+
+@pytest.mark.parametrize(
+    ("value", "at_least", "met"), [(4, False, True), (4.1, False, False), (4, True, True), (3.9, True, False)]
+)
+def test_a_target_is_met_at_its_limit(value: float, at_least: bool, met: bool) -> None:
+    assert Target("x", value, 4, at_least=at_least).met is met
+
+
+def test_a_missed_target_shows_the_shares_of_the_processes() -> None:
+    parts = {"streams": 1.5, "Redis": 0.5, "none": 0}
+    missed = Target("freshness", 151, 150, 100, "ms", parts=parts)
+    assert missed.row == ("freshness", "151 ms", "at most 150 ms", "100 ms", "no: streams 75%, Redis 25%")
+
+
+def test_the_text_has_measured_sections_only() -> None:
+    report = Report()
+    freshness.tell([100, 100], Usage(10, {STREAMS: 5, "Redis": 2.5}, 0.25), report)
+    text = report.text()
+    assert "| CPU of stream and Redis at 5,000 events/s | 0.75 cores | at most 0.8 cores | 0.5 cores | yes |" in text
+    assert "| cores meanwhile | 0.75: streams 0.50, Redis 0.25; pressure 25% |" in text
     assert "## Reads" not in text
-    assert "## Where the time goes" not in text
 
 
-def test_what_is_not_reached_tells_where_the_time_goes() -> None:
-    text = report.text(Figures(freshness=EventLatency(151, 1, {"streams": 1.5, "Redis": 0.5, "none": 0}, None)))
-    missed = "freshness at 5,000 events/s, p50; CPU of stream and Redis at 5,000 events/s"
-    assert f"- {missed}: streams 75%, Redis 25%." in text
+def test_the_page_keeps_its_terms(tmp_path: Path) -> None:
+    page = tmp_path / "bench.md"
+    page.write_text("# Figures\n\nTerms.\n\n## Conditions\n\nold\n")
+    report = Report()
+    report.sections["Streams"]["ingest"] = "1"
+    report.write(page, 1_000)
+    text = page.read_text()
+    assert text.startswith("# Figures\n\nTerms.\n\n## Conditions\n\n- ")
+    assert "- a state of 1,000 seeded events in 8 partitions\n\n## Streams\n\n| what | figure |\n" in text
+    assert text.endswith("| ingest | 1 |\n")
 
 
-def test_a_situation_says_all_that_is_special_about_it() -> None:
+def test_a_situation_shows_pace_and_load() -> None:
     assert str(Situation(16)) == "16 connections"
-    assert str(Situation(16, idle=1_000)) == "16 connections, 1,000 idle beside"
-    assert str(Situation(16, events=5_000, paced=True)) == "16 connections at half the peak rate, 5,000 events/s"
+    assert str(Situation(16, events=5_000, rate=7)) == "16 connections at half the peak rate, 5,000 events/s"
+
+
+def test_a_read_costs_the_cpu_of_all_processes_but_the_streams() -> None:
+    costs = measured(OWNER, {"owner": 0.5, "Redis": 0.25, STREAMS: 7}, Situation())
+    assert costs.total_ms == pytest.approx(0.75)
+    assert costs.cpu_ms(STREAMS) == pytest.approx(7)
+
+
+def test_reads_are_compared_with_the_peer_with_walks_and_with_the_idle_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    costs = {OWNER: {"owner": 0.4}, COMBINED: {"gateway": 1.0, "recommender": 2.0}, "theirs": {"Kafka Streams": 0.1}}
+
+    def measure(read: Read, situation: Situation, _: Report) -> Measured:
+        return measured(read.name, costs[read.name], situation, 30 if situation.events else 10)
+
+    monkeypatch.setattr(reads, "measure", measure)
+    monkeypatch.setattr(reads, "warm", lambda _: None)
+    monkeypatch.setattr(reads, "READ_S", 0)
+    report = Report()
+    each = Reads([read(OWNER), read(COMBINED)], read("theirs"), 2, report)
+    each.idle()
+    each.loaded()
+    assert [(target.value, target.met) for target in report.targets] == [
+        (pytest.approx(4), True),
+        (pytest.approx(1.5), True),
+        (20, False),
+        (20, False),
+    ]
+    assert len(report.reads) == 2 * 6 + 2
+
+
+def test_failed_requests_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = LoadResult(1_000, 10, 1, 1, 3, 0, 0)
+    monkeypatch.setattr(wrk, "run", lambda *_: answers)
+    report = Report()
+    reads.measure(read(COMBINED), Situation(), report)
+    assert report.failures == [f"{COMBINED}, {FEW} connections: 3 of 1,000 answers failed"]
 
 
 def test_the_second_half_begins_where_half_is_folded() -> None:
-    marks = [Mark(0, 0, 0, 0), Mark(10, 15, 5, 400), Mark(12, 18, 6, 600), Mark(14, 21, 7, 1_000)]
-    found = rates(marks)
+    marks = [(400, 10, 15, 5), (600, 12, 18, 6), (1_000, 14, 21, 7)]
+    found = rates([(n, Usage(s, {"stream": a, "Redis": b}, None)) for n, s, a, b in marks])
     assert (found.whole, found.warm) == (1_000 / 28, 100)
-    assert found.warm_per_second == 200
-    assert found.parts == {"until the first commit": 20, "then in the stream": 6, "then in Redis": 2}
+    assert found.per_second == "71, second half 200"
+    assert found.parts == {"until the first commit": 20, "then in stream": 6, "then in Redis": 2}
+
+
+def test_ingest_is_compared_by_halves_and_as_a_whole() -> None:
+    report = Report()
+    Ingest(30, 44, "1").compare(Ingest(20, 20, "1"), report)
+    assert [target.value for target in report.targets] == [pytest.approx(2.2), pytest.approx(1.5)]
+
+
+def test_overload_keeps_its_share_of_the_peak() -> None:
+    report = Report()
+    Overload(100, 79, LoadResult(10, 1, 1, 2, 3, 0, 3), 200, 210).tell(report)
+    assert [target.met for target in report.targets] == [False, True]
+    assert report.sections["Overload"]["answers in the flood: 200 / refused / lost"] == "7 / 3 / 0"

@@ -8,11 +8,11 @@ from streamstate.settings import load
 
 
 def test_everything_runs_unless_parts_are_named() -> None:
-    assert BenchSettings.model_validate({"only": ""}).runs("rest")
+    assert BenchSettings.model_validate({"only": ""}).runs("watchers")
 
 
 def test_a_step_runs_when_one_of_its_parts_is_named() -> None:
-    settings = BenchSettings.model_validate({"only": "reads,rest"})
+    settings = BenchSettings.model_validate({"only": "reads,access"})
     assert settings.runs("freshness", "reads")
     assert not settings.runs("overload", "ingest")
 

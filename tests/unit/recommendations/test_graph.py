@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from devkit.bench.exact import listening
+from devkit.bench.data import listening
 from services.recommendations.graph import Bipartite, Graph
 from services.recommendations.ids import IdTable
 from services.recommendations.lists import LENGTH, START

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from devkit.bench.exact import Chain, listening
+from devkit.bench.data import listening
 from services.recommendations.graph import Bipartite, Graph
 from services.recommendations.salsa import recommend
+from tests.unit.recommendations.exact import Chain
 
 RESET, LENGTH, ROUNDS = 0.1, 100, 50
 LONG = 100  # rounds after which the power iteration stands still: 0.9 ** 100 < 0.0001

@@ -29,7 +29,7 @@ from streamstate.spark import jars
 
 @dataclass(frozen=True)
 class Plan:
-    """Folders, ports, the services, and the number of instances of each that has several.
+    """Folders, ports (free ones by default), the services, and the number of instances of a service with several.
 
     `home` is for data and logs, `cache` for downloads. `value` is the format of the values of all topics, those of the
     services when it is empty: without it there is no schema registry.
@@ -37,13 +37,13 @@ class Plan:
 
     home: Path
     cache: Path
-    gateway_port: int
-    kafka_port: int
-    redis_port: int
+    gateway_port: int = field(default_factory=free_port)
+    kafka_port: int = field(default_factory=free_port)
+    redis_port: int = field(default_factory=free_port)
     instances: Mapping[str, int] = field(default_factory=dict)
     services: Sequence[str] = STANDARD
     value: str = ""
-    registry_port: int = 8081
+    registry_port: int = field(default_factory=free_port)
 
     def addresses(self) -> dict[str, list[str]]:
         """An address for each instance of each service."""

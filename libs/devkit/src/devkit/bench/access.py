@@ -1,12 +1,13 @@
-"""What access and limits cost: the same read by two gateways in turn, one of which wants a key."""
+"""The cost of access control and limits: the same read by two gateways in turn, one with required keys."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from devkit.bench.read_load import FEW, Measured, Read, ReadLoad, Situation
+from devkit.bench.reads import Read, Situation, measure, warm
+from devkit.bench.report import Report, Target
 from devkit.child_process import LOCALHOST, free_port
+from devkit.demo import say
 from devkit.local_cluster import LocalCluster, answers
 from streamstate.access import keys
 
@@ -14,20 +15,9 @@ PAIRS = 3
 UNLIMITED = 10_000_000
 
 
-@dataclass(frozen=True)
-class AccessCost:
-    """A read without and with a key, of each pair."""
-
-    pairs: Sequence[tuple[Measured, Measured]]
-
-    @property
-    def cost(self) -> float:
-        """CPU of a read with access over that of one without, of all processes."""
-        return sum(guarded.total_ms for _, guarded in self.pairs) / sum(open_.total_ms for open_, _ in self.pairs)
-
-
-def measure(cluster: LocalCluster, reader: ReadLoad, read: Read, folder: Path) -> AccessCost:
-    """`read` is by the gateway of `cluster`; the other one has its limits in the Redis of the state."""
+def compare(cluster: LocalCluster, read: Read, folder: Path, report: Report) -> None:
+    """`read` is by the gateway of `cluster`; the other gateway has its limits in the Redis of the state."""
+    say("a second gateway, with required keys")
     key, file, address = keys.generate(), folder / "keys", f"{LOCALHOST}:{free_port()}"
     allowed = {"scopes": ["read"], "requests_per_s": UNLIMITED, "cost_per_s": UNLIMITED}
     file.write_text(json.dumps({"name": "bench", "sha256": keys.digest(key), **allowed}))
@@ -42,7 +32,9 @@ def measure(cluster: LocalCluster, reader: ReadLoad, read: Read, folder: Path) -
     with guarded:
         guarded.wait_until(lambda: answers(f"http://{address}/readyz"), timeout=60)
         trees = {**read.trees, "gateway": guarded.pid}
-        asked = replace(read, name=f"{read.name}, with access", address=address, trees=trees, key=key)
-        reader.warm(asked)
-        at_rest = Situation(FEW)
-        return AccessCost([(reader.peak(read, at_rest), reader.peak(asked, at_rest)) for _ in range(PAIRS)])
+        keyed = replace(read, name=f"{read.name}, with access", address=address, trees=trees, key=key)
+        warm(keyed)
+        pairs = [[measure(each, Situation(), report) for each in (read, keyed)] for _ in range(PAIRS)]
+    cost = sum(with_key.total_ms for _, with_key in pairs) / sum(without.total_ms for without, _ in pairs)
+    what = f"{read.name}: CPU with a key and limits over that without"
+    report.targets.append(Target(what, cost, 1.15, unit="x", parts=pairs[-1][1].parts))

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,23 +15,36 @@ _TOTAL = re.compile(r"some .*total=(\d+)")
 
 @dataclass(frozen=True)
 class Usage:
-    """What was used in a span of `seconds`.
+    """The usage in a span of `seconds`.
 
-    `cpu`: CPU seconds by name. `pressure`: the share of the time in which a task waited for a core, 0 to 1; None
-    where the kernel does not tell it.
+    cpu: CPU seconds by process tree. pressure: the share of the time in which a task waited for a core, 0 to 1; None
+    where the kernel does not report pressure.
     """
 
     seconds: float
     cpu: Mapping[str, float]
     pressure: float | None
 
-    def cores(self, *names: str) -> float:
-        """CPU seconds a second of the named trees, of all without a name."""
-        return sum(self.cpu[name] for name in names or self.cpu) / self.seconds
+    @property
+    def cores(self) -> dict[str, float]:
+        """CPU seconds a second, by process tree."""
+        return {name: cpu / self.seconds for name, cpu in self.cpu.items()}
+
+    @property
+    def pressure_text(self) -> str:
+        """The pressure in percent."""
+        return "unknown" if self.pressure is None else f"{self.pressure:.0%}"
+
+    def __str__(self) -> str:
+        cores = ", ".join(f"{name} {amount:.2f}" for name, amount in self.cores.items())
+        return f"{sum(self.cores.values()):.2f}: {cores}; pressure {self.pressure_text}"
+
+
+NONE = Usage(1, {}, None)
 
 
 class Meter:
-    """Counts from its creation on. `trees` gives the process at the top of each."""
+    """Measures from its creation on. `trees` gives the process at the top of each tree."""
 
     def __init__(self, trees: Mapping[str, int]) -> None:
         self._trees = trees
@@ -51,28 +64,21 @@ class Meter:
 
 
 def seconds(pid: int) -> float:
-    """User and system time of a process and of everything below it, ended processes included."""
-    total = 0.0
-    for process in _tree(pid):
-        with suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            total += times.user + times.system + times.children_user + times.children_system
-    return total
+    """User and system time of a process and all its descendants, ended processes included."""
+    return _total(pid, lambda process: sum(process.cpu_times()[:4]))
 
 
 def resident(pid: int) -> int:
-    """Resident bytes of a process and of everything below it; shared pages count once for each."""
-    total = 0
-    for process in _tree(pid):
+    """Resident bytes of a process and all its descendants; a shared page counts once for each process."""
+    return int(_total(pid, lambda process: process.memory_info().rss))
+
+
+def _total(pid: int, amount: Callable[[psutil.Process], float]) -> float:
+    top, total = psutil.Process(pid), 0.0
+    for process in (top, *top.children(recursive=True)):
         with suppress(psutil.NoSuchProcess):
-            total += process.memory_info().rss
+            total += amount(process)
     return total
-
-
-def _tree(pid: int) -> Iterator[psutil.Process]:
-    top = psutil.Process(pid)
-    yield top
-    yield from top.children(recursive=True)
 
 
 def _stalled() -> float | None:

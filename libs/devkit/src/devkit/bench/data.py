@@ -1,22 +1,29 @@
-"""The listening events and names that a run is about, in Kafka and as files for the peers' scripts."""
+"""The listening events and names of a run, in Kafka and as files for the peers' scripts."""
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from devkit import records
-from devkit.bench.exact import listening
-from devkit.bench.plays import Int64s, with_homes
+from devkit.bench.report import RATE
+from devkit.demo import say
+from devkit.repeating import repeating
 from services.events import KINDS, LISTENING_EVENTS
 from streamstate.kafka.producer import Outgoing, producer, send_all
+
+Int64s = NDArray[np.int64]
 
 SEED, USERS, TRACKS = 1, 50_000, 1_000_000
 ASKED = 20_000
 FIRST_MS, SPACING_MS, LATE_MS = 1_700_000_000_000, 50, 60_000
 _SLICE = 50_000
+_DRAWN = 200_000
+_TICK_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -27,10 +34,14 @@ class Data:
 
     @classmethod
     def make(cls, events: int) -> "Data":
-        """Seeded plays: popularity by Zipf's law, and every user prefers two of 50 genres."""
-        plays = with_homes(listening(SEED, USERS, TRACKS, events))
+        """Seeded plays: popularity by Zipf's law, and two preferred genres of 50 for every user.
+
+        An album has ten tracks, an artist five albums.
+        """
+        user, track = listening(SEED, USERS, TRACKS, events).T
         late = np.random.default_rng(SEED).integers(0, LATE_MS, events)
-        return cls(np.column_stack([plays, FIRST_MS + SPACING_MS * np.arange(events) - late]))
+        times = FIRST_MS + SPACING_MS * np.arange(events) - late
+        return cls(np.column_stack([user, track // 50 + 1, track // 10 + 1, track, times]))
 
     @property
     def plays(self) -> Int64s:
@@ -38,26 +49,43 @@ class Data:
         return self.rows[:, :4]
 
     def users(self) -> list[int]:
-        """Who is asked for: drawn by plays, so that busy users come more often."""
+        """The users of the requests, drawn by plays: busy users come more often."""
         chosen: list[int] = np.random.default_rng(SEED).choice(self.rows[:, 0], ASKED).tolist()
         return chosen
 
     def save(self, folder: Path) -> None:
-        """The files that the peers' scripts read: `events.npy`, and `edges.bin` with (user, track)."""
+        """Write the files of the peers' scripts: `events.npy`, and `edges.bin` with (user, track)."""
         np.save(folder / "events.npy", self.rows)
         self.rows[:, [0, 3]].astype("<i8").tofile(folder / "edges.bin")
 
-    def send(self, bootstrap: str, recode: records.Recode = iter) -> None:
-        """All events, and the names of all that was played, to their topics."""
+    def send(self, bootstrap: str) -> None:
+        """Send all events, and the names of all items in the events, to their topics."""
+        say(f"sending {len(self.rows):,} events, and the names of their items")
         out = producer(bootstrap)
-        send_all(out, recode(self._names()))
-        send_all(out, recode(self._events()))
+        send_all(out, self._names())
+        send_all(out, self._events())
 
-    def current_events(self, count: int) -> list[records.Event]:
-        """So many of the events, drawn by chance, as if they happened at this moment."""
-        rows = np.random.default_rng().choice(self.plays, count)
-        stamp = time.time_ns() // 1_000_000
-        return [records.event(user, artist, album, track, stamp) for user, artist, album, track in rows.tolist()]
+    @contextmanager
+    def steady(self, bootstrap: str) -> Iterator[None]:
+        """Send `RATE` events a second, drawn from these events with the time of the start, while the block runs."""
+        plays, stamp = np.random.default_rng().choice(self.plays, _DRAWN), time.time_ns() // 1_000_000
+        drawn = [records.event(user, artist, album, track, stamp) for user, artist, album, track in plays.tolist()]
+        out, started, tick = producer(bootstrap), time.monotonic(), int(RATE * _TICK_S)
+        ticks = 0
+
+        def send() -> None:
+            nonlocal ticks
+            first = ticks * tick % _DRAWN
+            for key, value in drawn[first : first + tick]:
+                out.produce(LISTENING_EVENTS, value, key)
+            out.poll(0)
+            ticks += 1
+            time.sleep(max(0.0, started + ticks * _TICK_S - time.monotonic()))
+
+        with repeating(send):
+            yield
+        say(f"sent {ticks * tick / (time.monotonic() - started):,.0f} events a second meanwhile")
+        out.flush()
 
     def _events(self) -> Iterator[Outgoing]:
         for first in range(0, len(self.rows), _SLICE):
@@ -68,3 +96,18 @@ class Data:
         for column, topic in enumerate(KINDS, 1):
             for identifier in np.unique(self.rows[:, column]).tolist():
                 yield *records.name(topic, identifier, f"{topic} {identifier}"), []
+
+
+def listening(seed: int, users: int = 2_000, tracks: int = 20_000, events: int = 100_000) -> Int64s:
+    """Plays of users who prefer two genres each, popularity by Zipf's law: user and track, int64 of (events, 2)."""
+    dice, genres = np.random.default_rng(seed), 50
+    user = dice.permutation(users)[_zipf(dice, users, 0.7, events)]
+    taste = _zipf(dice, genres, 0.5, 2 * users).reshape(users, 2)[user, dice.integers(0, 2, events)]
+    genre = np.where(dice.random(events) < 0.8, taste, dice.integers(0, genres, events))
+    track = _zipf(dice, tracks // genres, 1.0, events) * genres + genre
+    return np.column_stack([user, track]).astype(np.int64) + 1
+
+
+def _zipf(dice: np.random.Generator, count: int, exponent: float, size: int) -> Int64s:
+    share = np.arange(1, count + 1) ** -exponent
+    return dice.choice(count, size, p=share / share.sum())

@@ -1,13 +1,13 @@
-"""A backlog, folded from offset 0 to its end by the stream of metrics alone."""
+"""A backlog, folded from offset 0 to its end by the stream of metrics alone, and the size of its state."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import redis
-from urllib3.exceptions import HTTPError
 
 from devkit.bench import cpu
+from devkit.bench.report import Report, Target
+from devkit.demo import say
 from devkit.local_cluster import LocalCluster
 from services.events import KINDS, LISTENING_EVENTS
 from services.metrics.model import APP
@@ -18,106 +18,85 @@ _LONGEST_S = 900
 
 @dataclass(frozen=True)
 class Ingest:
-    """Events a CPU second of stream and state: all of them with the start of the processes, and the second half.
+    """Events a CPU second of stream and state: `whole` with the start of the processes, `warm` in the second half.
 
-    `per_second` is wall time: of all, and of the second half (None: not told). `parts`: CPU seconds of all, by what
-    they were for.
+    per_second: wall time, as text. parts: CPU seconds by purpose.
     """
 
     whole: float
     warm: float
-    per_second: float
-    warm_per_second: float | None
+    per_second: str
     parts: Mapping[str, float] = field(default_factory=dict)
 
+    def tell(self, report: Report, who: str = "") -> None:
+        """Add the rows, which begin with `who`."""
+        whole, warm = f"{self.whole:,.0f}", f"{self.warm:,.0f}"
+        rates = {"ingest, events a CPU second, all / second half": f"{whole} / {warm}"}
+        rates["ingest, events a second"] = self.per_second
+        report.sections["Streams"].update({f"{who}{what}": figure for what, figure in rates.items()})
 
-@dataclass(frozen=True)
-class Size:
-    """Bytes in Redis."""
-
-    user: float
-    pair: float
-    """Of each distinct (user, item) over the three kinds."""
-
-
-@dataclass(frozen=True)
-class Mark:
-    """So many events were folded at `at` (monotonic seconds), with so many CPU seconds of the stream and of Redis."""
-
-    at: float
-    stream: float
-    redis: float
-    folded: int
-
-    @property
-    def cpu(self) -> float:
-        return self.stream + self.redis
+    def compare(self, theirs: "Ingest", report: Report) -> None:
+        """Add the targets, which are relative to the ingest of Kafka Streams."""
+        what, warm, whole = "ingest, events a CPU second over Kafka Streams'", "second half", "all, with our start-up"
+        for name, value, limit, goal in (
+            (warm, self.warm / theirs.warm, 2.2, 2.7),
+            (whole, self.whole / theirs.whole, 1.3, 2),
+        ):
+            report.targets.append(Target(f"{what}: {name}", value, limit, goal, "x", at_least=True, parts=self.parts))
 
 
-def measure(cluster: LocalCluster, events: int) -> Ingest:
-    """`events` are in the topic, and nothing is stored."""
-    store = bootstrap.store(cluster.redis.url, 60, APP.name)
+def measure(cluster: LocalCluster, events: int, report: Report) -> Ingest:
+    """Fold `events`, which are in the topic, into an empty state."""
+    say("folding the events from offset 0")
+    store, memory = bootstrap.store(cluster.redis.url, 60, APP.name), used_memory(cluster)
     partitions = bootstrap.topics(cluster.settings.kafka, cluster.settings.security).partitions(LISTENING_EVENTS)
-    streams = cluster.of_services([APP.name])
-    started, before = time.monotonic(), cpu.seconds(cluster.redis.pid)
-    marks = [Mark(started, 0.0, 0.0, 0)]
+    marks = [(0, cpu.NONE)]
 
     def done() -> bool:
         snapshots = store.read({partition: [] for partition in range(partitions)}).values()
         folded = sum(sum(snapshot.positions.values()) for snapshot in snapshots)
-        if folded > marks[-1].folded:
-            used = cpu.seconds(streams.pid), cpu.seconds(cluster.redis.pid) - before
-            marks.append(Mark(time.monotonic(), *used, folded))
+        if folded > marks[-1][0]:
+            marks.append((folded, meter.read()))
         return folded >= events
 
-    with streams:
+    with cluster.of_services([APP.name]) as streams:
+        meter = cpu.Meter({"stream": streams.pid, "Redis": cluster.redis.pid})
         streams.wait_until(done, timeout=_LONGEST_S)
-    return rates(marks)
+    ingest = rates(marks[1:])
+    ingest.tell(report)
+    held = used_memory(cluster) - memory
+    report.sections["Streams"].update({"Redis, bytes a user / a (user, item) pair": size(cluster, held)})
+    return ingest
 
 
-def rates(marks: Sequence[Mark]) -> Ingest:
-    """From marks in the order of time, the first of them before the processes were started."""
-    first, started, last = marks[0], marks[1], marks[-1]
-    middle = next(mark for mark in marks if 2 * mark.folded >= last.folded)
-    rest = last.folded - middle.folded
+def rates(marks: Sequence[tuple[int, cpu.Usage]]) -> Ingest:
+    """The rates from marks in the order of time: folded events, and the usage since the start of the processes."""
+    (_, started), (folded, last) = marks[0], marks[-1]
+    half, middle = next(mark for mark in marks if 2 * mark[0] >= folded)
+    used, seconds = sum(last.cpu.values()), last.seconds - middle.seconds
     return Ingest(
-        whole=last.folded / last.cpu,
-        warm=rest / (last.cpu - middle.cpu),
-        per_second=last.folded / (last.at - first.at),
-        warm_per_second=rest / (last.at - middle.at),
+        whole=folded / used,
+        warm=(folded - half) / (used - sum(middle.cpu.values())),
+        per_second=f"{folded / last.seconds:,.0f}, second half {(folded - half) / seconds:,.0f}",
         parts={
-            "until the first commit": started.cpu,
-            "then in the stream": last.stream - started.stream,
-            "then in Redis": last.redis - started.redis,
+            "until the first commit": sum(started.cpu.values()),
+            **{f"then in {name}": last.cpu[name] - started.cpu[name] for name in last.cpu},
         },
     )
 
 
-def size(cluster: LocalCluster, bytes_before: int) -> Size:
-    """What the state of metrics takes beyond `bytes_before`."""
-    held = used_memory(cluster) - bytes_before
+def size(cluster: LocalCluster, held: int) -> str:
+    """The `held` bytes of the state of metrics, by user and by distinct (user, item) pair over the three kinds."""
     with redis.Redis.from_url(cluster.redis.url) as client:
         charts = list(client.scan_iter(match=f"{{{APP.name}:*}}:user:*:*", count=1_000))
         pipeline = client.pipeline(transaction=False)
         for chart in charts:
             pipeline.zcard(chart)
         pairs = sum(pipeline.execute())
-    return Size(held / (len(charts) / len(KINDS)), held / pairs)
+    return f"{held / (len(charts) / len(KINDS)):,.0f} / {held / pairs:.1f}"
 
 
 def used_memory(cluster: LocalCluster) -> int:
     """Bytes that Redis has allocated."""
     with redis.Redis.from_url(cluster.redis.url) as client:
         return int(client.info("memory")["used_memory"])
-
-
-def caught_up(cluster: LocalCluster, *services: str) -> bool:
-    """Whether the states have reached the ends of their topics; not while an instance is too busy to tell.
-
-    Waits a second first: to ask without pause takes from the streams what they need.
-    """
-    time.sleep(1)
-    try:
-        return cluster.behind(*services) == 0
-    except HTTPError:
-        return False

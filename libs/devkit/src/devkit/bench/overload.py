@@ -1,63 +1,65 @@
-"""The owner among clients that ask again at once, whatever they get."""
+"""The owner under clients that send their next request after any answer."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 from devkit.bench import cpu, wrk
-from devkit.bench.read_load import FEW, Read
+from devkit.bench.reads import FEW, Read
+from devkit.bench.report import Report, Target
 from devkit.bench.wrk import Clients, LoadResult
+from devkit.demo import say
 
-CLIENTS, PROBES = 640, 4
+CLIENTS = 640
 PEAK_S, FLOOD_S = 8, 20
 
 
 @dataclass(frozen=True)
 class Overload:
-    """`peak` and `flood` are answers with 200 a CPU second of the owner. Memory is the owner's, in bytes.
+    """`peak` and `flood` are answers with 200 a CPU second of the owner, `before` and `after` bytes of its memory.
 
-    `probes` are the clients, among all others, whose refusals were timed; `pressure` is that of the flood.
+    answers: of the flood.
     """
 
     peak: float
     flood: float
     answers: LoadResult
-    probes: LoadResult
     before: int
     after: int
-    pressure: float | None
 
     @property
     def share(self) -> float:
-        """What is left of the peak."""
+        """The flood's answers a CPU second over the peak's."""
         return self.flood / self.peak
 
     @property
     def growth(self) -> float:
-        """Memory after the flood over memory before it."""
+        """Memory after the flood over memory before the flood."""
         return self.after / self.before
 
+    def tell(self, report: Report) -> None:
+        """Add rows and targets."""
+        answers, clients = self.answers, f"{CLIENTS} clients without pause"
+        report.sections["Overload"].update(
+            {
+                "answers a CPU second of the owner, peak / flood": f"{self.peak:,.0f} / {self.flood:,.0f}",
+                "answers in the flood: 200 / refused / lost": f"{answers.ok:,} / {answers.bad:,} / {answers.lost:,}",
+                "all answers in the flood": f"p50 {answers.p50_ms:.1f} ms, p99 {answers.p99_ms:.1f} ms",
+                "memory before / after": f"{self.before / 1e6:.0f} / {self.after / 1e6:.0f} MB",
+            }
+        )
+        report.targets += [
+            Target(f"{clients}: answers a CPU second, of the peak's", self.share, 0.8, 0.9, at_least=True),
+            Target(f"{clients}: memory after over before", self.growth, 1.1, unit="x"),
+        ]
 
-def measure(read: Read, paths: Path) -> Overload:
-    """`read` is the owner's."""
-    pid = read.trees["owner"]
-    wrk.run(read.address, paths, Clients(FEW, PEAK_S))
-    meter = cpu.Meter({"owner": pid})
-    peak = wrk.run(read.address, paths, Clients(FEW, PEAK_S, tally=True))
-    at_peak, before = meter.read(), cpu.resident(pid)
-    meter = cpu.Meter({"owner": pid})
-    with ThreadPoolExecutor(1) as executor:
-        timed = Clients(PROBES, FLOOD_S, threads=PROBES, tally=True)
-        probes = executor.submit(wrk.run, read.address, paths, timed)
-        flood = wrk.run(read.address, paths, Clients(CLIENTS - PROBES, FLOOD_S, tally=True))
-        probed = probes.result()
-    usage = meter.read()
-    return Overload(
-        peak=peak.ok / at_peak.cpu["owner"],
-        flood=(flood.ok + probed.ok) / usage.cpu["owner"],
-        answers=flood,
-        probes=probed,
-        before=before,
-        after=cpu.resident(pid),
-        pressure=usage.pressure,
-    )
+
+def measure(read: Read) -> Overload:
+    """`read` is the owner's, with the process tree "owner"."""
+    say(f"{CLIENTS} clients without pause")
+    tree = {"owner": read.trees["owner"]}
+    wrk.run(read.address, read.paths, Clients(FEW, PEAK_S))
+    meter = cpu.Meter(tree)
+    peak = wrk.run(read.address, read.paths, Clients(FEW, PEAK_S, tally=True)).ok / meter.read().cpu["owner"]
+    before, meter = cpu.resident(tree["owner"]), cpu.Meter(tree)
+    answers = wrk.run(read.address, read.paths, Clients(CLIENTS, FLOOD_S, tally=True))
+    flood = answers.ok / meter.read().cpu["owner"]
+    return Overload(peak, flood, answers, before, cpu.resident(tree["owner"]))

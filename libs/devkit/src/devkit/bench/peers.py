@@ -1,146 +1,114 @@
-"""Kafka Streams on the same events and the same broker, by scripts that are not part of this project."""
+"""Kafka Streams and Twitter's GraphJet on the same events, by scripts that are not part of this project."""
 
 import json
 import os
-import signal
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from devkit import DevkitError
-from devkit.bench.event_latency import EventLatency
 from devkit.bench.ingest import Ingest
-from devkit.bench.read_load import Read
-from devkit.bench.steady import RATE
+from devkit.bench.reads import Read, write_paths
+from devkit.bench.recommendations import SECTION
+from devkit.bench.report import Report
 from devkit.child_process import LOCALHOST, free_port
+from devkit.demo import CACHE, say
 from devkit.local_cluster import LocalCluster
 
 KAFKA_STREAMS = "Kafka Streams"
-_APP = "bench"
-_SECONDS = 5
-
-
-@dataclass(frozen=True)
-class Scripts:
-    """The peers' scripts in `folder`; `cache` keeps jars and classes, `scratch` the application's state."""
-
-    folder: Path
-    cache: Path
-    scratch: Path
-
-    def build(self) -> None:
-        """Fetch and compile what is missing. Raises `DevkitError`."""
-        _output([str(self.folder / "streams/build.sh")], PEERS_CACHE=str(self.cache / "jars"))
-
-    def run(self, command: str, cluster: LocalCluster, port: int, *options: str) -> Sequence[Mapping[str, Any]]:
-        """The lines that `bench_streams.py` prints. Raises `DevkitError` when it fails."""
-        broker = self.scratch / "broker.pid"
-        broker.write_text(str(cluster.kafka.pid))
-        settings = {
-            "data": self.scratch,
-            "bootstrap": cluster.kafka.bootstrap,
-            "port": port,
-            "app": _APP,
-            "state": self.scratch / "state",
-            "names": "joined",
-            "classes": self.cache / "classes/streams",
-            "jars": self.cache / "jars/streams",
-            "log": self.scratch / "kafka-streams.log",
-            "broker-pid": broker,
-            "broker-data": self.scratch / "kafka/data",
-            "pidfile": self.pidfile,
-        }
-        given = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
-        return parse(_output([sys.executable, str(self.folder / "py/bench_streams.py"), command, *given, *options]))
-
-    @property
-    def pidfile(self) -> Path:
-        """Where the process id of the application is written."""
-        return self.scratch / "kafka-streams.pid"
-
-
-@dataclass(frozen=True)
-class Peer:
-    """Kafka Streams with all events folded, answering."""
-
-    scripts: Scripts
-    cluster: LocalCluster
-    port: int
-    ingest: Ingest
-
-    @property
-    def read(self) -> Read:
-        """A profile with names."""
-        pid = int(self.scripts.pidfile.read_text())
-        return Read("profile, Kafka Streams", f"{LOCALHOST}:{self.port}", "/profile/{user}", {KAFKA_STREAMS: pid})
-
-    def freshness(self) -> EventLatency:
-        """By its own script, which ends the application. Raises `DevkitError`."""
-        options = ("--runs", "1", "--seconds", str(_SECONDS), "--rate", str(RATE))
-        lines = self.scripts.run("serve", self.cluster, self.port, *options)
-        line = next(line for line in lines if line["what"] == "freshness")
-        return EventLatency(line["p50_ms"], line["p99_ms"], {KAFKA_STREAMS: line["app_cpu_share"]}, None)
-
-    def end(self) -> None:
-        """Let it end, if it runs."""
-        pidfile = self.scripts.pidfile
-        with suppress(FileNotFoundError, psutil.NoSuchProcess):
-            process = psutil.Process(int(pidfile.read_text()))
-            process.send_signal(signal.SIGTERM)
-            process.wait(30)
+PEERS_CACHE = (CACHE / "peers").absolute()
+USERS = 60
+_EDGES = re.compile(r"= (\d+)/cpu-s")
+_WALKS = re.compile(r"cpu of the thread: mean [\d.]+, p50 ([\d.]+)")
 
 
 @contextmanager
-def kafka_streams(scripts: Scripts, cluster: LocalCluster) -> Iterator[Peer]:
-    """Build it, let it fold the topic, and end it after the block. Raises `DevkitError`."""
-    scripts.build()
-    port = free_port()
-    (drained,) = scripts.run("drain", cluster, port, "--keep")
-    peer = Peer(scripts, cluster, port, ingested(drained))
+def kafka_streams(
+    scripts: Path, cluster: LocalCluster, home: Path, users: Sequence[int]
+) -> Iterator[tuple[Ingest, Read]]:
+    """Build the application, fold the topic, and end the application after the block; `home` has the saved data.
+
+    Yields the ingest, and the read of a profile with names. Raises `DevkitError` when a script fails.
+    """
+    say("Kafka Streams: folding the same events")
+    output([str(scripts / "streams/build.sh")])
+    port, broker, pidfile = free_port(), home / "broker.pid", home / "kafka-streams.pid"
+    broker.write_text(str(cluster.kafka.pid))
+    settings = {
+        "data": home,
+        "bootstrap": cluster.kafka.bootstrap,
+        "port": port,
+        "app": "bench",
+        "state": home / "state",
+        "names": "joined",
+        "classes": PEERS_CACHE / "classes/streams",
+        "jars": PEERS_CACHE / "jars/streams",
+        "log": home / "kafka-streams.log",
+        "broker-pid": broker,
+        "broker-data": home / "kafka/data",
+        "pidfile": pidfile,
+    }
+    given = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
     try:
-        yield peer
+        printed = output([sys.executable, str(scripts / "py/bench_streams.py"), "drain", *given, "--keep"])
+        paths, trees = write_paths(home, "/profile/{user}", users), {KAFKA_STREAMS: int(pidfile.read_text())}
+        yield ingested(printed), Read(f"profile, {KAFKA_STREAMS}", f"{LOCALHOST}:{port}", paths, trees)
     finally:
-        peer.end()
+        with suppress(FileNotFoundError, psutil.NoSuchProcess):
+            process = psutil.Process(int(pidfile.read_text()))
+            process.terminate()
+            process.wait(30)
 
 
-def ingested(drained: Mapping[str, Any]) -> Ingest:
-    """CPU is the application's alone, from its first record on: without the start of its JVM and its broker's work."""
-    return Ingest(
-        whole=drained["events_per_app_cpu_s"],
-        warm=drained["second_half_events_per_app_cpu_s"],
-        per_second=drained["events_s"],
-        warm_per_second=None,
+def ingested(printed: str) -> Ingest:
+    """The ingest in the line of JSON that the script prints.
+
+    CPU is the application's alone, from its first record on: without the start of its JVM and its broker's work.
+    """
+    line: Mapping[str, Any] = next(json.loads(line) for line in printed.splitlines() if line.startswith("{"))
+    cpu = line["events_per_app_cpu_s"], line["second_half_events_per_app_cpu_s"]
+    return Ingest(*cpu, per_second=f"{line['events_s']:,.0f}")
+
+
+def graphjet(scripts: Path, source: Path, data: Path, request_ms: float, report: Report) -> None:
+    """Build GraphJet from `source` and run it on `edges.bin` of the folder `data`, which takes minutes.
+
+    request_ms: CPU of a list of this project. Raises `DevkitError` when the script fails.
+    """
+    say("the same with GraphJet")
+    printed = output([str(scripts / "graphjet/run.sh"), str(source), str(data / "edges.bin"), f"--users={USERS}"])
+    edges, theirs_ms = graphjet_figures(printed)
+    report.sections[SECTION].update(
+        {
+            "GraphJet: edges taken in a CPU second": f"{edges:,.0f}",
+            "GraphJet: a request, CPU p50": f"{theirs_ms:.0f} ms",
+            "GraphJet's CPU a request over ours": f"{theirs_ms / request_ms:,.0f} x",
+        }
     )
 
 
-def parse(output: str) -> list[Mapping[str, Any]]:
-    """The JSON objects, one a line, among what is printed."""
-    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+def graphjet_figures(printed: str) -> tuple[float, float]:
+    """Edges taken in a CPU second, and median CPU milliseconds of a recommendation. Raises `DevkitError`."""
+    edges, request = _EDGES.search(printed), _WALKS.search(printed)
+    if edges is None or request is None:
+        raise DevkitError(_failure("GraphJet's harness gave no figures", printed))
+    return float(edges[1]), float(request[1])
 
 
-def _output(argv: Sequence[str], **env: str) -> str:
-    """What a script prints. When it fails or is interrupted, what it has started ends with it."""
-    pipe = subprocess.PIPE
-    script = subprocess.Popen(
-        argv, stdout=pipe, stderr=pipe, text=True, env={**os.environ, **env}, start_new_session=True
-    )
-    with ExitStack() as unless_done:
-        unless_done.callback(_kill_group, script.pid)
-        output, errors = script.communicate()
-        if script.returncode:
-            lines = (output + errors).strip().splitlines()[-10:]
-            msg = "\n".join([f"{' '.join(argv[:3])} failed; its last lines:", *lines])
-            raise DevkitError(msg)
-        unless_done.pop_all()
-    return output
+def output(argv: Sequence[str]) -> str:
+    """The output of a script. Raises `DevkitError` with the last lines when the script fails."""
+    env = {**os.environ, "PEERS_CACHE": str(PEERS_CACHE / "jars")}
+    done = subprocess.run(argv, check=False, capture_output=True, text=True, env=env)
+    if done.returncode:
+        raise DevkitError(_failure(f"{' '.join(argv[:3])} failed", done.stdout + done.stderr))
+    return done.stdout
 
 
-def _kill_group(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+def _failure(what: str, printed: str) -> str:
+    return "\n".join([f"{what}; its last lines:", *printed.strip().splitlines()[-10:]])

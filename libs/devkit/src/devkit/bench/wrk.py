@@ -1,4 +1,4 @@
-"""Load by `wrk`: many connections in C, since Python clients would measure themselves."""
+"""Load by `wrk`: many connections in C, since a Python client would measure its own CPU time."""
 
 import json
 import subprocess
@@ -13,11 +13,10 @@ _TIMEOUT_S = 30
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What the clients of one run saw.
+    """What the clients of one run received.
 
-    Latencies are milliseconds, from a request to the last byte of its answer. `bad` counts statuses from 400, `lost`
-    requests without an answer. `refused` counts those of `bad` by which a saturated server refuses: 503, and 504 when
-    the deadline passed. `ok`, `refused` and `refused_p99_ms` are zero unless the run was tallied.
+    Latencies are milliseconds, from a request to the last byte of its answer. bad: statuses from 400. lost: requests
+    without an answer. refused: the part of `bad` with 503 or 504; 0 without a tally.
     """
 
     requests: int
@@ -26,9 +25,11 @@ class LoadResult:
     p99_ms: float
     bad: int
     lost: int
-    ok: int
     refused: int
-    refused_p99_ms: float
+
+    @property
+    def ok(self) -> int:
+        return self.requests - self.bad
 
     @property
     def per_second(self) -> float:
@@ -42,40 +43,37 @@ class LoadResult:
 
 @dataclass(frozen=True)
 class Clients:
-    """How the clients ask: `rate` is requests a second of all connections together, 0 for as many as they can.
+    """Clients in one thread, for `seconds`.
 
-    `tally` counts statuses and times refusals, which is exact with as many `threads` as `connections`. `key` is the API
-    key that is sent.
+    rate: requests a second of all connections together; 0 without a limit. tally: whether refusals are counted.
+    key: the API key, if any.
     """
 
     connections: int
     seconds: int
     rate: float = 0
-    threads: int = 1
     tally: bool = False
     key: str = ""
 
     def argv(self, address: str, paths: Path) -> list[str]:
-        """The command that asks `address` (host:port) for the paths in the file `paths`, in turn."""
-        options = [f"-t{self.threads}", f"-c{self.connections}", f"-d{self.seconds}s", f"--timeout={_TIMEOUT_S}s"]
+        """The command that requests the paths in the file `paths` from `address` (host:port), in turn."""
+        options = ["-t1", f"-c{self.connections}", f"-d{self.seconds}s", f"--timeout={_TIMEOUT_S}s"]
         options += ["-H", f"Authorization: Bearer {self.key}"] if self.key else []
-        script = [str(paths), str(self.rate / self.threads), str(int(self.tally))]
+        script = [str(paths), str(self.rate), str(int(self.tally))]
         return ["wrk", *options, "-s", str(SCRIPT), f"http://{address}/", "--", *script]
 
 
 def run(address: str, paths: Path, clients: Clients) -> LoadResult:
-    """Ask `address` until the time of `clients` is over. Raises `DevkitError` when wrk fails or is never answered."""
-    argv = clients.argv(address, paths)
-    try:
-        done = subprocess.run(argv, check=False, capture_output=True, text=True)
-    except FileNotFoundError as error:
-        msg = "there is no wrk on the PATH; install it (Debian: apt-get install wrk)"
-        raise DevkitError(msg) from error
+    """Send requests to `address` until the time of `clients` is over.
+
+    Raises `DevkitError` when wrk fails or receives no answer.
+    """
+    done = subprocess.run(clients.argv(address, paths), check=False, capture_output=True, text=True)
     return parse(done.stdout, done.stderr)
 
 
 def parse(output: str, errors: str) -> LoadResult:
-    """The figures in wrk's output. Raises `DevkitError` when there are none, or no answer."""
+    """The figures in wrk's output. Raises `DevkitError` without figures or answers."""
     last = output.rstrip().rpartition("\n")[2]
     if not last.startswith("{"):
         msg = f"wrk gave no figures:\n{output}{errors}".rstrip()

@@ -1,1 +1,1 @@
-"""Many clients, each of which watches a user, under the load of events."""
+"""Clients of event streams under load."""

@@ -1,4 +1,4 @@
-"""When the state had each record, and how long after it a client heard of that."""
+"""The time of each record's commit, and the delay of the events that follow."""
 
 import math
 import time
@@ -15,18 +15,15 @@ from streamstate.kafka.reading import read_to_end
 from streamstate.keys import LONG
 
 LOOK_S = 0.02
-"""Commits are known so exactly, in seconds."""
+"""The resolution of the times of commits, in seconds."""
 
 Reached = Sequence[tuple[float, int]]
-"""When (seconds of one clock, rising) a next offset was reached."""
-
-Place = tuple[int, int]
-"""Partition and offset."""
+"""Moments (seconds of one clock, rising), each with the next offset at that moment."""
 
 
 @contextmanager
 def commits(redis: str, service: str, partitions: int) -> Iterator[Mapping[int, Reached]]:
-    """What the state of `service` reaches while the body runs, by partition."""
+    """The progress of the state of `service` while the body runs, by partition."""
     reached: dict[int, list[tuple[float, int]]] = {partition: [] for partition in range(partitions)}
     store = bootstrap.store(redis, 10.0, service)
 
@@ -45,10 +42,10 @@ def has_reached(reached: Mapping[int, Reached], ends: Mapping[int, int]) -> bool
     return all(reached[partition] and reached[partition][-1][1] >= end for partition, end in ends.items())
 
 
-def plays(kafka: str, starts: Mapping[int, int], users: Iterable[int]) -> Mapping[int, Sequence[Place]]:
-    """Where the plays of `users` are in their topic from the offsets `starts` on, by user."""
+def plays(kafka: str, starts: Mapping[int, int], users: Iterable[int]) -> Mapping[int, Sequence[tuple[int, int]]]:
+    """Partition and offset of the plays of `users` from the offsets `starts` on, by user."""
     by_key = {LONG.encode(user): user for user in users}
-    found: defaultdict[int, list[Place]] = defaultdict(list)
+    found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     places = {(LISTENING_EVENTS, partition): offset for partition, offset in starts.items()}
     for message in read_to_end(kafka, places):
         if (user := by_key.get(message.key() or b"")) is not None:
@@ -63,8 +60,8 @@ def behind(offset: int, commits: Reached, heard: Reached) -> float:
 
 
 def _when(offset: int, reached: Reached) -> float:
-    """When the record at `offset` was reached; infinite for never."""
-    # An answer that overtook another one may be the older one.
+    """The moment after the record at `offset`; infinite if it was not reached."""
+    # An answer that overtook another answer may be the older answer.
     positions = list(accumulate((position for _, position in reached), max))
     at = bisect_right(positions, offset)
     return reached[at][0] if at < len(positions) else math.inf

@@ -1,8 +1,7 @@
-"""How long after it was sent an event is visible in the owner's answers, while others stream in."""
+"""The time from sending an event to its effect in the owner's answers, while other events stream in."""
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import urllib3
@@ -10,44 +9,46 @@ from confluent_kafka import Producer
 
 from devkit import DevkitError, records
 from devkit.bench import cpu
+from devkit.bench.report import RATE, Report, Target
+from devkit.demo import say
 from services.events import LISTENING_EVENTS
 from streamstate.kafka.admin import QUIET
 
 MARKERS = 200
-WARM_S = 60
-"""A stream's JVM compiles its code within about a minute."""
-
 _FIRST_MARKER = 10_000_000
-"""Markers are users of their own, so that the first answer for one is the marker's."""
+"""Each marker has a user of its own, whose first answer shows the marker."""
 _POLL_S = 0.01
 _LOST_S = 30
 
 
-@dataclass(frozen=True)
-class EventLatency:
-    """Milliseconds from sending to visible, and the cores that stream and state took meanwhile, by process."""
+def measure(bootstrap: str, address: str, trees: Mapping[str, int], report: Report) -> None:
+    """Send `MARKERS` events, one after another at uneven moments; `address` is the owner's, for all partitions.
 
-    p50_ms: float
-    p99_ms: float
-    cores: Mapping[str, float]
-    pressure: float | None
-
-
-def measure(bootstrap: str, address: str, trees: Mapping[str, int]) -> EventLatency:
-    """`MARKERS` events, one after the other at uneven moments; `address` is the owner's, for all partitions.
-
-    Raises `DevkitError` when one does not become visible.
+    trees: stream and Redis. Raises `DevkitError` when an event does not become visible.
     """
+    say("freshness")
     out = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 0, **QUIET})
     pool, meter = urllib3.PoolManager(), cpu.Meter(trees)
     waited = []
     for number in range(MARKERS):
         time.sleep(number % 10 * 0.01)
         waited.append(1000 * _marker(out, pool, address, _FIRST_MARKER + number))
-    usage = meter.read()
-    cores = {name: usage.cores(name) for name in trees}
-    p50, p99 = np.percentile(waited, (50, 99)).tolist()
-    return EventLatency(p50, p99, cores, usage.pressure)
+    tell(waited, meter.read(), report)
+
+
+def tell(waited_ms: list[float], usage: cpu.Usage, report: Report) -> None:
+    """Add rows and targets."""
+    at, cores = f"at {RATE:,} events/s", usage.cores
+    p50, p99 = np.percentile(waited_ms, (50, 99)).tolist()
+    report.sections["Streams"].update(
+        {f"freshness {at}, p50 / p99": f"{p50:.0f} / {p99:.0f} ms", "cores meanwhile": str(usage)}
+    )
+    for what, value, limit, goal, unit in (
+        (f"freshness {at}, p50", p50, 150, 100, "ms"),
+        (f"freshness {at}, p99", p99, 300, 200, "ms"),
+        (f"CPU of stream and Redis {at}", sum(cores.values()), 0.8, 0.5, "cores"),
+    ):
+        report.targets.append(Target(what, value, limit, goal, unit, parts=cores))
 
 
 def _marker(out: Producer, pool: urllib3.PoolManager, address: str, user: int) -> float:

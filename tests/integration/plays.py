@@ -1,4 +1,4 @@
-"""Plays committed to the recommender's store as its stream does it, without Kafka and Spark."""
+"""Plays committed to the recommender's store in the way of its stream, without Kafka and Spark."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ Int64s = NDArray[np.int64]
 
 
 class PlaysWriter:
-    """Owns all partitions of an empty store; `window` is that of the service."""
+    """Owns all partitions of an empty store; `window` is the setting of the service."""
 
     def __init__(self, store: Store, partitions: int, window: int) -> None:
         self._store = store
@@ -46,9 +46,3 @@ class PlaysWriter:
         names, numbers = np.unique(users, return_inverse=True)
         places = [partition_of(LONG.encode(name), len(self._claims)) for name in names.tolist()]
         return np.array(places, np.int64)[numbers]
-
-
-def with_homes(plays: Int64s) -> Int64s:
-    """User and track become user, artist, album and track: ten tracks on an album, five albums of an artist."""
-    user, track = plays.T
-    return np.column_stack([user, track // 50 + 1, track // 10 + 1, track])

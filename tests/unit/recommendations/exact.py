@@ -1,4 +1,4 @@
-"""Exact scores of the walk that `recommend` takes with dice, and data to judge it on. Small graphs only."""
+"""Exact scores of the random walk of `recommend`. Small graphs only."""
 
 from typing import Any
 
@@ -42,18 +42,3 @@ class Chain:
         scores = self.visits(user_id, reset, rounds)[-1]
         order = np.argsort(-scores, kind="stable")[:limit]
         return [int(item) for item in self.items[order[scores[order] > 0]]]
-
-
-def listening(seed: int, users: int = 2_000, tracks: int = 20_000, events: int = 100_000) -> Int64s:
-    """Plays of users who prefer two genres each, popularity by Zipf's law: int64 of shape (events, 2)."""
-    dice, genres = np.random.default_rng(seed), 50
-    user = dice.permutation(users)[_zipf(dice, users, 0.7, events)]
-    taste = _zipf(dice, genres, 0.5, 2 * users).reshape(users, 2)[user, dice.integers(0, 2, events)]
-    genre = np.where(dice.random(events) < 0.8, taste, dice.integers(0, genres, events))
-    track = _zipf(dice, tracks // genres, 1.0, events) * genres + genre
-    return np.column_stack([user, track]).astype(np.int64) + 1
-
-
-def _zipf(dice: np.random.Generator, count: int, exponent: float, size: int) -> Int64s:
-    share = np.arange(1, count + 1) ** -exponent
-    return dice.choice(count, size, p=share / share.sum())

@@ -1,0 +1,182 @@
+"""Reads over HTTP, without and with events: the rate, the latency, and the CPU time of each process for a read."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from devkit.bench import cpu, wrk
+from devkit.bench.report import RATE, Report, Target
+from devkit.bench.wrk import Clients, LoadResult
+from devkit.child_process import Child
+from devkit.demo import say
+from devkit.local_cluster import LocalCluster
+
+OWNER, GATEWAY, COMBINED = "owner profile", "gateway profile with names", "combined answer"
+PROFILE, USER = "/v1/users/{user}/metrics", "/v1/users/{user}"
+STREAMS = "streams"
+"""The process tree of the streams: its CPU is shown, but is not part of the cost of a read."""
+
+FEW, MANY = 16, 256
+READ_S, PACED_S, WARM_S = 8, 15, 20
+OVER_PEER = {OWNER: (4, 2.7), GATEWAY: (9, 6)}
+"""Limit and goal of the CPU of a read, over the CPU of a read of Kafka Streams."""
+
+RISE_MS = 15.6
+"""The rise of p99 of Kafka Streams by the same events."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """A request: `paths` is a file with a path a line, `trees` are the processes that take part in the answer.
+
+    key: the API key, if any.
+    """
+
+    name: str
+    address: str
+    paths: Path
+    trees: Mapping[str, int]
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """The connections of a read, the events a second meanwhile, and the requests a second.
+
+    rate: half the peak rate; 0 for as many requests as the connections can send.
+    """
+
+    connections: int = FEW
+    events: int = 0
+    rate: float = 0
+
+    def __str__(self) -> str:
+        rate = " at half the peak rate" if self.rate else ""
+        load = f", {self.events:,} events/s" if self.events else ""
+        return f"{self.connections} connections{rate}{load}"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One read in one situation."""
+
+    read: str
+    situation: Situation
+    answers: LoadResult
+    usage: cpu.Usage
+
+    def cpu_ms(self, name: str) -> float:
+        """CPU milliseconds of the process `name` for each request."""
+        return 1000 * self.usage.cpu[name] / self.answers.requests
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """CPU milliseconds a request by process, without the streams, which work on without reads."""
+        return {name: self.cpu_ms(name) for name in self.usage.cpu if name != STREAMS}
+
+    @property
+    def total_ms(self) -> float:
+        """CPU milliseconds a request of all processes but the streams."""
+        return sum(self.parts.values())
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The row of the table of reads."""
+        answers, processes = self.answers, ", ".join(f"{name} {self.cpu_ms(name):.3f}" for name in self.usage.cpu)
+        counts = {"refused": answers.refused, "failed": answers.failures}
+        missing = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
+        figures = f"{answers.per_second:,.0f}", f"{answers.p50_ms:.1f}", f"{answers.p99_ms:.1f}", f"{self.total_ms:.3f}"
+        return self.read, f"{self.situation}{missing}", *figures, processes, self.usage.pressure_text
+
+
+def write_paths(folder: Path, path: str, users: Sequence[int]) -> Path:
+    """A new file in `folder`, with `path` for each of `users`, whose number replaces {user}."""
+    file = folder / f"paths{path.replace('/', '-').replace('{user}', '')}.txt"
+    file.write_text("".join(f"{path.format(user=user)}\n" for user in users))
+    return file
+
+
+def of_cluster(cluster: LocalCluster, streams: Child, folder: Path, users: Sequence[int]) -> list[Read]:
+    """The reads of owner, gateway and combined answer; `streams` is the running stream, and `folder` is for files."""
+    apis = {child.name.rpartition("-")[0]: child.pid for child in cluster.apis}
+    owner = {"owner": apis["metrics"], "Redis": cluster.redis.pid, STREAMS: streams.pid}
+    named = {"gateway": cluster.gateway.pid, "names": apis["names"], **owner}
+    gateway = cluster.url.removeprefix("http://")
+    profile = write_paths(folder, PROFILE, users)
+    return [
+        Read(OWNER, cluster.addresses["metrics"][0], profile, owner),
+        Read(GATEWAY, gateway, profile, named),
+        Read(COMBINED, gateway, write_paths(folder, USER, users), {"recommender": apis["recommendations"], **named}),
+    ]
+
+
+def warm(read: Read) -> None:
+    """Fill caches and open connections."""
+    wrk.run(read.address, read.paths, Clients(FEW, WARM_S, key=read.key))
+
+
+def measure(read: Read, situation: Situation, report: Report) -> Measured:
+    """Send `read` in `situation`; failed requests are failures of `report`."""
+    # So many connections saturate this machine, which may refuse requests.
+    tally, seconds = situation.connections == MANY, PACED_S if situation.rate else READ_S
+    meter = cpu.Meter(read.trees)
+    answers = wrk.run(
+        read.address, read.paths, Clients(situation.connections, seconds, situation.rate, tally, read.key)
+    )
+    measured = Measured(read.name, situation, answers, meter.read())
+    say(" | ".join(measured.row))
+    if failures := answers.failures:
+        report.failures.append(f"{read.name}, {situation}: {failures:,} of {answers.requests:,} answers failed")
+    return measured
+
+
+class Reads:
+    """The measures of `reads`, beside the read `peer` of Kafka Streams if any.
+
+    walks_ms: CPU milliseconds of the walks of a combined answer.
+    """
+
+    def __init__(self, reads: Sequence[Read], peer: Read | None, walks_ms: float, report: Report) -> None:
+        self._reads = reads
+        self._peer = peer
+        self._walks_ms = walks_ms
+        self._report = report
+        self._paced: list[Measured] = []
+
+    def idle(self) -> None:
+        """Without events."""
+        say("no reads")
+        meter = cpu.Meter(self._reads[-1].trees)
+        time.sleep(READ_S)
+        self._report.sections["Streams"].update({"cores when nobody asks": str(meter.read())})
+        for read in self._reads:
+            warm(read)
+            peak = self._measure(read, Situation(FEW))
+            self._measure(read, Situation(MANY))
+            self._paced.append(self._measure(read, Situation(rate=peak.answers.per_second / 2)))
+            if self._peer:
+                warm(self._peer)
+                self._compare(peak, self._measure(self._peer, Situation(FEW)))
+        what, value = f"{COMBINED}: CPU over that of its three walks", peak.total_ms / self._walks_ms
+        self._report.targets.append(Target(what, value, 1.5, 1.2, "x", parts=peak.parts))
+
+    def loaded(self) -> None:
+        """At `RATE` events a second, after `idle`."""
+        for read, idle in zip(self._reads, self._paced, strict=True):
+            loaded = self._measure(read, Situation(events=RATE, rate=idle.situation.rate))
+            what = f"{read.name}: rise of p99 by {RATE:,} events/s, at most Kafka Streams'"
+            rise, cores = loaded.answers.p99_ms - idle.answers.p99_ms, loaded.usage.cores
+            self._report.targets.append(Target(what, rise, RISE_MS, unit="ms", parts=cores))
+            for connections in (FEW, MANY):
+                self._measure(read, Situation(connections, events=RATE))
+
+    def _compare(self, ours: Measured, theirs: Measured) -> None:
+        if goals := OVER_PEER.get(ours.read):
+            what, value = f"{ours.read}: CPU a read over Kafka Streams'", ours.total_ms / theirs.total_ms
+            self._report.targets.append(Target(what, value, *goals, "x", parts=ours.parts))
+
+    def _measure(self, read: Read, situation: Situation) -> Measured:
+        measured = measure(read, situation, self._report)
+        self._report.reads.append(measured.row)
+        return measured

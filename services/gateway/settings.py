@@ -15,45 +15,41 @@ class AccessSettings(RedisSettings):
 
     access_keys: FilePath | None = Field(
         None,
-        description="file of API keys, a line of `streamstate keys new` each; read again when it changes",
+        description="file of API keys, lines of `streamstate keys new`; read again after changes",
     )
     jwt_jwks: str = Field(
         "",
         pattern=r"^$|^https://.+|^http://127\.0\.0\.1[:/].*",
-        description="https URL of the JWKS with the keys that sign JWTs; empty: JWTs are not accepted",
+        description="https URL of the JWKS of the JWT issuer; empty: no JWTs",
     )
-    jwt_issuer: str = Field("", description="the `iss` that a JWT must have")
-    jwt_audience: str = Field("", description="the `aud` that a JWT must have")
+    jwt_issuer: str = Field("", description="required `iss` of a JWT")
+    jwt_audience: str = Field("", description="required `aud` of a JWT")
     jwt_algorithms: tuple[Algorithm, ...] = Field(
-        ("RS256", "ES256"), min_length=1, description='algorithms of signatures that are accepted: ["RS256", "EdDSA"]'
+        ("RS256", "ES256"), min_length=1, description='accepted signature algorithms: ["RS256", "EdDSA"]'
     )
-    jwt_scopes: str = Field("scope", description="the claim with the scopes of a caller: a list, or text with spaces")
+    jwt_scopes: str = Field("scope", description="claim with a caller's scopes: a list, or text with spaces")
     jwt_user: str = Field(
         "",
-        description="the claim with the only user id that a caller may ask for; a JWT without it then needs the scope "
-        "admin. Empty: callers may ask for all users",
+        description="claim with a caller's only user id; a JWT without the claim needs the scope admin. Empty: "
+        "all users",
     )
-    jwt_refresh_s: float = Field(300.0, gt=0, description="seconds between two requests for the JWKS")
+    jwt_refresh_s: float = Field(300.0, gt=0, description="seconds between two reads of the JWKS")
     requests_per_s: int = Field(
-        100, ge=1, description="most requests a second of a caller whose key has no limit; 429 beyond it"
+        100, ge=1, description="maximal requests a second of a caller without a limit in its key; then 429"
     )
     cost_per_s: int = Field(
         1_000,
         ge=1,
-        description="most cost a second of a caller whose key has no limit; a read of a key costs 1",
+        description="maximal cost a second of a caller without a limit in its key; a read of a key costs 1",
     )
-    streams_share: float = Field(
-        0.1, gt=0, le=1, description="largest share of STREAMS that one caller may have open; 429 beyond it"
-    )
+    streams_share: float = Field(0.1, gt=0, le=1, description="maximal share of STREAMS of a single caller; then 429")
     limits_redis: RedisUrl = Field(
         "",
         pattern=rf"^$|{REDIS_URL}",
-        description="URL of the Redis by which the gateway's workers share limits, as REDIS has it; each has limits of "
-        "its own when it is empty, or while Redis does not answer",
+        description="Redis URL (see REDIS) of limits shared by the gateway's workers; each worker limits alone "
+        "without Redis",
     )
-    limits_prefix: str = Field(
-        "gateway", pattern=r"^[A-Za-z0-9._-]+$", description="first part of the keys of limits in LIMITS_REDIS"
-    )
+    limits_prefix: str = Field("gateway", pattern=r"^[A-Za-z0-9._-]+$", description="prefix of keys in LIMITS_REDIS")
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

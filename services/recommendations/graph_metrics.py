@@ -8,17 +8,19 @@ from services.recommendations.live import Live
 from streamstate.deployment.metrics import Definition
 from streamstate.web.state import State
 
-NODES = Definition("recommendations_graph_nodes", ("kind",), "users, artists, albums and tracks that have edges or had")
-EDGES = Definition("recommendations_graph_edges", ("kind",), "plays in the window, one edge each")
+NODES = Definition(
+    "recommendations_graph_nodes", ("kind",), "users, artists, albums and tracks with edges, past edges included"
+)
+EDGES = Definition("recommendations_graph_edges", ("kind",), "plays in the window, an edge each")
 BYTES = Definition("recommendations_graph_bytes", (), "memory of the graph, all kinds")
 PER_MILLION = Definition(
     "recommendations_graph_bytes_per_million_events", (), "memory of a million plays, all kinds; grows with the window"
 )
-OFFSET = Definition("recommendations_graph_offset", ("partition",), "the offset up to which the graph has all plays")
+OFFSET = Definition("recommendations_graph_offset", ("partition",), "next offset of the graph")
 LAG = Definition(
     "recommendations_graph_lag",
     ("partition",),
-    "records that the state has and the graph has not; when it rises, the instance cannot read Redis or has no CPU",
+    "records of the state missing in the graph; on a rise, the instance cannot read Redis or has no CPU",
 )
 METRICS = (NODES, EDGES, BYTES, PER_MILLION, OFFSET, LAG)
 

@@ -38,18 +38,18 @@ CASES = (
 class DemoSettings(BaseSettings):
     """The demo."""
 
-    once: bool = Field(False, description="end after the profile is printed")
-    lfm: Path | None = Field(None, description="feed the LFM-1b files of this folder instead of the generator")
-    skip_malformed: bool = Field(False, description="leave malformed lines of these files out, and say how many")
-    gateway_port: int = Field(8080, description="port of the gateway")
-    kafka_port: int = Field(9092, description="port of Kafka")
-    redis_port: int = Field(6379, description="port of Redis")
-    registry_port: int = Field(8081, description="port of the schema registry")
+    once: bool = Field(False, description="end after the first profile")
+    lfm: Path | None = Field(None, description="folder of LFM-1b files to feed instead of generated events")
+    skip_malformed: bool = Field(False, description="skip and count malformed lines of the files")
+    gateway_port: int = Field(8080, description="gateway's port")
+    kafka_port: int = Field(9092, description="Kafka's port")
+    redis_port: int = Field(6379, description="Redis' port")
+    registry_port: int = Field(8081, description="schema registry's port")
     format: Literal["", "avro", "protobuf", "jsonschema"] = Field(
-        "", description="format of the values of all topics, by a schema registry: avro, protobuf or jsonschema"
+        "", description="format of all values, by a schema registry: avro, protobuf or jsonschema"
     )
-    metrics_instances: int = Field(1, ge=1, le=8, description="instances of the metrics service")
-    topics_instances: int = Field(1, ge=1, le=9, description="instances of the topics service")
+    metrics_instances: int = Field(1, ge=1, le=8, description="instances of metrics")
+    topics_instances: int = Field(1, ge=1, le=9, description="instances of topics")
     examples: Annotated[str, known("example", EXAMPLES)] = Field(
         "", description=f"further services, separated by commas: {', '.join(EXAMPLES)}"
     )

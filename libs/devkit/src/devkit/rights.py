@@ -1,6 +1,7 @@
-"""The page of the rights at Kafka and Redis, made from what the services are."""
+"""The page of the rights at Kafka and Redis, made from the declarations of the services."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from devkit.registry import SERVICES, app
@@ -8,50 +9,75 @@ from devkit.tables import table
 from services.gateway import limits
 from services.gateway.settings import AccessSettings
 from streamstate.acl import kafka, redis
-from streamstate.app import App
 from streamstate.settings import ServiceSettings
 
 PATH = Path("docs/rights.md")
 DELETIONS = ServiceSettings.model_fields["deletions"].default
+Resources = Mapping[tuple[str, str], tuple[str, ...]]
+"""By kind and name: the operations of a service, further operations of an operator, and their purpose."""
+
+_COLUMNS = ("operations", "operator, besides", "for")
 _HEAD = """# Rights at Kafka and Redis
 
-Made from the source by `make docs`. The users of the tests have these rights and no others. `streamstate acl kafka
-SERVICE` and `streamstate acl redis SERVICE` print the commands that grant them, with the names of a deployment: a
-release called `metrics-eu` has groups, transactional ids, dead letters and keys of that name.
+Made from the source by `make docs`; the tests run with exactly these rights. `streamstate acl kafka SERVICE` and
+`streamstate acl redis SERVICE` print the commands for a deployment: a release `metrics-eu` has groups, transactional
+ids, dead letters and keys of that name. `--operator` adds the rights for `verify`, `skip`, `allow`, `reset` and `dlq`.
 
-Stream and API of a service share a user; an API alone needs Describe of its topics, and the keys of its service with
-fewer commands. `--operator` adds what `verify`, `skip`, `allow`, `reset` and `dlq` need.
+Stream and API of a service share a user. An API alone needs Describe of its topics, and fewer commands of Redis.
 """
 
 
 def text() -> str:
     """The whole page."""
+    resources = {service: _resources(service) for service in SERVICES}
+    common = dict(set.intersection(*(set(each.items()) for each in resources.values())))
     return "\n".join(
         [
             _HEAD,
-            "## Kafka\n",
-            *(f"### {service}\n\n{_kafka(app(service))}" for service in SERVICES),
+            "## Kafka\n\nEvery service:\n",
+            table(
+                ("resource", "name", *_COLUMNS),
+                sorted((kind, f"`{name}`", *row) for (kind, name), row in common.items()),
+            ),
+            "Topics and totals:\n",
+            table(
+                ("service", "resource", "names", *_COLUMNS),
+                ((name, *row) for name, each in resources.items() for row in _own(each, common)),
+            ),
             "## Redis\n",
-            "| user | keys | commands |\n| --- | --- | --- |",
-            *_redis(),
-            "\nAs lines of an ACL file, each behind `user`, without passwords:\n",
-            *(f"    {redis.rule(service, [redis.keys(service)], redis.of_service())}" for service in SERVICES),
-            "",
+            table(("user", "keys", "commands"), _redis()),
         ]
     )
 
 
-def _kafka(of: App) -> str:
-    users = {"service": kafka.of_service(of, DELETIONS), "operator": kafka.of_operators(of)}
-    rows = (
-        (right.kind, f"`{right.name}`", ", ".join(right.operations), user, right.why)
-        for user, rights in users.items()
-        for right in rights
-    )
-    return table(("resource", "name", "operations", "user", "for"), rows)
+def _resources(service: str) -> Resources:
+    """The resources of `service`; SERVICE stands for its name."""
+    rights = {"service": kafka.of_service(app(service), DELETIONS), "operator": kafka.of_operators(app(service))}
+    found: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    purposes: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for user, each in rights.items():
+        for right in each:
+            own = right.kind != "topic" or right.name == app(service).dead_letters
+            key = right.kind, right.name.replace(service, "SERVICE", 1) if own else right.name
+            found[key][user] = ", ".join(right.operations)
+            purposes[key].append(right.why)
+    return {
+        key: (users.get("service", ""), users.get("operator", ""), "; ".join(purposes[key]))
+        for key, users in found.items()
+    }
 
 
-def _redis() -> Iterable[str]:
+def _own(resources: Resources, common: Resources) -> Iterable[Sequence[str]]:
+    """A row for all resources with the same kind and rights, apart from those in `common`."""
+    names: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for (kind, name), row in resources.items():
+        if (kind, name) not in common:
+            names[kind, *row].append(f"`{name}`")
+    for (kind, *rights), called in names.items():
+        yield kind, ", ".join(called), *rights
+
+
+def _redis() -> Iterable[Sequence[str]]:
     of_limits = redis.commands([limits.SCRIPT]) | {*redis.RUNNING, *redis.CONNECTION, *redis.CLUSTER}
     prefix = AccessSettings.model_fields["limits_prefix"].default
     service = redis.of_service()
@@ -62,5 +88,5 @@ def _redis() -> Iterable[str]:
         "gateway, for limits": (f"~{prefix}:limit:*", of_limits),
     }
     for user, (keys, commands) in users.items():
-        allowed = " ".join(f"`+{command.replace('|', chr(92) + '|')}`" for command in sorted(commands))
-        yield f"| {user} | `{keys}` | {allowed} |"
+        allowed = " ".join(f"+{command.replace('|', chr(92) + '|')}" for command in sorted(commands))
+        yield user, f"`{keys}`", f"`{allowed}`"

@@ -1,4 +1,4 @@
-"""Tables in Markdown."""
+"""Tables in Markdown, and texts for their cells."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,3 +7,8 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A line for `head`, and one for each of `rows`; empty when there are none."""
     lines = list(rows)
     return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *lines)) if lines else ""
+
+
+def docstring(kind: type) -> str:
+    """The docstring of `kind` in one line."""
+    return " ".join((kind.__doc__ or "").split())

@@ -39,42 +39,45 @@ class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings):
     redis: RedisUrl = Field(
         "redis://127.0.0.1:6379/0",
         pattern=REDIS_URL,
-        description="URL of the Redis or Valkey that holds the state: redis://host:port/db, rediss:// for TLS; "
-        "redis+cluster://host:port,host:port names nodes of a cluster, redis+sentinel://host:port,host:port/master/db "
-        "the Sentinels and the name of what they watch (rediss+… for TLS)",
+        description="URL of the state's Redis or Valkey: redis://host:port/db, "
+        "redis+cluster://host:port,host:port (nodes of a cluster), "
+        "redis+sentinel://host:port,host:port/master/db (Sentinels and the master's name); rediss… "
+        "for TLS",
     )
     advertise: str = Field(
-        "127.0.0.1:8101", pattern=ADDRESS, description="host:port at which others reach the API of this instance"
+        "127.0.0.1:8101",
+        pattern=ADDRESS,
+        description="host:port of this instance's API for other instances and the gateway",
     )
     name: str = Field(
         "",
         pattern=r"^[a-z0-9-]*$",
-        description="name of the deployment (Redis prefix, metric label, consumer group); the service's when empty",
+        description="deployment name: Redis prefix, metric label, consumer group; empty: the service's name",
     )
     group: str = Field(
         "",
         pattern=r"^[A-Za-z0-9._-]*$",
-        description="consumer group, and first part of the other groups and transactional ids; NAME's when empty",
+        description="consumer group, and prefix of other groups and transactional ids; empty: NAME",
     )
     topics: dict[str, str] = Field(
         {},
-        description="other names of topics that are read or written, dead letters too, by the service's name of each: "
-        '{"listening-events": "events-eu", "metrics-dlq": "dead-eu"}',
+        description='other topic names by the service\'s own names, dead letters included: {"listening-events": '
+        '"events-eu", "metrics-dlq": "dead-eu"}',
     )
     formats: dict[str, Format] = Field(
         {},
-        description="formats of topics that are read or written, by the service's name of each, or by * for all: "
-        '{"listening-events": {"value": "avro", "fields": {"userId": "user_id"}}}; the same for stream and API',
+        description='formats by topic (the service\'s own name), or by * for all: {"listening-events": {"value": '
+        '"avro", "fields": {"userId": "user_id"}}}; the same for stream and API',
     )
     deletions: str = Field(
         "user-deletions",
         pattern=r"^[A-Za-z0-9._-]{0,249}$",
-        description="compacted topic of deletions of users, the same for all services; empty: users are not deleted",
+        description="compacted topic of user deletions, the same for all services; empty: no deletions",
     )
     truncated_topics: tuple[str, ...] = Field(
         (),
-        description='topics of which Kafka has deleted the first records already: ["listening-events"]; a '
-        "state without them is refused unless its topic is listed, and its answers say where it begins",
+        description='topics without their first records in Kafka: ["listening-events"]; a state of an unlisted '
+        "truncated topic is refused, and answers of a listed topic say where the state begins",
     )
 
 
@@ -84,7 +87,7 @@ class CommandSettings(ServiceSettings):
     package: str = Field(
         "services", min_length=1, description="Python package with a folder for each service, or of a single service"
     )
-    redis_timeout_s: float = Field(10.0, gt=0, description="seconds to wait for a reply of Redis")
+    redis_timeout_s: float = Field(10.0, gt=0, description="timeout of a Redis reply, in seconds")
 
 
 class UserSettings(Settings):
@@ -93,82 +96,80 @@ class UserSettings(Settings):
     gateway: str = Field(
         "http://127.0.0.1:8080", pattern=r"^https?://[^/\s]+/?$", description="address of the gateway, without a path"
     )
-    gateway_key: SecretStr = Field(SecretStr(""), description="API key or token that is sent to it; none when empty")
+    gateway_key: SecretStr = Field(SecretStr(""), description="API key or token for the gateway; empty: none")
 
 
 class StreamSettings(ServiceSettings):
     """A stream: one Spark driver that runs the queries of one or several services."""
 
     instance: str = Field(
-        "stream-0", description="name of this instance, the same after a restart (static member of the consumer group)"
+        "stream-0", description="name of this instance, kept over restarts (static member of the consumer group)"
     )
-    slots: int = Field(2, ge=1, le=64, description="Spark tasks that run at the same time")
+    slots: int = Field(2, ge=1, le=64, description="parallel Spark tasks")
     trigger_ms: int = Field(
         100,
         ge=0,
         le=60_000,
-        description="least milliseconds between the starts of two micro-batches; with fewer of them a steady stream "
-        "takes less CPU, and events are later visible. 0: none",
+        description="minimal milliseconds between the starts of two micro-batches; more saves CPU and delays "
+        "events. 0: no pause",
     )
     batch_records: int = Field(
         400_000,
         ge=1_000,
-        description="most records of a micro-batch, over all partitions of an instance; services that merge topics or "
-        "look up tables have all of it in memory at once, and read a backlog half as much at a time",
+        description="maximal records of a micro-batch over all partitions of an instance; services that merge "
+        "topics or look up tables hold all in memory, and read a backlog in halves",
     )
     commit_records: int = Field(
         60_000,
         ge=100,
         le=100_000,
-        description="most records of a commit to a state that is being built; Redis answers nobody else meanwhile, for "
-        "about 0.5 s at 60000, 0.3 s at 20000, and 0.03 s at 1000, which takes twice the CPU. Commits to a state that "
-        "is read are smaller: 0.02 s",
+        description="maximal records of a commit during a build; blocks Redis for 0.5 s at 60000, 0.3 s at "
+        "20000, 0.03 s at 1000 (twice the CPU). Commits to a state with readers block for 0.02 s",
     )
     session_timeout_ms: int = Field(
         10_000,
         ge=6_000,
-        description="milliseconds without a heartbeat after which the partitions of an instance are reassigned",
+        description="milliseconds without a heartbeat before reassignment of an instance's partitions",
     )
-    redis_timeout_s: float = Field(10.0, gt=0, description="seconds to wait for a reply of Redis")
+    redis_timeout_s: float = Field(10.0, gt=0, description="timeout of a Redis reply, in seconds")
     lost_records: Literal["stop", "skip"] = Field(
         "stop",
-        description="what to do when Kafka deleted records before they were read: stop with an error, or skip and "
-        "count them",
+        description="reaction to unread records deleted by Kafka: stop with an error, or skip and count",
     )
     dead_letters: int = Field(
-        100, ge=0, description="dead letters among the last 10,000 records of a process that are always accepted"
+        100, ge=0, description="dead letters among a process's last 10,000 records that never stop the stream"
     )
     dead_letter_share: float = Field(
         0.1,
         ge=0,
         le=1,
-        description="share (0 to 1) of the last 10,000 records of a process from which more dead letters than "
-        "DEAD_LETTERS stop the stream; 1: never",
+        description="maximal share (0 to 1) of dead letters in a process's last 10,000 records, beyond "
+        "DEAD_LETTERS; more stop the stream. 1: never",
     )
     future_ms: int | None = Field(
         None,
         ge=0,
-        description="milliseconds that a timestamp may be ahead of the clock, in topics without "
-        "message.timestamp.after.max.ms; a record beyond is a dead letter. By default the grace of the windows of "
-        "the topic, at least 10,000; 3,600,000 without windows",
+        description="milliseconds of a timestamp ahead of the clock before a record becomes a dead letter, in "
+        "topics without message.timestamp.after.max.ms; empty: the grace of the topic's windows, at "
+        "least 10,000, or 3,600,000 without windows",
     )
     users_expire_ms: int = Field(
         0,
         ge=0,
-        description="milliseconds of stream time after which users who were not seen are deleted, as DELETIONS has it; "
-        "counted from when it was set. 0: never",
+        description="milliseconds of stream time before an unseen user is deleted (see DELETIONS), counted from "
+        "the first start with the setting. 0: never",
     )
     jars: Path = Field(Path("/opt/streamstate/jars"), description="folder of the jars of Spark's Kafka source")
     checkpoints: Path = Field(
         Path("/dev/shm/streamstate"),  # noqa: S108, a folder of its own is made in it
-        description="folder for Spark's checkpoints, best in memory; they may be deleted between two starts",
+        description="folder for Spark's checkpoints, best in memory; disposable between two starts",
     )
     master: str = Field("", description="Spark master; local[SLOTS] when empty")
     spark: dict[str, str] = Field({}, description='further Spark properties: {"spark.executor.cores": "2"}')
     spark_secret: FilePath | None = Field(
         None,
-        description="file of the secret between driver and executors; the same in the pods of all executors of an "
-        "instance. Spark makes one when it is not set, which the descriptions of the executors' pods then show",
+        description="file of the secret between driver and executors, the same in all pods of an instance; "
+        "empty: Spark makes a secret, visible in the descriptions of executor pods",
     )
     driver_memory: str = Field("1g", pattern="^[0-9]+[mgMG]$", description="heap of the Spark driver, at least 512m")
     status_port: int = Field(
@@ -190,31 +191,33 @@ class HttpSettings(TlsSettings):
     """HTTP: every API and the gateway."""
 
     listen: str = Field(
-        "127.0.0.1:8080", pattern=ADDRESS, description="host:port to listen on; host * for all, of IPv4 and IPv6"
+        "127.0.0.1:8080", pattern=ADDRESS, description="host:port to listen on; host * for all addresses, IPv4 and IPv6"
     )
     probe_port: int = Field(
-        0, ge=0, le=65535, description="another port of the same host for /livez, /readyz and /metrics; 0 for none"
+        0, ge=0, le=65535, description="further port of the same host for /livez, /readyz and /metrics; 0 for none"
     )
-    workers: int = Field(0, ge=0, le=64, description="worker processes; 0 for as many as the container has cores")
+    workers: int = Field(0, ge=0, le=64, description="worker processes; 0: the container's cores")
     connections: int = Field(
-        4_096, ge=16, description="most connections of a worker; a further one closes the one that is idle for longest"
+        4_096,
+        ge=16,
+        description="maximal connections of a worker; a further connection closes the longest idle connection",
     )
     access: Literal["required", "off"] = Field(
         "required",
-        description="required: the gateway asks callers for a key or a token, and instances ask the gateway for one of "
-        "INTERNAL_TOKENS; off: everybody is answered",
+        description="required: the gateway demands a key or token, instances demand a token of INTERNAL_TOKENS; "
+        "off: open to everybody",
     )
     internal_tokens: FilePath | None = Field(
         None,
-        description="file of the tokens between gateway and instances, one a line: the first is sent, each is "
-        "accepted; read again when it changes",
+        description="file of tokens between gateway and instances, one a line: the first is sent, all are "
+        "accepted; read again after changes",
     )
-    deadline_ms: int = Field(2_000, ge=10, le=60_000, description="milliseconds after which a request fails")
+    deadline_ms: int = Field(2_000, ge=10, le=60_000, description="milliseconds before a request fails")
     requests_in_flight: int = Field(
-        1_024, ge=1, description="most requests that a worker processes at a time; further ones get a 503 at once"
+        1_024, ge=1, description="maximal parallel requests of a worker; further requests get a 503 at once"
     )
     access_log: bool = Field(
-        default=False, description="log each request: its route, status and milliseconds; no line holds a key"
+        default=False, description="log route, status and milliseconds of each request, without keys"
     )
 
 
@@ -222,21 +225,21 @@ class DemandSettings(Settings):
     """Requests with consistency headers: every API."""
 
     demands_waiting: int = Field(
-        256, ge=0, description="most requests that wait for a fresher state at a time; further ones get a 503 at once"
+        256, ge=0, description="maximal requests waiting for a fresher state; further requests get a 503 at once"
     )
     least_staleness_ms: int = Field(
-        LEAST_STALENESS_MS, ge=0, le=10_000, description="least X-Max-Staleness that is accepted, in milliseconds"
+        LEAST_STALENESS_MS, ge=0, le=10_000, description="least accepted X-Max-Staleness, in milliseconds"
     )
 
 
 class ApiSettings(ServiceSettings, HttpSettings, DemandSettings):
     """An API."""
 
-    redis_timeout_s: float = Field(1.0, gt=0, description="seconds to wait for a reply of Redis")
+    redis_timeout_s: float = Field(1.0, gt=0, description="timeout of a Redis reply, in seconds")
     redis_replicas: bool = Field(
         default=False,
-        description="read from a replica that the Sentinels of REDIS know, and from the primary where none answers; "
-        "an answer may then be behind, as its position and age say",
+        description="read a replica known to the Sentinels of REDIS, or the primary if no replica answers; "
+        "position and age of an answer may be behind",
     )
 
     @model_validator(mode="after")
@@ -256,30 +259,27 @@ class GatewaySettings(HttpSettings):
     )
     services: dict[str, str] = Field(
         {},
-        description="Kubernetes Service of each service; if set, the instances are those of its EndpointSlices, and "
-        "INSTANCES is ignored",
+        description="Kubernetes Service of each service; if set, EndpointSlices replace INSTANCES",
     )
     namespace: str = Field("default", description="Kubernetes namespace of SERVICES")
     requests_in_flight_per_instance: int = Field(
         512,
         ge=1,
-        description="most requests of a worker to one instance at a time; further ones are for another instance where "
-        "any one answers, and get a 503 at once where it is the owner",
+        description="maximal parallel requests of a worker to an instance; further requests go to another "
+        "instance if any may answer, or get a 503 at once",
     )
     origins: tuple[Annotated[str, Field(pattern=r"^\*$|^https?://[^/?#]+$")], ...] = Field(
         (),
-        description='origins of pages that may ask from a browser: ["https://app.company"], or ["*"] for all',
+        description='origins of pages with access from a browser: ["https://app.company"], or ["*"] for all',
     )
-    owners_ttl_s: float = Field(2.0, gt=0, description="seconds between two requests for the owners of the partitions")
-    names_cached: int = Field(200_000, ge=1, description="most names in the cache; 100,000 take about 30 MB")
+    owners_ttl_s: float = Field(2.0, gt=0, description="seconds between two reads of the owner maps")
+    names_cached: int = Field(200_000, ge=1, description="maximal names in the cache; 100,000 take about 30 MB")
     streams: int = Field(
-        1_000, ge=0, description="most event streams of a worker process that are open; further ones get a 503 at once"
+        1_000, ge=0, description="maximal event streams of a worker; further streams get a 503 at once"
     )
-    heartbeat_s: float = Field(
-        15.0, gt=0, description="seconds without an event after which a stream sends a comment instead"
-    )
+    heartbeat_s: float = Field(15.0, gt=0, description="seconds without an event before a comment is sent")
     watch_ms: int = Field(
-        200, ge=10, description="least milliseconds of a look at what watched users have new, which is spread over them"
+        200, ge=10, description="minimal milliseconds of a look at all watched users, spread over the time"
     )
 
 

@@ -38,21 +38,19 @@ class KafkaSettings(Settings):
     kafka_mechanism: Mechanism = Field(
         "SCRAM-SHA-512", description="SASL mechanism: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN or OAUTHBEARER"
     )
-    kafka_username: str = Field("", description="SASL user; with OAUTHBEARER, the client's id")
+    kafka_username: str = Field("", description="SASL user, or client id with OAUTHBEARER")
     kafka_password: FilePath | None = Field(
-        None, description="file of the SASL password; with OAUTHBEARER, of the client's secret"
+        None, description="file of the SASL password, or of the client secret with OAUTHBEARER"
     )
     kafka_token_url: str = Field(
         "",
         pattern=r"^(https?://[^@\s]+)?$",
-        description="URL that gives OAUTHBEARER its tokens (client credentials)",
+        description="token URL of OAUTHBEARER (client credentials)",
     )
-    kafka_scope: str = Field("", description="scope of these tokens, if the issuer asks for one")
-    kafka_ca: FilePath | None = Field(
-        None, description="PEM file of the CA that signed the brokers' certificates; the system's CAs when not set"
-    )
+    kafka_scope: str = Field("", description="scope of the tokens, if required by the issuer")
+    kafka_ca: FilePath | None = Field(None, description="PEM file of the brokers' CA; empty: the system's CAs")
     kafka_certificate: FilePath | None = Field(None, description="PEM file of the client certificate, for mutual TLS")
-    kafka_key: FilePath | None = Field(None, description="PEM file of its private key (PKCS 8, not encrypted)")
+    kafka_key: FilePath | None = Field(None, description="PEM file of the client's private key (PKCS 8, not encrypted)")
 
     @model_validator(mode="after")
     def _kafka_is_complete(self) -> Self:
@@ -85,17 +83,15 @@ class KafkaSettings(Settings):
 class RedisSettings(Settings):
     """Redis: authentication."""
 
-    redis_username: str = Field("", description="ACL user of Redis; the default user when empty")
-    redis_password: FilePath | None = Field(None, description="file of the password of the Redis user")
-    redis_sentinel_password: FilePath | None = Field(
-        None, description="file of the password of the Sentinels, where they ask for one"
-    )
+    redis_username: str = Field("", description="ACL user of Redis; empty: the default user")
+    redis_password: FilePath | None = Field(None, description="file of the Redis user's password")
+    redis_sentinel_password: FilePath | None = Field(None, description="file of the Sentinels' password")
     redis_ca: FilePath | None = Field(
         None,
-        description="PEM file of the CA that signed Redis' certificate, for rediss; the system's CAs when not set",
+        description="PEM file of Redis' CA, for rediss; empty: the system's CAs",
     )
     redis_certificate: FilePath | None = Field(None, description="PEM file of the client certificate, for mutual TLS")
-    redis_key: FilePath | None = Field(None, description="PEM file of its private key")
+    redis_key: FilePath | None = Field(None, description="PEM file of the client's private key")
 
     @model_validator(mode="after")
     def _redis_is_complete(self) -> Self:
@@ -124,13 +120,11 @@ class RegistrySettings(Settings):
     registry: str = Field(
         "",
         pattern=r"^(https?://[^@\s]+)?$",
-        description="URL of the schema registry, as far as its paths have Confluent's names: https://host:port",
+        description="URL of the schema registry (Confluent's paths): https://host:port",
     )
     registry_username: str = Field("", description="user of the schema registry")
-    registry_password: FilePath | None = Field(None, description="file of the password of this user")
-    registry_ca: FilePath | None = Field(
-        None, description="PEM file of the CA that signed the registry's certificate; the system's CAs when not set"
-    )
+    registry_password: FilePath | None = Field(None, description="file of the user's password")
+    registry_ca: FilePath | None = Field(None, description="PEM file of the registry's CA; empty: the system's CAs")
 
     @model_validator(mode="after")
     def _registry_is_complete(self) -> Self:
@@ -148,21 +142,21 @@ class TlsSettings(Settings):
     """TLS of an API and of the gateway, and between them."""
 
     tls_certificate: FilePath | None = Field(
-        None, description="PEM file of the certificate (with its chain) that LISTEN shows; it speaks plain HTTP without"
+        None, description="PEM file of the certificate chain of LISTEN; empty: plain HTTP"
     )
-    tls_key: FilePath | None = Field(None, description="PEM file of its private key")
+    tls_key: FilePath | None = Field(None, description="PEM file of the private key")
     tls_client_ca: FilePath | None = Field(
-        None, description="PEM file of the CA of callers: if set, nobody is answered who shows no certificate of it"
+        None, description="PEM file of the callers' CA; if set, client certificates are required"
     )
     instances_ca: FilePath | None = Field(
-        None, description="PEM file of the CA that signed the certificates of instances: if set, they are asked by TLS"
+        None, description="PEM file of the instances' CA; if set, instances are called by TLS"
     )
     instances_certificate: FilePath | None = Field(
-        None, description="PEM file of the client certificate that is shown to instances"
+        None, description="PEM file of the client certificate for calls of instances"
     )
-    instances_key: FilePath | None = Field(None, description="PEM file of its private key")
+    instances_key: FilePath | None = Field(None, description="PEM file of the private key for calls of instances")
     instances_name: str = Field(
-        "", description="DNS name that the certificate of every instance has; the host that is asked when empty"
+        "", description="DNS name in the certificates of all instances; empty: the instance's host"
     )
 
     @model_validator(mode="after")

@@ -10,36 +10,36 @@ from streamstate.processing.decode import DEAD, DEAD_FOR, MISPLACED
 from streamstate.processing.truncation import LOST
 from streamstate.state.store import Snapshot
 
-OFFSET = Definition("streamstate_offset", ("service", "topic", "partition"), "the next offset of the state")
+OFFSET = Definition("streamstate_offset", ("service", "topic", "partition"), "next offset of the state")
 BEGIN = Definition(
     "streamstate_begin_offset",
     ("service", "topic", "partition"),
-    "the offset at which the build of the state began; above 0, Kafka had deleted the records before it",
+    "first offset of the state; above 0, Kafka had deleted earlier records",
 )
 PROGRESS = Definition(
     "streamstate_build_progress",
     ("service", "partition"),
-    "how much of the first build of the state is done, 0 to 1; reads are refused below 1",
+    "progress of the first build, 0 to 1; reads are refused below 1",
 )
 DEAD_LETTERS = Definition(
     "streamstate_dead_letters_total",
     ("service", "partition"),
-    "records that could not be used; read them in <service>-dlq",
+    "unusable records; read <service>-dlq",
 )
 MISPLACED_KEYS = Definition(
     "streamstate_misplaced_keys_total",
     ("service", "partition"),
-    "keys that another partitioner than murmur2 placed; set partitioner=murmur2_random in that producer",
+    "keys placed by a partitioner other than murmur2; set partitioner=murmur2_random in the producer",
 )
 LOST_RECORDS = Definition(
     "streamstate_lost_records_total",
     ("service", "partition"),
-    "records that Kafka had deleted before they were read; the state lacks them for good",
+    "records deleted by Kafka before the stream read them; missing in the state for good",
 )
 COUNTED = Definition(
     "streamstate_counted_total",
     ("service", "partition", "what"),
-    "what the service's folds count, such as records that came too late for their window",
+    "counts of the service's folds, such as records too late for their window",
 )
 _OWN_COUNTERS = {DEAD: DEAD_LETTERS, MISPLACED: MISPLACED_KEYS, LOST: LOST_RECORDS}
 _FROM_ZERO = dict.fromkeys((*_OWN_COUNTERS, LATE), 0)

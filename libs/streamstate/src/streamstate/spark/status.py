@@ -45,37 +45,37 @@ MEMBERS_S = 10.0
 MISSING_LOOKS = 3
 """In so many looks in a row another must be missing in Redis: it may have started, or Redis be back, only now."""
 
-BATCHES = Definition("streamstate_stream_batches_total", ("service",), "micro-batches finished")
-COMMITTED = Definition("streamstate_stream_committed_total", ("service",), "offsets that the state has moved on")
+BATCHES = Definition("streamstate_stream_batches_total", ("service",), "finished micro-batches")
+COMMITTED = Definition("streamstate_stream_committed_total", ("service",), "committed offsets")
 FAILURES = Definition(
     "streamstate_stream_failures_total",
     ("service",),
-    "queries that stopped and began again at the stored offsets; the log says why",
+    "queries started again at the stored offsets; the log says why",
 )
 LAG = Definition(
     "streamstate_stream_lag",
     ("service", "topic", "partition"),
-    "records in Kafka that the state does not have yet; when it keeps rising, add instances or slots",
+    "records in Kafka without a commit; on a steady rise, add instances or slots",
 )
 REFUSED = Definition(
     "streamstate_stream_refused",
     ("service",),
-    "1 while the stream refuses to fold partitions, some or all, until an operator decides; its log says why",
+    "1 while partitions wait for an operator's decision; the log says why",
 )
 WAITING = Definition(
     "streamstate_stream_waiting_for_schema",
     ("service",),
-    "partitions whose next record has a schema that the registry does not give now; /readyz says why",
+    "partitions waiting for a schema of the registry; /readyz says why",
 )
 HELD_BACK = Definition(
     "streamstate_stream_held_back",
     ("service", "topic", "partition"),
-    "records that a transaction which is still open keeps from being read",
+    "records held back by an open transaction",
 )
 HISTORY = Definition(
     "streamstate_history_seconds",
     ("service", "topic"),
-    "seconds until Kafka may delete, by retention.ms, the first record of a topic that a state needs; 0: it did",
+    "seconds until retention.ms may delete the first needed record of a topic; 0: deleted",
 )
 METRICS = (BATCHES, COMMITTED, FAILURES, LAG, HELD_BACK, REFUSED, WAITING, HISTORY)
 

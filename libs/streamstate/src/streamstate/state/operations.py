@@ -1,6 +1,6 @@
-"""What a fold may write, and what a view may read.
+"""Operations of folds, and reads of views.
 
-The classes of operations are also the wire format: an array of tag and fields, which a server-side script unpacks.
+The classes of operations are also the wire format: an array of tag and fields, unpacked by a server-side script.
 """
 
 import msgspec
@@ -21,7 +21,7 @@ class Put(msgspec.Struct, frozen=True, array_like=True, tag="put"):
 
 
 class Delete(msgspec.Struct, frozen=True, array_like=True, tag="delete"):
-    """Delete `key`, whatever it holds."""
+    """Delete `key` of any type."""
 
     key: str
 
@@ -43,7 +43,7 @@ class IncrementScores(msgspec.Struct, frozen=True, array_like=True, tag="increme
 
 
 class UpdateIndex(msgspec.Struct, frozen=True, array_like=True, tag="index"):
-    """Add members to the index `key`, which orders them by their bytes, and remove others."""
+    """Add members to the index `key`, ordered by bytes, and remove members."""
 
     key: str
     add: list[str]
@@ -51,7 +51,7 @@ class UpdateIndex(msgspec.Struct, frozen=True, array_like=True, tag="index"):
 
 
 class PushRecent(msgspec.Struct, frozen=True, array_like=True, tag="push_recent"):
-    """Add members with their time (milliseconds) to the list `key`, which keeps its newest `keep`; ties by member."""
+    """Add members with times (milliseconds) to the list `key` of the newest `keep`; ties by member."""
 
     key: str
     members: dict[str, int]
@@ -59,9 +59,9 @@ class PushRecent(msgspec.Struct, frozen=True, array_like=True, tag="push_recent"
 
 
 class Append(msgspec.Struct, frozen=True, array_like=True, tag="append"):
-    """Add `text` to the log `key` as the entry `number` (from 1), and let go of those up to `number` - `keep`.
+    """Add `text` to the log `key` as the entry `number` (from 1), and delete entries up to `number` - `keep`.
 
-    An entry whose number is not above that of the last one is there already: it is left out.
+    A number at or below the last number is a repeat, and is ignored.
     """
 
     key: str
@@ -71,9 +71,9 @@ class Append(msgspec.Struct, frozen=True, array_like=True, tag="append"):
 
 
 class Insert(msgspec.Struct, frozen=True, array_like=True, tag="insert"):
-    """Add texts with their time (milliseconds) to the timeline `family`:`key`.
+    """Add texts with times (milliseconds) to the timeline `family`:`key`.
 
-    With `instead`, entries that are there at the same times go first.
+    With `instead`, the texts replace entries of the same times.
     """
 
     family: str
@@ -83,7 +83,7 @@ class Insert(msgspec.Struct, frozen=True, array_like=True, tag="insert"):
 
 
 class Remove(msgspec.Struct, frozen=True, array_like=True, tag="remove"):
-    """Remove the entry `text` from the timeline `family`:`key`, if it is there."""
+    """Remove the entry `text`, if present, from the timeline `family`:`key`."""
 
     family: str
     key: str
@@ -91,16 +91,16 @@ class Remove(msgspec.Struct, frozen=True, array_like=True, tag="remove"):
 
 
 class DeleteTimeline(msgspec.Struct, frozen=True, array_like=True, tag="delete_timeline"):
-    """Delete the timeline `family`:`key`, and its name in the family."""
+    """Delete the timeline `family`:`key` and its name in the family."""
 
     family: str
     key: str
 
 
 class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
-    """Let go of what the timelines of `family` hold before the time `before` (milliseconds), now and later.
+    """Expire all present and later entries of `family`'s timelines before the time `before` (milliseconds).
 
-    Reads leave it out from this commit on. Where it is much, Redis removes it step by step with the next ones.
+    Reads omit expired entries from the commit on; this commit and later commits remove expired entries in steps.
     """
 
     family: str
@@ -144,19 +144,19 @@ def changes(operation: Operation) -> int:
 
 
 class Value(msgspec.Struct, frozen=True):
-    """The text that `Put` set, or None."""
+    """The text of `Put`, or None."""
 
     key: str
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """What `Merge` merged: {field: whole number}, empty when there is nothing."""
+    """The fields of `Merge`: {field: whole number}, empty without a merge."""
 
     key: str
 
 
 class Field(msgspec.Struct, frozen=True):
-    """What `Merge` merged into one field: a whole number, or None."""
+    """A field of `Merge`: a whole number, or None."""
 
     key: str
     field: str
@@ -177,9 +177,9 @@ class Newest(msgspec.Struct, frozen=True):
 
 
 class Members(msgspec.Struct, frozen=True):
-    """The first `n` members of an index from `start` to before `end`, or to the last one when `end` is empty: [member].
+    """The first `n` members of an index from `start` to before `end` (empty: no end): [member].
 
-    In byte order, or from the last one on when `descending`.
+    In byte order, reversed when `descending`.
     """
 
     key: str
@@ -190,7 +190,7 @@ class Members(msgspec.Struct, frozen=True):
 
 
 class Since(msgspec.Struct, frozen=True):
-    """The first `n` entries of a log behind the number `after`: [(number, its text as UTF-8 bytes)], in order."""
+    """The first `n` entries of a log after the number `after`: [(number, text as UTF-8 bytes)], in order."""
 
     key: str
     after: int
@@ -200,8 +200,8 @@ class Since(msgspec.Struct, frozen=True):
 class Between(msgspec.Struct, frozen=True):
     """The entries of a timeline from the time `start` to before `end`: [(text, milliseconds)].
 
-    In order of time, ties by text in byte order, both the other way round when `descending`; at most `n`, without the
-    first `skip`. The last one is the one with which their texts reach `most_bytes`.
+    In order of time, ties by text in byte order, both reversed when `descending`; at most `n`, without the first
+    `skip`. The answer ends with the entry that reaches `most_bytes` of text.
     """
 
     key: str

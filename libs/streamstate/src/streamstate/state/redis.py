@@ -1,16 +1,17 @@
-"""The store in Redis (or Valkey): readable keys, a script for each verb that writes, and a transaction for a read.
+"""The store in Redis (or Valkey): readable keys, a script for each write, and a transaction for a read.
 
-A partition's keys all start with its hash tag, `{<app>:<partition>}`, so that they share a slot of a Redis Cluster:
+All keys of a partition start with its hash tag `{<app>:<partition>}`, and so share a slot of a Redis Cluster:
 
-    {metrics:7}                      hash: owner, epoch, format, count:<name>, expired:<family>, of each topic
-                                     offset:<topic>, time:<topic>, target:<topic>, origin:<topic>, begin:<topic>,
-                                     fold:<topic>; what operators decide, allow:<topic> and skip:<topic>:<offset>
-                                     begun, ended: the numbers of the last commit that began and that ended; they
-                                     differ after one, or a deletion, that stopped half way
-                                     offset:user deletions, before which users are deleted as asked
-    {metrics:7}:<key>                string (Put), hash (Merge), stream (Append, the number as id), sorted set
-                                     (IncrementScores, with negated scores; PushRecent; Insert; UpdateIndex, all
-                                     scores 0)
+    {metrics:7}          hash of the partition:
+                         owner, epoch, format, count:<name>, expired:<family>
+                         for each topic: offset:<topic>, time:<topic>, target:<topic>, origin:<topic>,
+                         begin:<topic>, fold:<topic>
+                         decisions of operators: allow:<topic>, skip:<topic>:<offset>
+                         begun, ended: numbers of the last commit at its begin and end, different after half
+                         a commit or deletion
+                         offset:user deletions: next offset of the deletions
+    {metrics:7}:<key>    string (Put), hash (Merge), stream (Append, the number as id), or sorted set
+                         (IncrementScores with negated scores, PushRecent, Insert, UpdateIndex with scores 0)
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -32,7 +32,7 @@ _ENTRY = re.compile(ENTRY_PATTERN, re.ASCII)
 STATE_AGE = Definition(
     "streamstate_state_age_seconds",
     ("service", "partition"),
-    f"seconds since the state had all records of its topics, up to {_MOST_LOOKS * LOOK_S:.0f}; the age of its answers",
+    "age of answers: seconds since the state had all records of its topics, up to 300",
 )
 METRICS = (STATE_AGE,)
 

@@ -30,34 +30,32 @@ Source = Callable[[], Awaitable[Iterable[Metric]]]
 """Further metrics, asked for at each scrape."""
 
 
-REQUESTS = Definition("streamstate_requests_total", ("service", "route", "status"), "requests answered")
-SECONDS = Definition("streamstate_request_seconds", ("service", "route"), "how long they took, a histogram")
+REQUESTS = Definition("streamstate_requests_total", ("service", "route", "status"), "answered requests")
+SECONDS = Definition("streamstate_request_seconds", ("service", "route"), "duration of requests, a histogram")
 FORWARDED = Definition(
     "streamstate_forwarded_requests_total",
     ("service",),
-    "requests for keys of another instance, passed on; a steady rise says that a caller does not know the owners",
+    "requests passed on to the key's owner; a steady rise means a caller without an owner map",
 )
 STOOD_IN = Definition(
     "streamstate_stood_in_requests_total",
     ("service",),
-    "requests answered in place of an owner that was away or slow; a steady rise says that one of the others is ill",
+    "requests answered for a missing or slow owner; a steady rise means an ill instance",
 )
 REFUSED = Definition(
     "streamstate_refused_requests_total",
     ("service", "problem"),
-    "requests that were refused unseen: overloaded ones are beyond REQUESTS_IN_FLIGHT, add instances; the others are "
-    "malformed or too large",
+    "requests refused unread: overloaded (beyond REQUESTS_IN_FLIGHT; add instances), malformed or too large",
 )
 UNREADABLE = Definition(
     "streamstate_unreadable_files_total",
     ("service", "file"),
-    "looks at a changed file of keys or tokens that cannot be used, one a second; the last good content is in use, "
-    "correct the file",
+    "looks at an unusable file of keys or tokens, each second; the previous content stays in use, correct the file",
 )
 OPEN_STREAMS = Definition(
     "streamstate_open_streams",
     ("service",),
-    "event streams that are open; a worker process refuses more than STREAMS",
+    "open event streams; a worker refuses more than STREAMS",
 )
 METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED, UNREADABLE, OPEN_STREAMS)
 

@@ -14,8 +14,8 @@ from streamstate.state.store import Allowance, committed
 MOST_CHARACTERS = 500
 """Of a reason: it is kept beside the state and in dead letters."""
 
-Topic = Annotated[str, typer.Argument(help="Topic, by its name in Kafka.")]
-Reason = Annotated[str, typer.Option(help="Reason; stored with the decision.")]
+Topic = Annotated[str, typer.Argument(help="Name in Kafka.")]
+Reason = Annotated[str, typer.Option(help="Stored with the decision.")]
 
 
 class Skipped(msgspec.Struct):

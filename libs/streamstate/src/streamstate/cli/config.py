@@ -29,9 +29,9 @@ class SettingReport(msgspec.Struct):
 
 
 def config(*, as_json: AsJson = False) -> None:
-    """Show every setting, whether it is set, and its value; secrets are masked.
+    """Show every setting and its value; secrets are masked.
 
-    Exit status 3: an unknown variable; the message suggests the nearest known name.
+    Exit status 3: an unknown variable, with the nearest known name.
     """
     configured()
     settings = [setting for kind in dict.fromkeys(kinds()) for setting in _of(kind)]

@@ -13,7 +13,7 @@ app = typer.Typer(
     help="The rights that a service needs at Kafka and Redis.", no_args_is_help=True, rich_markup_mode=None
 )
 
-User = Annotated[str, typer.Option(help="Name of the user; default: the name of the deployment.")]
+User = Annotated[str, typer.Option(help="Name; default: the deployment's.")]
 Operator = Annotated[bool, typer.Option("--operator", help="Add the rights for verify, skip, allow, reset and dlq.")]
 
 

@@ -16,9 +16,9 @@ PAUSE_S = 1.0
 _PORT = 8080
 """On which every API and the gateway listen in their pods."""
 
-Instance = Annotated[int | None, typer.Argument(min=0, help="Number of the instance; default: any ready instance.")]
+Instance = Annotated[int | None, typer.Argument(min=0, help="Number; default: any ready instance.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Local port.")]
-Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Namespace; default: the context's.")]
+Namespace = Annotated[str, typer.Option("--namespace", "-n", help="Default: the context's.")]
 
 
 def forward(service: Service, instance: Instance = None, *, port: Port = _PORT, namespace: Namespace = "") -> None:

@@ -18,7 +18,7 @@ from streamstate.cli.users.gateway import gateway
 
 SYSTEM = "/v1/system"
 
-Key = Annotated[str, typer.Argument(help="Key, as in a path.")]
+Key = Annotated[str, typer.Argument()]
 
 
 class PartitionLag(msgspec.Struct):
@@ -32,7 +32,7 @@ class PartitionLag(msgspec.Struct):
 
 
 def route(service: Service, key: Key, *, as_json: AsJson = False) -> None:
-    """Show the partition of a key, its owner, and the owner's lag."""
+    """Show the partition of a key, its owner and lag."""
     answer = gateway().get(f"/v1/route/{quote(service, safe='')}/{quote(key, safe='')}")
     columns = ("view", "topic", "partition", "owner", "epoch", "ready", "lag")
     rows = [["-" if view[column] is None else view[column] for column in columns] for view in answer["views"]]

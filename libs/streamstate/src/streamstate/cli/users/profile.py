@@ -28,7 +28,7 @@ def get(user: User, *, part: Parts = None, explain: Explain = False, as_json: As
 
 
 def watch(user: User, *, part: Parts = None) -> None:
-    """Show the profile of a user, live, until Ctrl-C. A user without events is accepted."""
+    """Show the profile of a user, live, until Ctrl-C."""
     path = user_path(user, part or (), explain=False, stream=True)
     with suppress(KeyboardInterrupt), Live(Text("waiting for the gateway"), auto_refresh=False) as live:
 

@@ -16,7 +16,7 @@ from streamstate_client.errors import Refused, Unavailable
 
 PAUSE_S = 1.0
 
-Seconds = Annotated[float, typer.Option("--wait", min=0, help="Maximum seconds to wait.")]
+Seconds = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait.")]
 
 
 def export(user: User) -> None:
@@ -25,7 +25,7 @@ def export(user: User) -> None:
 
 
 def erase(user: User, *, wait: Seconds = 60, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete a user in all services, and show the progress of each service.
+    """Delete a user in all services, and show the progress.
 
     A running deletion is awaited, not requested again: a new request would delete newer records too. Exit status 1: the
     deletion still runs after --wait.

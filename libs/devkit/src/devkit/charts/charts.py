@@ -28,8 +28,9 @@ from devkit.charts.parts import (
     Test,
     Tls,
     Values,
+    container,
 )
-from devkit.charts.variables import setting
+from devkit.charts.variables import setting, value
 from devkit.registry import EXAMPLES, SERVICES, STANDARD, app
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.formats.format import Format
@@ -53,54 +54,52 @@ _SPREAD = [
 ]
 
 
+PullPolicy = Annotated[Literal["IfNotPresent", "Always", "Never"], Field(description="IfNotPresent, Always or Never")]
+
+
 class Pods(Values):
     """Values of all pods. `template` is the one of the library chart that makes the objects."""
 
     template: ClassVar[str]
 
-    fullname_override: str = Field(default="", description="name of all that the release makes; empty: the release's")
-    image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = Field(
-        default="IfNotPresent", description="IfNotPresent, Always or Never"
+    fullname_override: str = value("", "name of all that the release makes; empty: the release's")
+    image_pull_policy: PullPolicy = "IfNotPresent"
+    image_pull_secrets: list[str] = value([], "names of Secrets for the registry")
+    service_account: ServiceAccount = value(ServiceAccount(), "the ServiceAccount")
+    service: KubernetesService = value(KubernetesService(), "the Service")
+    access: AccessValues = value(AccessValues(), "who may ask")
+    tls: Tls = value(Tls(), "TLS of the port of the API, and between gateway and instances")
+    settings: dict[str, Any] = value(
+        {}, "other settings, named as in docs/reference.md without STREAMSTATE_, e.g. DEADLINE_MS: 500"
     )
-    image_pull_secrets: list[str] = Field(default=[], description="names of Secrets for the registry")
-    service_account: ServiceAccount = Field(default=ServiceAccount(), description="the ServiceAccount")
-    service: KubernetesService = Field(default=KubernetesService(), description="the Service")
-    access: AccessValues = Field(default=AccessValues(), description="who may ask")
-    tls: Tls = Field(default=Tls(), description="TLS of the port of the API, and between gateway and instances")
-    settings: dict[str, Any] = Field(
-        default={},
-        description="other settings, named as in docs/reference.md without STREAMSTATE_, e.g. DEADLINE_MS: 500",
+    termination_grace_period_seconds: Count = value(
+        45, "seconds for a graceful shutdown, preStopSeconds included; it takes 5 to 20"
     )
-    termination_grace_period_seconds: Count = Field(
-        default=45,
-        description="seconds for a graceful shutdown, preStopSeconds included; it takes 5 to 20",
-    )
-    pod_labels: dict[str, str] = Field(default={}, description="further labels of the pods")
-    pod_annotations: dict[str, str] = Field(default={}, description="further annotations of the pods")
-    pod_security_context: dict[str, Any] = Field(
-        default=_POD_SECURITY,
-        description="security context of the pods; null removes a member: OpenShift gives a user of its own where "
+    pod_labels: dict[str, str] = value({}, "further labels of the pods")
+    pod_annotations: dict[str, str] = value({}, "further annotations of the pods")
+    pod_security_context: dict[str, Any] = value(
+        _POD_SECURITY,
+        "security context of the pods; null removes a member: OpenShift gives a user of its own where "
         "runAsUser, runAsGroup and fsGroup are null",
     )
-    security_context: dict[str, Any] = Field(
-        default=_CONTAINER_SECURITY, description="security context of the containers; they write to volumes only"
+    security_context: dict[str, Any] = value(
+        _CONTAINER_SECURITY, "security context of the containers; they write to volumes only"
     )
-    extra_env: list[dict[str, Any]] = Field(
-        default=[], description="further variables of the containers, as in a Pod: [{name: HTTPS_PROXY, value: …}]"
+    extra_env: list[dict[str, Any]] = value(
+        [], "further variables of the containers, as in a Pod: [{name: HTTPS_PROXY, value: …}]"
     )
-    extra_volumes: list[dict[str, Any]] = Field(default=[], description="further volumes of the pods")
-    extra_volume_mounts: list[dict[str, Any]] = Field(default=[], description="further mounts of the containers")
-    priority_class_name: str = Field(default="", description="the PriorityClass of the pods")
-    node_selector: dict[str, str] = Field(default={}, description="labels that a node must have")
-    tolerations: list[dict[str, Any]] = Field(default=[], description="tolerations of the pods")
-    affinity: dict[str, Any] = Field(default={}, description="affinity of the pods")
-    topology_spread_constraints: list[dict[str, Any]] = Field(
-        default=_SPREAD,
-        description="how the pods are spread; those without a labelSelector get that of the pods",
+    extra_volumes: list[dict[str, Any]] = value([], "further volumes of the pods")
+    extra_volume_mounts: list[dict[str, Any]] = value([], "further mounts of the containers")
+    priority_class_name: str = value("", "the PriorityClass of the pods")
+    node_selector: dict[str, str] = value({}, "labels that a node must have")
+    tolerations: list[dict[str, Any]] = value([], "tolerations of the pods")
+    affinity: dict[str, Any] = value({}, "affinity of the pods")
+    topology_spread_constraints: list[dict[str, Any]] = value(
+        _SPREAD, "how the pods are spread; those without a labelSelector get that of the pods"
     )
-    network_policy: Network = Field(default=Network(), description="the NetworkPolicy")
-    pod_disruption_budget: Budget = Field(default=Budget(), description="the PodDisruptionBudget")
-    service_monitor: Monitor = Field(default=Monitor(), description="the ServiceMonitor of the Prometheus operator")
+    network_policy: Network = value(Network(), "the NetworkPolicy")
+    pod_disruption_budget: Budget = value(Budget(), "the PodDisruptionBudget")
+    service_monitor: Monitor = value(Monitor(), "the ServiceMonitor of the Prometheus operator")
 
 
 class ServiceValues(Pods):
@@ -108,33 +107,26 @@ class ServiceValues(Pods):
 
     template = "owner"
 
-    replicas: Count = Field(default=1, description="instances; those beyond the number of partitions are idle")
-    stream: StreamValues = Field(default=StreamValues(), description="the stream: a Spark driver")
-    api: Api = Field(default=Api(), description="the API")
-    kafka: KafkaValues = Field(default=KafkaValues(), description="connection to Kafka; the Secrets may be Strimzi's")
-    redis: RedisValues = Field(default=RedisValues(), description="connection to Redis")
-    registry: RegistryValues = Field(
-        default=RegistryValues(), description="connection to the schema registry, if there is one"
-    )
+    replicas: Count = value(1, "instances; those beyond the number of partitions are idle")
+    stream: StreamValues = value(StreamValues(), "the stream: a Spark driver")
+    api: Api = value(Api(), "the API")
+    kafka: KafkaValues = value(KafkaValues(), "connection to Kafka; the Secrets may be Strimzi's")
+    redis: RedisValues = value(RedisValues(), "connection to Redis")
+    registry: RegistryValues = value(RegistryValues(), "connection to the schema registry, if there is one")
     topics: dict[str, str] = setting(ServiceSettings, "topics")
     formats: dict[str, Format] = setting(ServiceSettings, "formats")
     truncated_topics: list[str] = setting(ServiceSettings, "truncated_topics")
-    autoscaling: LagScaling = Field(
-        default=LagScaling(), description="instances by the lag of the consumer group (KEDA)"
-    )
-    job: CronJobValues = Field(default=CronJobValues(), description="a CronJob of the operators' command")
-    test: Test = Field(default=Test(contains='"service":'), description="the request of helm test")
+    autoscaling: LagScaling = value(LagScaling(), "instances by the lag of the consumer group (KEDA)")
+    job: CronJobValues = value(CronJobValues(), "a CronJob of the operators' command")
+    test: Test = value(Test(contains='"service":'), "the request of helm test")
 
 
 class ReplicatedApi(Api):
     """The API of a service whose instances answer for any key."""
 
-    replicas: Count = Field(default=2, description="instances; each has the whole graph in memory")
-    resources: Resources = Field(
-        default=Resources(requests={"cpu": "500m", "memory": "512Mi"}, limits={"memory": "2Gi"}),
-        description="resources of the container; a play of the window takes about 50 bytes of memory",
-    )
-    autoscaling: CpuScaling = Field(default=CpuScaling(), description="instances by CPU usage")
+    replicas: Count = value(2, "instances; each has the whole graph in memory")
+    resources: Resources = container("500m", "512Mi", "2Gi", "; a play of the window takes about 50 bytes of memory")
+    autoscaling: CpuScaling = value(CpuScaling(), "instances by CPU usage")
 
 
 class Replicated(ServiceValues):
@@ -142,15 +134,15 @@ class Replicated(ServiceValues):
 
     template = "replicated"
 
-    replicas: Count = Field(default=1, description="instances of the stream")
-    api: ReplicatedApi = Field(default=ReplicatedApi(), description="the API, with its own number of replicas")
+    replicas: Count = value(1, "instances of the stream")
+    api: ReplicatedApi = value(ReplicatedApi(), "the API, with its own number of replicas")
 
 
 class AnyService(ServiceValues):
     """All values of all services: their charts have one schema."""
 
-    api: ReplicatedApi = Field(
-        default=ReplicatedApi(), description="the API; replicas and autoscaling where any instance answers for any key"
+    api: ReplicatedApi = value(
+        ReplicatedApi(), "the API; replicas and autoscaling where any instance answers for any key"
     )
     kept: tuple[KeptTopic, ...] = setting(KeptSettings, "kept")
 
@@ -158,10 +150,7 @@ class AnyService(ServiceValues):
 class GatewayApi(Api):
     """The API of the gateway, whose one worker process takes up to a core."""
 
-    resources: Resources = Field(
-        default=Resources(requests={"cpu": "500m", "memory": "192Mi"}, limits={"memory": "512Mi"}),
-        description="resources of the container",
-    )
+    resources: Resources = container("500m", "192Mi", "512Mi")
 
 
 class Gateway(Pods):
@@ -169,16 +158,14 @@ class Gateway(Pods):
 
     template = "gateway"
 
-    replicas: Count = Field(default=2, description="instances")
-    api: GatewayApi = Field(default=GatewayApi(), description="the API")
-    ingress: Ingress = Field(default=Ingress(), description="the Ingress")
-    http_route: HttpRoute = Field(default=HttpRoute(), description="the HTTPRoute of the Gateway API")
-    access: GatewayAccess = Field(default=GatewayAccess(), description="who may ask")
+    replicas: Count = value(2, "instances")
+    api: GatewayApi = value(GatewayApi(), "the API")
+    ingress: Ingress = value(Ingress(), "the Ingress")
+    http_route: HttpRoute = value(HttpRoute(), "the HTTPRoute of the Gateway API")
+    access: GatewayAccess = value(GatewayAccess(), "who may ask")
     services: dict[str, str] = Field(description="the release name of each service")
-    autoscaling: CpuScaling = Field(default=CpuScaling(), description="instances by CPU usage")
-    test: Test = Field(
-        default=Test(path="/readyz", contains='"status":"ready"'), description="the request of helm test"
-    )
+    autoscaling: CpuScaling = value(CpuScaling(), "instances by CPU usage")
+    test: Test = value(Test(path="/readyz", contains='"status":"ready"'), "the request of helm test")
 
 
 TlsSecret = Annotated[
@@ -192,65 +179,53 @@ TlsSecret = Annotated[
 class InfraKafka(Values):
     """One broker."""
 
-    image: str = Field(default="apache/kafka:4.1.1", description="the official image, or one with /opt/kafka")
-    heap: str = Field(default="512m", description="heap of the broker")
-    storage: str = Field(default="2Gi", description="size of its volume")
+    image: str = value("apache/kafka:4.1.1", "the official image, or one with /opt/kafka")
+    heap: str = value("512m", "heap of the broker")
+    storage: str = value("2Gi", "size of its volume")
     tls_secret: TlsSecret = ""
-    partitions: Count = Field(default=8, description="partitions of each topic")
+    partitions: Count = value(8, "partitions of each topic")
     topics: dict[str, Mapping[str, str]] = Field(description="the topics to create, and their configurations")
-    resources: Resources = Field(
-        default=Resources(requests={"cpu": "100m", "memory": "768Mi"}, limits={"memory": "1536Mi"}),
-        description="resources of the container",
-    )
+    resources: Resources = container("100m", "768Mi", "1536Mi")
 
 
 class InfraRedis(Values):
     """One server."""
 
-    image: str = Field(default="redis:8", description="the official image, or Valkey's")
-    storage: str = Field(default="1Gi", description="size of its volume")
+    image: str = value("redis:8", "the official image, or Valkey's")
+    storage: str = value("1Gi", "size of its volume")
     tls_secret: TlsSecret = ""
-    resources: Resources = Field(
-        default=Resources(requests={"cpu": "100m", "memory": "128Mi"}, limits={"memory": "1Gi"}),
-        description="resources of the container",
-    )
+    resources: Resources = container("100m", "128Mi", "1Gi")
 
 
 class Infra(Values):
     """Kafka and Redis for development: one server each, without authentication and replication."""
 
-    image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = Field(
-        default="IfNotPresent", description="IfNotPresent, Always or Never"
-    )
+    image_pull_policy: PullPolicy = "IfNotPresent"
     kafka: InfraKafka = Field(description="one broker")
-    redis: InfraRedis = Field(default=InfraRedis(), description="one server")
+    redis: InfraRedis = value(InfraRedis(), "one server")
 
 
 class Dashboards(Values):
     """The ConfigMap of Grafana's dashboards."""
 
-    enabled: bool = Field(default=True, description="whether there is one")
-    labels: dict[str, str] = Field(
-        default={"grafana_dashboard": "1"}, description="labels by which Grafana's sidecar selects it"
-    )
+    enabled: bool = value(True, "whether there is one")
+    labels: dict[str, str] = value({"grafana_dashboard": "1"}, "labels by which Grafana's sidecar selects it")
 
 
 class PrometheusRule(Values):
     """The alerts, for the Prometheus operator."""
 
-    enabled: bool = Field(default=False, description="whether there is one; it needs the operator's CRDs")
-    labels: dict[str, str] = Field(default={}, description="labels by which Prometheus selects it")
-    runbooks: str = Field(
-        default="docs/runbooks.md", description="address of the page of runbooks, which runbook_url leads to"
-    )
+    enabled: bool = value(False, "whether there is one; it needs the operator's CRDs")
+    labels: dict[str, str] = value({}, "labels by which Prometheus selects it")
+    runbooks: str = value("docs/runbooks.md", "address of the page of runbooks, which runbook_url leads to")
 
 
 class Monitoring(Values):
     """Dashboards and alerts of all releases."""
 
-    dashboards: Dashboards = Field(default=Dashboards(), description="Grafana's dashboards, in a ConfigMap")
-    prometheus_rule: PrometheusRule = Field(
-        default=PrometheusRule(), description="the alerts, for the Prometheus operator; rules.yaml has them for others"
+    dashboards: Dashboards = value(Dashboards(), "Grafana's dashboards, in a ConfigMap")
+    prometheus_rule: PrometheusRule = value(
+        PrometheusRule(), "the alerts, for the Prometheus operator; rules.yaml has them for others"
     )
 
 

@@ -1,10 +1,12 @@
 """The panels of Grafana's dashboards: a title, Grafana's name of the unit, and queries (PromQL) by legend.
 
-APIs tell of every partition, whichever instance owns it: sums over partitions take the maximum of each first.
+Every API exports metrics of all partitions: a sum over partitions first takes the maximum of each partition.
 """
 
 from collections.abc import Mapping
 from typing import NamedTuple
+
+_READS, _OF = 'route=~"/v1/.*"', 'service="$service"'
 
 
 class Panel(NamedTuple):
@@ -15,201 +17,133 @@ class Panel(NamedTuple):
     queries: Mapping[str, str]
 
 
+def _each(title: str, unit: str, labels: str, query: str, how: str = "sum") -> Panel:
+    """A line for each combination of `labels` (names separated by spaces), which are the legend too."""
+    return Panel(title, unit, {" ".join(f"{{{{{name}}}}}" for name in labels.split()): _by(labels, query, how)})
+
+
+def _by(labels: str, query: str, how: str = "sum") -> str:
+    return f"{how} by ({labels.replace(' ', ', ')}) ({query})"
+
+
+def _metric(name: str, where: str = _OF) -> str:
+    return f"streamstate_{name}{{{where}}}" if where else f"streamstate_{name}"
+
+
+def _rate(name: str, where: str = _OF) -> str:
+    return f"rate({_metric(name, where)}[$__rate_interval])"
+
+
+def _increase(name: str, where: str = _OF, time: str = "1h") -> str:
+    return f"increase({_metric(name, where)}[{time}])"
+
+
+def _quantile(share: float, labels: str, where: str) -> str:
+    return f"histogram_quantile({share}, {_by(labels, _rate('request_seconds_bucket', where))})"
+
+
+def _graph(query: str) -> Mapping[str, str]:
+    """A metric of the recommender's graph, which has no label of the service."""
+    return {"{{instance}}": f"{query} and on (instance) {_metric('requests_total')}"}
+
+
 OVERVIEW = (
     Panel(
         "Alerts that fire",
         "short",
         {"{{alertname}} {{service}}": 'ALERTS{alertstate="firing", alertname=~"Streamstate.*"}'},
     ),
-    Panel(
-        "Reads",
-        "reqps",
-        {"{{service}}": 'sum by (service) (rate(streamstate_requests_total{route=~"/v1/.*"}[$__rate_interval]))'},
+    _each("Reads", "reqps", "service", _rate("requests_total", _READS)),
+    _each(
+        "Reads that fail or are refused", "reqps", "service status", _rate("requests_total", f'{_READS}, status=~"5.."')
     ),
-    Panel(
-        "Reads that fail or are refused",
-        "reqps",
-        {
-            "{{service}} {{status}}": "sum by (service, status) "
-            '(rate(streamstate_requests_total{route=~"/v1/.*", status=~"5.."}[$__rate_interval]))'
-        },
-    ),
-    Panel(
-        "99 % of the reads take at most",
-        "s",
-        {
-            "{{service}}": "histogram_quantile(0.99, sum by (service, le) "
-            '(rate(streamstate_request_seconds_bucket{route=~"/v1/.*"}[$__rate_interval])))'
-        },
-    ),
+    Panel("99 % of the reads take at most", "s", {"{{service}}": _quantile(0.99, "service le", _READS)}),
     Panel("Event streams that are open", "short", {"streams": 'sum(streamstate_open_streams{service="gateway"})'}),
-    Panel("Age of the state", "s", {"{{service}}": "max by (service) (streamstate_state_age_seconds)"}),
+    _each("Age of the state", "s", "service", _metric("state_age_seconds", ""), "max"),
     Panel(
         "Lag, in records",
         "short",
         {
-            "{{service}}": "sum by (service) (streamstate_stream_lag)",
-            "{{service}}, held back by open transactions": "sum by (service) (streamstate_stream_held_back)",
+            "{{service}}": _by("service", _metric("stream_lag", "")),
+            "{{service}}, held back by open transactions": _by("service", _metric("stream_held_back", "")),
         },
     ),
-    Panel(
-        "Records folded",
-        "cps",
-        {"{{service}}": "sum by (service) (rate(streamstate_stream_committed_total[$__rate_interval]))"},
-    ),
-    Panel("Progress of builds", "percentunit", {"{{service}}": "min by (service) (streamstate_build_progress)"}),
-    Panel(
-        "Time until topics lose records that states need",
-        "s",
-        {"{{topic}}": "min by (topic) (streamstate_history_seconds)"},
-    ),
+    _each("Records folded", "cps", "service", _rate("stream_committed_total", "")),
+    _each("Progress of builds", "percentunit", "service", _metric("build_progress", ""), "min"),
+    _each("Time until topics lose records that states need", "s", "topic", _metric("history_seconds", ""), "min"),
     Panel(
         "Streams that refuse, or wait for a schema",
         "short",
         {
-            "{{service}} refuses": "max by (service) (streamstate_stream_refused)",
-            "{{service}} waits": "sum by (service) (streamstate_stream_waiting_for_schema)",
+            "{{service}} refuses": _by("service", _metric("stream_refused", ""), "max"),
+            "{{service}} waits": _by("service", _metric("stream_waiting_for_schema", "")),
         },
     ),
-    Panel(
-        "Failures of queries in 15 minutes",
-        "short",
-        {"{{service}}": "sum by (service) (increase(streamstate_stream_failures_total[15m]))"},
-    ),
-    Panel(
+    _each("Failures of queries in 15 minutes", "short", "service", _increase("stream_failures_total", "", "15m")),
+    _each(
         "Dead letters in an hour",
         "short",
-        {
-            "{{service}}": "sum by (service) "
-            "(max by (service, partition) (increase(streamstate_dead_letters_total[1h])))"
-        },
+        "service",
+        _by("service partition", _increase("dead_letters_total", ""), "max"),
     ),
-    Panel(
+    _each(
         "Late records in an hour",
         "short",
-        {
-            "{{service}} {{partition}}": "max by (service, partition) "
-            '(increase(streamstate_counted_total{what="late_records"}[1h]))'
-        },
+        "service partition",
+        _increase("counted_total", 'what="late_records"'),
+        "max",
     ),
     Panel(
         "Failures of background threads in an hour",
         "short",
-        {"{{thread}} {{instance}}": "increase(streamstate_background_failures_total[1h])"},
+        {"{{thread}} {{instance}}": _increase("background_failures_total", "")},
     ),
-    Panel(
+    _each(
         "Looks at files of keys that cannot be used, in an hour",
         "short",
-        {"{{service}} {{file}}": "sum by (service, file) (increase(streamstate_unreadable_files_total[1h]))"},
+        "service file",
+        _increase("unreadable_files_total", ""),
     ),
 )
 
 SERVICE = (
-    Panel(
-        "Requests by route",
-        "reqps",
-        {"{{route}}": 'sum by (route) (rate(streamstate_requests_total{service="$service"}[$__rate_interval]))'},
-    ),
-    Panel(
-        "Requests by status",
-        "reqps",
-        {"{{status}}": 'sum by (status) (rate(streamstate_requests_total{service="$service"}[$__rate_interval]))'},
-    ),
+    _each("Requests by route", "reqps", "route", _rate("requests_total")),
+    _each("Requests by status", "reqps", "status", _rate("requests_total")),
     Panel(
         "50 and 99 % of the reads take at most",
         "s",
-        {
-            name: f"histogram_quantile({quantile}, sum by (le) "
-            '(rate(streamstate_request_seconds_bucket{service="$service", route=~"/v1/.*"}[$__rate_interval])))'
-            for name, quantile in (("50 %", 0.5), ("99 %", 0.99))
-        },
+        {name: _quantile(share, "le", f"{_OF}, {_READS}") for name, share in (("50 %", 0.5), ("99 %", 0.99))},
     ),
-    Panel(
-        "Requests refused unseen",
-        "reqps",
-        {
-            "{{problem}}": "sum by (problem) "
-            '(rate(streamstate_refused_requests_total{service="$service"}[$__rate_interval]))'
-        },
-    ),
+    _each("Requests refused unseen", "reqps", "problem", _rate("refused_requests_total")),
     Panel(
         "Requests for the keys of other instances",
         "reqps",
         {
-            "passed on": 'sum (rate(streamstate_forwarded_requests_total{service="$service"}[$__rate_interval]))',
-            "stood in": 'sum (rate(streamstate_stood_in_requests_total{service="$service"}[$__rate_interval]))',
+            "passed on": f"sum ({_rate('forwarded_requests_total')})",
+            "stood in": f"sum ({_rate('stood_in_requests_total')})",
         },
     ),
-    Panel(
-        "Age of the state by partition",
-        "s",
-        {"{{partition}}": 'max by (partition) (streamstate_state_age_seconds{service="$service"})'},
+    _each("Age of the state by partition", "s", "partition", _metric("state_age_seconds"), "max"),
+    _each("Lag by partition, in records", "short", "topic partition", _metric("stream_lag"), "max"),
+    _each(
+        "Records folded by partition", "cps", "topic partition", f"deriv({_metric('offset')}[$__rate_interval])", "max"
     ),
-    Panel(
-        "Lag by partition, in records",
-        "short",
-        {"{{topic}} {{partition}}": 'max by (topic, partition) (streamstate_stream_lag{service="$service"})'},
-    ),
-    Panel(
-        "Records folded by partition",
-        "cps",
-        {
-            "{{topic}} {{partition}}": "max by (topic, partition) "
-            '(deriv(streamstate_offset{service="$service"}[$__rate_interval]))'
-        },
-    ),
-    Panel(
-        "Micro-batches by instance",
-        "cps",
-        {
-            "{{instance}}": "sum by (instance) "
-            '(rate(streamstate_stream_batches_total{service="$service"}[$__rate_interval]))'
-        },
-    ),
-    Panel(
-        "Progress of the build by partition",
-        "percentunit",
-        {"{{partition}}": 'max by (partition) (streamstate_build_progress{service="$service"})'},
-    ),
-    Panel(
-        "Offset at which the state begins",
-        "short",
-        {"{{topic}} {{partition}}": 'max by (topic, partition) (streamstate_begin_offset{service="$service"})'},
-    ),
+    _each("Micro-batches by instance", "cps", "instance", _rate("stream_batches_total")),
+    _each("Progress of the build by partition", "percentunit", "partition", _metric("build_progress"), "max"),
+    _each("Offset at which the state begins", "short", "topic partition", _metric("begin_offset"), "max"),
     Panel(
         "Dead letters, misplaced keys and lost records in an hour",
         "short",
         {
-            name: f'sum (max by (partition) (increase({metric}{{service="$service"}}[1h])))'
+            name: f"sum ({_by('partition', _increase(metric), 'max')})"
             for name, metric in (
-                ("dead letters", "streamstate_dead_letters_total"),
-                ("misplaced keys", "streamstate_misplaced_keys_total"),
-                ("lost", "streamstate_lost_records_total"),
+                ("dead letters", "dead_letters_total"),
+                ("misplaced keys", "misplaced_keys_total"),
+                ("lost", "lost_records_total"),
             )
         },
     ),
-    Panel(
-        "Counted by the folds in an hour",
-        "short",
-        {
-            "{{what}}": "sum by (what) "
-            '(max by (partition, what) (increase(streamstate_counted_total{service="$service"}[1h])))'
-        },
-    ),
-    Panel(
-        "Lag of the graph, in records",
-        "short",
-        {
-            "{{instance}}": "sum by (instance) (recommendations_graph_lag) "
-            'and on (instance) streamstate_requests_total{service="$service"}'
-        },
-    ),
-    Panel(
-        "Memory of the graph",
-        "bytes",
-        {
-            "{{instance}}": "recommendations_graph_bytes "
-            'and on (instance) streamstate_requests_total{service="$service"}'
-        },
-    ),
+    _each("Counted by the folds in an hour", "short", "what", _by("partition what", _increase("counted_total"), "max")),
+    Panel("Lag of the graph, in records", "short", _graph(_by("instance", "recommendations_graph_lag"))),
+    Panel("Memory of the graph", "bytes", _graph("recommendations_graph_bytes")),
 )

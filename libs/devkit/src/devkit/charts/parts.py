@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import AliasGenerator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from devkit.charts.variables import setting
+from devkit.charts.variables import setting, value
 from services.gateway.settings import AccessSettings
 from streamstate.deployment.connections import (
     KafkaSettings,
@@ -33,16 +33,16 @@ Count = Annotated[int, Field(ge=1)]
 class SecretKey(Values):
     """One key of a Secret that exists."""
 
-    name: str = Field(default="", description="the Secret's name; empty for none")
+    name: str = value("", "the Secret's name; empty for none")
     key: str = Field(description="the key in it")
 
 
 class CertificateSecret(Values):
     """Certificate and key for mutual TLS, in a Secret that exists."""
 
-    name: str = Field(default="", description="the Secret's name; empty for none")
-    certificate: str = Field(default="user.crt", description="the key of the certificate (PEM)")
-    key: str = Field(default="user.key", description="the key of the private key (PEM, PKCS 8)")
+    name: str = value("", "the Secret's name; empty for none")
+    certificate: str = value("user.crt", "the key of the certificate (PEM)")
+    key: str = value("user.key", "the key of the private key (PEM, PKCS 8)")
 
 
 class KafkaValues(Values):
@@ -97,48 +97,43 @@ class Tls(Values):
 
     certificate_secret: CertificateSecret = setting(TlsSettings, "tls_certificate", default=_TLS)
     client_ca_secret: SecretKey = setting(TlsSettings, "tls_client_ca", default=SecretKey(key="ca.crt"))
-    instances: InstanceTlsValues = Field(default=InstanceTlsValues(), description="how instances are asked")
+    instances: InstanceTlsValues = value(InstanceTlsValues(), "how instances are asked")
 
 
 class InternalSecret(Values):
     """The tokens between gateway and instances, the same for all releases that ask each other."""
 
-    name: str = Field(default="streamstate-internal", min_length=1, description="the Secret's name")
-    key: str = Field(default="tokens", description="the key in it")
-    generate: bool = Field(
-        default=True,
-        description="whether a release makes it when it is not there; false where Helm only renders, as in Argo CD",
+    name: str = value("streamstate-internal", "the Secret's name", min_length=1)
+    key: str = value("tokens", "the key in it")
+    generate: bool = value(
+        True, "whether a release makes it when it is not there; false where Helm only renders, as in Argo CD"
     )
 
 
 class AccessValues(Values):
     """Who may ask a service."""
 
-    enabled: bool = Field(
-        default=True, description="whether the gateway asks callers for a key or a JWT, and instances ask the gateway"
-    )
-    internal_secret: InternalSecret = Field(
-        default=InternalSecret(), description="the Secret of the tokens between gateway and instances"
-    )
+    enabled: bool = value(True, "whether the gateway asks callers for a key or a JWT, and instances ask the gateway")
+    internal_secret: InternalSecret = value(InternalSecret(), "the Secret of the tokens between gateway and instances")
 
 
 class GatewayAccess(AccessValues):
     """Who may ask the gateway. JWTs are accepted by `settings`: JWT_JWKS, JWT_ISSUER, JWT_AUDIENCE."""
 
-    keys_secret: SecretKey = Field(
-        default=SecretKey(key="keys"),
-        description="the Secret of the API keys, a line of `streamstate keys new` each; without a name, a Secret with "
-        "an admin's key is made: RELEASE-keys, admin-key",
+    keys_secret: SecretKey = value(
+        SecretKey(key="keys"),
+        "the Secret of the API keys, a line of `streamstate keys new` each; without a name, a Secret with an admin's "
+        "key is made: RELEASE-keys, admin-key",
     )
-    limits_redis: LimitsRedis = Field(
-        default=LimitsRedis(), description="the Redis by which replicas share limits; without a URL each limits alone"
+    limits_redis: LimitsRedis = value(
+        LimitsRedis(), "the Redis by which replicas share limits; without a URL each limits alone"
     )
 
 
 class ServiceAccount(Values):
     """The ServiceAccount. Its token is mounted only where the API server is asked."""
 
-    annotations: dict[str, str] = Field(default={}, description="annotations, e.g. a cloud's role")
+    annotations: dict[str, str] = value({}, "annotations, e.g. a cloud's role")
 
 
 class RegistryValues(Values):
@@ -153,125 +148,114 @@ class RegistryValues(Values):
 class Resources(Values):
     """Resources of a container, as in Kubernetes."""
 
-    requests: dict[str, Any] = Field(default={}, description="requests, for the scheduler")
-    limits: dict[str, Any] = Field(default={}, description="limits; a container that exceeds its memory is killed")
+    requests: dict[str, Any] = value({}, "requests, for the scheduler")
+    limits: dict[str, Any] = value({}, "limits; a container that exceeds its memory is killed")
+
+
+def container(cpu: str, memory: str, limit: str, note: str = "") -> Any:
+    """The resources of a container: the requests, and the limit of memory. `note` ends the description."""
+    resources = Resources(requests={"cpu": cpu, "memory": memory}, limits={"memory": limit})
+    return value(resources, f"resources of the container{note}")
 
 
 class Scratch(Values):
     """Spark's local directories: what a shuffle or a Python worker spills, and the jars."""
 
-    size: str = Field(default="1Gi", description="size; a pod that writes more is evicted")
-    storage_class: str = Field(
-        default="", description="StorageClass of a volume of each pod, which goes with it; empty: the node's disk"
-    )
+    size: str = value("1Gi", "size; a pod that writes more is evicted")
+    storage_class: str = value("", "StorageClass of a volume of each pod, which goes with it; empty: the node's disk")
 
 
 class Executors(Values):
     """Spark executors in their own pods. With a count of 0, the stream's pod folds."""
 
-    count: int = Field(default=0, ge=0, description="executors of an instance; set slots to count times cores")
-    cores: Count = Field(default=1, description="tasks that an executor runs at the same time")
-    memory: str = Field(default="512m", description="heap of an executor, at least 512m")
-    secret: SecretKey = Field(
-        default=SecretKey(key="secret"),
-        description="the Secret of what driver and executors encrypt with; without a name one is made: RELEASE-spark",
+    count: int = value(0, "executors of an instance; set slots to count times cores", ge=0)
+    cores: Count = value(1, "tasks that an executor runs at the same time")
+    memory: str = value("512m", "heap of an executor, at least 512m")
+    secret: SecretKey = value(
+        SecretKey(key="secret"),
+        "the Secret of what driver and executors encrypt with; without a name one is made: RELEASE-spark",
     )
-    resources: Resources = Field(
-        default=Resources(), description="resources of an executor's pod; Spark adds the requests for cores and heap"
+    resources: Resources = value(
+        Resources(), "resources of an executor's pod; Spark adds the requests for cores and heap"
     )
-    admission_policy: bool = Field(
-        default=True,
-        description="whether a ValidatingAdmissionPolicy holds the stream to pods that are its executors, which a Role "
-        "cannot: it is an object of the whole cluster",
+    admission_policy: bool = value(
+        True,
+        "whether a ValidatingAdmissionPolicy holds the stream to pods that are its executors, which a Role cannot: it "
+        "is an object of the whole cluster",
     )
 
 
 class StreamValues(Values):
     """The stream: a Spark driver."""
 
-    image: str = Field(default="", description="image, with its tag or digest; empty: CHART-stream, of the version")
+    image: str = value("", "image, with its tag or digest; empty: CHART-stream, of the version")
     slots: int = setting(StreamSettings, "slots")
     driver_memory: str = setting(StreamSettings, "driver_memory")
-    resources: Resources = Field(
-        default=Resources(requests={"cpu": "500m", "memory": "1536Mi"}, limits={"memory": "3Gi"}),
-        description="resources of the container: for the heap, the Python workers and 256 MiB of files in memory",
+    resources: Resources = container(
+        "500m", "1536Mi", "3Gi", ": for the heap, the Python workers and 256 MiB of files in memory"
     )
-    scratch: Scratch = Field(default=Scratch(), description="Spark's local directories, of each executor too")
-    executors: Executors = Field(default=Executors(), description="Spark executors in their own pods")
+    scratch: Scratch = value(Scratch(), "Spark's local directories, of each executor too")
+    executors: Executors = value(Executors(), "Spark executors in their own pods")
 
 
 class Api(Values):
     """The API."""
 
-    image: str = Field(default="", description="image, with its tag or digest; empty: CHART-api, of the version")
+    image: str = value("", "image, with its tag or digest; empty: CHART-api, of the version")
     workers: int = setting(HttpSettings, "workers", default=1)
-    pre_stop_seconds: int = Field(
-        default=5,
-        ge=0,
-        le=60,
-        description="seconds by which preStop delays SIGTERM, for the endpoints to be updated",
+    pre_stop_seconds: int = value(
+        5, "seconds by which preStop delays SIGTERM, for the endpoints to be updated", ge=0, le=60
     )
-    resources: Resources = Field(
-        default=Resources(requests={"cpu": "100m", "memory": "192Mi"}, limits={"memory": "512Mi"}),
-        description="resources of the container",
-    )
+    resources: Resources = container("100m", "192Mi", "512Mi")
 
 
 class Budget(Values):
     """The PodDisruptionBudget."""
 
-    enabled: bool = Field(default=True, description="whether there is a PodDisruptionBudget")
-    max_unavailable: int | str = Field(default=1, description="pods evicted at the same time: a number, or as in 25%")
+    enabled: bool = value(True, "whether there is a PodDisruptionBudget")
+    max_unavailable: int | str = value(1, "pods evicted at the same time: a number, or as in 25%")
 
 
 class Monitor(Values):
     """The ServiceMonitor of the Prometheus operator."""
 
-    enabled: bool = Field(default=False, description="whether there is a ServiceMonitor")
-    labels: dict[str, str] = Field(default={}, description="labels by which Prometheus selects it")
-    interval: str = Field(default="30s", description="interval between two scrapes")
+    enabled: bool = value(False, "whether there is a ServiceMonitor")
+    labels: dict[str, str] = value({}, "labels by which Prometheus selects it")
+    interval: str = value("30s", "interval between two scrapes")
 
 
 class LagScaling(Values):
     """KEDA: instances by the lag of the consumer group, at most as many as the topic has partitions."""
 
-    enabled: bool = Field(default=False, description="whether KEDA sets the number of instances, instead of replicas")
-    min: Count = Field(default=1, description="least instances")
-    max: Count = Field(default=4, description="most instances")
-    topic: str = Field(default="", description="topic whose lag is used; empty: all of the group")
-    lag_threshold: Count = Field(default=50_000, description="lag, in records, for each instance")
-    authentication: str = Field(default="", description="name of a TriggerAuthentication, for a secured Kafka")
+    enabled: bool = value(False, "whether KEDA sets the number of instances, instead of replicas")
+    min: Count = value(1, "least instances")
+    max: Count = value(4, "most instances")
+    topic: str = value("", "topic whose lag is used; empty: all of the group")
+    lag_threshold: Count = value(50_000, "lag, in records, for each instance")
+    authentication: str = value("", "name of a TriggerAuthentication, for a secured Kafka")
 
 
 class CpuScaling(Values):
     """The HorizontalPodAutoscaler: instances by CPU usage."""
 
-    enabled: bool = Field(
-        default=False, description="whether an autoscaler sets the number of instances, instead of replicas"
-    )
-    min: Count = Field(default=2, description="least instances")
-    max: Count = Field(default=8, description="most instances")
-    cpu: Count = Field(default=70, description="target CPU usage, in percent of the request")
+    enabled: bool = value(False, "whether an autoscaler sets the number of instances, instead of replicas")
+    min: Count = value(2, "least instances")
+    max: Count = value(8, "most instances")
+    cpu: Count = value(70, "target CPU usage, in percent of the request")
 
 
 class CronJobValues(Values):
     """A CronJob of the operators' command, in the image of the API."""
 
-    command: list[str] = Field(
-        default=[], description="arguments of `streamstate`, e.g. [verify]; there is no CronJob without them"
+    command: list[str] = value([], "arguments of `streamstate`, e.g. [verify]; there is no CronJob without them")
+    schedule: str = value(
+        "", "when it runs, as in cron; empty: by `kubectl create job NAME --from=cronjob/RELEASE-command` only"
     )
-    schedule: str = Field(
-        default="",
-        description="when it runs, as in cron; empty: by `kubectl create job NAME --from=cronjob/RELEASE-command` only",
-    )
-    resources: Resources = Field(
-        default=Resources(requests={"cpu": "100m", "memory": "256Mi"}, limits={"memory": "1Gi"}),
-        description="resources of the container; verify has one partition in memory",
-    )
+    resources: Resources = container("100m", "256Mi", "1Gi", "; verify has one partition in memory")
 
 
 class Test(Values):
     """The request of `helm test`."""
 
-    path: str = Field(default="/processors", description="path of a GET", pattern="^/")
+    path: str = value("/processors", "path of a GET", pattern="^/")
     contains: str = Field(description="text that the response must contain")

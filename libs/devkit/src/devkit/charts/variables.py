@@ -5,6 +5,8 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from streamstate.settings import PREFIX, ApiSettings, GatewaySettings, Settings, StreamSettings, kinds
 
 _TEMPLATES = [
@@ -20,6 +22,11 @@ def setting(kind: type[Settings], name: str, default: Any = None) -> Any:
     if default is not None:
         field.default = default
     return field
+
+
+def value(default: Any, description: str, **rules: Any) -> Any:
+    """The field of a value, with rules such as `ge`."""
+    return Field(default=default, description=description, **rules)
 
 
 def processes(chart: str) -> list[type[Settings]]:

@@ -10,13 +10,14 @@ from tests.faults.load import READS_PER_S, WRITES_PER_S
 PATH = Path("docs/faults.md")
 HEAD = f"""# Faults
 
-Written by `make faults`: real Kafka, Redis, Spark and APIs on one machine, {WRITES_PER_S} events and
-{READS_PER_S} reads a second (F10: 200 reads) while something fails at random moments. Each fault is tried once for each
-seed; `SEEDS=2 make faults SHARD=redis` repeats a part of one shard. After each fault the topics were recounted as
-`make verify` does; *differing* counts the keys and records of any service that were lost, doubled or otherwise not
-equal. *Failed* reads were refused with 503 or 504 and a reason, or not answered; a *wrong* one is any other answer than
-the profile. *Recovered* is the longest time from the end of a fault until the states stood where the topics had ended
-then. F16, F17, F18, F20 and F26 are about reads: the state is in a real Redis, and no events come.
+Written by `make faults`: real Kafka, Redis, Spark and APIs on one machine, {WRITES_PER_S} events and {READS_PER_S}
+reads a second (F10: 200 reads), with faults at random moments, once a seed. `SEEDS=2 make faults SHARD=redis`
+repeats a part. F16, F17, F18, F20 and F26 are about reads: the state is in a real Redis, without events.
+
+- *differing*: lost, doubled or otherwise unequal keys and records of any service, by a recount as in `make verify`
+- *failed*: reads refused with 503 or 504 and a reason, or without an answer; *wrong*: any answer other than the profile
+- *failing*: the longest time with failures
+- *recovered*: the longest time from the end of a fault until the states reached the topic ends of that moment
 
 """
 COLUMNS = (
@@ -28,7 +29,7 @@ COLUMNS = (
     "reads",
     "failed",
     "wrong",
-    "longest time with failures",
+    "failing",
     "recovered",
     "figures",
 )
@@ -55,7 +56,7 @@ class Row:
         return (
             self.fault,
             self.what,
-            ", ".join(map(str, self.seeds)),
+            ",".join(map(str, self.seeds)),
             *(f"{n:,}" for n in counts),
             f"{self.longest_s:.1f} s",
             f"{self.recovered_s:.1f} s",

@@ -17,14 +17,13 @@ GROWING = ("Redis",)
 HEAD = f"""# Reliability over time
 
 Written by `make soak`: real Kafka, Redis, Spark and APIs on one machine, {WRITES_PER_S} events a second of 100,000
-users and {READS_PER_S} reads a second for {{minutes:.0f}} minutes. One more user has a million events. Every minute
-something happens in turn: a process of a stream is killed, a user is deleted, an instance with its API is killed, a
-third instance comes and goes. Beside that, 64 connections send half a request or do not read their answers. At its end
-all topics are recounted, as `make verify` does: the row F25 in [faults](faults.md) says what differed, and how many
-reads failed.
+users and {READS_PER_S} reads a second for {{minutes:.0f}} minutes, and a user with a million events. Every minute,
+in turn: a kill of a stream's process, a deletion of a user, a kill of an instance with its API, a third instance
+that comes and goes. Meanwhile, 64 connections send half a request or do not read answers. The row F25 in
+[faults](faults.md) has the differences of the final recount, and the failed reads.
 
-The processes that are measured were never restarted. *Slope* is that of a line through the samples after the first
-{WARM_UP:.0%} of the time, as a part of their mean.
+No measured process restarted. *Slope*: of a line through the samples after the first {WARM_UP:.0%} of the time,
+relative to their mean.
 """
 
 
@@ -55,6 +54,6 @@ def _reads(busy: BusyUser, harm: Harm) -> str:
     rows = [
         (f"the user with a million events, p99 of {len(busy.theirs):,} reads", f"{p99_ms(busy.theirs):.0f} ms"),
         (f"another user, p99 of {len(busy.others):,} reads", f"{p99_ms(busy.others):.0f} ms"),
-        ("harmful connections that were ended", f"{harm.ended:,}"),
+        ("harmful connections ended", f"{harm.ended:,}"),
     ]
     return table(("reads", "figure"), rows)

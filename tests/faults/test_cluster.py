@@ -32,7 +32,7 @@ def deployment(servers: LocalCluster, nodes: list[int]) -> Iterator[Deployed]:
 
 
 def test_f28_slots_move(trying: Trying, deployment: Deployed, nodes: list[int]) -> None:
-    with trying("F28", "slots of a Redis Cluster of three nodes move to the next node, 20 keys at a time") as run:
+    with trying("F28", "slots of a three-node Redis Cluster move to the next node, 20 keys at a time") as run:
         with run.load(deployment):
             for _ in run.seeds():
                 for partition in run.draw.sample(range(PARTITIONS), 2):

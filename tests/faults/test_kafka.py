@@ -99,7 +99,7 @@ def believing(clock: Clock, fleet: Fleet) -> Iterator[str]:
 
 def test_f23_clocks_jump(under_load: UnderLoad, fleet: Fleet, tmp_path: Path) -> None:
     clock, out, lowest = Clock(tmp_path / "clock"), producer(fleet.bootstrap), 0.0
-    with under_load("F23", "the clock of a stream jumps by an hour, ahead and back; events from the future") as run:
+    with under_load("F23", "a stream's clock jumps by an hour, ahead and back; events from the future") as run:
         with believing(clock, fleet) as status:
             run.recover(fleet)
             for seed in run.seeds():
@@ -194,7 +194,7 @@ def test_poison(under_load: UnderLoad, fleet: Fleet) -> None:
     out = producer(fleet.bootstrap)
     neighbours: dict[int, int] = {}
     keys: dict[str, list[bytes]] = {kind: [] for kind in KINDS}
-    with under_load("poison", f"of each kind: {', '.join(KINDS)}") as run:
+    with under_load("poison", f"each kind: {', '.join(KINDS)}") as run:
         for seed in run.seeds():
             for number, (kind, poison) in enumerate(KINDS.items()):
                 user = FIRST_POISONED + len(KINDS) * seed + number

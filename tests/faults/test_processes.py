@@ -53,7 +53,7 @@ def test_f1_driver_jvm_and_workers_are_killed(under_load: UnderLoad, fleet: Flee
 
 def test_f5_the_checkpoints_are_removed_and_brought_back(under_load: UnderLoad, fleet: Fleet) -> None:
     kept = fleet.cluster.checkpoints.with_suffix(".kept")
-    with under_load("F5", "Spark's checkpoints removed while it runs; older ones restored, then kill -9") as run:
+    with under_load("F5", "Spark's checkpoints removed; old checkpoints restored, then kill -9") as run:
         for _ in run.seeds():
             run.moment()
             with suppress(shutil.Error):  # Spark removes files meanwhile
@@ -71,7 +71,7 @@ def test_f5_the_checkpoints_are_removed_and_brought_back(under_load: UnderLoad, 
 
 
 def test_f6_a_writer_hangs_and_wakes_as_a_zombie(under_load: UnderLoad, fleet: Fleet) -> None:
-    with under_load("F6", "SIGSTOP of a writer until another has taken over, then SIGCONT: it joins again") as run:
+    with under_load("F6", "SIGSTOP of a writer until another writer owns its partitions, then SIGCONT") as run:
         for _ in run.seeds():
             hung, other = run.draw.sample((ONE, OTHER), 2)
             own(fleet, ONE, OTHER)
@@ -87,7 +87,7 @@ def test_f6_a_writer_hangs_and_wakes_as_a_zombie(under_load: UnderLoad, fleet: F
 
 def test_f10_one_of_two_owners_is_killed_under_reads(under_load: UnderLoad, fleet: Fleet) -> None:
     seconds = []
-    with under_load("F10", "kill -9 of one of two owners, stream and API, under 200 reads a second", 200) as run:
+    with under_load("F10", "kill -9 of one of two owners, stream and API", 200) as run:
         for _ in run.seeds():
             killed, other = run.draw.sample((ONE, OTHER), 2)
             own(fleet, ONE, OTHER)
@@ -100,13 +100,13 @@ def test_f10_one_of_two_owners_is_killed_under_reads(under_load: UnderLoad, flee
             run.recover(fleet)
             fleet.start(killed)
         own(fleet, ONE, OTHER)
-        run.figures.append(f"owned anew after {max(seconds):.1f} s at most")
+        run.figures.append(f"new owner after {max(seconds):.1f} s at most")
     assert run.reads.failed <= len(run.reads.all) / 100
     assert run.reads.longest_s <= 2
 
 
 def test_f11_scaling_and_a_rolling_restart(under_load: UnderLoad, fleet: Fleet) -> None:
-    with under_load("F11", "scale metrics 2, 3, 1, 2 instances, so that each ends and starts") as run:
+    with under_load("F11", "metrics scaled to 2, 3, 1, 2 instances") as run:
         for _ in run.seeds():
             own(fleet, ONE, OTHER)
             fleet.start(THIRD)
@@ -126,7 +126,7 @@ def test_f11_scaling_and_a_rolling_restart(under_load: UnderLoad, fleet: Fleet) 
 
 
 def test_f12_maps_that_lie(under_load: UnderLoad, fleet: Fleet) -> None:
-    with under_load("F12", "partitions claimed by another instance, and by one that is not there") as run:
+    with under_load("F12", "partitions claimed by another instance, and by a missing instance") as run:
         nowhere = f"{LOCALHOST}:{free_port()}"
         for _ in run.seeds():
             for address in (nowhere, run.draw.choice([fleet.addresses[ONE], fleet.addresses[OTHER]])):
@@ -139,7 +139,7 @@ def test_f12_maps_that_lie(under_load: UnderLoad, fleet: Fleet) -> None:
 
 def test_f22_streams_are_told_to_end(under_load: UnderLoad, fleet: Fleet) -> None:
     seconds = []
-    with under_load("F22", "SIGTERM of a stream, which ends with status 0 within 15 s") as run:
+    with under_load("F22", "SIGTERM of a stream: status 0 within 15 s") as run:
         for _ in run.seeds():
             stream = fleet.streams[run.draw.choice((ONE, OTHER, OTHERS))]
             run.moment()
@@ -156,7 +156,7 @@ def test_f24_states_of_other_releases(under_load: UnderLoad, fleet: Fleet) -> No
     """A claim by another makes the streams look at the state anew."""
     store, client = fleet.store("metrics"), redis.Redis.from_url(fleet.cluster.redis.url)
     tags = [tag("metrics", partition) for partition in range(8)]
-    what = "state as an earlier release leaves it, and as a later one does; of an unknown format: refused"
+    what = "states of an earlier and a later release; unknown format: refused"
     with client, under_load("F24", what) as run:
         for _ in run.seeds():
             for each in tags:

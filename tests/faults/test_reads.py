@@ -73,8 +73,8 @@ def hurt(run: Trial, serving: Serving, number: int, hurting: Sequence[tuple[Prox
     slow = [read.asked - began for read in theirs if read.seconds > DEADLINE_S / 10]
     usual = percentile_ms([read for read in before if serving.owner(read.user) != number], 99)
     run.figures.append(
-        f"slowest {max(read.seconds for read in theirs):.2f} s, last slow one after {max(slow, default=0):.1f} s, "
-        f"p99 of the others {usual:.0f}, then {percentile_ms(others, 99):.0f} ms"
+        f"slowest {max(read.seconds for read in theirs):.2f} s, last slow read after {max(slow, default=0):.1f} s, "
+        f"other reads p99 {usual:.0f}, then {percentile_ms(others, 99):.0f} ms"
     )
     assert max(read.seconds for read in meanwhile) <= 1.1 * DEADLINE_S
     assert max(slow, default=0.0) <= OPEN_S
@@ -83,7 +83,7 @@ def hurt(run: Trial, serving: Serving, number: int, hurting: Sequence[tuple[Prox
 
 def test_f16_an_owner_is_cut_off_from_the_gateway(trying: Trying, serving: Serving) -> None:
     silent = [(proxy, "silent", True) for proxy in serving.proxies]
-    with trying("F16", f"nothing passes between the gateway and one of two owners for {CUT_OFF_S:.0f} s") as run:
+    with trying("F16", f"no traffic between the gateway and one of two owners for {CUT_OFF_S:.0f} s") as run:
         with run.load(serving, writes=False):
             for _ in run.seeds():
                 hurt(run, serving, run.draw.randrange(2), silent)
@@ -102,7 +102,7 @@ def test_f17_an_owner_answers_five_seconds_late(trying: Trying, serving: Serving
 
 
 def test_f18_ten_times_more_clients_than_an_owner_can_answer(trying: Trying, serving: Serving, tmp_path: Path) -> None:
-    what = f"{overload.CLIENTS} clients who ask an owner again at once, {overload.FLOOD_S} s"
+    what = f"{overload.CLIENTS} clients of an owner without pause, {overload.FLOOD_S} s"
     with trying("F18", what) as run:
         with run.load(serving, writes=False):
             for _ in run.seeds():
@@ -149,7 +149,7 @@ def test_f20_the_api_server_is_away(trying: Trying, serving: Serving, monkeypatc
     monkeypatch.setenv("API_SERVER", f"http://{server}")
     behind = copy(serving)
     behind.url = f"http://{gateway}"
-    with trying("F20", f"the API server of Kubernetes away for {AWAY_S:.0f} s") as run:
+    with trying("F20", f"Kubernetes' API server away for {AWAY_S:.0f} s") as run:
         api_server = Served(server, answer)
         services = json.dumps({service: service for service in serving.instances})
         serving.serve("tests.faults.in_cluster", gateway, SERVICES=services)
@@ -198,7 +198,7 @@ def feed_until(stop: threading.Event, graph: Folded, draw: Random) -> None:
 def test_f26_walks_in_a_hurry_over_a_graph_that_loses_plays(trying: Trying, serving: Serving) -> None:
     """New plays push the oldest out of the window of the graph while it is walked."""
     walks = Walks(serving.recommendations)
-    what = f"{CLIENTS} clients ask for 1,000 or 10,000 walks of 100 steps within {HURRY_MS} ms, plays come and go"
+    what = f"{CLIENTS} clients request 1,000 or 10,000 walks of 100 steps within {HURRY_MS} ms, plays come and go"
     with trying("F26", what) as run:
         answers = []
         for seed in run.seeds():

@@ -29,7 +29,7 @@ def client(fleet: Fleet) -> redis.Redis:
 
 
 def test_f2_redis_is_killed_and_its_last_second_lost(under_load: UnderLoad, fleet: Fleet) -> None:
-    with under_load("F2", "kill -9 of Redis, with a part of what it wrote in its last second lost") as run:
+    with under_load("F2", "kill -9 of Redis, part of its last second lost") as run:
         for _ in run.seeds():
             run.moment()
             kill_losing_a_second(fleet.cluster.redis, run.draw)
@@ -40,7 +40,7 @@ def test_f2_redis_is_killed_and_its_last_second_lost(under_load: UnderLoad, flee
 
 def test_f3_a_replica_that_lags_takes_over(under_load: UnderLoad, fleet: Fleet, tmp_path: Path) -> None:
     primary = fleet.cluster.redis
-    with under_load("F3", "Redis fails over to a replica that lags, and back to what the primary had then") as run:
+    with under_load("F3", "Redis fails over to a lagging replica, and back to the old state of the primary") as run:
         for seed in run.seeds():
             replica = Redis(tmp_path / str(seed), free_port())
             replica.start()
@@ -64,7 +64,7 @@ def in_step(replica: redis.Redis) -> bool:
 
 
 def test_f4_redis_is_emptied(under_load: UnderLoad, fleet: Fleet) -> None:
-    with under_load("F4", "FLUSHALL; reads are refused with the progress until all is built again") as run:
+    with under_load("F4", "FLUSHALL; reads are refused with the progress until the end of the build") as run:
         for _ in run.seeds():
             run.moment()
             client(fleet).flushall()
@@ -118,7 +118,7 @@ def unsafe(connection: redis.Redis) -> Iterator[None]:
 
 def test_f19_redis_refuses_writes(under_load: UnderLoad, fleet: Fleet) -> None:
     with (
-        under_load("F19", "Redis full (maxmemory), and without the replicas it asks for") as run,
+        under_load("F19", "Redis full (maxmemory), and without required replicas") as run,
         client(fleet) as connection,
     ):
         for _ in run.seeds():
@@ -153,7 +153,7 @@ def spoil_member(connection: Any, user: bytes) -> tuple[bytes, Mend]:
 def test_f27_a_byte_of_a_value_is_wrong(under_load: UnderLoad, fleet: Fleet) -> None:
     """A digit that became another one is told by verify only."""
     with (
-        under_load("F27", "a byte of a user's value that no number has: reads of it fail, verify names it") as run,
+        under_load("F27", "a byte of a user's value corrupted: reads fail, verify names the key") as run,
         client(fleet) as connection,
     ):
         for _ in run.seeds():

@@ -50,7 +50,7 @@ def widen(deployment: Deployed, partitions: int) -> float:
 def test_f13_partitions_are_added(trying: Trying, servers: LocalCluster) -> None:
     """The state is built from a wider copy then, as the refusal says."""
     noticed_s = []
-    with trying("F13", "partitions added while it runs: refused; rebuilt from a copy of that width") as run:
+    with trying("F13", "partitions added: refused; rebuilt from a copy with more partitions") as run:
         old = Deployed(servers, "f13", 4)
         old.play()
         old.start()
@@ -75,7 +75,7 @@ def test_f13_partitions_are_added(trying: Trying, servers: LocalCluster) -> None
 
 
 def test_f14_a_topic_is_made_anew(trying: Trying, servers: LocalCluster) -> None:
-    what = "topic deleted and created again: refused; built anew once its keys are deleted"
+    what = "topic deleted and created again: refused; rebuilt after the deletion of its keys"
     with trying("F14", what) as run, deployed(servers, "f14") as deployment:
         deployment.play()
         deployment.start()
@@ -97,7 +97,7 @@ def test_f14_a_topic_is_made_anew(trying: Trying, servers: LocalCluster) -> None
 
 
 def test_f15_records_are_deleted_unread(trying: Trying, servers: LocalCluster) -> None:
-    what = f"{UNREAD:,} records deleted unread: all reported, the stream refuses to go on; told to skip, it counts them"
+    what = f"{UNREAD:,} unread records deleted: reported and refused; counted when skipped"
     lost = counted = 0
     with trying("F15", what) as run, deployed(servers, "f15") as deployment:
         deployment.play()
@@ -123,9 +123,7 @@ def test_f15_records_are_deleted_unread(trying: Trying, servers: LocalCluster) -
 
 def test_retention_has_passed_and_redis_is_emptied(trying: Trying, servers: LocalCluster) -> None:
     """A recount of what is left is in the plays of each user."""
-    what = (
-        "first records deleted, then Redis emptied: refused with 503 and the reason; allowed by name, exact from there"
-    )
+    what = "first records deleted, then Redis emptied: refused with 503; exact after `allow`"
     with trying("retention", what) as run, deployed(servers, "retention") as strict:
         strict.play()
         strict.play()

@@ -22,41 +22,28 @@ class LifespanFailed(Exception):
 
 
 class Lifespan:
-    """Tells `application` of start and end. An application that raises at the start is served without a lifespan.
+    """Tells `application` of start and end. An application that raises an exception is served without a lifespan.
 
     `state` is the namespace that the application fills at the start; each request gets a copy.
     """
 
     def __init__(self, application: Application) -> None:
         self.state: dict[str, Any] = {}
-        self._application = application
         self._events: asyncio.Queue[Message] = asyncio.Queue()
+        scope = {"type": "lifespan", "asgi": ASGI, "state": self.state}
+        self._running: asyncio.Future[Any] = asyncio.ensure_future(application(scope, self._events.get, self._send))
 
-    async def start(self) -> None:
-        """Returns when the application has started. Raises `LifespanFailed`."""
-        self._running = asyncio.create_task(self._run())
-        await self._tell("startup")
-
-    async def stop(self) -> None:
-        """Returns when the application has ended. Raises `LifespanFailed`."""
-        await self._tell("shutdown")
-
-    async def _tell(self, step: str) -> None:
-        self._told: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+    async def tell(self, step: str) -> None:
+        """Returns when the application has done `step`, startup or shutdown. Raises `LifespanFailed`."""
+        if self._running.done():
+            return
+        self._told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._events.put_nowait({"type": f"lifespan.{step}"})
-        either: list[asyncio.Future[Any]] = [self._running, self._told]
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if self._told.done() and self._told.result()["type"].endswith(".failed"):
+        await asyncio.wait({self._running, self._told}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._told.done():
+            log.warning("the application left its lifespan: %r", self._running.exception())
+        elif self._told.result()["type"].endswith(".failed"):
             raise LifespanFailed(self._told.result().get("message", ""))
 
-    async def _run(self) -> None:
-        try:
-            await self._application(
-                {"type": "lifespan", "asgi": ASGI, "state": self.state}, self._events.get, self._send
-            )
-        except Exception as error:  # noqa: BLE001, the protocol lets an application refuse it by any exception
-            log.warning("the application has no lifespan: %r", error)
-
     async def _send(self, message: Message) -> None:
-        if not self._told.done():
-            self._told.set_result(message)
+        self._told.set_result(message)

@@ -3,9 +3,12 @@
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+
+from strictasgi.waiting import PATIENCE_S
 
 log = logging.getLogger("strictasgi")
 
@@ -19,6 +22,10 @@ UNREAD_MS = 5_000
 """A client may leave what was sent to it unread for so long."""
 
 
+Tls = Callable[[], ssl.SSLContext] | None
+"""Called for the context of each new connection; None for plain HTTP."""
+
+
 class Listener:
     """Accepts the connections that wait, many in one turn of the loop.
 
@@ -27,13 +34,13 @@ class Listener:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, serve: Callable[[], Any], **options: Any
+        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, serve: Callable[[], Any], tls: Tls
     ) -> None:
-        """`serve` makes the protocol of a connection; `options` are those of `connect_accepted_socket`."""
+        """`serve` makes the protocol of a connection."""
         self._loop = loop
         self._socket = sock
         self._serve = serve
-        self._options = options
+        self._tls = tls
         self.connecting: set[asyncio.Task[None]] = set()
         """Connections in their TLS handshake."""
         self._retry: asyncio.TimerHandle | None = None
@@ -71,6 +78,8 @@ class Listener:
             connecting.add_done_callback(self.connecting.discard)
 
     async def _connect(self, connection: socket.socket) -> None:
+        # A handshake that takes its time holds a connection that is not counted yet.
+        options: Any = {"ssl": self._tls(), "ssl_handshake_timeout": PATIENCE_S} if self._tls else {}
         # A handshake that failed, or a client that has left already.
         with suppress(OSError):
-            await self._loop.connect_accepted_socket(self._serve, connection, **self._options)
+            await self._loop.connect_accepted_socket(self._serve, connection, **options)

@@ -2,17 +2,15 @@
 
 import asyncio
 import socket
-import ssl
 from email.utils import formatdate
 from functools import partial
-from typing import Any
 
 from strictasgi.connection import ServerConnection
 from strictasgi.lifespan import Application, Lifespan
-from strictasgi.listener import Listener
+from strictasgi.listener import Listener, Tls
 from strictasgi.refusals import Refuse, plain
 from strictasgi.turns import Turns
-from strictasgi.waiting import PATIENCE_S, Waiting
+from strictasgi.waiting import Waiting
 
 LINGER_S = 1.0
 """How long a connection without a request stays open when the server ends."""
@@ -45,12 +43,9 @@ class Server:
         self._listeners: list[Listener] = []
         self._tick()
 
-    def listen(self, sock: socket.socket, tls: ssl.SSLContext | None = None) -> None:
-        """Accept connections of a listening TCP socket, which `stop` closes. `lifespan.start` has returned by then."""
-        # A handshake that takes its time holds a connection that is not counted yet.
-        options: dict[str, Any] = {"ssl": tls, "ssl_handshake_timeout": PATIENCE_S} if tls else {}
-        serve = partial(ServerConnection, self, self._loop)
-        self._listeners.append(Listener(self._loop, sock, serve, **options))
+    def listen(self, sock: socket.socket, tls: Tls = None) -> None:
+        """Accept connections of a listening TCP socket, which `stop` closes."""
+        self._listeners.append(Listener(self._loop, sock, partial(ServerConnection, self, self._loop), tls))
 
     async def stop(self, within_s: float) -> None:
         """Refuse new connections at once, answer the requests that have begun, then end the application.
@@ -68,7 +63,7 @@ class Server:
         while (self._open or any(each.connecting for each in self._listeners)) and self._loop.time() < until:
             await asyncio.sleep(LOOK_S)
         self._ticking.cancel()
-        await self.lifespan.stop()
+        await self.lifespan.tell("shutdown")
 
     def opened(self, connection: ServerConnection) -> None:
         """Count a new connection; beyond the most, close the one that has waited longest."""

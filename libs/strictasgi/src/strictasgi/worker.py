@@ -3,9 +3,9 @@
 import asyncio
 import os
 import signal
-import ssl
 import sys
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import uvloop
@@ -14,6 +14,7 @@ from gunicorn.sock import ssl_context
 from gunicorn.workers import base
 
 from strictasgi.lifespan import LifespanFailed
+from strictasgi.listener import Tls
 from strictasgi.refusals import Refusal, plain
 from strictasgi.server import Server
 
@@ -26,9 +27,9 @@ class Worker(base.Worker):  # type: ignore[misc]  # gunicorn has no annotations
     SIGTERM answers the requests that have begun, for `graceful_timeout` seconds; SIGINT and SIGQUIT end at once.
     """
 
-    def tls(self, _socket: Any) -> ssl.SSLContext | None:
-        """The certificates of one of gunicorn's sockets; None for plain HTTP."""
-        return ssl_context(self.cfg) if self.cfg.is_ssl else None
+    def tls(self, _socket: Any) -> Tls:
+        """The certificates of one of gunicorn's sockets."""
+        return partial(ssl_context, self.cfg) if self.cfg.is_ssl else None
 
     def refuse(self, refusal: Refusal) -> tuple[bytes, bytes]:
         """The content type and the body of a refusal."""
@@ -46,9 +47,9 @@ class Worker(base.Worker):  # type: ignore[misc]  # gunicorn has no annotations
             loop.add_signal_handler(number, serving.cancel)
         server = Server(self.wsgi, self.cfg.worker_connections, self.refuse)
         try:
-            await server.lifespan.start()
-        except LifespanFailed as error:
-            self.log.error("the application has not started: %s", error)
+            await server.lifespan.tell("startup")
+        except LifespanFailed:
+            self.log.exception("the application has not started")
             sys.exit(Arbiter.WORKER_BOOT_ERROR)
         for sock in self.sockets:
             server.listen(sock.sock, self.tls(sock))

@@ -1,8 +1,8 @@
-"""A file, such as a mounted Secret, that is read again when it changes."""
+"""Files, such as a mounted Secret, that are read again when they change."""
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -18,30 +18,32 @@ LOOK_S = 1.0
 """Least seconds between two looks at a file."""
 
 
-class WatchedFile(Generic[T]):
-    """What `parse` makes of the content of a file. A changed file that cannot be read keeps the last good content.
+class WatchedFiles(Generic[T]):
+    """The result of `load` on the files `paths`. Changed files that cannot be loaded keep the last good content.
 
-    parse: raises `Misconfigured` without the content in its message.
-    failed: called with the file's name at each look at a file that cannot be read.
+    load: raises `OSError`, or `Misconfigured` without the content in its message.
+    failed: called with the files' names at each look at files that cannot be loaded.
     """
 
-    def __init__(self, path: Path, parse: Callable[[bytes], T], failed: Callable[[str], None] | None = None) -> None:
-        """Raises `Misconfigured` when the file cannot be read."""
-        self._path = path
-        self._parse = parse
+    def __init__(
+        self, paths: Sequence[Path], load: Callable[[], T], failed: Callable[[str], None] | None = None
+    ) -> None:
+        """Raises `Misconfigured` when the files cannot be loaded."""
+        self._paths = paths
+        self._load = load
         self._failed = failed
         self._reported = ""
         try:
-            self._seen = signature(path)
-            self._content = parse(path.read_bytes())
+            self._seen = list(map(signature, paths))
+            self._content = load()
         except (OSError, Misconfigured) as error:
-            msg = f"{path} cannot be used: {error}"
+            msg = f"{', '.join(map(str, paths))} cannot be used: {error}"
             raise Misconfigured(msg) from error
         self._next = time.monotonic() + LOOK_S
 
     @property
     def content(self) -> T:
-        """The last good content, at most `LOOK_S` old. The same object until the file changes."""
+        """The last good content, at most `LOOK_S` old. The same object until a file changes."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + LOOK_S
@@ -49,19 +51,26 @@ class WatchedFile(Generic[T]):
         return self._content
 
     def _look(self) -> None:
+        names = ", ".join(path.name for path in self._paths)
         try:
-            now = signature(self._path)
+            now = list(map(signature, self._paths))
             if now != self._seen:
-                self._content = self._parse(self._path.read_bytes())
+                self._content = self._load()
                 self._seen, self._reported = now, ""
-                log.info("a changed file was read", file=self._path.name)
+                log.info("a changed file was read", file=names)
         except (OSError, Misconfigured) as error:
             if self._failed is not None:
-                self._failed(self._path.name)
+                self._failed(names)
             if str(error) != self._reported:
                 self._reported = str(error)
-                advice = "a changed file cannot be used; the last good content stays"
-                log.error(advice, file=self._path.name, reason=self._reported)
+                log.error("a changed file cannot be used; the last good content stays", file=names, reason=str(error))
+
+
+class WatchedFile(WatchedFiles[T]):
+    """The result of `parse` on the content of a file. `parse` raises `Misconfigured`."""
+
+    def __init__(self, path: Path, parse: Callable[[bytes], T], failed: Callable[[str], None] | None = None) -> None:
+        super().__init__([path], lambda: parse(path.read_bytes()), failed)
 
 
 def signature(path: Path) -> tuple[int, int, int]:

@@ -1,6 +1,5 @@
 """The processes of a server: gunicorn's, with an event loop in each worker."""
 
-import asyncio
 import os
 import shutil
 import ssl
@@ -10,8 +9,6 @@ from typing import Any
 from gunicorn.app.base import BaseApplication
 from prometheus_client import multiprocess
 
-from streamstate.access.certificates import Certificates
-from streamstate.access.watched_file import LOOK_S
 from streamstate.deployment import logs, resources
 from streamstate.deployment.address import Address
 from streamstate.settings import HttpSettings
@@ -47,22 +44,14 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no 
 class Worker(worker.Worker):
     """The worker process: refusals are problems, and the first address of LISTEN has the certificates."""
 
-    def tls(self, socket: Any) -> ssl.SSLContext | None:
+    def tls(self, socket: Any) -> Callable[[], ssl.SSLContext] | None:
         # The other address is for probes, which know no certificates.
-        if self.app.certificates is None or socket is not self.sockets[0]:
-            return None
-        _renew(self.app.certificates)
-        context: ssl.SSLContext = self.app.certificates.context
-        return context
+        shown = self.app.certificates and socket is self.sockets[0]
+        return (lambda: self.app.certificates.content) if shown else None
 
     def refuse(self, refusal: Refusal) -> tuple[bytes, bytes]:
         self.wsgi.telemetry.refused(refusal.kind)
         return CONTENT_TYPE.encode(), encoded(REFUSED[refusal.kind])
-
-
-def _renew(certificates: Certificates) -> None:
-    certificates.reload()
-    asyncio.get_running_loop().call_later(LOOK_S, _renew, certificates)
 
 
 def options(settings: HttpSettings) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
 """Kafka topics folded into partitioned, queryable state.
 
-The modules of this folder are what a service author imports; docs/architecture.md says what the folders below are for.
+A service author imports the modules of this folder; docs/architecture.md describes the folders below.
 """

@@ -19,11 +19,11 @@ V = TypeVar("V")
 
 
 class Record(msgspec.Struct, Generic[K, V], gc=False):
-    """A decoded Kafka record: `topic` as the service calls it, `timestamp` Kafka's own, in milliseconds.
+    """A decoded Kafka record: `topic` as the service calls it, `timestamp` from Kafka, in milliseconds.
 
-    `stream_time` is the greatest timestamp of a decoded record of its topic's partition so far, itself included.
-    `marker` is that of a record of a derived topic, where the source is `marked`. `erased`: whether its user, the key,
-    was erased after it.
+    stream_time: the greatest timestamp of a decoded record in the topic's partition up to and including this record.
+    marker: the marker of a record of a derived topic, if the source is `marked`.
+    erased: whether the user, the key, was erased after the record.
     """
 
     topic: str
@@ -39,8 +39,9 @@ class Record(msgspec.Struct, Generic[K, V], gc=False):
 class Emit(msgspec.Struct, frozen=True):
     """A record for a derived topic (as the service calls it), produced before the commit of its `cause`: at least once.
 
-    It carries the header `streamstate.source` (topic id, partition, offset and number of this one among those of its
-    cause), by which a reader drops repeats (`operators.repeats`): a fold yields the records of a topic in the order of
+    The header `streamstate.source` holds topic id, partition, offset, and the index among the records of the same
+    cause.
+    A reader drops repeats by the header (`operators.repeats`), so a fold yields the records of a topic in the order of
     their causes.
     """
 
@@ -51,7 +52,7 @@ class Emit(msgspec.Struct, frozen=True):
 
 
 class Count(msgspec.Struct, frozen=True):
-    """Add `by` to the partition's own count `what`, which `/metrics` shows; as exact as the state."""
+    """Add `by` to the partition's counter `what`, shown in `/metrics` and as exact as the state."""
 
     what: str
     by: int = 1
@@ -66,18 +67,18 @@ Setting = str | int | bool
 NO_SETTINGS: Mapping[str, Setting] = {}
 
 Lookups = Mapping[str, Iterable[Any]]
-"""Keys to look up, by table (the name of a topic that the app keeps as a table)."""
+"""Keys to look up, by table (the name of a topic kept as a table)."""
 
 Rows = Mapping[str, Mapping[Any, str | None]]
-"""Rows by table and key, None for a key that the table does not have."""
+"""Rows by table and key; None for a missing row."""
 
 
 @dataclass(frozen=True)
 class FoldContext:
-    """What a fold gets besides the records. Looking at what it did not ask for raises `NotRequested`.
+    """Input of a fold besides the records. Access to undeclared rows or values raises `NotRequested`.
 
-    rows: the answers to the fold's `lookups`, wherever the rows' partitions are.
-    values: the answers to its `reads`, from the state of the records' own partition before the records.
+    rows: the result of the fold's `lookups`, from any partition.
+    values: the result of its `reads`, from the state of the records' own partition before the records.
     time: the greatest Kafka timestamp (milliseconds) of the fold's topics in the partition before the records, from 0.
     """
 
@@ -87,28 +88,28 @@ class FoldContext:
 
 
 def no_reads(_records: Sequence[Any]) -> Iterable[Read]:
-    """The reads of a fold that needs none."""
+    """The default `Fold.reads`: none."""
     return ()
 
 
 def no_effects(_records: Sequence[Any], _context: FoldContext) -> Iterable[Effect]:
-    """The effects of a fold that has none of a kind."""
+    """The default `Fold.shared`: no effects."""
     return ()
 
 
 @dataclass(frozen=True)
 class Source(Generic[K, V]):
-    """One topic of an app, and how its records are read.
+    """One topic of an app, and the decoding of its records.
 
     decode: (key, value bytes or None) → event. Called once a record. Raises `BadRecord` or `msgspec.ValidationError`
-        for a record that cannot be used; whatever it raises, that record goes to the dead-letter topic.
-    table: whether folds look rows of this one up. When a state is built from nothing, tables are completed first, so
-        that what comes later finds them.
-    requires_beginning: whether a state built from nothing is wrong when Kafka no longer has the topic's first records.
-        False for what the state keeps for a limited time only, and for tables, whose topics forget old records.
-    marked: whether records get the marker that their header has; `operators.repeats.without_repeats` sets it.
-    own_name: what the service calls the topic, where a deployment reads another one instead.
-    form: what `decode` gets: JSON, or plain text. Where a deployment's topic has another format, it is made of that.
+        for an unusable record; a record for which it raises any exception goes to the dead-letter topic.
+    table: whether folds look rows of the topic up. A build from nothing completes tables first, so that later records
+        find their rows.
+    requires_beginning: whether a build from nothing is wrong once Kafka has deleted the topic's first records. False
+        for time-limited state, and for tables, whose topics delete old records.
+    marked: whether records get the marker of their header; set by `operators.repeats.without_repeats`.
+    own_name: the service's name of the topic, where a deployment reads another topic instead.
+    form: the input of `decode`: JSON, or plain text. A deployment's topic of another format is converted.
     """
 
     topic: str
@@ -126,24 +127,24 @@ class Source(Generic[K, V]):
 
 @dataclass(frozen=True)
 class Fold:
-    """What becomes of the records of one topic, or of several that are merged.
+    """The processing of one topic, or of several merged topics.
 
-    sources: several must be co-partitioned. Their records are merged by stream time, at a tie in the order of the
-        sources (a table before the stream that it is joined to), within what a micro-batch holds. A backlog goes in
-        slices that end in all of them at the same stream time, so that a build from nothing is deterministic.
+    sources: several sources must be co-partitioned. Their records are merged by stream time within a micro-batch; on a
+        tie in the order of the sources (a table before the stream joined to it). A backlog is read in slices that end
+        at the same stream time in all sources, so that a build from nothing is deterministic.
     apply: (records of one partition in order, `FoldContext`) → operations, counts, and records to emit. Pure, must not
-        block; any cutting of the same records into batches must give the same state. When it raises, the records are
-        tried in halves, and the one for which it raises alone goes to the dead-letter topic.
-    lookups: records → the rows of tables that `apply` looks at in `FoldContext.rows`.
-    reads: records → the parts of the partition's own state that `apply` looks at in `FoldContext.values`.
+        block; any division of the same records into batches must give the same state. When it raises, the batch is
+        bisected, and a single record for which it raises goes to the dead-letter topic.
+    lookups: records → the table rows that `apply` reads from `FoldContext.rows`.
+    reads: records → the parts of the partition's own state that `apply` reads from `FoldContext.values`.
     version: raise it in a release that makes another state of the same records.
-    settings: the values, by name, of settings that do the same, such as the size of windows. `grace_ms` is the grace of
-        the windows: unless a deployment says otherwise, a timestamp further ahead of the clock is refused.
-    users: what the state keeps of a user, where keys are users. Records of users who were erased after them do not come
-        to `apply`, `lookups` and `reads`.
-    shared: as `apply`, for what names no user. It gets the records of erased users too, which go on counting there.
+    settings: values, by name, of settings that change the state, such as the size of windows. `grace_ms` is the grace
+        of the windows: unless a deployment says otherwise, a timestamp further ahead of the clock is refused.
+    users: the personal data in the state, where keys are users. `apply`, `lookups` and `reads` do not get records older
+        than the erasure of their user.
+    shared: as `apply`, for state that names no user. It also gets, and keeps counting, the records of erased users.
 
-    The state keeps version and settings, and a state of other ones is not continued.
+    The state stores version and settings; a state of another version or settings is not continued.
     """
 
     sources: tuple[Source[Any, Any], ...]
@@ -157,7 +158,7 @@ class Fold:
 
     @property
     def declaration(self) -> str:
-        """Version and settings as a state keeps them."""
+        """Version and settings as stored in the state."""
         declared = {"version": self.version, "settings": self.settings}
         return msgspec.json.encode(declared, order="deterministic").decode()
 
@@ -173,7 +174,7 @@ class Fold:
 
     @cached_property
     def deployed(self) -> Mapping[str, str]:
-        """The topics by what the service calls them."""
+        """The topics by the service's names."""
         return {source.own_name: source.topic for source in self.sources}
 
 
@@ -182,15 +183,16 @@ Recode = Callable[[bytes, bytes | None], tuple[bytes, bytes | None]]
 
 
 def as_written(key: bytes, value: bytes | None) -> tuple[bytes, bytes | None]:
-    """What a topic has whose format is that of the service."""
+    """The identity: the topic has the service's format."""
     return key, value
 
 
 @dataclass(frozen=True)
 class Derived:
-    """What the records of a derived topic are: a key of `key`; a value of the type `value`.
+    """Key codec and value type of the records of a derived topic.
 
-    It is written as JSON, strings and numbers as plain text; `encode` makes another format of it, `decode` reads that.
+    Values are written as JSON, strings and numbers as plain text; `encode` converts to the topic's format, `decode`
+    back.
     """
 
     key: KeyCodec[Any]
@@ -204,7 +206,7 @@ class Totals:
     """A topic of totals, for numbers that only rise: the fields of the state key `key`, summed over all partitions.
 
     A record's key is the field, its value the total in digits. The last record of a field has its exact total: let the
-    topic be compacted. No total is published by a state that is behind the one that was published last.
+    topic be compacted. A state behind the last published state publishes no total.
     """
 
     topic: str
@@ -216,14 +218,14 @@ class Totals:
 class App:
     """A use case. `name` is its folder, Redis prefix and metric label.
 
-    Partition p of the app is partition p of each of its topics; topics may differ in their number of partitions, those
-    of one fold may not. A topic belongs to one fold.
+    Partition p of the app is partition p of each of its topics. The topics of one fold have equal partition counts;
+    other topics may differ. A topic belongs to one fold.
 
-    emits: the topics of the records that folds emit, and what these are.
+    emits: key and value types of the derived topics, by topic.
     any_instance: whether each instance of the API answers for any key; the APIs are then scaled apart from the streams.
     service: the name of its folder, also where it is deployed under another `name`.
-    group: the consumer group, and the first part of what else the app is called at Kafka; `name` when empty.
-    written: other names, in this deployment, of topics that the app writes.
+    group: the consumer group, and the prefix of the app's other names at Kafka; `name` when empty.
+    written: the deployment's names of written topics, by the service's names.
     """
 
     name: str
@@ -250,17 +252,17 @@ class App:
 
     @cached_property
     def user_folds(self) -> tuple[tuple[Fold, UserState[Any]], ...]:
-        """The folds that keep something of users, with what that is."""
+        """The folds that keep personal data, each with its `UserState`."""
         return tuple((fold, fold.users) for fold in self.folds if fold.users)
 
     @cached_property
     def user_sources(self) -> tuple[Source[Any, Any], ...]:
-        """The topics whose keys are users of whom something is kept."""
+        """The topics keyed by user of the folds that keep personal data."""
         return tuple(source for fold, _ in self.user_folds for source in fold.sources)
 
     @cached_property
     def tables(self) -> tuple[str, ...]:
-        """The topics that folds look up."""
+        """The topics kept as tables."""
         return tuple(source.topic for source in self.sources if source.table)
 
     @cached_property
@@ -270,7 +272,7 @@ class App:
 
     @cached_property
     def requiring_beginning(self) -> frozenset[str]:
-        """The topics that a state built from nothing needs from their first records on."""
+        """The topics that a build from nothing needs from their first records on."""
         return frozenset(source.topic for source in self.sources if source.requires_beginning)
 
     @cached_property
@@ -285,12 +287,12 @@ class App:
 
     @property
     def one_task(self) -> bool:
-        """Whether one task must have all rows of a micro-batch: folds look tables up, or merge topics."""
+        """Whether one task needs all rows of a micro-batch: folds look tables up, or merge topics."""
         return bool(self.tables) or self.merges
 
     @property
     def dead_letters(self) -> str:
-        """The topic that gets the records which the app cannot use."""
+        """The app's dead-letter topic."""
         return self.output(dead_letter_topic(self.name))
 
     @cached_property
@@ -298,20 +300,22 @@ class App:
         return {source.own_name: source for source in self.sources}
 
     def source(self, topic: str) -> Source[Any, Any]:
-        """The source that the service calls `topic`; raises KeyError for a topic that the app does not read."""
+        """The source of the topic that the service calls `topic`; raises KeyError for a topic that the app does not
+        read.
+        """
         return self._sources[topic]
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The topics that the app writes: derived records, totals and dead letters."""
+        """The written topics: derived records, totals and dead letters."""
         return (*map(self.output, self.emits), *(totals.topic for totals in self.totals), self.dead_letters)
 
     def output(self, topic: str) -> str:
-        """What a topic that the app writes is called in this deployment."""
+        """The name, in this deployment, of a written topic."""
         return self.written.get(topic, topic)
 
     def require_copartitioned(self, counts: Mapping[str, int]) -> None:
-        """Raise `Misconfigured` where topics that a fold merges differ in their number of partitions, by topic."""
+        """Raise `Misconfigured` where merged topics of a fold differ in their partition count; `counts` is by topic."""
         for fold in self.folds:
             partitions = {topic: counts[topic] for topic in fold.topics}
             if len(set(partitions.values())) > 1:
@@ -320,12 +324,14 @@ class App:
                 raise Misconfigured(msg)
 
     def topics_of(self, view: View[Any]) -> tuple[str, ...]:
-        """The topics that the answers of `view` come from: those of the fold that reads its own, all if it has none."""
+        """The topics behind the answers of `view`: all topics of the fold that reads the view's topic; without a topic,
+        all.
+        """
         return self._fold_topics.get(view.topic, self.topics)
 
     @cached_property
     def _fold_topics(self) -> Mapping[str | None, tuple[str, ...]]:
-        """By each topic, those of its fold."""
+        """The topics of each topic's fold."""
         return {topic: fold.topics for fold in self.folds for topic in fold.topics}
 
     def view(self, name: str) -> View[Any]:
@@ -334,5 +340,5 @@ class App:
 
 
 def dead_letter_topic(app: str) -> str:
-    """The topic that gets the records which the app of this name cannot use."""
+    """The dead-letter topic of the app of this name."""
     return f"{app}-dlq"

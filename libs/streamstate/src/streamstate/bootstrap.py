@@ -1,7 +1,7 @@
-"""The composition point of a process: logs and settings, the app that it deploys, and the servers that it works with.
+"""The composition point of a process: logs, settings, the deployed app, and its servers.
 
-A service is named by its package, such as `services.metrics`. Nothing is read from the environment and nothing is
-connected when a module is imported.
+A service is named by its package, such as `services.metrics`. Importing a module reads no environment variable and
+opens no connection.
 """
 
 import os
@@ -41,7 +41,7 @@ S = TypeVar("S", bound=BaseSettings)
 T = TypeVar("T")
 
 MISCONFIGURED = 3
-"""Exit status. Gunicorn ends when a worker exits with it, and starts the worker again after any other."""
+"""Exit status. Gunicorn ends when a worker exits with this status, and restarts the worker after any other."""
 
 
 @contextmanager
@@ -55,18 +55,18 @@ def exiting() -> Iterator[None]:
 
 
 def service_named(process: str) -> str:
-    """The only argument of the command `python -m <process>`. Exits with the usage when it is another one."""
+    """The only argument of the command `python -m <process>`. Exits with the usage on other arguments."""
     parser = ArgumentParser(prog=f"python -m {process}")
     parser.add_argument("service", help="the package of the service, such as services.metrics")
     return str(parser.parse_args().service)
 
 
 def configure(kind: type[S], service: str = "") -> S:
-    """Set up logging and load the settings. Variables may be those of the library, or of any settings imported by now.
+    """Set up logging and load the settings. Variables may be of the library, or of any settings class imported so far.
 
-    service: the one that is deployed, whose settings are imported.
+    service: the deployed service, whose settings are imported.
 
-    Raises `Misconfigured` for a value that does not fit, an unknown variable, or a package that is none.
+    Raises `Misconfigured` for an invalid value, an unknown variable, or a missing package.
     """
     logs.configure()
     if service:
@@ -76,9 +76,9 @@ def configure(kind: type[S], service: str = "") -> S:
 
 
 def resolve(declaration: T | Callable[[Any], T]) -> T:
-    """`declaration`, or what it returns for the settings that its only parameter is annotated with.
+    """`declaration` itself, or its result for the settings class that annotates its only parameter.
 
-    Raises `Misconfigured` when they do not fit.
+    Raises `Misconfigured` for invalid settings.
     """
     if not callable(declaration):
         return declaration
@@ -99,14 +99,14 @@ def deployed(app: App, settings: ServiceSettings) -> App:
 
 
 def commands(app: App) -> Commands:
-    """The commands of an operator about `app`, with the variables of this process that they need."""
+    """The operator's commands about `app`, with the variables of this process that the commands need."""
     given = {name.upper(): value for name, value in os.environ.items() if value}
     needed = (f"{PREFIX}{name.upper()}" for name in CommandSettings.model_fields if name not in _OF_PROCESS)
     return Commands(app.service, {name: given[name] for name in needed if name in given})
 
 
 _OF_PROCESS = ("advertise", "truncated_topics", "redis_timeout_s")
-"""Settings that say nothing of which state a command is about."""
+"""Settings that do not select the state that a command works on."""
 
 
 def topics(kafka: str, security: Security) -> Topics:
@@ -126,7 +126,7 @@ def store(redis: str, timeout_s: float, app: str, login: Login = NO_LOGIN) -> Re
 
 
 def deletion(settings: CommandSettings, app: str) -> StateDeleter:
-    """What deletes the state of the app of this name."""
+    """The deleter of the state of the app of this name."""
     return StateDeleter(connect(settings.redis, settings.redis_timeout_s, settings.redis_login), app)
 
 

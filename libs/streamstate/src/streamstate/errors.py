@@ -1,4 +1,4 @@
-"""What can go wrong that a user or an operator can act on: each message says what to do next."""
+"""Expected failures that a user or an operator can act on: each message says what to do next."""
 
 import re
 import shlex
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 _COMMAND = re.compile(r"`(streamstate (?:[a-z]+ )+)SERVICE\b")
-"""A command of an operator, as messages have it: where an error is raised, nobody knows what is deployed."""
+"""An operator's command in a message; SERVICE is filled in by the process, which knows the deployment."""
 
 
 class StreamStateError(Exception):
@@ -14,26 +14,26 @@ class StreamStateError(Exception):
 
 
 class BadRecord(StreamStateError):
-    """A record that the app cannot use; it goes to the dead-letter topic and the stream goes on."""
+    """An unusable record; it goes to the dead-letter topic and the stream goes on."""
 
 
 class UnknownSchema(BadRecord):
-    """A record with a schema id that the registry does not know."""
+    """A record with a schema id unknown to the registry."""
 
 
 class RegistryUnavailable(StreamStateError):
-    """The schema registry does not answer, or refuses to: what needs a schema that is not known yet has to wait."""
+    """The schema registry does not answer, or refuses the request: records of schemas not yet fetched have to wait."""
 
 
 class Fenced(StreamStateError):
-    """A commit that the store refused: another writer, or a store that is not the one the query started from."""
+    """The store refused a commit: another writer committed, or the store is not the one that the query started from."""
 
 
 class IncompleteCommit(StreamStateError):
-    """A partition of which a commit was applied, or the state deleted, in part: it is the state of no offset."""
+    """A commit or a deletion was applied to a partition in part: its state belongs to no offset."""
 
     def __init__(self, partition: str) -> None:
-        """`partition` is the hash tag with which its keys begin, {name:number}."""
+        """`partition` is the hash tag of its keys, {name:number}."""
         number = partition.strip("{}").rpartition(":")[2]
         super().__init__(
             f"a commit to {partition}, or a reset of it, stopped half way; run `streamstate verify SERVICE --mend`, "
@@ -43,15 +43,15 @@ class IncompleteCommit(StreamStateError):
 
 
 class FencedInstance(StreamStateError):
-    """The process lost its name in the consumer group for good: it hung for too long, or another one has the name."""
+    """The process lost its name in the consumer group for good: it hung too long, or another process has the name."""
 
 
 class Declined(StreamStateError):
-    """A change that an operator asked for, and that would make the state another one than its topics give."""
+    """An operator asked for a change after which the state would differ from its topics."""
 
 
 class NotRequested(StreamStateError):
-    """A fold looked at a row or a part of the state that its `lookups` or `reads` did not ask for."""
+    """A fold accessed a row or a part of the state that its `lookups` or `reads` did not declare."""
 
 
 class BadKey(StreamStateError):
@@ -63,23 +63,23 @@ class Misconfigured(StreamStateError):
 
 
 class BatchTooLarge(StreamStateError):
-    """A micro-batch has more records than the memory of its task is for; what it read is read again in slices."""
+    """A micro-batch has more records than fit into the memory of its task; the records are read again in slices."""
 
 
 class TooManyDeadLetters(StreamStateError):
-    """So many records cannot be used that the fault is more likely in the app: the stream stops."""
+    """The share of unusable records suggests a fault in the app: the stream stops."""
 
     def __init__(self, message: str, letters: Sequence[tuple[int, Any]]) -> None:
-        """letters: some of those that crossed the bound, of a commit that is not made, with their partitions."""
+        """letters: some of the dead letters above the limit, of a commit that is not made, with their partitions."""
         super().__init__(message)
         self.letters = letters
 
 
 class Commands:
-    """The commands of an operator about one deployment: `with` it, those in the messages of errors are complete."""
+    """The operator's commands for one deployment: a context manager that completes the commands in error messages."""
 
     def __init__(self, service: str, variables: Mapping[str, str]) -> None:
-        """service: the name of its folder. variables: what a command needs in its environment."""
+        """service: the name of its folder. variables: the environment variables that a command needs."""
         environment = (f"{name}={shlex.quote(value)}" for name, value in variables.items())
         self._begin, self._service = " ".join([*environment, ""]), service
 

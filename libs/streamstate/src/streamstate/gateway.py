@@ -1,11 +1,11 @@
-"""What a service declares of its views for the gateway, which knows no service: it comes with the owner map."""
+"""A service's declarations of its views for the gateway, sent with the owner map: the gateway knows no service."""
 
 from typing import Literal
 
 import msgspec
 
 Scope = Literal["read", "explore", "admin"]
-"""What a caller must be allowed: to read what is known of a key, to explore data of all, to operate."""
+"""A caller's rights: read the data of a key, explore the data of all keys, operate."""
 
 READ: Scope = "read"
 EXPLORE: Scope = "explore"
@@ -15,10 +15,10 @@ ADMIN: Scope = "admin"
 class NamedIds(msgspec.Struct, frozen=True, omit_defaults=True):
     """The ids in the answer of a view to which the gateway adds names.
 
-    views: by the place of an id, the view whose answer for that id has its `name`. A place is the names of the lists on
-        the way to the id, and of its member, joined by dots. The name is put beside the id: `name` beside `id`,
-        `artistName` beside `artistId`; null where there is none.
-    empty_warnings: whether the answer has the member `warnings` also when all names could be had.
+    views: by the path of an id in the answer, the view whose answer for the id has its `name`. A path is the names of
+        the lists on the way to the id, and of its member, joined by dots. The gateway adds the name beside the id:
+        `name` beside `id`, `artistName` beside `artistId`; null for an unknown name.
+    empty_warnings: whether the answer has the member `warnings` also when no name is missing.
     """
 
     views: dict[str, str]
@@ -26,10 +26,10 @@ class NamedIds(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a request costs its caller: `base`, times what each parameter is of what `base` covers.
+    """The price of a request: `base`, multiplied by each parameter's ratio to its covered value.
 
     base: in reads of a key.
-    covers: by parameter, the number up to which it costs nothing more.
+    covers: by parameter, the largest value without surcharge.
     """
 
     base: int = 1
@@ -37,16 +37,17 @@ class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Makes a view, called by its name, a part of `/v1/users/{id}`: its members become members of that answer.
+    """Makes a view, called by its name, a part of `/v1/users/{id}`: its members become members of the joined answer.
 
-    The view has the scope `read`. A member `warnings` of it, a list of strings, is added to the warnings of the whole.
+    The view has the scope `read`. Its member `warnings`, a list of strings, is added to the warnings of the joined
+    answer.
 
-    members: the lists that the view adds. When it fails they are empty, and `warnings` names each of them; for a key
-        that it does not know they are just empty.
-    remarks: further lists, which are empty then and not named.
-    required: whether there is no answer without it, but its own problem. Of one part at most.
-    by_default: whether it is there when the request does not choose parts.
-    parameters: those of its parameters that a request for the whole may have too.
+    members: the lists that the view adds. When the view fails, the lists are empty and named in `warnings`; for a key
+        unknown to the view, the lists are only empty.
+    remarks: further lists, then empty and not named in `warnings`.
+    required: whether a failure of the view fails the request, with the view's problem. At most one part is required.
+    by_default: whether a request without a choice of parts gets the part.
+    parameters: the view's parameters that a request for the joined answer accepts too.
     """
 
     members: tuple[str, ...] = ()

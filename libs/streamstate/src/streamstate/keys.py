@@ -1,4 +1,4 @@
-"""Keys: how they travel in Kafka, how they are written in a URL, and which partition holds them."""
+"""Keys: their encoding in Kafka, their spelling in a URL, and the partition of each."""
 
 import math
 import re
@@ -55,7 +55,7 @@ class Number:
 
     @property
     def most(self) -> int:
-        """The greatest of Java's signed numbers of this size."""
+        """The greatest signed Java number of this size."""
         return (1 << (8 * self.size - 1)) - 1
 
     def encode(self, key: int) -> bytes:
@@ -83,7 +83,7 @@ class Number:
 class Text:
     """Strings of 1 to 1,024 bytes of UTF-8, the same in Kafka and (percent-encoded) in a URL.
 
-    form: what they match. described: what that means, for errors.
+    form: the pattern of valid strings. described: the pattern in words, for errors.
     """
 
     name: str
@@ -116,7 +116,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Digits:
-    """Ids like those of `number`, which a string serializer wrote in plain decimal digits."""
+    """The ids of `number`, written by a string serializer in plain decimal digits."""
 
     name: str
     number: Number
@@ -137,10 +137,10 @@ class Digits:
 
 @dataclass(frozen=True)
 class Spelled:
-    """Text that a serializer of numbers or bytes wrote in another way.
+    """Text that a serializer of numbers or bytes writes in another form.
 
-    unpack: the text of such bytes. pack: its bytes. Both raise ValueError or struct.error for what is none, and each
-    text that `unpack` gives is the one that `parse` makes of all spellings of it.
+    unpack: bytes → text. pack: text → bytes. Both raise ValueError or struct.error for invalid input, and `parse` maps
+        all spellings of a text to the text from `unpack`.
     """
 
     name: str
@@ -166,17 +166,17 @@ class Spelled:
 
 
 LONG = Number("long", 8)
-"""As Kafka's LongSerializer writes it."""
+"""Kafka's LongSerializer."""
 
 LONG_MAX = LONG.most
 
 INT = Number("int", 4)
-"""As Kafka's IntegerSerializer writes it."""
+"""Kafka's IntegerSerializer."""
 
 TEXT = Text("text", re.compile(".+", re.DOTALL), f"a string of 1 to {TEXT_MAX_BYTES} bytes without control characters")
 
 UUID = Text("uuid", re.compile(UUID_PATTERN), "a UUID in its 36 characters, in lower case")
-"""As Kafka's UUIDSerializer writes it."""
+"""Kafka's UUIDSerializer."""
 
 PAIR = Text(
     "pair",
@@ -187,7 +187,7 @@ PAIR = Text(
 """A key of two parts, such as `store:item`. The first colon ends the first part, so nothing is escaped."""
 
 DIGITS = Digits("digits", LONG)
-"""Ids as Kafka's StringSerializer writes them."""
+"""Ids written by Kafka's StringSerializer."""
 
 
 def _number(layout: str) -> tuple[Callable[[str], bytes], Callable[[bytes], str]]:
@@ -223,13 +223,13 @@ SPELLED = (
     Spelled("double", _pack_double, _unpack_double),
     Spelled("bytes", bytes.fromhex, _hex),
 )
-"""Text that stands for what Kafka's serializers of numbers and bytes write: a number's digits, bytes in hex."""
+"""Text forms of the bytes of Kafka's serializers: a number's digits, bytes in hex."""
 
 CODECS: Mapping[str, KeyCodec[Any]] = {codec.name: codec for codec in (LONG, INT, TEXT, UUID, PAIR, DIGITS, *SPELLED)}
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition (0 to `partitions` - 1) that Kafka's DefaultPartitioner gives a record with this key."""
+    """The partition (0 to `partitions` - 1) of a record with this key by Kafka's DefaultPartitioner."""
     return murmur2(key, partitions)
 
 

@@ -1,4 +1,4 @@
-"""What names a record of a derived topic, so that a reader recognizes a repeat."""
+"""The identity of a record of a derived topic, by which a reader recognizes a repeat."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Self
@@ -7,13 +7,14 @@ HEADER = "streamstate.source"
 
 Value = str | bytes | None
 Headers = Mapping[str, Value] | Iterable[tuple[str, Value]]
-"""As `confluent_kafka` gives them."""
+"""Headers as returned by `confluent_kafka`."""
 
 
 class Marker(NamedTuple):
-    """The record that caused this one, and this one's `number` among all that it caused, from 0.
+    """Identifies a derived record: topic id, partition and offset of its source, and its index (`number`) from 0 among
+    the records of the same source.
 
-    A record that is sent again has the same marker. Kafka gives a `topic_id` only once, also when a topic is recreated.
+    A repeated record has the same marker. Kafka never reuses a `topic_id`, even when a topic is recreated.
     """
 
     topic_id: str
@@ -26,7 +27,7 @@ class Marker(NamedTuple):
 
     @classmethod
     def decode(cls, header: bytes) -> Self | None:
-        """The marker in the header `streamstate.source`, None when it is none."""
+        """The marker in the header `streamstate.source`, None for an invalid header."""
         try:
             topic_id, partition, offset, number = header.decode().split(":")
             return cls(topic_id, int(partition), int(offset), int(number))

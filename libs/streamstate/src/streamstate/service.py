@@ -1,4 +1,4 @@
-"""The folder of a service: which modules it has, and what they declare."""
+"""The folder of a service: its modules and their declarations."""
 
 import importlib
 import importlib.util
@@ -10,9 +10,10 @@ from streamstate.errors import Misconfigured
 
 
 def paths(package: str, name: str) -> dict[str, str]:
-    """Where the module `name` is of each service that has one, by service, in alphabetical order.
+    """The path of the module `name` of each service that has such a module, by service, in alphabetical order.
 
-    `package` has a folder for each service, or is that of a single one. Raises `ModuleNotFoundError` without it.
+    `package` has a folder for each service, or is the package of a single service. Raises `ModuleNotFoundError` without
+    it.
     """
     folders = {package.rpartition(".")[2]: package}
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
@@ -28,7 +29,7 @@ def modules(package: str, name: str) -> dict[str, ModuleType]:
 
 
 def find(path: str) -> ModuleType | None:
-    """A module of a service, such as `services.metrics.model`; None when the service has none of this name.
+    """A module of a service, such as `services.metrics.model`; None when the service has no module of this name.
 
     Raises `Misconfigured` when there is no such service.
     """
@@ -38,14 +39,15 @@ def find(path: str) -> ModuleType | None:
         return importlib.import_module(path) if importlib.util.find_spec(path) else None
     except ModuleNotFoundError as error:
         if not f"{path}.".startswith(f"{error.name}."):
-            # The module is there, and imports what is not.
+            # The module exists, and imports a missing module.
             raise
         msg = f"there is no package {service}; name one such as services.metrics, in a folder of PYTHONPATH"
         raise Misconfigured(msg) from error
 
 
 def declared(path: str, name: str) -> Any:
-    """The constant `NAME` of a service's module, or the function `name` that makes it of the service's settings.
+    """The constant `NAME` of a service's module, or the function `name`, which makes the constant from the service's
+    settings.
 
     Raises `Misconfigured` when there is neither.
     """

@@ -1,7 +1,8 @@
 """Settings of every process, from the environment.
 
 Precedence: 1. an argument given in code, 2. the variable `STREAMSTATE_<NAME>`, 3. the default written here.
-The reference of the settings and the schemas of the charts are generated from these classes and those of the services.
+The reference of the settings and the schemas of the charts are generated from the settings classes of library and
+services.
 """
 
 import re
@@ -30,7 +31,7 @@ from streamstate.formats.format import Format
 
 LEAST_STALENESS_MS = 100
 _CLOCK_SKEW_MS = 10_000
-"""Milliseconds by which the clocks of well-kept machines may differ."""
+"""Tolerated clock difference between machines, in milliseconds."""
 
 
 class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings):
@@ -91,7 +92,7 @@ class CommandSettings(ServiceSettings):
 
 
 class UserSettings(Settings):
-    """The commands of `streamstate` that ask the gateway."""
+    """The commands of `streamstate` that call the gateway."""
 
     gateway: str = Field(
         "http://127.0.0.1:8080", pattern=r"^https?://[^/\s]+/?$", description="address of the gateway, without a path"
@@ -177,13 +178,15 @@ class StreamSettings(ServiceSettings):
     )
 
     def tolerance_ms(self, grace_ms: int | None) -> int:
-        """The milliseconds that a timestamp may be ahead of the clock, in a topic whose windows have this grace."""
+        """The tolerated milliseconds of a timestamp ahead of the clock, in a topic whose windows have the grace
+        `grace_ms`.
+        """
         if self.future_ms is not None:
             return self.future_ms
         return 3_600_000 if grace_ms is None else max(grace_ms, _CLOCK_SKEW_MS)
 
     def read_records(self, *, in_memory: bool) -> int:
-        """The most records of a backlog that are read at a time; in memory they leave room for what comes meanwhile."""
+        """The most records of a backlog read at a time; in memory, half a batch, which leaves room for new records."""
         return self.batch_records // 2 if in_memory else self.batch_records
 
 
@@ -287,7 +290,7 @@ S = TypeVar("S", bound=BaseSettings)
 
 
 def load(kind: type[S]) -> S:
-    """The settings of this process; raises `Misconfigured` naming each variable that does not fit, and why."""
+    """The settings of this process; raises `Misconfigured` with the name of each invalid variable, and the reason."""
     prefix = kind.model_config.get("env_prefix", "")
     try:
         return kind()
@@ -301,7 +304,7 @@ def load(kind: type[S]) -> S:
 
 
 def require_known(environment: Mapping[str, str]) -> None:
-    """Raises `Misconfigured` for a variable with the prefix that no class of settings has, with the nearest name."""
+    """Raise `Misconfigured` for a prefixed variable unknown to all settings classes, with the nearest known name."""
     known = [f"{PREFIX}{field.upper()}" for kind in kinds() for field in kind.model_fields]
     names = [name for name in environment if name.upper().startswith(PREFIX) and name.upper() not in known]
     if names:
@@ -310,7 +313,7 @@ def require_known(environment: Mapping[str, str]) -> None:
 
 
 def kinds(base: type[Settings] = Settings) -> Iterator[type[Settings]]:
-    """Every class of settings that was imported, those of services too."""
+    """All imported settings classes, including the classes of services."""
     for kind in base.__subclasses__():
         yield kind
         yield from kinds(kind)

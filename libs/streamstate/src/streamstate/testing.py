@@ -17,8 +17,8 @@ NO_MARKERS: Mapping[str, Markers] = {}
 class Driver:
     """Runs an app over records in memory: `feed`, then ask `view`.
 
-    Every topic has `partitions` partitions; the driver claims those in `held`, all when it is not given. `limits` are
-    those of the stream; by default there are none.
+    Every topic has `partitions` partitions; the driver claims the partitions in `held`, by default all. `limits` are
+    the limits of the stream, by default none.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Driver:
         raw: Mapping[str, Sequence[RawRecord]],
         markers: Mapping[str, Markers] = NO_MARKERS,
     ) -> None:
-        """Process `raw` (by topic) as one micro-batch; records that are in the state already are skipped.
+        """Process `raw` (by topic) as one micro-batch; records already in the state are skipped.
 
         markers: the headers `streamstate.source` of derived topics, by topic and offset.
         """

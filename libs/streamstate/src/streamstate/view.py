@@ -1,4 +1,4 @@
-"""What an app answers: a view is one question, about a key or about all partitions together."""
+"""The answers of an app: a view answers one question, about a key or about all partitions together."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,17 +18,17 @@ K = TypeVar("K")
 class View(Generic[K]):
     """One question, answered at `path` and, for many keys at once, at `/v1/many`.
 
-    About one key, which is in the path as `<key>`: `topic` is the source whose partitioning tells where it lives;
-    `reads` gets the key, `answer` the key and the values that were read, in the order of `reads`.
-    About all partitions together, those of `topic`, or of all topics when it is None: `answer` gets such values of
-    every partition instead. It is about everything when `key` is None; without a topic it may be about a key.
+    About one key, given in the path as `<key>`: the partitioning of the source `topic` gives the key's partition;
+    `reads` gets the key, `answer` the key and the read values, in the order of `reads`.
+    About all partitions of `topic`, or of all topics when it is None: `answer` gets the values of every partition
+    instead. The question is about all keys when `key` is None; without a topic it may be about a key.
 
-    query: the parameters of the request, all with defaults; `reads` and `answer` get them as a further argument.
-    example: an answer, for the document; its type is that of all answers. What is unknown is answered with None.
-    names, part: what the gateway adds to the answer, and adds the answer to.
-    scope: what a caller of the gateway must be allowed.
-    version: a read, given the key, whose value is another one whenever the answer is. By it, those who watch many keys
-        find out cheaply which have changed.
+    query: the parameters of the request, all with defaults; passed to `reads` and `answer` as a further argument.
+    example: an answer, for the document; all answers have its type. None answers an unknown key.
+    names, part: the names that the gateway adds to the answer, and the joined answer that the gateway adds it to.
+    scope: the right that a caller of the gateway needs.
+    version: a read, given the key, whose value changes with the answer. Clients that watch many keys find changed
+        answers by the version at low cost.
     """
 
     name: str
@@ -47,20 +47,20 @@ class View(Generic[K]):
 
     @property
     def versions(self) -> "View[K] | None":
-        """The view that answers with the version alone, None where there is none."""
+        """The view that answers with the version alone, None for a view without a version."""
         if (version := self.version) is None:
             return None
         return replace(self, reads=lambda key: [version(key)], answer=lambda _key, values: values[0], query=None)
 
     @property
     def over_all_partitions(self) -> bool:
-        """Whether it is about all partitions together."""
+        """Whether the view is about all partitions together."""
         return self.topic is None or self.key is None
 
     def ask(self, text: str, query: msgspec.Struct | None = None) -> "Question":
-        """The view for the key that `text` names, by default with the defaults of its parameters.
+        """The view for the key named `text`, with the defaults of its parameters unless `query` is given.
 
-        Raises `BadKey` when it names none.
+        Raises `BadKey` for text that names no key.
         """
         key = () if self.key is None else (self.key.parse(text),)
         given = () if self.query is None else (query or self.query(),)
@@ -69,7 +69,7 @@ class View(Generic[K]):
 
 @dataclass(frozen=True)
 class Question:
-    """A view with the key and the parameters (each a tuple of one or none) that are asked for."""
+    """A view with the requested key and parameters, each a tuple of zero or one element."""
 
     view: View[Any]
     key: tuple[Any, ...]
@@ -80,7 +80,7 @@ class Question:
         return self.view.reads(*self.key, *self.query)
 
     def answer(self, values: Sequence[Any]) -> msgspec.Struct | None:
-        """What `view.answer` makes of `values`."""
+        """The answer of the view for the read `values`."""
         return self.view.answer(*self.key, values, *self.query)
 
     def partitions(self, counts: Mapping[str, int]) -> Iterable[int]:

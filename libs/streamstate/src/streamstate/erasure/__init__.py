@@ -1,1 +1,1 @@
-"""The erasure of users: requests in a topic of deletions, what they mean for a state, and the receipts of services."""
+"""The erasure of users: requests in a topic of deletions, their effect on a state, and the receipts of services."""

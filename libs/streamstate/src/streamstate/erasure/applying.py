@@ -1,4 +1,4 @@
-"""What a state does about deletions when its partition was claimed: forget the users, and know what to leave out."""
+"""The deletions applied to a claimed partition: forget the users, and find the records to leave out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,14 +14,14 @@ from streamstate.state.store import DELETIONS, Claim, Commit, OffsetAdvance, Ori
 from streamstate.user_state import UserState
 
 TOGETHER = 200
-"""So many users are forgotten in one commit."""
+"""Users forgotten in one commit."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """The receipts that are published before the commit, so that the bounds of a build are those of this state.
+    """One commit of deletions, and its receipts, published first so that a later build has the bounds of this state.
 
-    applied: the offset before which all requests are applied then.
+    applied: the offset before which the commit has applied all requests.
     """
 
     receipts: Sequence[DeletionRecord]
@@ -32,10 +32,10 @@ class Step:
 def steps(
     app: App, store: Store, claim: Claim, origins: Mapping[str, Origin], pending: Sequence[Asked]
 ) -> Iterator[Step]:
-    """The steps after which the state has applied `pending`, those of one partition in the order of their requests.
+    """The steps that apply `pending`, the deletions of one partition in the order of their requests.
 
-    Nobody else commits meanwhile, since `claim` is the last one. So what a user did up to the offsets of the claim is
-    in the state, where it is forgotten, and what is behind them up to the bounds is left out as it comes.
+    `claim` is the last claim, so no other writer commits meanwhile. The state forgets a user's records up to the
+    offsets of the claim, and later records up to the bounds are left out on arrival.
     """
     applied = claim.deletions
     for start in range(0, len(pending), TOGETHER):
@@ -60,12 +60,12 @@ def steps(
 
 
 def pending(asked: Sequence[Asked], claim: Claim) -> list[Asked]:
-    """Those that the state has yet to apply."""
+    """The deletions that the state has not applied."""
     return [each for each in asked if each.request >= (claim.deletions or 0)]
 
 
 def expiries(app: App, claim: Claim, origins: Mapping[str, Origin], users: Iterable[str]) -> Iterator[DeletionRecord]:
-    """The requests that delete `users` from the partition of `claim`, with all that the state has of them."""
+    """The requests that delete `users`, with all their records in the state, from the partition of `claim`."""
     for user in users:
         bounds = {}
         for source in app.user_sources:
@@ -77,7 +77,7 @@ def expiries(app: App, claim: Claim, origins: Mapping[str, Origin], users: Itera
 
 
 def _bounds(app: App, claim: Claim, origins: Mapping[str, Origin], asked: Asked) -> dict[str, Bound]:
-    """What is left out from now on: at least what the state has read by now, in all topics of the same fold."""
+    """The bounds of the records to leave out: at least up to the claim's offsets, in all topics of the same fold."""
     bounds = {}
     for fold, _ in app.user_folds:
         key = _key(fold, asked.bounds)
@@ -89,7 +89,7 @@ def _bounds(app: App, claim: Claim, origins: Mapping[str, Origin], asked: Asked)
 
 
 def _key(fold: Fold, bounds: Mapping[str, Bound]) -> object:
-    """The user, as the fold's keys have it; None for one of whom its topics say nothing."""
+    """The user as a key of the fold; None if `bounds` has no topic of the fold."""
     keys = (source.key.decode(bounds[source.topic].key) for source in fold.sources if source.topic in bounds)
     return next(keys, None)
 

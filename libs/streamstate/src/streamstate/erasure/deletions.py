@@ -1,4 +1,4 @@
-"""What the topic of deletions says: which records of which users do not count, by the state that has applied it."""
+"""The contents of the topic of deletions: the records of erased users to leave out, for a state that applied it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ ALL = 2**63 - 1
 
 
 class Bound(msgspec.Struct, frozen=True, rename="camel"):
-    """The records of a topic with the key `key` before `offset`. `topic_id` is the one that offsets count in."""
+    """The records of a topic with the key `key` before `offset`; `topic_id` is the topic's id."""
 
     topic_id: str
     key: bytes
@@ -21,8 +21,8 @@ class Bound(msgspec.Struct, frozen=True, rename="camel"):
 class DeletionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A record of the topic of deletions: `user` is deleted from `partition` of the state of `service`.
 
-    A request names where the topics ended when it was made. A receipt replaces it, under the same key of the record: it
-    names how far the state had read the topics when it forgot the user, and the offset of the `request`.
+    A request has the end offsets of the topics at the time of the request. A receipt replaces it, under the same record
+    key: it has the state's offsets when it forgot the user, and the offset of the `request`.
     """
 
     user: str
@@ -40,7 +40,7 @@ class DeletionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 class Asked(NamedTuple):
     """The deletion of a user from one partition of a state.
 
-    request: the offset of the newest request. bounds: by topic, what does not count. receipt: the newest one.
+    request: the offset of the newest request. bounds: by topic, the records to leave out. receipt: the newest receipt.
     """
 
     user: str
@@ -51,7 +51,7 @@ class Asked(NamedTuple):
 
 @dataclass
 class _Known:
-    """The newest receipt and the newest request behind it, with its offset."""
+    """The newest receipt and the newest request after it, with its offset."""
 
     receipt: DeletionRecord | None = None
     request: tuple[int, DeletionRecord] | None = None
@@ -70,7 +70,7 @@ class _Known:
         return max(answered, self.request[0] if self.request else -1)
 
     def bounds(self, before: int) -> Iterable[Mapping[str, Bound]]:
-        """Those of the deletions whose requests have offsets before `before`."""
+        """The bounds of the deletions with request offsets before `before`."""
         if self.receipt and (self.receipt.request or 0) < before:
             yield self.receipt.bounds
         if self.request and self.request[0] < before:
@@ -78,7 +78,7 @@ class _Known:
 
 
 class Deletions:
-    """All deletions that were read. A state that has no own one of a user keeps to those of other services."""
+    """All deletions read so far. A state without an own deletion of a user follows other services' deletions."""
 
     def __init__(self) -> None:
         self._known: defaultdict[int, dict[str, dict[str, _Known]]] = defaultdict(dict)
@@ -89,7 +89,7 @@ class Deletions:
         of_user.setdefault(deletion.service, _Known()).add(offset, deletion)
 
     def for_user(self, user: str, service: str) -> list[tuple[int, Asked]]:
-        """The deletions of one user that are for `service` itself, by partition."""
+        """The deletions of one user from `service` itself, by partition."""
         places = [
             (partition, users[user][service])
             for partition, users in self._known.items()
@@ -98,9 +98,9 @@ class Deletions:
         return [(partition, _asked(user, [known], known.receipt, None, ALL)) for partition, known in places]
 
     def asked(self, service: str, partition: int, topic_ids: Mapping[str, str], before: int = ALL) -> list[Asked]:
-        """The deletions for `partition` of the state of `service` whose requests have offsets before `before`.
+        """The deletions for `partition` of the state of `service` with request offsets before `before`.
 
-        topic_ids: those of the topics that the state is made of; what is about other ones is left out.
+        topic_ids: the ids of the state's topics; bounds of other topic ids are omitted.
         """
         asked = []
         for user, services in self._known[partition].items():

@@ -1,4 +1,4 @@
-"""Deletions in the process of a stream: applied when a query begins, which is when nothing else is committed."""
+"""Deletions in the process of a stream: applied before a query starts, while nothing else is committed."""
 
 import threading
 import time
@@ -20,21 +20,21 @@ from streamstate.user_state import not_seen_since
 log = structlog.get_logger()
 
 EXPIRY_S = 600.0
-"""Seconds between two looks for users who have expired."""
+"""Seconds between two searches for expired users."""
 
 EXPIRED = 10_000
 """At most so many users of a partition expire at a time."""
 
 PAUSE_S = 10.0
-"""Least seconds between two starts of a query for deletions: those that come meanwhile are applied together."""
+"""Minimum seconds between two restarts of a query for deletions; requests in between are applied together."""
 
 Erased = Mapping[TopicPartition, Mapping[bytes, int]]
 
 
 class Erasure:
-    """The deletions of one app: those that are asked for, and of users who were not seen for `expire_ms` (0: none).
+    """The deletions of one app: requested ones, and of users not seen for `expire_ms` (0: none).
 
-    `find_due` is for another thread than the rest: Kafka may take long to answer.
+    `find_due` may run in another thread than the other methods: Kafka may take long to answer.
     """
 
     def __init__(self, app: App, store: Store, topic: DeletionTopic | None, expire_ms: int = 0) -> None:
@@ -51,9 +51,9 @@ class Erasure:
         self._applied_at = -PAUSE_S
 
     def apply(self, claims: Mapping[int, Claim], origins: Mapping[str, Origin]) -> Erased:
-        """Apply what is asked of the partitions that were just claimed; returns what their query leaves out.
+        """Apply the requests for the claimed partitions; returns the records that their query leaves out.
 
-        Raises `Misconfigured` where a state has applied deletions of a topic that is not there any more.
+        Raises `Misconfigured` where a state has applied deletions of a topic that no longer exists.
         """
         with self._one_at_a_time:
             return self._apply(claims, origins)
@@ -65,7 +65,7 @@ class Erasure:
         self._applied = {partition: claim.deletions or 0 for partition, claim in claims.items()}
         left_out: dict[TopicPartition, dict[bytes, int]] = {}
         for partition, claim in claims.items():
-            # Nothing is committed meanwhile: who has expired has not come back.
+            # Nothing is committed meanwhile, so no expired user has come back.
             self._topic.write(expiries(self._app, claim, origins, self._expired(partition, claim.times, EXPIRED)))
         self._topic.catch_up()
         for partition, claim in claims.items():
@@ -86,12 +86,12 @@ class Erasure:
 
     @property
     def has_due_deletions(self) -> bool:
-        """Whether there are deletions that the query has to begin again for."""
+        """Whether there are deletions that need a restart of the query."""
         return self._due and time.monotonic() >= self._applied_at + PAUSE_S
 
     def find_due(self) -> None:
-        """Find out what is due."""
-        # A topic that is missing, or a server that is away, is told by what needs it.
+        """Look for deletions to apply."""
+        # Other calls report a missing topic, or a server that does not answer.
         with self._one_at_a_time, suppress(Misconfigured, KafkaException, RedisError):
             if self._topic:
                 self._find(self._topic.catch_up())
@@ -104,14 +104,14 @@ class Erasure:
             self._due |= any(self._expired(partition, of.times, 1) for partition, of in snapshots.items())
 
     def _are_new(self, came: Sequence[DeletionRecord]) -> bool:
-        """Whether requests are among these that a partition has yet to apply."""
+        """Whether `came` has requests that a partition has not applied."""
         if all(each.request is not None for each in came):
             return False
         held = self._applied.items()
         return any(each.request >= applied for partition, applied in held for each in self._asked(partition))
 
     def _expired(self, partition: int, times: Mapping[str, int], most: int) -> list[str]:
-        """At most so many users of `partition` who were not seen for too long, by the stream times of its topics."""
+        """At most `most` users of `partition` not seen for `expire_ms`, by the stream times of its topics."""
         before = max(times.get(source.topic, 0) for source in self._app.user_sources) - self._expire_ms
         if not self._expire_ms or before <= 0:
             return []
@@ -119,7 +119,7 @@ class Erasure:
         return [user for user, _ in found]
 
     def _read(self, claims: Mapping[int, Claim]) -> bool:
-        """Whether there are deletions: a topic that was never there is none that is missing."""
+        """Read the deletions; returns whether their topic exists. A topic that never existed is not missing."""
         assert self._topic
         applied = max(claim.deletions or 0 for claim in claims.values())
         try:

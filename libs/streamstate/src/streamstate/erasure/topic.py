@@ -17,7 +17,7 @@ from streamstate.keys import partition_of
 from streamstate.state.store import Origin
 
 PARTITION = 0
-"""All records are here, whatever their keys: they need one order."""
+"""All records are in one partition, whatever their keys, to have one order."""
 
 log = structlog.get_logger()
 
@@ -37,7 +37,7 @@ class DeletionTopic:
         self._next = OFFSET_BEGINNING
 
     def catch_up(self) -> list[DeletionRecord]:
-        """Read on to the present end; returns what came. Raises `Misconfigured` where there is no such topic."""
+        """Read to the present end; returns the new records. Raises `Misconfigured` where there is no such topic."""
         origin = self._origin()
         if origin.id != self._topic_id:
             self._topic_id, self._next, self.deletions = origin.id, OFFSET_BEGINNING, Deletions()
@@ -58,24 +58,24 @@ class DeletionTopic:
         return came
 
     def request(self, app: App, user: str) -> Sequence[DeletionRecord]:
-        """Ask for the deletion of `user` from the state of `app`; returns the requests when Kafka has them."""
+        """Request the deletion of `user` from the state of `app`; returns the requests once Kafka has stored them."""
         self._origin()
         requests = _requests(app, user, self._topics)
         self.write(requests)
         return requests
 
     def asked(self, app: App, user: str) -> list[tuple[int, Asked]]:
-        """What is asked of the state of `app` about `user`, by partition."""
+        """The requested deletions of `user` from the state of `app`, by partition."""
         self.catch_up()
         return self.deletions.for_user(user, app.name)
 
     @property
     def end(self) -> int:
-        """The offset up to which it was read."""
+        """The next offset to read."""
         return max(self._next, 0)
 
     def write(self, deletions: Iterable[DeletionRecord]) -> None:
-        """Returns when Kafka has all of them for good."""
+        """Returns when Kafka has stored all of `deletions`."""
         records: list[Outgoing] = [(self._name, each.key, msgspec.json.encode(each), []) for each in deletions]
         if records:
             send_all(producer(self._bootstrap, self._security), records, partition=PARTITION)
@@ -91,7 +91,7 @@ class DeletionTopic:
 
 
 def _requests(app: App, user: str, topics: Topics) -> Sequence[DeletionRecord]:
-    """The requests that delete `user` from the state of `app`: none where no key of its users is written so."""
+    """The requests that delete `user` from the state of `app`: none where `user` is no key of its topics."""
     bounds: dict[int, dict[str, Bound]] = {}
     for source in app.user_sources:
         try:

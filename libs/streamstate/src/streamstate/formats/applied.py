@@ -14,7 +14,7 @@ from streamstate.formats.writing import FormatEncoder, registering
 from streamstate.keys import CODECS, DIGITS, INT, LONG, KeyCodec
 
 ALL = "*"
-"""Stands for every topic that is not named."""
+"""Stands for all topics without an entry."""
 
 _OF_IDS: Mapping[str, KeyCodec[Any]] = {"long": LONG, "int": INT, "string": DIGITS}
 _OF_TEXT: Mapping[str, KeyCodec[Any]] = {
@@ -24,13 +24,13 @@ _OF_TEXT: Mapping[str, KeyCodec[Any]] = {
     "bytes": CODECS["bytes"],
     "uuid": CODECS["uuid"],
 }
-"""What each of Kafka's serializers writes of a key that is a number, or text, for the service."""
+"""The text that a service sees for a number or text key of each of Kafka's serializers."""
 
 
 def formatted(app: App, formats: Mapping[str, Format], registry: Registry) -> App:
-    """`app` with the formats of its topics, by what the service calls them; those of all others are its own.
+    """`app` with `formats`, by the service's topic names; topics without an entry keep the service's format.
 
-    Raises `Misconfigured` for a topic that the app has not, and for a format that does not fit it.
+    Raises `Misconfigured` for a topic that the app does not have, and for a format that does not fit the app.
     """
     totals = {of_topic.topic: of_topic for of_topic in app.totals}
     own = (*app.topics, *app.emits, *totals)
@@ -57,9 +57,9 @@ def formatted(app: App, formats: Mapping[str, Format], registry: Registry) -> Ap
 
 
 def registered(app: App) -> App:
-    """`app` with the schemas of all that its folds emit in the registry.
+    """`app` with the schemas of all emitted records registered.
 
-    Raises `Misconfigured` when the registry refuses one, or a class of messages is not there, and
+    Raises `Misconfigured` when the registry refuses a schema, or a class of messages is missing, and
     `RegistryUnavailable` when the registry does not answer.
     """
     for source in app.sources:
@@ -69,7 +69,7 @@ def registered(app: App) -> App:
 
 
 def codec(topic: str, own: KeyCodec[Any], given: Format) -> KeyCodec[Any]:
-    """The codec of the keys of a topic, of which the service has `own`. Raises `Misconfigured` when none fits."""
+    """The codec of a topic's keys, where the service has the codec `own`. Raises `Misconfigured` when none fits."""
     if not given.key or (given.key == "string" and own.name in ("text", "uuid", "pair")):
         return own
     fitting = _OF_IDS if own.name in ("long", "int") else _OF_TEXT if own.name == "text" else {}

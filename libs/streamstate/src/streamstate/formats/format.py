@@ -1,4 +1,4 @@
-"""The format of a topic, as a deployment declares it."""
+"""The format of a topic, as declared by a deployment."""
 
 from typing import Literal, Self
 
@@ -8,14 +8,14 @@ PLAIN = ("string", "long", "int", "double", "uuid", "bytes")
 """Kafka's own serializers."""
 
 REGISTERED = ("avro", "protobuf", "jsonschema")
-"""Values that name a schema of the registry."""
+"""Value formats with a schema in the registry."""
 
 KeyFormat = Literal["", "string", "long", "int", "double", "uuid", "bytes"]
 ValueFormat = Literal["", "json", "avro", "protobuf", "jsonschema", "string", "long", "int", "double", "uuid", "bytes"]
 
 
 class Format(BaseModel):
-    """How the records of one topic are written. What is empty is as the service declares it."""
+    """The format of one topic's records. Empty fields stand for the service's format."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -52,5 +52,5 @@ class Format(BaseModel):
 
     @property
     def registered(self) -> bool:
-        """Whether its values name schemas of the registry, which has to be asked."""
+        """Whether its values have schemas in the registry."""
         return self.value in REGISTERED and not self.message

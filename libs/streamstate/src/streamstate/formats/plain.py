@@ -1,4 +1,4 @@
-"""Values without a schema: what Kafka's own serializers write, and what services read."""
+"""Values without a schema: the output of Kafka's own serializers, and the input of services."""
 
 import struct
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from streamstate.errors import BadRecord
 _json = msgspec.json.Encoder(decimal_format="number").encode
 
 WITHIN = "."
-"""Between the names of a member and of one within it."""
+"""Between the names of a member and of a member within it."""
 
 _MISSING = object()
 
@@ -54,7 +54,7 @@ SERDES: Mapping[str, tuple[Read, Write]] = {
 
 
 def as_read(form: Form, value: Any) -> bytes:
-    """`value` as a service reads it in this form; records have no plain text, and are JSON there too."""
+    """`value` as a service reads it in `form`; records have no plain text, and are JSON in both forms."""
     if form == "text":
         match value:
             case str():
@@ -65,14 +65,14 @@ def as_read(form: Form, value: Any) -> bytes:
 
 
 def as_object(kind: type, value: bytes) -> Any:
-    """What a service wrote for a value of the type `kind`, as an object."""
+    """A value written by a service, of the type `kind`, as an object."""
     if kind is str:
         return value.decode()
     return msgspec.json.decode(value)
 
 
 def renamed(value: Any, names: Mapping[str, str]) -> Any:
-    """`value`, where it is a record, with the members in `names` under the names that these give.
+    """`value` with its members renamed by `names`, if it is a record.
 
     A member within a member (`user.id`) is copied, any other moved.
     """
@@ -88,7 +88,7 @@ def renamed(value: Any, names: Mapping[str, str]) -> Any:
 
 
 def picked(value: Any, field: str) -> Any:
-    """The member `field` where `value` is a record. Raises `BadRecord` when it has none of this name."""
+    """The member `field` of `value`, if it is a record. Raises `BadRecord` for a missing member."""
     if not isinstance(value, dict):
         return value
     found = value[field] if field in value else _within(value, field)
@@ -99,7 +99,7 @@ def picked(value: Any, field: str) -> Any:
 
 
 def _within(value: Any, path: str) -> Any:
-    """The member of a member that `path` names, `_MISSING` where there is none."""
+    """The nested member at `path`, `_MISSING` where there is none."""
     for name in path.split(WITHIN):
         if not isinstance(value, dict) or name not in value:
             return _MISSING

@@ -1,4 +1,4 @@
-"""Records of a topic as its service reads them, whatever their format."""
+"""Records of a topic in any format, converted for its service."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from streamstate.formats.registered import framing
 from streamstate.formats.registered.registry import Registry
 
 VALUE = "value"
-"""The member that is the value where none is named."""
+"""The default member for the value."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class FormatDecoder:
     def from_format(
         cls, decode: Callable[[Any, bytes | None], Any], form: Form, given: Format, registry: Registry
     ) -> "FormatDecoder":
-        """As `given` declares it."""
+        """The decoder for the declared format `given`."""
         names = {theirs: own for own, theirs in given.fields.items()}
         return cls(decode, form, given.value or _FORMATS[form], names, given.field or VALUE, given.message, registry)
 
@@ -60,7 +60,7 @@ class FormatDecoder:
             raise BadRecord(f"a value of schema {number} is not what is read here: {reason}") from error
 
     def read(self, value: bytes) -> bytes:
-        """`value` as the service reads it. Raises `BadRecord`, or whatever the format's own decoder raises."""
+        """`value` in the service's form. Raises `BadRecord`, or any error of the format's own decoder."""
         content = self._content(value)
         if self.names:
             content = plain.renamed(content, self.names)
@@ -69,7 +69,7 @@ class FormatDecoder:
         return plain.as_read(self.form, content)
 
     def require(self) -> None:
-        """Raises `Misconfigured` when there is no class of the name that was given."""
+        """Raise `Misconfigured` when the declared class does not exist."""
         try:
             self._content  # noqa: B018, it is made when it is looked at
         except (ImportError, AttributeError) as error:
@@ -77,7 +77,7 @@ class FormatDecoder:
             raise Misconfigured(msg) from error
 
     def waits(self, value: bytes | None) -> str:
-        """Why the schema of `value`, which is not known yet, cannot be fetched now; empty when nothing is missing."""
+        """Why the unknown schema of `value` cannot be fetched now; empty when no schema is missing."""
         try:
             self._content(value or b"")
         except RegistryUnavailable as error:
@@ -102,4 +102,4 @@ class FormatDecoder:
 
 
 _FORMATS: Mapping[Form, str] = {"json": "json", "text": "string"}
-"""What a service reads, as a format."""
+"""The format of each form."""

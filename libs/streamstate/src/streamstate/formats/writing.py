@@ -1,4 +1,4 @@
-"""Derived records in the format of their topic, whose schema is made from the service's own type."""
+"""Derived records in the format of their topic, with a schema made from the service's type."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,8 +18,8 @@ from streamstate.keys import KeyCodec
 class FormatEncoder:
     """The `encode` of a topic that has another format than the service.
 
-    key: the service's codec and that of the topic. kind: the type of the values. names: of members in the topic, by the
-    service's. number: the id of the schema in the registry, None before it is registered, or when there is none.
+    key: the codecs of the service and of the topic. kind: the type of the values. names: the topic's member names, by
+        the service's. number: the id of the schema in the registry, None before registration, or without a schema.
     """
 
     key: tuple[KeyCodec[Any], KeyCodec[Any]]
@@ -37,9 +37,10 @@ class FormatEncoder:
         return other.encode(own.decode(key)), None if value is None else self.write(value)
 
     def registered(self, topic: str) -> "FormatEncoder":
-        """The same, with its schema as that of `topic`. Raises `Misconfigured` when the registry refuses it.
+        """The same, with its schema registered for `topic`. Raises `Misconfigured` when the registry refuses the
+        schema.
 
-        Raises `RegistryUnavailable` when it does not answer.
+        Raises `RegistryUnavailable` when the registry does not answer.
         """
         if self.value not in framing.KINDS:
             return self
@@ -51,7 +52,7 @@ class FormatEncoder:
 
     @cached_property
     def write(self) -> Callable[[bytes], bytes]:
-        """Makes of a value as the service writes it what the topic has; raises for one that does not fit."""
+        """Converts a value from the service's form to the topic's format; raises for an unfit value."""
         kind, names = self.kind, self.names
         if self.value not in framing.KINDS:
             write = plain.SERDES[self.value][1] if self.value else _own(kind)
@@ -72,6 +73,6 @@ def _own(kind: type) -> Callable[[Any], bytes]:
 
 
 def registering(derived: Derived, topic: str) -> Derived:
-    """`derived` with its schema registered as that of `topic`. Raises as `FormatEncoder.registered` does."""
+    """`derived` with its schema registered for `topic`. Raises as `FormatEncoder.registered` does."""
     encode = derived.encode
     return replace(derived, encode=encode.registered(topic)) if isinstance(encode, FormatEncoder) else derived

@@ -1,4 +1,4 @@
-"""What is asked of Kafka and told to it, apart from the records that Spark reads.
+"""Calls to Kafka, apart from Spark's reading of records.
 
-Nothing here knows Redis, Spark or HTTP.
+The package knows no Redis, Spark or HTTP.
 """

@@ -30,13 +30,13 @@ from streamstate.state.store import Origin
 
 TIMEOUT_S = 10.0
 QUIET = {"log_level": 2}
-"""Errors report a broker that is away; librdkafka would also log each of its attempts, twenty a second."""
+"""Errors report an unreachable broker; librdkafka would also log each of its attempts, twenty a second."""
 
 
 class AdminConnection:
-    """A connection as `security` says, whose files are read again. `properties` are those of further clients of it.
+    """An admin client that follows changes of the files in `security`. `properties` suit further clients.
 
-    loaded: what the files say, as far as it can be used.
+    loaded: the last usable contents of the files.
     """
 
     def __init__(self, bootstrap: str, security: Security) -> None:
@@ -55,10 +55,12 @@ class AdminConnection:
         return {"bootstrap.servers": self._bootstrap, **self.loaded.client(), **QUIET}
 
     def admin(self) -> AdminClient:
-        """A client; another one since the files changed. Files that cannot be used, or not yet, are as before."""
+        """The client, replaced after a change of the files. Files that are unusable or incomplete leave the former
+        client in place.
+        """
         with suppress(Misconfigured, KafkaException):
             if (now := self._security.read_files()) != self.loaded:
-                # Who waits for an answer of the former client still gets it.
+                # Calls that wait for an answer keep the former client alive.
                 self._admin, self._former = self._made(now), self._admin
                 self.loaded = now
         return self._admin
@@ -68,11 +70,11 @@ class AdminConnection:
 
 
 TELLING = "streamstate"
-"""The client id of members of a group that tell in Redis how they are: those of earlier releases do not."""
+"""The client id of group members that report their status in Redis; members of earlier releases do not."""
 
 
 class Member(NamedTuple):
-    """An instance in a consumer group: the partitions that the group gives it, and whether it tells how it is."""
+    """An instance in a consumer group: its assigned partitions, and whether it reports its status in Redis."""
 
     partitions: frozenset[int]
     tells: bool = True
@@ -89,21 +91,21 @@ class Topics:
 
     @property
     def security(self) -> Security:
-        """What proves us to Kafka now, in texts."""
+        """The current credentials, as texts."""
         self._connection.admin()
         return self._connection.loaded
 
     def partitions(self, topic: str) -> int:
-        """How many partitions `topic` has. Raises `Misconfigured` for a topic that does not exist.
+        """The partition count of `topic`. Raises `Misconfigured` for a topic that does not exist.
 
-        While Kafka is away, a count that was known before goes on being used: partitions are never taken away.
+        While Kafka is away, a cached count stays in use: partition counts never shrink.
         """
         return self.origin(topic).partitions
 
     def origin(self, topic: str) -> Origin:
         """The id and the partition count of `topic`. Raises as `partitions` does.
 
-        Only the first call waits for Kafka: later ones return the cached value and refresh an old one meanwhile.
+        Only the first call waits for Kafka: later calls return the cached value and refresh an old value meanwhile.
         """
         cached = self._known.get(topic)
         if cached is None:
@@ -114,7 +116,7 @@ class Topics:
         return known
 
     def describe(self, topics: Collection[str], timeout: float = TIMEOUT_S) -> dict[str, Origin]:
-        """The ids and partition counts of `topics` as they are at this moment. Raises as `partitions` does."""
+        """The ids and partition counts of `topics`, read from Kafka at once. Raises as `partitions` does."""
         asked = self._connection.admin().describe_topics(TopicCollection([*topics]), request_timeout=timeout)
         return {topic: _origin(topic, asked[topic]) for topic in topics}
 
@@ -129,17 +131,17 @@ class Topics:
         except KafkaException:
             self._known[topic] = (time.monotonic(), known)
         except Misconfigured:
-            # A broker that is just starting knows no topics; one that goes on like this is believed.
+            # A starting broker knows no topics; believe a broker that goes on like this.
             if time.monotonic() - read_at > 2 * self._ttl:
                 self._known.pop(topic)
         finally:
             self._asking.release()
 
     def unbounded(self, tolerances: Mapping[str, int]) -> dict[str, int]:
-        """The topics among `tolerances` for which Kafka takes timestamps that are further ahead of its clock.
+        """The topics for which Kafka accepts timestamps further ahead of its clock than the tolerance.
 
-        tolerances: milliseconds by topic. A topic whose configuration may not be read, or is of a broker that has no
-        bound, is taken for one of them.
+        tolerances: milliseconds by topic. The result includes topics whose configuration may not be read, or whose
+            broker has no bound.
         """
         answers = self._configs(tolerances)
         return {topic: most for topic, most in tolerances.items() if not _bounded(answers[topic], most)}
@@ -150,7 +152,7 @@ class Topics:
         return {resource.name: answer for resource, answer in answers.items()}
 
     def widest(self, topics: Iterable[str]) -> int:
-        """The partitions of the widest of `topics`: as many as an app over them has."""
+        """The partition count of the widest of `topics`, and so of an app over them."""
         return max(map(self.partitions, topics))
 
     def begins(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
@@ -158,11 +160,11 @@ class Topics:
         return _offsets(self._listed(places, OffsetSpec.earliest()))  # type: ignore[no-untyped-call]  # it has no annotations
 
     def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The last stable offsets of (topic, partition): what is not committed cannot be read."""
+        """The last stable offsets of (topic, partition): uncommitted records cannot be read."""
         return _offsets(self._listed(places, OffsetSpec.latest()))  # type: ignore[no-untyped-call]  # it has no annotations
 
     def high_watermarks(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The ends of (topic, partition) with the records of open transactions, which nobody can read yet."""
+        """The ends of (topic, partition) with the records of open transactions, which cannot be read yet."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # it has no annotations
         return _offsets(self._listed(places, latest, IsolationLevel.READ_UNCOMMITTED))
 
@@ -171,15 +173,15 @@ class Topics:
         return _offsets(self._listed(places, OffsetSpec.for_timestamp(timestamp)))
 
     def history(self, places: Iterable[tuple[str, int]]) -> dict[str, float]:
-        """The seconds until Kafka may delete the first record of a topic, by `retention.ms`; 0 where it deleted some.
+        """The seconds until Kafka may delete a topic's first record, by `retention.ms`; 0 where it has deleted some.
 
-        Infinite without such a limit. A topic among `places`, (topic, partition), whose configuration may not be read,
-        is left out.
+        `places` are (topic, partition). Infinite without a time limit. Topics whose configuration may not be read are
+        omitted.
         """
         all_places = [*places]
         limits = self._retention_ms({topic for topic, _ in all_places})
         limited = [place for place in all_places if place[0] in limits]
-        # Of no records at all, the first one is yet to come.
+        # An empty topic has its first record yet to come.
         ages, now_ms = dict.fromkeys(limits, 0.0), time.time() * 1_000
         for place, timestamp in self._first_timestamps(limited).items():
             ages[place[0]] = max(ages[place[0]], now_ms - timestamp)
@@ -248,7 +250,7 @@ def _origin(topic: str, answer: "Future[TopicDescription]") -> Origin:
 
 
 def _bounded(answer: "Future[dict[str, ConfigEntry]]", most_ms: int) -> bool:
-    """Whether a topic with this configuration takes no timestamp that is more than `most_ms` ahead."""
+    """Whether a topic with this configuration refuses timestamps more than `most_ms` ahead."""
     try:
         config = answer.result()
     except KafkaException:

@@ -1,4 +1,4 @@
-"""The claims of partitions: what is stored there is held against the topics as they are, before it is continued."""
+"""Claims of partitions, which check the stored state against the present topics."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -19,8 +19,8 @@ log = structlog.get_logger()
 class Claims:
     """Claims partitions of `app` for `owner`, the address (host:port) of its API.
 
-    truncated: topics whose first records a state may lack. skip_lost: whether to go on where records were deleted
-    before they were read.
+    truncated: topics whose first records a state may lack. skip_lost: whether to go on after records were deleted
+        unread.
     """
 
     app: App
@@ -33,7 +33,7 @@ class Claims:
     def claim(
         self, partitions: Iterable[int], origins: Mapping[str, Origin]
     ) -> tuple[dict[int, Claim], dict[TopicPartition, int]]:
-        """Claim `partitions`; returns the claims and the offsets at which reading begins, with topics as in `origins`.
+        """Claim `partitions`; returns the claims and the first offsets to read, with topics as in `origins`.
 
         Raises `Misconfigured` when a state does not fit its topics or the app's folds.
         """
@@ -49,13 +49,13 @@ class Claims:
         require_same_topics([snapshot.origins for snapshot in snapshots.values()], origins)
         require_same_folds(self.app, self.app.topics, snapshots.values())
         require_beginnings(self.app, self.app.topics, snapshots, self.truncated)
-        # Asked again: the previous owner may have committed what came after the first answer.
+        # Asked again: the previous owner may have committed records after the first answer.
         require_ends(claims, self.topics.ends(places))
         claims = {p: self._skip(claim, _of(begins, p), snapshots[p].allowances) for p, claim in claims.items()}
         return claims, {(topic, p): claims[p].positions.get(topic, begins[topic, p]) for topic, p in places}
 
     def _skip(self, claim: Claim, begins: Mapping[str, int], allowances: Mapping[str, Allowance]) -> Claim:
-        """The claim as it is once the records before `begins` are left out."""
+        """The claim after leaving out the records before `begins`."""
         commit = left_out(claim, begins)
         if commit is None:
             return claim
@@ -72,5 +72,5 @@ class Claims:
 
 
 def _of(offsets: Mapping[TopicPartition, int], partition: int) -> dict[str, int]:
-    """Those of `partition`, by topic."""
+    """The offsets of `partition`, by topic."""
     return {topic: offset for (topic, p), offset in offsets.items() if p == partition}

@@ -1,4 +1,4 @@
-"""The place of an instance in a consumer group, which decides who owns which partition."""
+"""Membership of an instance in a consumer group, which assigns partitions to owners."""
 
 import threading
 import time
@@ -21,7 +21,9 @@ _CONFIRMED_S = 0.5
 
 @dataclass
 class Partitions:
-    """What the group gives to this instance (`known` once it has); `changed` is set until the query follows."""
+    """The partitions assigned to this instance (`known` after the first assignment); `changed` is set until the query
+    follows.
+    """
 
     held: frozenset[int] = frozenset()
     known: bool = False
@@ -34,20 +36,19 @@ class Partitions:
 
 
 class Membership:
-    """An instance's place in the app's consumer group.
+    """An instance's membership in the app's consumer group.
 
-    It joins the group with the app's widest topic, as a static member, reads no records, and calls `changed` with the
-    partitions that it holds whenever they change. It also commits the stored offsets, so that Kafka's own tools
-    show the lag.
+    It joins the group with the app's widest topic, as a static member, reads no records, and calls `changed` with its
+    partitions whenever they change. It also commits the stored offsets, so that Kafka's own tools show the lag.
 
-    As a static member it keeps its place when the process dies and comes back within `session_timeout_ms`: nothing
-    moves then. After `stop` it has left: with the state in Redis, taking partitions over costs the others a second or
-    two, while a place that is kept leaves them unfolded until the process is back, or the timeout is over.
+    A static member keeps its partitions when the process dies and comes back within `session_timeout_ms`. `stop` leaves
+    the group: with the state in Redis, another instance takes the partitions over within a second or two, while kept
+    partitions stay unfolded until the process is back, or the timeout is over.
 
-    Kafka refuses a client for good when another has joined under its name; whoever has its partitions now must not be
-    disturbed. But a client whose session ran out while the broker was away, or the process hung, may be refused too:
-    librdkafka forgets its member id then, and may send a heartbeat before it has joined again. So a client that was
-    refused is replaced by a new one, unless the group says that the place is another's.
+    Kafka refuses a client for good when another client has joined under its name, and the present owner of its
+    partitions must not be disturbed. But Kafka may also refuse a client whose session expired while the broker was
+    away, or the process hung: librdkafka then forgets its member id, and may send a heartbeat before joining again. So
+    a refused client is replaced by a new client, unless the group has another member of this name.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Membership:
         self._positions = positions
 
     def require(self) -> None:
-        """Raise `FencedInstance` when another has this instance's place."""
+        """Raise `FencedInstance` when another process has this instance's name."""
         if self._refusal is not None:
             msg = f"the group has no place for {self._instance} any more ({self._refusal}); start the process again"
             raise FencedInstance(msg)
@@ -125,7 +126,7 @@ class Membership:
                 message = consumer.poll(0.2)
                 if message is not None and (error := message.error()) is not None:
                     log.warning("the consumer group reports a problem", reason=error.str())
-                    # The error itself does not say that it is fatal.
+                    # The error object does not say that it is fatal.
                     if error.code() == KafkaError._FATAL:
                         return error.str()
                 self._commit(consumer)
@@ -137,14 +138,14 @@ class Membership:
         return None
 
     def _leave(self, consumer: Consumer) -> None:
-        # A static member that only closes does not leave; one that unsubscribes does, when it has nothing any more.
+        # A static member leaves by unsubscribing, once it has no partitions, and not by closing.
         consumer.unsubscribe()
         end = time.monotonic() + _LEAVE_S
         while self._held and time.monotonic() < end:
             consumer.poll(0.1)
 
     def _taken(self) -> bool:
-        """Whether the group knows another member by this instance's name; waits until it can say so."""
+        """Whether the group has another member of this instance's name; waits for the group's answer."""
         while not self._stopping.wait(_PAUSE_S):
             try:
                 asked = self._connection.admin().describe_consumer_groups([self._group], request_timeout=TIMEOUT_S)
@@ -186,8 +187,8 @@ class Membership:
 def _known(consumer: Consumer, places: list[TopicPartition]) -> bool:
     """Whether the group's coordinator answers, and has given this client a member id.
 
-    A commit would wait in the client for a coordinator that is away, and go out while the client joins anew: Kafka
-    would refuse it as one of a stranger, and the member id that comes meanwhile would not be known here.
+    A commit would wait in the client for an unreachable coordinator, and go out while the client joins anew: Kafka
+    would refuse the commit as a stranger's, and the client would not learn its new member id.
     """
     consumer.committed(places, timeout=_CONFIRMED_S)
     return bool(consumer.memberid())

@@ -1,6 +1,6 @@
-"""The records that a service writes about records: derived ones and dead letters.
+"""The output records of a service: derived records and dead letters.
 
-The headers of a dead letter are those of its record, and then its own, of which `EXCEPTION_HEADER` is the first.
+The headers of a dead letter are its record's headers, followed by its own, which begin with `EXCEPTION_HEADER`.
 """
 
 from collections import Counter
@@ -20,27 +20,28 @@ KEY_HEADER, TIMESTAMP_HEADER = "x-key", "x-timestamp"
 """The record's own."""
 
 SIZE_HEADER, SHA256_HEADER = "x-value-bytes", "x-value-sha256"
-"""Of a value of which only the first kilobyte is kept."""
+"""Headers of a value cut to its first kilobyte."""
 
 TOPIC_HEADER = "x-topic"
 """The derived topic for which a record was too large."""
 
 RECEIPT_HEADER = "x-replayed"
-"""Only a receipt has it: the record in the dead-letter topic that says that a letter was replayed, which it names."""
+"""Marks a receipt: a record in the dead-letter topic that names a replayed letter."""
 
 HALTED_HEADER = "x-not-committed"
-"""The last header of a letter that says why a stream halted. Its record is still to be folded."""
+"""The last header of a letter that explains why a stream halted. Its record is still to be folded."""
 
 SHORT = 1_024
-"""Bytes of a value that is too large, and of a header beside it, that are kept."""
+"""The kept bytes of an oversized value, and of a header beside it."""
 
 _OWN = ("__streams.errors.", "x-", HEADER)
 
 
 def derived(app: App, emits: Iterable[Emit], partition: int, topic_ids: Mapping[str, str]) -> Iterable[Outgoing]:
-    """The records of derived topics, each with its `Marker`; `emits` are all that their causes in `partition` emit.
+    """The records of derived topics, each with its `Marker`; `emits` are all records emitted by their causes in
+    `partition`.
 
-    `topic_ids` are those of the causes' topics, by what `app` calls them.
+    `topic_ids` are the ids of the causes' topics, by the service's topic names.
     """
     numbers: Counter[tuple[str, int]] = Counter()
     for emit in emits:
@@ -54,7 +55,7 @@ def derived(app: App, emits: Iterable[Emit], partition: int, topic_ids: Mapping[
 def dead_letters(
     app: App, dead: Sequence[DeadLetter], source: tuple[str, int], topic_id: str, headers: Mapping[int, Headers]
 ) -> Iterable[Outgoing]:
-    """The records for the dead-letter topic: the value as it was, where and why in the headers (KIP-1034).
+    """The records for the dead-letter topic: the unchanged value, with place and reason in the headers (KIP-1034).
 
     The key names topic, partition and offset, by which readers recognize a repeat after a crash. The original key is a
     header.
@@ -80,20 +81,20 @@ def dead_letters(
 
 
 def halting(letters: Iterable[Outgoing]) -> Iterable[Outgoing]:
-    """`letters` of a commit that is not made, as they say why the stream halts."""
+    """`letters` of an uncommitted commit, marked as the reason why the stream halts."""
     return ((topic, key, value, [*headers, (HALTED_HEADER, b"")]) for topic, key, value, headers in letters)
 
 
 def shortened(app: App, record: Outgoing) -> Outgoing:
     """The dead letter for a record that is too large for its topic: its first kilobyte, length and SHA-256.
 
-    A derived record becomes one too, with its marker as the key and the topic that it was for as a header.
+    A derived record also becomes a dead letter, with its marker as the key and its topic as a header.
     """
     topic, key, value, headers = record
     content = value or b""
     kept = [(name, text) for name, text in headers if len(text or b"") <= SHORT and name.startswith(_OWN)]
     size = [(SIZE_HEADER, str(len(content)).encode()), (SHA256_HEADER, sha256(content).hexdigest().encode())]
-    # Which kind of letter it is, is said by the last header.
+    # The last header tells the kind of a letter.
     last = [kept.pop()] if kept and kept[-1][0] == HALTED_HEADER else []
     if topic != app.dead_letters:
         key = next(text for name, text in headers if name == HEADER and isinstance(text, bytes))
@@ -107,8 +108,8 @@ def original_headers(
 ) -> dict[int, Headers]:
     """The headers of the records at `offsets` (ascending, not empty), read from Kafka again.
 
-    Only dead letters need headers; carrying them through Spark for every record costs three times the whole decoding.
-    A record that Kafka has deleted meanwhile is not in the answer.
+    Only dead letters need headers; carrying headers through Spark for every record costs three times the whole
+    decoding. Records deleted by Kafka meanwhile are omitted.
     """
     wanted = set(offsets)
     by_offset: dict[int, Headers] = {}
@@ -122,5 +123,5 @@ def original_headers(
 
 
 def listed(headers: dict[str, str | bytes | None] | Headers | None) -> Headers:
-    """The headers of a record, which confluent-kafka has in several forms."""
+    """The headers of a record as a list; confluent-kafka has several forms."""
     return list(headers.items()) if isinstance(headers, dict) else headers or []

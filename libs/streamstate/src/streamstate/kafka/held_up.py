@@ -1,4 +1,4 @@
-"""Partitions whose next record waits for a schema: they are left out until the registry answers."""
+"""Partitions whose next record waits for a schema: left out until the registry answers."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from streamstate.state.store import TopicPartition
 
 
 class HeldUp:
-    """What `app` cannot read while the schema registry is away."""
+    """The partitions of `app` that wait for the schema registry."""
 
     def __init__(self, app: App, kafka: str, security: Security) -> None:
         self._folds = [fold.topics for fold in app.folds]
@@ -28,12 +28,12 @@ class HeldUp:
 
     @property
     def places(self) -> list[str]:
-        """The topics and partitions that wait."""
+        """The waiting topics and partitions."""
         return [f"{topic}:{partition}" for topic, partition in sorted(self._waiting)]
 
     @property
     def reason(self) -> str:
-        """What the registry answered, and which topics and partitions wait; empty when none does."""
+        """The registry's error, and the waiting topics and partitions; empty without any."""
         if not self._waiting:
             return ""
         return f"{self._why}; these partitions wait for a schema: {', '.join(self.places)}"
@@ -43,7 +43,7 @@ class HeldUp:
         self._suspected = RegistryUnavailable.__name__ in reason
 
     def leave_out(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """`offsets` without the partitions that wait, and those of the topics that are merged with theirs.
+        """`offsets` without the waiting partitions, and without the same partitions of topics merged with theirs.
 
         Kafka is asked for the next records only after a query ended for a schema. Raises `KafkaException`.
         """
@@ -54,7 +54,7 @@ class HeldUp:
         return {place: offset for place, offset in offsets.items() if place not in left_out}
 
     def can_resume(self) -> bool:
-        """Whether a partition that waited can go on."""
+        """Whether a waiting partition can go on."""
         return any(not self._waits(place, record) for place, record in self._waiting.items())
 
     def _waits(self, place: TopicPartition, record: Message) -> bool:

@@ -1,4 +1,4 @@
-"""Dead letters as their topic has them: what each is of and why, and which were replayed."""
+"""Dead letters read from their topic: record, reason, and replays."""
 
 import heapq
 from collections import Counter, defaultdict
@@ -36,20 +36,20 @@ Cause = tuple[str, int, int]
 """Topic id, partition and offset of a record."""
 
 DERIVED = "derived"
-"""Stands for the stage of a letter that is of a record for a derived topic, which was too large for it."""
+"""Pseudo-stage of a letter for a record that was too large for a derived topic."""
 
 NOT_COMMITTED = "not committed"
-"""Stands for the stage of a letter that says why a stream halted."""
+"""Pseudo-stage of a letter that explains why a stream halted."""
 
 
 @dataclass(frozen=True)
 class Letter:
-    """A dead letter, by its own `partition` and `offset`, and when it was `written` (milliseconds).
+    """A dead letter, by its own `partition` and `offset`, and the time at which it was `written` (milliseconds).
 
-    topic, cause: of the record that it is of; with the stage `DERIVED`, the topic that the record was for, and what
-        caused it. The cause is None where the letter does not say.
-    key, headers, timestamp (milliseconds): the record's own; the timestamp is None in letters that do not say.
-    size: bytes of its value, when `value` is only the first kilobyte, else None.
+    topic, cause: the topic and identity of its record; with the stage `DERIVED`, the topic that the record was for, and
+        the record's cause. The cause is None in letters without it.
+    key, headers, timestamp (milliseconds): the record's own; the timestamp is None in letters without it.
+    size: bytes of the record's value when `value` is only the first kilobyte, else None.
     """
 
     partition: int
@@ -68,7 +68,7 @@ class Letter:
 
     @property
     def identity(self) -> tuple[str, Cause | None, bool]:
-        """What repeats of the letter have in common."""
+        """Equal for repeats of a letter."""
         return self.topic, self.cause, self.stage == NOT_COMMITTED
 
     @property
@@ -101,7 +101,7 @@ class Overview:
 
 
 def overview(messages: Iterable[Message], choice: Choice, most: int) -> Overview:
-    """What `messages`, those of a dead-letter topic, say; a letter that comes twice counts once."""
+    """A summary of `messages` from a dead-letter topic; repeated letters count once."""
     by_reason, by_place = Counter[str](), Counter[TopicPartition]()
     seen, replayed = set[tuple[str, Cause | None, bool]](), set[Cause | None]()
 
@@ -115,15 +115,15 @@ def overview(messages: Iterable[Message], choice: Choice, most: int) -> Overview
                 by_place[letter.topic, letter.cause[1] if letter.cause else -1] += 1
                 yield letter
 
-    # To find the latest of none, not one letter would be looked at.
+    # For `most` = 0, nlargest would not consume the letters, so take the latest one and cut it off.
     latest = heapq.nlargest(max(1, most), chosen(), key=lambda letter: letter.written)[:most]
     return Overview(by_reason, by_place, sum(cause in replayed for _, cause, _ in seen), latest)
 
 
 def letter_of(message: Message) -> Letter:
-    """What a record of a dead-letter topic says."""
+    """The letter in a record of a dead-letter topic."""
     headers = listed(message.headers())
-    # Those of the record come first, and have the same names when it was a dead letter itself.
+    # The record's headers come first, and have the same names when the record was a dead letter itself.
     own = max((index for index, (name, _) in enumerate(headers) if name == EXCEPTION_HEADER), default=0)
     fields = {name: value for name, value in headers[own:] if isinstance(value, bytes)}
 
@@ -151,12 +151,12 @@ def letter_of(message: Message) -> Letter:
 
 
 def is_receipt(message: Message) -> bool:
-    """Whether a record of a dead-letter topic is no letter, but says that the record of its cause was replayed."""
+    """Whether a record of a dead-letter topic is a receipt of a replay instead of a letter."""
     return _last_header(message) == RECEIPT_HEADER
 
 
 def is_derived(message: Message) -> bool:
-    """Whether a letter is of a record that was too large for a derived topic."""
+    """Whether a letter is for a record that was too large for a derived topic."""
     return _last_header(message) == TOPIC_HEADER
 
 
@@ -166,12 +166,12 @@ def is_halting(message: Message) -> bool:
 
 
 def _last_header(message: Message) -> str:
-    # Names before the last one may be those of the record that a letter is of.
+    # Names before the last may be headers of the letter's record.
     return next((name for name, _ in reversed(listed(message.headers()))), "")
 
 
 def cause_of(message: Message) -> Cause | None:
-    """What a letter or a receipt is of, None when it does not say."""
+    """The cause of a letter or a receipt, None in letters without it."""
     topic_id = dict(message.headers() or []).get(TOPIC_ID_HEADER)
     match (message.key() or b"").decode(errors="replace").rsplit(":", 2):
         case [_, partition, offset] if isinstance(topic_id, bytes) and partition.isdigit() and offset.isdigit():
@@ -180,7 +180,7 @@ def cause_of(message: Message) -> Cause | None:
 
 
 def stage_of(letter: Message) -> Stage | None:
-    """Where the record that `letter` is of was refused, None when it was not, or when the letter does not say."""
+    """The stage that refused the record of `letter`, None for a halted stream's letter or a letter without a stage."""
     if is_halting(letter):
         return None
     stages: dict[str | bytes | None, Stage] = {stage.encode(): stage for stage in get_args(Stage)}
@@ -188,7 +188,7 @@ def stage_of(letter: Message) -> Stage | None:
 
 
 def letters(bootstrap: str, topics: Topics, dead_letters: str, security: Security = OPEN) -> Iterator[Message]:
-    """What the topic `dead_letters` holds; nothing where there is no such topic."""
+    """The records of the topic `dead_letters`; none where there is no such topic."""
     try:
         partitions = topics.partitions(dead_letters)
     except Misconfigured:
@@ -198,10 +198,10 @@ def letters(bootstrap: str, topics: Topics, dead_letters: str, security: Securit
 
 
 class Refusals:
-    """Which records are not decoded, since the clock or an operator refused them, or they were replayed.
+    """The records left out of decoding: refused by the clock or an operator, or replayed.
 
-    Builds cannot decide that from the records: the clock has gone on, and they do not say what became of them. The
-    dead-letter topic says it. It is read once, and from then on what was added to it.
+    A build cannot decide so from the records: the clock has gone on, and records do not tell their later fate. The
+    dead-letter topic does. It is read once completely, and later only for additions.
     """
 
     def __init__(self, bootstrap: str, topics: Topics, dead_letters: str, security: Security = OPEN) -> None:
@@ -216,10 +216,10 @@ class Refusals:
     def read(
         self, origins: Mapping[str, Origin], claims: Mapping[int, Claim]
     ) -> dict[TopicPartition, dict[int, Refusal]]:
-        """Those that `claims` have yet to reach, in topics with these `origins`, by their offsets.
+        """The refused records ahead of `claims`, in topics with these `origins`, by their offsets.
 
-        What an operator skips is in the claims alone, until its letter is written. Raises `KafkaException` when Kafka
-        does not answer.
+        Records skipped by an operator are in the claims alone, until their letter is written. Raises `KafkaException`
+        when Kafka does not answer.
         """
         with suppress(Misconfigured):
             self._catch_up(self._topics.origin(self._dead_letters))
@@ -247,7 +247,7 @@ class Refusals:
 
 
 def _refusal(message: Message) -> Refusal | None:
-    """What a letter or a receipt says that its record does not, None where that is nothing."""
+    """The refusal told by a letter or a receipt; None when the record itself shows the fault."""
     if is_receipt(message):
         return Refusal("skip", "replayed: another record counts in its place")
     stage = stage_of(message)

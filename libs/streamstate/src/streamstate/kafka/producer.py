@@ -1,4 +1,4 @@
-"""Producing, and waiting until Kafka has all of it."""
+"""Producing, and waiting until Kafka has acknowledged all records."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -20,8 +20,8 @@ from streamstate.kafka.security import OPEN, Security
 def producer(bootstrap: str, security: Security = OPEN, transactional_id: str = "") -> Producer:
     """A producer that places keys as Kafka's DefaultPartitioner does and waits for all in-sync replicas.
 
-    With a `transactional_id`, it begins by fencing the previous producer of that id, whose transaction is aborted.
-    Raises `KafkaException` when Kafka does not answer to that.
+    With a `transactional_id`, it first fences the previous producer of the id, whose transaction is aborted. Raises
+    `KafkaException` when Kafka does not answer the fencing.
     """
     transactional: dict[str, str | int | float | bool] = {"transactional.id": transactional_id}
     out = Producer(
@@ -48,16 +48,17 @@ def producer(bootstrap: str, security: Security = OPEN, transactional_id: str = 
 
 @contextmanager
 def transaction(out: Producer) -> Iterator[None]:
-    """What the body produces counts as a whole, or not at all when it raises. Raises `KafkaException` itself too.
+    """A transaction: the records of the body are committed together, or aborted when it raises. Raises `KafkaException`
+    itself.
 
-    A commit that got no answer may have been made.
+    A commit without an answer may have been made.
     """
     out.begin_transaction()
     try:
         yield
         out.commit_transaction(TIMEOUT_S)
     except BaseException:
-        # What failed says more than an abort that fails too; the next producer of this id aborts it.
+        # The first error says more than the error of a failed abort; the next producer of the id aborts.
         with suppress(KafkaException):
             out.abort_transaction(TIMEOUT_S)
         raise
@@ -100,10 +101,10 @@ def send_all(
     instead: Callable[[Outgoing], Outgoing] | None = None,
     partition: int = BY_KEY,
 ) -> int:
-    """Produce, wait until Kafka has acknowledged every record, and return how many.
+    """Produce, wait until Kafka has acknowledged every record, and return their number.
 
-    An endless stream goes in slices. `instead` makes what is sent in place of a record that is too large for its topic.
-    Raises `KafkaException` when a record was not accepted.
+    An endless stream goes in slices. `instead` maps a record that is too large for its topic to its substitute. Raises
+    `KafkaException` when a record was not accepted.
     """
     refused: list[tuple[KafkaError, Outgoing]] = []
     count = 0
@@ -123,7 +124,7 @@ def send_all(
 def _produce(
     out: Producer, record: Outgoing, refused: list[tuple[KafkaError, Outgoing]], partition: int = BY_KEY
 ) -> None:
-    """Hand `record` to the producer; it is added to `refused` when Kafka does not accept it."""
+    """Hand `record` to the producer; added to `refused` when Kafka does not accept it."""
     topic, key, value, headers = record
 
     def delivered(error: KafkaError | None, _message: Message) -> None:

@@ -8,11 +8,12 @@ from streamstate.kafka.admin import QUIET, TIMEOUT_S
 from streamstate.kafka.security import OPEN, Security
 
 GROUP = "streamstate-reading"
-"""A client needs a group, although it commits nothing."""
+"""A client needs a group, although the group commits nothing."""
 
 
 def open_since(bootstrap: str, place: tuple[str, int], stable: int, security: Security = OPEN) -> int | None:
-    """When (milliseconds since 1970) the first record was sent that an open transaction holds back; None if none is.
+    """When (milliseconds since 1970) the first record held back by an open transaction was sent; None without such a
+    record.
 
     stable: the last stable offset of topic and partition.
     """
@@ -30,7 +31,7 @@ def read_to_end(
     starts: Mapping[tuple[str, int], int],
     security: Security = OPEN,
 ) -> Iterator[Message]:
-    """The records of topics and partitions from the offsets `starts` to where each of them ends now.
+    """The records of topics and partitions from the offsets `starts` to the present ends.
 
     Raises `KafkaException` when Kafka does not answer.
     """
@@ -53,7 +54,7 @@ def read_to_end(
 
 
 def _consumer(bootstrap: str, security: Security, isolation: str) -> Consumer:
-    """One that says where a partition ends."""
+    """A consumer that reports the end of a partition."""
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -61,7 +62,7 @@ def _consumer(bootstrap: str, security: Security, isolation: str) -> Consumer:
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": isolation,
-            # So long does Kafka wait for more records before it says that a partition ends here.
+            # Kafka waits so long for more records before it reports the end of a partition.
             "fetch.wait.max.ms": 10,
             **security.client(),
             **QUIET,

@@ -1,9 +1,9 @@
-"""Dead letters put again on the topics that their records are from, each once.
+"""Dead letters replayed to the topics of their records, each once.
 
-A transaction holds some records and, in the dead-letter topic, a receipt for each: Kafka has both or neither. Receipts
-are read behind the fence of the transactional id, when no earlier replay can write any more. So whatever is killed, and
-whenever, a record is replayed once, unless it is asked for again. Builds and recounts leave out what has a receipt: the
-new record counts in its place.
+A transaction holds some records and, in the dead-letter topic, a receipt for each: Kafka stores both or neither.
+Receipts are read after fencing the transactional id, when no earlier replay can write any more. So despite any crash, a
+record is replayed once, unless a replay is requested again. Builds and recounts leave out records with a receipt: the
+new record counts instead.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ Place = tuple[int, int]
 
 @dataclass
 class ReplayPlan:
-    """The letters to replay, how many records each topic gets by that, and how many letters are left out, and why."""
+    """The letters to replay, the number of their records by topic, and the number of letters left out, by reason."""
 
     places: set[Place] = field(default_factory=set)
     topics: Counter[str] = field(default_factory=Counter)
@@ -48,7 +48,7 @@ class ReplayPlan:
 
 @dataclass(frozen=True)
 class Replay:
-    """Replays the letters of `app` in `choice`; with `again`, also what was replayed before."""
+    """Replays the letters of `app` in `choice`; with `again`, also letters that were replayed before."""
 
     app: App
     topics: Topics
@@ -58,7 +58,7 @@ class Replay:
     security: Security = OPEN
 
     def plan(self) -> ReplayPlan:
-        """What there is to do now. Raises `KafkaException` when Kafka does not answer."""
+        """The letters to replay now. Raises `KafkaException` when Kafka does not answer."""
         plan, first, replayed = ReplayPlan(), dict[Cause, tuple[str, Place]](), set[Cause | None]()
         ids = {topic: self.topics.origin(topic).id for topic in self.app.topics}
         for message in letters(self.bootstrap, self.topics, self.app.dead_letters, self.security):
@@ -79,7 +79,7 @@ class Replay:
         return plan
 
     def run(self) -> ReplayPlan:
-        """Replay, and return what was replayed. Raises `KafkaException`; the next run does what is left then."""
+        """Replay, and return the replayed letters. Raises `KafkaException`; the next run then replays the rest."""
         out = producer(self.bootstrap, self.security, f"{self.app.group}-replay")
         plan = self.plan()
         messages = letters(self.bootstrap, self.topics, self.app.dead_letters, self.security)
@@ -95,10 +95,10 @@ class Replay:
         assert letter.cause is not None
         topic_id, partition, offset = letter.cause
         headers = letter.headers
-        # A record that has a marker is the repeat of what that names already.
+        # A record with a marker already is the repeat of a marked record.
         if HEADER not in dict(headers):
             headers = [*headers, (HEADER, Marker(topic_id, partition, offset, 0).encode())]
-        # Its own time, unless it was refused for that; 0: now.
+        # The record's own time, unless the time was the reason of the refusal; 0: now.
         timestamp = 0 if letter.stage == "timestamp" else letter.timestamp or 0
         out.produce(letter.topic, letter.value, letter.key, partition, headers=headers, timestamp=timestamp)
         place = f"{letter.partition}:{letter.offset}".encode()
@@ -107,7 +107,7 @@ class Replay:
 
 
 def _obstacle(letter: Letter, topic_id: str | None) -> str:
-    """Why `letter` cannot be replayed on its topic, which has this id (None: the app does not read it); else empty."""
+    """Why `letter` cannot be replayed on its topic of this id (None: a topic not read); empty if it can."""
     if letter.stage == DERIVED:
         return "of a derived record that its topic does not take"
     if letter.stage == NOT_COMMITTED:

@@ -1,4 +1,6 @@
-"""How a process proves to Kafka who it is, and Kafka to it: one description for librdkafka and for Spark's source."""
+"""The authentication of a process to Kafka, and of Kafka to the process: one description for librdkafka and Spark's
+source.
+"""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +21,7 @@ Properties = dict[str, str | int | float | bool]
 
 @dataclass(frozen=True)
 class Security:
-    """`password`, `ca`, `certificate` and `key` (PEM) are texts, or the files that have them now.
+    """`password`, `ca`, `certificate` and `key` (PEM) are texts, or files.
 
     With OAUTHBEARER, `username` and `password` are a client's id and secret, for which `token_url` gives a token.
     """
@@ -35,14 +37,14 @@ class Security:
     scope: str = ""
 
     def read_files(self) -> "Security":
-        """The same with texts only: what the files have now. Raises `Misconfigured`."""
+        """The same with the present contents of the files as texts. Raises `Misconfigured`."""
         password = _text(self.password).strip("\r\n")
         return replace(
             self, password=password, ca=_text(self.ca), certificate=_text(self.certificate), key=_text(self.key)
         )
 
     def client(self) -> Properties:
-        """The properties of a confluent-kafka client, by what the files have now. Raises `Misconfigured`."""
+        """The properties of a confluent-kafka client, with the present file contents. Raises `Misconfigured`."""
         now = self.read_files()
         by_token = self._logs_in and self.mechanism == OAUTH
         user = ("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret")

@@ -1,8 +1,8 @@
-"""Totals over all partitions, published to a topic: the last one is exact.
+"""Totals over all partitions, published to a topic: the last total of a field is exact.
 
-A total is a function of how far the state has read its topics. So these positions are committed in the transaction of
-the totals, as offsets of a consumer group, and a state publishes when it has reached them: one that was set back, or is
-built anew, waits until then, and corrects what it finds to be different.
+A total is a function of the state's positions in its topics. So the positions are committed in the transaction of the
+totals, as offsets of a consumer group, and a state publishes once it has reached the committed positions: a restored
+state, or a new build, waits until then, and corrects differences.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ Published = dict[tuple[str, str], int]
 
 
 def summed(totals: Sequence[Totals], snapshots: Iterable[Snapshot]) -> Published:
-    """The totals in `snapshots`, whose values answer `reads`."""
+    """The totals in `snapshots`, whose values are the results of `reads`."""
     sums: Counter[tuple[str, str]] = Counter()
     for snapshot in snapshots:
         for of_topic, fields in zip(totals, snapshot.values, strict=True):
@@ -35,12 +35,12 @@ def summed(totals: Sequence[Totals], snapshots: Iterable[Snapshot]) -> Published
 
 
 def reads(totals: Sequence[Totals]) -> Sequence[Fields]:
-    """What is read of each partition."""
+    """The reads of each partition."""
     return [Fields(of_topic.key) for of_topic in totals]
 
 
 def last_published(totals: Sequence[Totals], topics: Topics, bootstrap: str, security: Security = OPEN) -> Published:
-    """What the topics of `totals` say: the last total of each field. Raises as `Publisher` does."""
+    """The published totals: the last total of each field in the topics of `totals`. Raises as `Publisher` does."""
     names = {of_topic.topic for of_topic in totals}
     places = {(name, p): OFFSET_BEGINNING for name in names for p in range(topics.partitions(name))}
     decode = {of_topic.topic: of_topic.derived.decode for of_topic in totals}
@@ -53,13 +53,13 @@ def last_published(totals: Sequence[Totals], topics: Topics, bootstrap: str, sec
 
 
 def corrections(published: Published, totals: Published) -> dict[tuple[str, str], int | None]:
-    """What has to be published for `totals` to be the last ones: None for a field that they do not have."""
+    """The records to publish so that `totals` are the last published totals: None for a field that `totals` lack."""
     gone = dict.fromkeys(published.keys() - totals.keys())
     return gone | {field: total for field, total in totals.items() if published.get(field) != total}
 
 
 def has_reached(positions: Mapping[Place, int], published: Mapping[Place, int]) -> bool:
-    """Whether a state at `positions` has read all that the totals `published` last were made of."""
+    """Whether a state at `positions` has read all records behind the last `published` totals."""
     return all(positions.get(place, 0) >= offset for place, offset in published.items())
 
 
@@ -72,9 +72,9 @@ def _written(totals: Sequence[Totals], topics: Topics) -> bool:
 class Publisher:
     """The one publisher of an app's totals. Creating one fences the previous publisher, by its transactional id.
 
-    The first publication has all totals, later ones those that changed. The group `<group>-totals` has the positions of
-    the last publication; without that group, and with totals in the topics, the next publisher waits until the state
-    has read its topics up to their present ends.
+    The first publication has all totals, later publications the changed totals. The group `<group>-totals` has the
+    positions of the last publication; without the group, and with totals in the topics, the next publisher waits until
+    the state has read its topics up to their present ends.
     """
 
     def __init__(self, app: App, store: Store, topics: Topics, bootstrap: str, security: Security = OPEN) -> None:
@@ -99,14 +99,14 @@ class Publisher:
             group.close()
         self._positions = {(place.topic, place.partition): place.offset for place in committed if place.offset >= 0}
         if not self._positions and _written(app.totals, topics):
-            # Kafka forgets a group that was not used for long: no total was made of more than there is now.
+            # Kafka forgets a group that was long unused: no published total counts records behind the present ends.
             self._positions = topics.ends((place.topic, place.partition) for place in places)
         self._published: Published = {}
 
     def publish(self, partitions: int) -> None:
-        """Publish what differs in the state of `partitions`, unless that is behind what was published.
+        """Publish the changed totals in the state of `partitions`, unless the state is behind the last publication.
 
-        Raises `KafkaException` when Kafka does not accept it.
+        Raises `KafkaException` when Kafka does not accept a record.
         """
         totals, positions = self._read(partitions)
         if totals == self._published or not has_reached(positions, self._positions):
@@ -116,15 +116,15 @@ class Publisher:
         self._published, self._positions = totals, positions
 
     def correct(self, partitions: int) -> None:
-        """Publish what the state of `partitions` says otherwise than the topics, wherever the state stands.
+        """Publish all differences between the state of `partitions` and the topics, at any position of the state.
 
-        A field that the state does not have gets a null value. Raises `KafkaException` when Kafka does not accept it.
+        A field missing in the state gets a null value. Raises `KafkaException` when Kafka does not accept a record.
         """
         totals, positions = self._read(partitions)
         self._send(corrections(self._last_published(), totals), positions)
 
     def _read(self, partitions: int) -> tuple[Published, dict[Place, int]]:
-        """The totals of the state, and where it stands."""
+        """The totals of the state, and its positions."""
         snapshots = self._store.read(dict.fromkeys(range(partitions), reads(self._totals)))
         positions = {
             (topic, p): offset for p, snapshot in snapshots.items() for topic, offset in snapshot.positions.items()

@@ -1,4 +1,4 @@
-"""What may be written and read, and the stores that do it: in memory and in Redis.
+"""Operations and reads, and their stores: in memory and in Redis.
 
-Nothing here knows Kafka, Spark or HTTP.
+The package knows no Kafka, Spark or HTTP.
 """

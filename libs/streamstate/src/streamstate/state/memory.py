@@ -1,4 +1,4 @@
-"""A store in memory: the reference of what a store does."""
+"""A store in memory: the reference for the behaviour of a store."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -78,7 +78,7 @@ class _Log:
 
 
 class MemoryStore:
-    """A `Store` in a dictionary, with the same fencing as the real one. Not for several threads."""
+    """A `Store` in a dictionary, with the same fencing as `RedisStore`. Not for several threads."""
 
     def __init__(self) -> None:
         self._partitions: dict[int, _Partition] = {}
@@ -119,7 +119,7 @@ class MemoryStore:
         held.incomplete = True
         counters = dict(commit.counters)
         for operation in commit.operations:
-            # A field that stays as it is is not written, a score always is.
+            # Unchanged fields are not written, scores always are.
             before = _large_numbers(held.keys, operation) if isinstance(operation, Merge) else set()
             _apply(held.keys, operation)
             if _large_numbers(held.keys, operation) - before:
@@ -134,7 +134,7 @@ class MemoryStore:
         return {partition: self._snapshot(partition, reads) for partition, reads in wanted.items()}
 
     def empty(self) -> None:
-        """What FLUSHALL does: the same server, nothing in it."""
+        """FLUSHALL: the same server, without keys."""
         self._partitions.clear()
 
     def skip(self, partition: int, topic: str, offset: int, reason: str) -> None:
@@ -178,13 +178,13 @@ class MemoryStore:
 
 
 def _positions(held: _Partition) -> tuple[dict[str, int], int | None]:
-    """The next offsets, and that in the topic of deletions."""
+    """The next offsets of the topics, and of the topic of deletions."""
     positions = dict(held.positions)
     return positions, positions.pop(DELETIONS, None)
 
 
 def _unstored(held: _Partition, by_topic: Mapping[str, T]) -> dict[str, T]:
-    """Those of the topics of which no offset is stored."""
+    """The topics without a stored offset."""
     return {topic: value for topic, value in by_topic.items() if topic not in held.positions}
 
 
@@ -225,7 +225,7 @@ def _merge(fields: dict[str, int], add: dict[str, int], least: dict[str, int], m
 
 
 def _large_numbers(keys: dict[str, Any], operation: Operation) -> set[tuple[str, int]]:
-    """The large ones of the numbers that `operation` is applied to, by name."""
+    """The names of the large numbers among the targets of `operation`."""
     match operation:
         case Merge(key, add, least, most):
             names: Iterable[str] = (*add, *least, *most)
@@ -271,7 +271,7 @@ def _by_time(item: tuple[str, int]) -> tuple[int, bytes]:
 
 
 class MemoryReader:
-    """The `AsyncReads` of a store that does not make anybody wait."""
+    """The `AsyncReads` of a store that never blocks."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -52,7 +52,7 @@ SENTINEL_PORT, REDIS_PORT = 26379, 6379
 
 
 class SentinelUrl(NamedTuple):
-    """What Sentinels watch: their addresses, the name of the primary, its database, and whether all is asked by TLS."""
+    """A URL of Sentinels: their addresses, name and database of the primary, and whether all connections use TLS."""
 
     sentinels: list[tuple[str, int]]
     primary: str
@@ -68,7 +68,7 @@ class SentinelUrl(NamedTuple):
 
 
 class Seeds(NamedTuple):
-    """The nodes of a cluster that its URL names, `redis+cluster://host:port,host:port`, and a URL of the first."""
+    """A URL of cluster nodes, `redis+cluster://host:port,host:port`: the nodes, and a URL of the first."""
 
     url: str
     nodes: list[tuple[str, int]]
@@ -89,7 +89,7 @@ def _addresses(hosts: str, port: int) -> list[tuple[str, int]]:
 def options(url: str, login: Login) -> dict[str, Any]:
     """redis-py's arguments of every connection to Redis.
 
-    redis-py's own retry sends a command again after a lost reply, and so may apply it several times.
+    redis-py's own retry repeats a command after a lost reply, and so may apply the command several times.
     """
     return {"protocol": 2, "retry": Retry(NoBackoff(), 0), **login.options(tls=url.startswith("rediss"))}
 
@@ -97,9 +97,9 @@ def options(url: str, login: Login) -> dict[str, Any]:
 def connect(url: str, timeout: float, login: Login = NO_LOGIN) -> Client:
     """A client that never repeats a command by itself, with `timeout` in seconds for connecting and for each answer.
 
-    `redis+cluster://` and `rediss+cluster://` name nodes of a cluster, one of which is asked for the others at once:
-    redis-py's own error is raised when none answers. `redis+sentinel://` and `rediss+sentinel://` name Sentinels,
-    which each new connection asks for the primary.
+    `redis+cluster://` and `rediss+cluster://` name nodes of a cluster; a node is asked for the others at once, and
+    redis-py's own error is raised when no node answers. `redis+sentinel://` and `rediss+sentinel://` name Sentinels;
+    each new connection asks them for the primary.
     """
     waits = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
     given = {**options(url, login), **waits, "health_check_interval": 0}
@@ -119,13 +119,14 @@ def _cluster(seeds: Seeds, given: dict[str, Any]) -> RedisCluster:
     others = [ClusterNode(*node) for node in seeds.nodes[1:]]  # type: ignore[no-untyped-call]
     cluster = RedisCluster.from_url(seeds.url, startup_nodes=others, **given)
     nodes = cluster.nodes_manager
-    # redis-py forgets the seeds once it knows other nodes, all of which may be at other addresses when it asks again.
+    # redis-py forgets the seeds once it knows other nodes; all known nodes may have other addresses by the next
+    # discovery.
     nodes.initialize = partial(nodes.initialize, additional_startup_nodes_info=seeds.nodes)  # type: ignore[method-assign]
     return cluster
 
 
 TOGETHER = 500
-"""The most changes of commits that are sent at once: Redis answers nobody else between them."""
+"""The most changes of commits sent at once: Redis serves no other client between them."""
 
 _Call = tuple[int, Sequence[str | bytes | int]]
 """A partition and the script's arguments."""
@@ -135,11 +136,11 @@ _INCOMPLETE = "INCOMPLETE "
 _SERVER, _CLAIM, _COMMIT = Script("server.lua"), Script("server.lua", "claim.lua"), Script("commit.lua")
 _SKIP, _MEND = Script("skip.lua"), Script("mend.lua")
 SCRIPTS = (READ, _SERVER, _CLAIM, _COMMIT, _SKIP, _MEND)
-"""All that the store of a service runs."""
+"""All scripts of a service's store."""
 
 
 def elsewhere(instances: Collection[str]) -> str:
-    """What is wrong when these instances of a consumer group do not tell in this Redis how they are."""
+    """The error for instances of a consumer group without a status in this Redis."""
     one = len(instances) == 1
     return (
         f"{', '.join(sorted(instances))} of the same consumer group {'does' if one else 'do'} not write to this Redis: "
@@ -201,29 +202,32 @@ class RedisStore:
         self._client.hset(tag(self._app, partition), f"allow:{topic}", f"{allowance.before} {allowance.reason}")
 
     def half_commit(self, partition: int) -> int | None:
-        """The number of the commit, or reset, of which `partition` holds a part; None for a whole partition."""
+        """The number of the commit, or reset, applied in part to `partition`; None for a complete partition."""
         begun, ended = self._client.hmget(tag(self._app, partition), "begun", "ended")
         return None if begun == ended else int(begun or 0)
 
     def mend(self, partition: int, half_commit: int) -> bool:
-        """Take `partition` for whole, if it still holds a part of the commit of this number; returns whether it did."""
+        """Mark `partition` as complete if it still holds a part of the commit of this number; returns success."""
         [mended] = self._run(_MEND, [(partition, [half_commit])])
         return bool(mended)
 
     def tell(self, instance: str, text: str, valid_ms: int) -> None:
-        """Keep, for `valid_ms` milliseconds, that the stream `instance` uses this Redis, and why it does not fold.
+        """Store for `valid_ms` milliseconds that the stream `instance` uses this Redis, and the reason why it does not
+        fold.
 
         `instance` is its name, or the address of its API, which answers from the state meanwhile.
         """
         self._client.set(told_key(self._app, instance), text, px=valid_ms)
 
     def told(self, instances: Iterable[str]) -> dict[str, str | None]:
-        """What each of `instances` has told, empty where nothing is wrong; None of one that does not use this Redis."""
+        """The stored reason of each of `instances`, empty for a healthy stream; None for an instance that does not use
+        this Redis.
+        """
         found: dict[str, Any] = {each: self._client.get(told_key(self._app, each)) for each in instances}
         return {instance: None if text is None else text.decode() for instance, text in found.items()}
 
     def _run(self, script: Script, calls: Sequence[_Call]) -> list[Any]:
-        """The answers to `calls`, made in one round trip; a server that does not know the script is taught it."""
+        """The answers to `calls`, made in one round trip; loads the script into a server that lacks it."""
         answers = self._send(script, calls)
         unknown = [index for index, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if unknown:
@@ -249,13 +253,13 @@ class RedisStore:
                 return [error]
         pipeline = self._client.pipeline(transaction=False)
         for partition, arguments in calls:
-            # Not `evalsha`, which redis-py refuses in a cluster's pipeline, although it routes the command.
+            # redis-py refuses `evalsha` in a cluster's pipeline, but routes the command.
             pipeline.execute_command("EVALSHA", script.sha, *script_keys(tag(self._app, partition)), *arguments)
         return pipeline.execute(raise_on_error=False)
 
 
 def _round_trips(commits: Sequence[Commit]) -> Iterator[Sequence[Commit]]:
-    """`commits` in their order, together as long as they make `TOGETHER` changes at most."""
+    """`commits` in order, grouped into round trips of at most `TOGETHER` changes."""
     begin, size = 0, 0
     for index, commit in enumerate(commits):
         if index > begin and size + commit.changes > TOGETHER:

@@ -1,4 +1,4 @@
-"""One connection to Redis on an event loop, on which no command waits for those before it."""
+"""One pipelined connection to Redis on an event loop: a command does not wait for the answers to earlier commands."""
 
 import asyncio
 from collections import deque
@@ -15,7 +15,7 @@ from streamstate.state.redis_transactions import failure
 
 
 class Link(asyncio.Protocol):
-    """One connection, from the moment when redis-py has opened it. Its stream reader would take twice the CPU time."""
+    """One connection, taken over from redis-py once open. redis-py's stream reader would take twice the CPU time."""
 
     def __init__(self, connection: Connection, timeout: float) -> None:
         self.broken = False
@@ -23,19 +23,19 @@ class Link(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._answers = Reader(replyError=DefaultParser.parse_error)
         self._waiting: deque[tuple[float, int, asyncio.Future[Any]]] = deque()
-        """Since when, how many answers come before the one that is waited for, and who waits."""
+        """Pending answers: start time, number of QUEUED replies before the answer, and its future."""
         self._unsent: list[bytes] = []
         self._queued = 0
         self._refusal: Exception | None = None
-        """Of the first who waits: how many of the answers before it have come, and the first error among them."""
+        """Oldest pending transaction: QUEUED replies received, and the first error among them."""
         self._timer: asyncio.TimerHandle | None = None
-        # It is not the connection's any more, which would warn that nobody has closed it.
+        # Without its writer, the connection does not warn that it was never closed.
         self._writer, connection._writer = cast("asyncio.StreamWriter", connection._writer), None
         self._transport = self._writer.transport
         self._transport.set_protocol(self)
 
     def ask(self, message: bytes, queued: int = 0) -> asyncio.Future[Any]:
-        """The answer to a packed command, or those to a transaction, before which Redis sends `queued` others."""
+        """The answer to a packed command, or the answers to a transaction, which follow `queued` other replies."""
         answer: asyncio.Future[Any] = self._loop.create_future()
         if self.broken:
             answer.set_exception(RedisConnectionError("the connection has ended"))
@@ -48,7 +48,7 @@ class Link(asyncio.Protocol):
         self._unsent.append(message)
         return answer
 
-    # What is asked in one turn of the loop is one system call, and wakes Redis once.
+    # The commands of one turn of the loop share one system call, and wake Redis once.
     def _send(self) -> None:
         unsent, self._unsent = self._unsent, []
         if not self.broken:
@@ -77,7 +77,7 @@ class Link(asyncio.Protocol):
         self.end(RedisConnectionError(str(exc or "Redis has closed the connection")))
 
     def end(self, reason: RedisError) -> None:
-        """Close; who still waits for an answer gets `reason`."""
+        """Close; pending commands fail with `reason`."""
         self.broken = True
         self._transport.abort()
         if self._timer is not None:
@@ -88,7 +88,7 @@ class Link(asyncio.Protocol):
                 asked.set_exception(reason)
 
     def _look(self) -> None:
-        """End a connection to a server that hangs, or is gone without a word: a new one finds out."""
+        """Close a connection whose server hangs or vanished: a new connection finds out."""
         self._timer = None
         if self._waiting:
             ends = self._waiting[0][0] + self._timeout

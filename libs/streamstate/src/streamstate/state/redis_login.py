@@ -1,4 +1,4 @@
-"""How a process proves to Redis who it is, and Redis to it."""
+"""The authentication of a process to Redis, and of Redis to the process."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +9,9 @@ from redis.credentials import CredentialProvider
 
 @dataclass(frozen=True)
 class Login:
-    """Files, which each new connection reads: what they have now is used then.
+    """Files, read anew by each new connection.
 
-    `password` is that of `username`, or of the default user where there is none.
+    `password` is the password of `username`, by default of the default user.
     """
 
     username: str = ""
@@ -26,15 +26,15 @@ class Login:
         return self._options(self.username, self.password, tls=tls)
 
     def sentinel_options(self, *, tls: bool) -> dict[str, Any]:
-        """The same for the Sentinels, which have no users of ours."""
+        """The same for the Sentinels, without a user."""
         return {"ssl": tls, **self._options("", self.sentinel_password, tls=tls)}
 
     def _options(self, username: str, password: Path | None, *, tls: bool) -> dict[str, Any]:
         files = {"ssl_ca_certs": self.ca, "ssl_certfile": self.certificate, "ssl_keyfile": self.key}
         options: dict[str, Any] = {name: str(path) for name, path in files.items() if path} if tls else {}
         if password:
-            # Without a login, the name of the client stays: redis-py takes TLS 1.3's tickets, which come by themselves,
-            # for an answer that nobody asked for, unless it has read one. A user would need a further right for it.
+            # Without a login, the name of the client stays: unless it has read an answer, redis-py mistakes TLS 1.3's
+            # unsolicited session tickets for an unexpected answer. A user would need a further right for it.
             options |= {"credential_provider": _File(username, password), "driver_info": None}
         return options
 

@@ -1,4 +1,4 @@
-"""Reads of the state on an event loop: all of a process share one connection, on which none waits for those before."""
+"""Reads of the state on an event loop: all reads of a process share one pipelined connection."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
@@ -38,22 +38,22 @@ from streamstate.state.store import Snapshot
 
 
 class RedisCommands(Protocol):
-    """What sends commands to Redis; raises redis-py's `RedisError` when no answer comes, or an error."""
+    """Sends commands to Redis; raises redis-py's `RedisError` for an error or a missing answer."""
 
     async def execute_command(self, *command: Any) -> Any: ...
 
     async def transaction(self, commands: Sequence[Command]) -> list[Any]:
-        """The answers to `commands`, which Redis runs at one moment. The slot of the first one's key is that of all."""
+        """The answers to `commands`, run atomically by Redis. All keys are in the slot of the first command's key."""
 
     async def aclose(self) -> None: ...
 
 
 class Pipelined:
-    """Commands on one connection, sent at once; Redis answers in their order. For one event loop.
+    """Commands pipelined on one connection; Redis answers in their order. For one event loop.
 
     timeout: seconds to wait for a connection and for each answer. No command is sent twice.
-    sentinel: what the pools ask for servers, closed with them.
-    preferred: of servers that are asked instead of those of `pool` while they answer.
+    sentinel: the Sentinel client of the pools, closed with them.
+    preferred: a pool of servers used instead of `pool` while they answer.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Pipelined:
         self._connecting = asyncio.Lock()
         self._link: Link | None = None
 
-    # Not coroutines of their own, which would take time at each read.
+    # Returns the coroutine: an own coroutine would take time at each read.
     def execute_command(self, *command: Any) -> Coroutine[Any, Any, Any]:
         return self._answer(pack_command(command))
 
@@ -90,7 +90,7 @@ class Pipelined:
         try:
             return await link.ask(message, queued)
         except (BusyLoadingError, MasterDownError) as error:
-            # So a replica answers for as long as it loads, or lacks its primary; another server has an answer.
+            # A replica answers so while it loads, or lacks its primary; another server has an answer.
             if self._preferred is not None:
                 link.end(error)
             raise
@@ -102,7 +102,7 @@ class Pipelined:
             return self._link
 
     async def _open_preferred(self) -> Link | None:
-        """To a server that answers, None where there is none."""
+        """A link to a server of `preferred` that answers, None if there is none."""
         if self._preferred is None:
             return None
         with suppress(RedisError):
@@ -123,7 +123,7 @@ class Pipelined:
 
 @contextmanager
 def _errors_of_redis() -> Iterator[None]:
-    """What the client of a cluster raises in the body is a `RedisError`, which not all of its errors are."""
+    """Turns all errors of the cluster's client in the body into a `RedisError`."""
     try:
         yield
     except RedisClusterException as error:
@@ -131,9 +131,9 @@ def _errors_of_redis() -> Iterator[None]:
 
 
 class Clustered:
-    """Transactions on one connection to each node of a cluster; redis-py's client knows which node has a slot.
+    """Transactions on one connection to each node of a cluster; redis-py's client maps slots to nodes.
 
-    timeout: as of `Pipelined`. seeds: nodes that are asked for the others too when those that it knows do not answer.
+    timeout: as of `Pipelined`. seeds: nodes asked for the topology when the known nodes do not answer.
     """
 
     def __init__(self, client: RedisCluster, timeout: float, seeds: list[tuple[str, int]]) -> None:
@@ -170,7 +170,7 @@ class Clustered:
 
     async def _node_of(self, key: Any) -> ClusterNode:
         with _errors_of_redis():
-            # Without a map of the slots, this asks for one.
+            # Without a map of the slots, initialize asks a node for the map.
             await self._client.initialize(self._seeds)
             return self._client.nodes_manager.get_node_from_slot(self._client.keyslot(key))
 
@@ -181,14 +181,14 @@ class Clustered:
 
 
 def open_commands(url: str, timeout: float, login: Login = NO_LOGIN, *, replicas: bool = False) -> RedisCommands:
-    """What sends commands to the Redis at `url`, as `connect` names it; connects when it is first used.
+    """A client of the Redis at `url` (as in `connect`); connects on first use.
 
-    replicas: of what Sentinels watch, a replica, and the primary where none answers.
+    replicas: whether to read from a replica known to the Sentinels, and from the primary where none answers.
     """
     waits = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
     given = {**options(url, login), "retry": Retry(NoBackoff(), 0)}
     if CLUSTER in url:
-        # Otherwise every fifth key that has moved closes the connections of all other reads, which fail then.
+        # Otherwise every fifth moved key closes the connections of all other reads, which fail then.
         seeds = Seeds.parse(url)
         further = [ClusterNode(*node) for node in seeds.nodes[1:]]
         client = RedisCluster.from_url(seeds.url, startup_nodes=further, reinitialize_steps=0, **waits, **given)

@@ -1,4 +1,4 @@
-"""How a partition is read from Redis: the commands of one transaction, whoever sends it, and what they answer."""
+"""The commands of one read transaction of a partition, for any client, and the decoding of their answers."""
 
 import functools
 import hashlib
@@ -19,7 +19,7 @@ pack = msgspec.msgpack.encode
 
 
 class Script:
-    """A server-side script, which the files `names` make one after the other, and the name that Redis has for it."""
+    """A server-side script, concatenated from the files `names`, and its SHA-1."""
 
     def __init__(self, *names: str) -> None:
         folder = resources.files("streamstate.state") / "lua"
@@ -32,36 +32,36 @@ READ = Script("between.lua", "read.lua")
 Command = tuple[str | int | bytes, ...]
 
 NO_TRANSACTION = (NoScriptError, OutOfMemoryError)
-"""Why Redis refuses a transaction that it would run as one script: it does not know `READ` by name, or is full."""
+"""Redis' refusals of a transaction run as one script: `READ` is not loaded, or the memory is full."""
 
 
 def tag(app: str, partition: int) -> str:
-    """The hash tag of a partition: the key of its hash, with which all its other keys begin."""
+    """The hash tag of a partition: the key of its hash, and the prefix of all its other keys."""
     return f"{{{app}:{partition}}}"
 
 
 def told_key(app: str, instance: str) -> str:
-    """Where an instance of a stream, or its API's address, has what the stream tells of itself: in no partition."""
+    """The key of the status told by a stream, for its instance or its API's address; in no partition."""
     return f"{{{app}:instances}}:{instance}"
 
 
 def script_keys(hash_tag: str) -> tuple[int, str, str]:
-    """The keys that a script of a partition declares, after their number.
+    """The declared keys of a partition's script, after their number.
 
-    The second one never exists. While a slot migrates, a node of a Redis Cluster serves what keys it has of a script
-    that declares one key, and takes the others for keys that were never written. Two keys, one of which is missing, it
-    answers with TRYAGAIN.
+    The second key never exists. While a slot migrates, a node of a Redis Cluster runs a script with one declared key on
+    the node's part of the keys, as if the other keys had never been written. For two keys, one of them missing, it
+    answers TRYAGAIN.
     """
     return 2, hash_tag, f"{hash_tag}-missing"
 
 
 def commands(hash_tag: str, reads: Sequence[Read]) -> list[Command]:
-    """What reads a partition: its hash, then `reads`. To be run as one transaction."""
+    """The commands that read a partition: its hash, then `reads`. To be run as one transaction."""
     return [("HGETALL", hash_tag), *[_command(hash_tag, read) for read in reads]]
 
 
 def as_script(hash_tag: str, reads: Sequence[Read]) -> Command:
-    """One command with the same answers, at twice the cost for Redis, which knows `READ` by name then."""
+    """One command with the same answers, at twice the cost for Redis; needs `READ` loaded."""
     return "EVAL", READ.text, *script_keys(hash_tag), pack(commands(hash_tag, reads))
 
 
@@ -92,7 +92,7 @@ def _command(hash_tag: str, read: Read) -> Command:
 
 
 def _ranks(n: int) -> tuple[int, int]:
-    """Of the first `n`. -1 would be the last one of all."""
+    """The ranks of the first `n`; a rank of -1 would be the last of all."""
     return (0, n - 1) if n > 0 else (1, 0)
 
 
@@ -102,7 +102,7 @@ def _pairs(flat: Sequence[bytes], sign: Callable[[int], int] = pos) -> list[tupl
 
 
 def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
-    """What the commands of `reads` answered. Raises `IncompleteCommit` for a partition that has a part of one."""
+    """The snapshot from the answers to the commands of `reads`. Raises `IncompleteCommit` after a partial commit."""
     values = [_value(read, value) for read, value in zip(reads, answer[1:], strict=True)]
     return structs.replace(_without_values(hash_tag, *answer[0]), values=values)
 
@@ -132,7 +132,7 @@ def _without_values(hash_tag: str, *flat: bytes) -> Snapshot:
 
 
 def claim(partition: int, flat: Sequence[bytes]) -> Claim:
-    """What the script of a claim answered: the partition's hash, with the server's run id as a field of it."""
+    """The claim from the script's answer: the partition's hash, with the server's run id as a field."""
     fields = _by_group(flat)
     own = fields[""]
     skips = {_place(name): reason for name, reason in fields["skip"].items()}
@@ -151,10 +151,10 @@ def _by_group(flat: Sequence[bytes]) -> Mapping[str, Mapping[str, Any]]:
     for raw, value in zip(flat[::2], flat[1::2], strict=True):
         first, colon, rest = raw.decode().partition(":")
         group, name = (first, rest) if colon else ("", first)
-        # Other groups are for the scripts, or of a later release: this one keeps them, and does not know what they say.
+        # Other groups belong to the scripts, or to a later release: ignore them.
         if group in groups:
             groups[group][name] = _DECODED[group](value) if group else value
-    # It is of no topic.
+    # The pseudo-topic of deletions is no topic.
     deletions = groups["offset"].pop(DELETIONS, None)
     return {**groups, DELETIONS: {"": deletions}}
 

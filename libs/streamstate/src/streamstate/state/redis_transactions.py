@@ -1,4 +1,4 @@
-"""Commands that Redis runs at one moment: MULTI, the commands and EXEC, in one write."""
+"""Atomic commands: MULTI, the commands and EXEC, in one write."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -26,25 +26,26 @@ ATTEMPTS, PAUSE_S = 9, 0.05
 """How often a partition is asked for while its slot is on the way to another node of a cluster, and how far apart."""
 
 BETWEEN_NODES = (AskError, TryAgainError)
-"""What a node answers while it may have a part of the partition's keys only. ASK is not followed: the other node may
-have a part only as well, and does not say so of a single key."""
+"""Errors of a node that may have a part of the partition's keys only. ASK is not followed: the other node may also have
+a part only, and does not report it for a single key.
+"""
 
 NODE_FAILED = (RedisConnectionError, RedisTimeoutError, ClusterDownError)
-"""After these, another node may have the slot."""
+"""Errors after which another node may have the slot."""
 
 _pack: Callable[[Command], bytes] = pack_command  # type: ignore[assignment]  # its stub takes tuples of one
 _BEGIN, _END = pack_command(("MULTI",)), pack_command(("EXEC",))
 
 
 def packed(commands: Sequence[Command]) -> bytes:
-    """One write. Redis answers each command and MULTI as it is queued, and then EXEC, with all of the answers."""
+    """One write. Redis answers MULTI and each command as it is queued, and then EXEC with all answers."""
     return b"".join([_BEGIN, *map(_pack, commands), _END])
 
 
 def failure(refusal: Exception | None, answer: Any) -> Exception | None:
-    """Why there are no answers: `refusal`, the first error while queueing, or else one in what EXEC answered."""
+    """Why a transaction has no answers: `refusal`, the first error while queueing, or an error in EXEC's answer."""
     if refusal is not None or isinstance(answer, Exception):
-        # After a refusal, EXEC says only that there was one.
+        # After a refusal, EXEC says only that the transaction was discarded.
         return refusal or answer
     for each in answer:
         if isinstance(each, Exception):
@@ -57,9 +58,9 @@ def still_between_nodes(key: object) -> TryAgainError:
 
 
 def run(client: redis.Redis | RedisCluster, transactions: Sequence[Sequence[Command]]) -> list[list[Any]]:
-    """The answers of each: in one round trip, or in one for each by a cluster. Raises the first error.
+    """The answers to each transaction, in one round trip, or at a cluster in one for each. Raises the first error.
 
-    Each has at least one command, and the slot of the first one's key is that of all its keys. Safe for threads.
+    Each has at least one command, and all its keys are in the slot of the first command's key. Safe for threads.
     """
     if isinstance(client, RedisCluster):
         return [_run_in_cluster(client, commands) for commands in transactions]
@@ -67,7 +68,7 @@ def run(client: redis.Redis | RedisCluster, transactions: Sequence[Sequence[Comm
 
 
 def _run_in_cluster(client: RedisCluster, commands: Sequence[Command]) -> list[Any]:
-    """By hand, since redis-py takes ASK for the new place of the slot, and leaves MOVED to who calls."""
+    """Routed by hand, since redis-py takes ASK for the new place of the slot, and leaves MOVED to the caller."""
     key = commands[0][1]
     for _ in range(ATTEMPTS):
         node = client.get_node_from_key(key)  # type: ignore[no-untyped-call]
@@ -92,7 +93,7 @@ def _exchange(client: redis.Redis, transactions: Sequence[Sequence[Command]]) ->
         connection.send_packed_command([b"".join(map(packed, transactions))])  # type: ignore[no-untyped-call]
         outcomes = [_outcome(connection, len(commands)) for commands in transactions]
     except BaseException:
-        # Answers that are still to come would be taken for those of the next command.
+        # Outstanding answers would be read as answers to the next command.
         connection.disconnect()  # type: ignore[no-untyped-call]
         raise
     finally:
@@ -104,7 +105,7 @@ def _exchange(client: redis.Redis, transactions: Sequence[Sequence[Command]]) ->
 
 
 def _outcome(connection: Connection, commands: int) -> tuple[Exception | None, list[Any]]:
-    """All that Redis answers to a transaction of so many commands: why it failed, or the answers."""
+    """The whole reply to a transaction of `commands` commands: the failure or None, and the answers."""
     queued = [_answer(connection) for _ in range(1 + commands)]
     refusal = next((answer for answer in queued if isinstance(answer, Exception)), None)
     answers = _answer(connection)

@@ -1,7 +1,7 @@
-"""The state of one app, and the store that keeps it.
+"""The state of one app, and its store.
 
-State lives in named keys, grouped by Kafka partition. A partition's keys change only by a commit, together with the
-offset that they stand for.
+State lives in named keys, grouped by Kafka partition. Only a commit changes a partition's keys, together with their
+offset.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,17 +19,17 @@ TopicPartition = tuple[str, int]
 
 
 DELETIONS = "user deletions"
-"""As of a topic, but called as none can be: the offset before which a state has applied all deletions of users."""
+"""Pseudo-topic name under which a partition stores its offset in the topic of deletions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a writer got when it took a partition over; its commits count only as long as this is true.
+    """A writer's claim of a partition, which its commits are checked against.
 
-    `epoch` rises with every claim. `server` names the run of the server that answered: one that restarted, failed
-    over or was emptied may hold an older state, so it refuses the commits of an earlier claim. `positions` are the next
-    offsets by topic, as stored, and `times` the stream times there. `skips` are the records, by topic and offset, that
-    an operator skips, and why. `deletions` is the offset before which the deletions of users are applied.
+    `epoch` rises with every claim. `server` is the run id of the answering server: a server that restarted, failed over
+        or was emptied may hold an older state, and refuses the commits of an earlier claim. `positions` are the stored
+        next offsets by topic, `times` the stream times there. `skips` are the records skipped by an operator, by topic
+        and offset, with the reasons. `deletions` is the offset before which the deletions of users are applied.
     """
 
     partition: int
@@ -42,14 +42,14 @@ class Claim:
 
 
 class Allowance(NamedTuple):
-    """An operator's decision that a state may lack the records of a topic `before` an offset, and why."""
+    """An operator's permission for a state to lack a topic's records `before` an offset, with the reason."""
 
     before: int
     reason: str
 
 
 def committed(topic: str, partition: int, offset: int, stored: int) -> Declined:
-    """The error for a record that cannot be skipped, since the next offset that is stored is behind it."""
+    """The error for a record that cannot be skipped, since the stored next offset is behind it."""
     return Declined(
         f"{topic}:{partition} is committed up to {stored}, so the record at {offset} is in the state; to leave it out, "
         f"stop the streams, run `streamstate reset SERVICE --partition {partition}`, and skip it before they start"
@@ -57,10 +57,10 @@ def committed(topic: str, partition: int, offset: int, stored: int) -> Declined:
 
 
 class Origin(NamedTuple):
-    """What makes a topic the same as before: its id, which Kafka gives anew to a topic of an old name, and its width.
+    """The identity of a topic: its id, which Kafka gives anew to a recreated topic, and its partition count.
 
-    A state belongs to the origins that it was built from: offsets count the records of one topic id, and keys lie where
-    the number of `partitions` put them.
+    A state belongs to the origins that it was built from: offsets count the records of one topic id, and the number of
+    `partitions` determines the partition of a key.
     """
 
     id: str
@@ -70,11 +70,11 @@ class Origin(NamedTuple):
 NOTHING: Mapping[str, Any] = {}
 
 FORMAT = 1
-"""The form in which this release keeps what operations write. A state of another form cannot be read or continued."""
+"""The storage format of this release. A state of another format cannot be read or continued."""
 
 
 class OffsetAdvance(msgspec.Struct, frozen=True, array_like=True):
-    """How far a commit moves one topic: from offset `expected` (None where nothing was stored yet) to `next`.
+    """A commit's step in one topic: from offset `expected` (None without a stored offset) to `next`.
 
     `time` is the topic's stream time at `next`: the greatest Kafka timestamp before it, in milliseconds.
     """
@@ -87,10 +87,9 @@ class OffsetAdvance(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class Commit:
-    """One step of one partition: `operations` bring the state from the expected offsets to the next ones.
+    """One step of one partition: `operations` bring the state from the expected offsets to the next offsets.
 
-    `counters` are added to the partition's own counts (dead letters, misplaced keys), so these are as exact as the
-    state.
+    `counters` are added to the partition's own counts (dead letters, misplaced keys), which are as exact as the state.
     """
 
     claim: Claim
@@ -104,16 +103,16 @@ class Commit:
         return sum(map(changes, self.operations))
 
 
-# One is made at each read: a data class would take four times as long.
+# Each read makes a snapshot: a data class would take four times as long.
 class Snapshot(msgspec.Struct, frozen=True):
-    """One partition at one moment: who owns it, where it stands, and the values that were asked for.
+    """One partition at one moment: owner, offsets, and the requested values.
 
     `owner` is the address (host:port) of the owning instance's API, None before the first claim; `positions` are the
     next offsets by topic, `times` the stream times there; `targets` are the positions from which a state built from
-    nothing is complete; `origins` are the topics as they were at the first claim; `values` answers the reads in their
-    order. `begins` are the offsets at which the build began, `folds` the declarations of the folds that made the state,
-    by topic, and `format` is its form: of a state from before these were kept, they are absent. `allowances` are what
-    an operator allows it to lack, by topic. `deletions` is as of a `Claim`.
+    nothing is complete; `origins` are the topics as of the first claim; `values` are the results of the reads, in their
+    order. `begins` are the offsets at which the build began, `folds` the declarations of the folds of the state, by
+    topic, and `format` is its storage format; states of early releases lack all three. `allowances` are the operator's,
+    by topic. `deletions` is as of a `Claim`.
     """
 
     owner: str | None
@@ -135,7 +134,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         return self.positions.get(topic), self.times.get(topic, 0)
 
     def progress(self, topics: Iterable[str]) -> float:
-        """How much of the first build over `topics` is done, 0 to 1; 1 for a state that is complete."""
+        """The share of the first build over `topics` that is done, 0 to 1; 1 for a complete state."""
         targets = {topic: self.targets.get(topic, 0) for topic in topics}
         wanted = sum(targets.values())
         done = sum(min(self.positions.get(topic, 0), target) for topic, target in targets.items())
@@ -147,9 +146,9 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Store(Protocol):
-    """One app's state. A verb may block for a round trip, and raises the client's own error when none comes.
+    """One app's state. A method may block for a round trip, and raises the client's own error when no answer comes.
 
-    Each raises `IncompleteCommit` for a partition that holds a part of a commit.
+    Each method raises `IncompleteCommit` for a partition with a partly applied commit.
     """
 
     def claim(
@@ -163,37 +162,38 @@ class Store(Protocol):
     ) -> Claim:
         """Take `partition` over for `owner`: from here on, commits of earlier claims are refused.
 
-        All are by topic. Where no offset is stored, the end offsets `ends` become the targets, unless there are some,
-        and `begins`, the first offsets, and `folds`, the declarations of the folds, are kept. Where one is stored,
-        `folds` are kept unless there are some. `origins` are kept for the topics that have none.
+        All arguments are by topic. A topic without a stored offset stores the end offset in `ends` as target, unless it
+        has a target, and stores `begins`, the first offsets, and `folds`, the declarations of the folds. A topic with a
+        stored offset stores `folds` unless it has a declaration. A topic without an origin stores `origins`.
         """
         ...
 
     def commit(self, *commits: Commit) -> None:
-        """Apply them in order, each whole or not at all; raises `Fenced` when one was refused.
+        """Apply `commits` in order, each completely or not at all; raises `Fenced` when one was refused.
 
-        After `Fenced` the others may have been applied or not. May be repeated: the second time is refused.
+        After `Fenced`, the other commits may have been applied or not. May be repeated: the second time is refused.
         """
         ...
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
-        """A snapshot of each partition named; one snapshot is one moment, two may differ."""
+        """A snapshot of each partition in `wanted`; each snapshot is of one moment, two may differ."""
         ...
 
     def skip(self, partition: int, topic: str, offset: int, reason: str) -> None:
-        """Let no commit fold the record of `topic` at `offset`: earlier claims are refused, the next one tells of it.
+        """Let no commit fold the record of `topic` at `offset`: earlier claims are refused, the next claim has the
+        skip.
 
-        Raises `Declined` when it is committed already.
+        Raises `Declined` when the record is committed already.
         """
         ...
 
     def allow(self, partition: int, topic: str, allowance: Allowance) -> None:
-        """Let the state of `partition` lack records of `topic`, until it is deleted."""
+        """Let the state of `partition` lack records of `topic`, until the state is deleted."""
         ...
 
 
 def whole(store: Store, partitions: Iterable[int]) -> tuple[Mapping[int, Snapshot], Mapping[int, IncompleteCommit]]:
-    """The `partitions` without values, apart from those that hold a part of a commit, and what is wrong with these."""
+    """The complete ones of `partitions`, without values, and the errors of the others."""
     snapshots: dict[int, Snapshot] = {}
     halves: dict[int, IncompleteCommit] = {}
     for partition in partitions:
@@ -205,7 +205,7 @@ def whole(store: Store, partitions: Iterable[int]) -> tuple[Mapping[int, Snapsho
 
 
 class AsyncReads(Protocol):
-    """One app's state, for those who only ask, on an event loop."""
+    """One app's state, read-only, on an event loop."""
 
     async def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         """As `Store.read`."""

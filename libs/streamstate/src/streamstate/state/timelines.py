@@ -1,4 +1,4 @@
-"""The timelines of a store in memory, and the families that let go of what is before a time."""
+"""The timelines of a store in memory, and the families with an expiry time."""
 
 import math
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def apply(keys: dict[str, Any], operation: Insert | Remove | DeleteTimeline | Ex
 
 
 def expired(keys: dict[str, Any], timeline: str) -> Iterator[float]:
-    """Before which times the entries of `timeline` are expired, for each family that it may be of."""
+    """The expiry time of each family that `timeline` may belong to."""
     names = timeline.split(":")
     for count in range(len(names)):
         family = keys.get(":".join(names[:count]))

@@ -1,1 +1,1 @@
-"""Values that begin with the id of a schema: Avro, Protobuf and JSON Schema, as Confluent's serializers write them."""
+"""Values that begin with the id of a schema: Avro, Protobuf and JSON Schema, as by Confluent's serializers."""

@@ -14,7 +14,7 @@ _TIMES = ("date", "time-", "timestamp-", "local-timestamp-")
 
 
 def reader(schema: Schema, start: int) -> Callable[[bytes], Any]:
-    """Reads a value from its byte `start` on. Times are numbers, in the unit that the schema has."""
+    """Reads a value from its byte `start` on. Times are numbers, in the unit of the schema."""
     named: dict[str, Any] = {}
     for text in schema.references.values():
         parse_schema(_without_times(json.loads(text)), named)
@@ -34,7 +34,7 @@ def reader(schema: Schema, start: int) -> Callable[[bytes], Any]:
 
 
 def writer(schema: Schema) -> Callable[[Any], bytes]:
-    """Writes an object; raises for one that does not fit."""
+    """Writes an object; raises for an unfit object."""
     parsed = parse_schema(json.loads(schema.text))
 
     def write(value: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""What is asked of the schema registry, by Confluent's client."""
+"""Calls to the schema registry, by Confluent's client."""
 
 import time
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from streamstate.formats.registered.registry import Schema
 
 TIMEOUT_S = 3
 AWAY_S = 1.0
-"""Seconds for which a registry that did not answer is not asked again: every record could need it."""
+"""Seconds without calls to a registry that did not answer: every record might call it."""
 
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, INCOMPATIBLE, INVALID = 401, 403, 404, 409, 422
 NO_CODE = -1
-"""The code of an answer that a registry did not make, but perhaps a proxy before it."""
+"""The code of an answer that is not the registry's own, but perhaps a proxy's."""
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class RegistryClient:
         return self._ask(lambda: self._with_references(self._client.get_schema(number)))
 
     def register(self, subject: str, schema: Schema) -> int:
-        """Raises as `Registry.register` does. Only a schema that is new needs the right to write."""
+        """Raises as `Registry.register` does. Only a new schema needs the right to write."""
         registered = Registered(schema.text, schema.kind)
         with suppress(UnknownSchema):
             return self._ask(lambda: self._client.lookup_schema(subject, registered)).schema_id or 0

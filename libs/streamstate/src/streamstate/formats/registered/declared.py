@@ -1,4 +1,4 @@
-"""Schemas of the types that services write: structs of strings, numbers, truth values and optional ones of these."""
+"""Schemas of service types: structs of strings, numbers, truth values and optional values of these types."""
 
 import json
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _PROTOBUF: Mapping[type, str] = {
 
 
 def schema(value: str, kind: type, names: Names) -> Schema:
-    """The schema of `kind` in a format. Raises `Misconfigured` for a type that has none there."""
+    """The schema of `kind` in a format. Raises `Misconfigured` for an unsupported type."""
     match value:
         case "avro":
             return Schema("AVRO", json.dumps(_avro(kind, names)))

@@ -12,20 +12,20 @@ from streamstate.formats.registered.registry import Registry, Schema
 
 START = 5
 UNKNOWN_S = 10.0
-"""Seconds for which an id stays unknown: a topic full of such records must not ask for each of them."""
+"""Seconds for which an id stays unknown: a topic full of such records must not cause a request for each record."""
 
 KINDS: Mapping[str, str] = {"avro": "AVRO", "protobuf": "PROTOBUF", "jsonschema": "JSON"}
-"""What the registry calls each format."""
+"""The registry's names of the formats."""
 
 
 def module(value: str) -> ModuleType:
-    """The module with `reader` and `writer` of a format. Imported when it is needed: its packages take memory."""
+    """The module with `reader` and `writer` of a format. Imported on demand: its packages take memory."""
     name = "json_schema" if value == "jsonschema" else value
     return import_module(f"streamstate.formats.registered.{name}")
 
 
 def schema_id(raw: bytes) -> int:
-    """The id that a value begins with. Raises `BadRecord` for a value that has none."""
+    """The schema id at the beginning of a value. Raises `BadRecord` for a value without an id."""
     if len(raw) < START or raw[0] != 0:
         msg = f"the value must begin with a zero byte and the id of its schema; found {raw[:START].hex() or 'nothing'}"
         raise BadRecord(msg)
@@ -33,7 +33,7 @@ def schema_id(raw: bytes) -> int:
 
 
 def framed(number: int, content: bytes) -> bytes:
-    """A value of the schema with this id."""
+    """A value framed with the id of its schema."""
     return b"\0" + number.to_bytes(4, "big") + content
 
 
@@ -83,5 +83,5 @@ def _refusing(reason: str) -> Callable[[bytes], Any]:
 
 @lru_cache
 def readers(registry: Registry, value: str) -> Readers:
-    """Those of this process."""
+    """The readers of this process."""
     return Readers(registry, value)

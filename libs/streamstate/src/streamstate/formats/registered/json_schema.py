@@ -1,4 +1,4 @@
-"""JSON Schema: values are JSON. Their producers have held them against the schema; readers by their own types."""
+"""JSON Schema: values are JSON. Producers have validated values by the schema; readers validate by their own types."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Protobuf: messages of classes that are built from the registry's schema, or come from a module."""
+"""Protobuf: messages of classes that are built from the registry's schema, or imported from a module."""
 
 import base64
 import binascii
@@ -50,7 +50,7 @@ def class_reader(name: str, start: int) -> Callable[[bytes], Any]:
 
 
 def writer(schema: Schema) -> Callable[[Any], bytes]:
-    """Writes an object as the first message of `schema`, which it names; raises for one that does not fit."""
+    """Writes an object as the first message of `schema`, with the message's index; raises for an unfit object."""
     kind = message_class(schema, (0,))
 
     def write(value: Any) -> bytes:
@@ -61,12 +61,12 @@ def writer(schema: Schema) -> Callable[[Any], bytes]:
 
 
 def message_class(schema: Schema, indexes: tuple[int, ...]) -> type[Message]:
-    """The class of the message at these places of the file, outermost first."""
+    """The class of the message at these indexes of the file, outermost first."""
     return message_factory.GetMessageClass(_at(_file(schema), indexes))
 
 
 def message_indexes(raw: bytes, start: int) -> tuple[tuple[int, ...], int]:
-    """Which message of its schema a value is, outermost first, and where it begins."""
+    """The indexes of a value's message in its schema, outermost first, and the position of the message."""
     if raw[start : start + 1] == b"\0":
         return (0,), start + 1
     count, at = _varint(raw, start)
@@ -117,7 +117,9 @@ def _message_reader(kind: type[Message]) -> Callable[[bytes], Any]:
 
 @lru_cache
 def _members(message: Descriptor) -> _Get:
-    """An object of such messages' members: what is not set is left out, or its default where that cannot be told."""
+    """The members of messages as an object: unset members are omitted, or have their default where presence is not
+    tracked.
+    """
     always = {field.name: _member(field) for field in message.fields if not field.has_presence}
     present = {field.name: _member(field) for field in message.fields if field.has_presence}
 
@@ -173,7 +175,7 @@ def _file(schema: Schema) -> FileDescriptor:
 
 @lru_cache
 def built_in() -> Mapping[str, File]:
-    """The files that schemas import without a reference, as clients of the registry have them, by their names."""
+    """The files that schemas import without a reference, by name; clients of the registry bundle them."""
     packages = (import_module(package) for package in _BUILT_IN)
     modules = (f"{package.__name__}.{each.name}" for package in packages for each in iter_modules(package.__path__))
     described = (import_module(module).DESCRIPTOR for module in modules if module.endswith("_pb2"))
@@ -181,7 +183,7 @@ def built_in() -> Mapping[str, File]:
 
 
 def _compiled(schema: Schema) -> list[File]:
-    """The files that the registry has, that of `schema` as the last one."""
+    """The compiled files of the registry, with the file of `schema` last."""
     try:
         texts = (*schema.references.values(), schema.text)
         return [File.FromString(base64.b64decode(text, validate=True)) for text in texts]
@@ -201,7 +203,7 @@ def _compiled_text(schema: Schema) -> list[File]:
         known, output = Path(folder, "known.bin"), Path(folder, "described.bin")
         known.write_bytes(descriptor_pb2.FileDescriptorSet(file=built_in().values()).SerializeToString())
         files = [f"-I{folder}", f"--descriptor_set_in={known}", "--include_imports", f"--descriptor_set_out={output}"]
-        # A process of its own: the compiler says on the standard error alone what it does not understand.
+        # A process of its own: the compiler reports syntax errors on standard error only.
         command = [sys.executable, "-m", "grpc_tools.protoc", *files, FILE]
         compiled = subprocess.run(command, check=False, capture_output=True, text=True)
         if compiled.returncode:

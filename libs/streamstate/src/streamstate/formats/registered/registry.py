@@ -1,4 +1,4 @@
-"""The schema registry, and what was fetched from it before."""
+"""The schema registry, and its cache of fetched schemas."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from streamstate.errors import RegistryUnavailable
 
 
 class Schema(msgspec.Struct, frozen=True):
-    """A schema as the registry has it: `kind` is AVRO, PROTOBUF or JSON.
+    """A schema in the registry: `kind` is AVRO, PROTOBUF or JSON.
 
-    references: the texts of those that it needs, by the name that it uses, each behind those that it needs itself.
+    references: the texts of imported schemas by import name, dependencies first.
     """
 
     kind: str
@@ -27,12 +27,12 @@ class Schema(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Registry:
-    """A registry with the API of Confluent's.
+    """A registry with Confluent's API.
 
-    url: where its API begins; several are separated by commas.
-    folder: keeps what was fetched, so that a schema stays known to all processes of this machine while the registry is
-        away; empty for none.
-    username, password, ca: its user, and the files of the password and of the CA that signed its certificate.
+    url: the base URL of the API; several are separated by commas.
+    folder: keeps fetched schemas, so that all processes of this machine know them while the registry is away; empty for
+        none.
+    username, password, ca: the user, and the files of the password and of the CA of its certificate.
     """
 
     url: str
@@ -42,7 +42,7 @@ class Registry:
     ca: Path | None = None
 
     def schema(self, number: int) -> Schema:
-        """The schema with this id. Raises `UnknownSchema`, or `RegistryUnavailable` when it is not known yet."""
+        """The schema with this id. Raises `UnknownSchema`, or `RegistryUnavailable` for a schema not fetched before."""
         file = self.file(number)
         if file and file.exists():
             return msgspec.json.decode(file.read_bytes(), type=Schema)
@@ -53,14 +53,14 @@ class Registry:
         return schema
 
     def register(self, subject: str, schema: Schema) -> int:
-        """The id of `schema`, which `subject` has from now on. The registry is asked once.
+        """The id of `schema`, registered under `subject`. The registry is asked once.
 
-        Raises `Misconfigured` when the registry refuses it, and `RegistryUnavailable`.
+        Raises `Misconfigured` when the registry refuses the schema, and `RegistryUnavailable`.
         """
         return int(self._client().register(subject, schema))
 
     def _client(self) -> Any:
-        """That of what the files have now. Raises `RegistryUnavailable` when one cannot be read."""
+        """The client for the present contents of the files. Raises `RegistryUnavailable` for an unreadable file."""
         try:
             password = self.password.read_text().strip("\r\n") if self.password else ""
             content = self.ca.read_text() if self.ca else ""
@@ -71,7 +71,7 @@ class Registry:
         return _client(self.url, user, str(self.ca or ""), content)
 
     def file(self, number: int) -> Path | None:
-        """Where the schema with this id is kept: ids are those of one registry."""
+        """The file of the schema with this id, in a folder for the registry: ids are unique in one registry only."""
         return Path(self.folder, sha256(self.url.encode()).hexdigest()[:16], str(number)) if self.folder else None
 
 
@@ -82,7 +82,7 @@ def _client(url: str, user: str, ca: str, _content: str) -> Any:
 
 
 def write(file: Path, schema: Schema) -> None:
-    """All of it or nothing: other processes read it."""
+    """Write atomically: other processes read the file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=file.parent, delete=False) as scratch:
         scratch.write(msgspec.json.encode(schema))

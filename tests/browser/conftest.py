@@ -40,8 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     home = tmp_path_factory.mktemp("cluster")
-    ports = (free_port(), free_port(), free_port())
-    cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, *ports, INSTANCES, SERVICES), say=lambda _line: None)
+    cluster = LocalCluster(
+        Plan(home, Path.cwd() / CACHE, instances=INSTANCES, services=SERVICES), say=lambda _line: None
+    )
     try:
         cluster.start()
         yield cluster

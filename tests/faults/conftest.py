@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from devkit import feed, sample_events
-from devkit.child_process import free_port
 from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster, Plan, answers
 from streamstate.kafka.producer import producer
@@ -28,8 +27,8 @@ UnderLoad = Callable[..., AbstractContextManager[Trial]]
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Kafka and Redis, without services."""
-    home, ports = tmp_path_factory.mktemp("faults"), (free_port(), free_port(), free_port())
-    cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, *ports, {"metrics": 3}), say=print)
+    home = tmp_path_factory.mktemp("faults")
+    cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, instances={"metrics": 3}), say=print)
     try:
         cluster.start_servers()
         yield cluster

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from devkit import feed, sample_events
-from devkit.child_process import free_port
 from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster, Plan
 from devkit.registry import SERVICES
@@ -38,7 +37,6 @@ def users() -> str:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     home = tmp_path_factory.mktemp("cluster")
-    ports = (free_port(), free_port(), free_port())
     (home / "password").write_text(PASSWORD)
     (home / "redis").mkdir()
     (home / "redis" / "users.acl").write_text(users())
@@ -46,7 +44,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         patch.setenv("STREAMSTATE_BATCH_RECORDS", str(BATCH_RECORDS))
         patch.setenv("STREAMSTATE_REDIS_USERNAME", "ring")
         patch.setenv("STREAMSTATE_REDIS_PASSWORD", str(home / "password"))
-        cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, *ports, INSTANCES, SERVICES), say=lambda _line: None)
+        cluster = LocalCluster(
+            Plan(home, Path.cwd() / CACHE, instances=INSTANCES, services=SERVICES), say=lambda _line: None
+        )
     try:
         cluster.start()
         yield cluster
@@ -70,8 +70,8 @@ def driving(cluster: LocalCluster) -> Driving:
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Kafka and Redis of a module of tests, without services: what is not for the ring is done to them."""
-    home, ports = tmp_path_factory.mktemp("servers"), (free_port(), free_port(), free_port())
-    cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, *ports), say=lambda _line: None)
+    home = tmp_path_factory.mktemp("servers")
+    cluster = LocalCluster(Plan(home, Path.cwd() / CACHE), say=lambda _line: None)
     try:
         cluster.start_servers()
         yield cluster

@@ -27,13 +27,7 @@ class Child:
     Ctrl-C in the terminal does not reach it, because it has a session of its own.
     """
 
-    def __init__(
-        self,
-        name: str,
-        argv: Sequence[str],
-        log: Path,
-        env: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, name: str, argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> None:
         """`name` is for errors; the output is appended to `log`; `env` is added to the environment of this process."""
         self.name = name
         self.log = log

@@ -129,7 +129,7 @@ def wait_folded(cluster: LocalCluster) -> None:
 
     Raises `StreamStateError` with the reason after five minutes.
     """
-    cluster.streams.wait_until(lambda: cluster.behind() == 0 and cluster.ready(), timeout=FOLDED_S)
+    cluster.streams.wait_until(lambda: cluster.caught_up() and cluster.ready(), timeout=FOLDED_S)
 
 
 def look_next(cluster: LocalCluster, user: int) -> str:

@@ -2,7 +2,6 @@
 
 import itertools
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -106,10 +105,7 @@ def send_events(out: Producer, events: Iterable[Event], recode: Recode = iter) -
 
 def send_names(out: Producer, names: Iterable[Name], recode: Recode = iter) -> int:
     """Send names to their topics, wait until Kafka has them, and return how many."""
-    by_topic: defaultdict[str, list[Event]] = defaultdict(list)
-    for topic, key, value in names:
-        by_topic[topic].append((key, value))
-    return send_all(out, recode((topic, key, value, []) for topic, rows in by_topic.items() for key, value in rows))
+    return send_all(out, recode((*name, []) for name in names))
 
 
 def now_ms() -> int:

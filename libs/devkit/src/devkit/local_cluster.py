@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -160,6 +161,17 @@ class LocalCluster:
             }
             behind += sum(end - stored.get(place, 0) for place, end in counts.ends(places).items())
         return behind
+
+    def caught_up(self, *services: str) -> bool:
+        """Whether these states have reached the ends of their topics; false while an instance is too busy to answer.
+
+        Sleeps a second first: requests without pause take CPU time from the streams.
+        """
+        time.sleep(1)
+        try:
+            return self.behind(*services) == 0
+        except HTTPError:
+            return False
 
     def ready(self) -> bool:
         """Whether every instance of every service is ready."""

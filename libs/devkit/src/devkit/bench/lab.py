@@ -1,12 +1,9 @@
 """A cluster of its own for a measure."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-from urllib3.exceptions import HTTPError
 
 from devkit.child_process import Child
 from devkit.demo import CACHE, say
@@ -35,21 +32,9 @@ def folded(cluster: LocalCluster) -> Iterator[Child]:
     """All services with their topics folded; yields the stream of metrics, which runs alone as in a deployment."""
     cluster.start_services()
     say("folding the events in all services")
-    cluster.streams.wait_until(lambda: caught_up(cluster) and cluster.ready(), CAUGHT_UP_S)
+    cluster.streams.wait_until(lambda: cluster.caught_up() and cluster.ready(), CAUGHT_UP_S)
     cluster.streams.stop()
     with cluster.of_services([APP.name]) as streams:
         streams.wait_until(lambda: answers(f"http://{cluster.status}/readyz"), CAUGHT_UP_S)
         yield streams
-        streams.wait_until(lambda: caught_up(cluster, APP.name), CAUGHT_UP_S)
-
-
-def caught_up(cluster: LocalCluster, *services: str) -> bool:
-    """Whether the states have reached the ends of their topics; false while an instance is too busy to answer.
-
-    Sleeps a second first: requests without pause take CPU time from the streams.
-    """
-    time.sleep(1)
-    try:
-        return cluster.behind(*services) == 0
-    except HTTPError:
-        return False
+        streams.wait_until(lambda: cluster.caught_up(APP.name), CAUGHT_UP_S)

@@ -38,10 +38,7 @@ _SHARED = "streamstate/service"
 _DESCRIPTIONS = {suite.NAME: suite.DESCRIPTION, "infra": Infra.__doc__, "monitoring": Monitoring.__doc__}
 
 # Keys that Helm itself adds to the values of a chart: for all charts, the library chart, and a parent's switches.
-HELMS = {
-    **{key: {"type": "object"} for key in ("global", "streamstate", "tags")},
-    "enabled": {"type": "boolean"},
-}
+HELMS = {**{key: {"type": "object"} for key in ("global", "streamstate", "tags")}, "enabled": {"type": "boolean"}}
 
 
 @cache

@@ -37,19 +37,18 @@ the group `streamstate.commands`. Results go to stdout, progress and errors to s
 | 2 | wrong arguments |
 | 3 | wrong settings: the error names the variable |
 | 4 | no answer from Kafka, Redis or the gateway |
-| 5 | a deletion is written, and its receipts cannot be read |
+| 5 | a deletion is written, its receipts unreadable |
 
 Parameters of several commands:
 """
-_SHARED = 3
-"""Commands from which on a parameter is described once for all of them."""
 
 
 def text() -> str:
     """The whole page."""
     commands = list(_commands("streamstate", get_group(app)))
     counts = Counter(_row(parameter) for _, command in commands for parameter in command.params)
-    shared = [row for row, count in counts.items() if count >= _SHARED]
+    meanings = Counter(spelled for spelled, _, _ in counts)
+    shared = [row for row, count in counts.items() if row[2] and count > 1 and meanings[row[0]] == 1]
     return "\n".join([_HEAD, _listed(shared), *(_section(name, command, shared) for name, command in commands)])
 
 

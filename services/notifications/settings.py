@@ -11,5 +11,5 @@ class GraceSettings(Settings):
     """Notifications: the stream."""
 
     grace_ms: int = Field(
-        0, ge=0, le=DAY_MS, description="milliseconds after its end during which a window still takes records"
+        0, ge=0, le=DAY_MS, description="milliseconds after a window's end with late records accepted"
     )

@@ -12,17 +12,14 @@ class WindowSettings(Settings):
         1_000_000,
         ge=1_000,
         le=100_000_000,
-        description="how many of the newest records of each partition of listening-events are in the graph; "
-        "the same for stream and API",
+        description="newest records of each partition of listening-events in the graph; the same for stream and API",
     )
 
 
 class PoolSettings(Settings):
     """Recommendations: the API."""
 
-    walkers: int = Field(
-        0, ge=0, le=64, description="threads that walk the graph; 0 for as many as the container has cores"
-    )
+    walkers: int = Field(0, ge=0, le=64, description="threads for walks; 0: the container's cores")
     walks_waiting: int = Field(
-        32, ge=0, description="most requests that wait for one of these threads; further ones get a 503 at once"
+        32, ge=0, description="maximal requests waiting for a thread; further requests get a 503 at once"
     )

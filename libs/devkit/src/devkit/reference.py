@@ -31,9 +31,7 @@ SETTINGS: tuple[type[BaseSettings], ...] = (*dict.fromkeys(kinds()), DemoSetting
 def text() -> str:
     """The whole page."""
     parts = [
-        "# Reference\n\nMade from the source by `make docs`.\n",
-        "## Services and their topics\n",
-        table(("service", "reads", "writes"), map(_service, SERVICES)),
+        "# Reference\n\nMade from the source by `make docs`. [Rights](rights.md#kafka) lists topics by service.\n",
         "## Views\n",
         table(
             ("service", "path", "scope", "answer"), (_view(name, view) for name in SERVICES for view in app(name).views)
@@ -44,13 +42,6 @@ def text() -> str:
         "".join(map(_metric, METRICS)),
     ]
     return "\n".join(parts)
-
-
-def _service(name: str) -> tuple[str, str, str]:
-    service = app(name)
-    derived = (*service.emits, *(totals.topic for totals in service.totals))
-    reads, writes = (", ".join(f"`{topic}`" for topic in topics) for topics in (service.topics, derived))
-    return name, reads, writes
 
 
 def _view(service: str, view: View[Any]) -> tuple[str, str, str, str]:

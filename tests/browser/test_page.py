@@ -224,11 +224,6 @@ def test_a_key_is_explored_and_the_address_copied(show: Open, driving: Driving) 
     expect(page.locator(".address code")).to_have_text(url, timeout=PATIENT_MS)
 
 
-def test_the_document_of_the_api_needs_no_other_server(show: Open) -> None:
-    page = show("/docs")
-    expect(page.locator(".opblock").first).to_be_visible(timeout=PATIENT_MS)
-
-
 def test_the_keyboard_is_enough(show: Open) -> None:
     page = show()
     page.keyboard.press("Tab")

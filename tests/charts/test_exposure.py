@@ -43,13 +43,6 @@ def test_an_ingress_leads_every_host_to_the_gateway() -> None:
         assert path["backend"] == {"service": {"name": "gateway", "port": {"name": "http"}}}
 
 
-def test_an_ingress_without_hosts_takes_every_host() -> None:
-    [ingress] = of_kind(render("gateway", given={"ingress.enabled": True}), "Ingress")
-    [rule] = ingress["spec"]["rules"]
-    assert "host" not in rule
-    assert "tls" not in ingress["spec"]
-
-
 def test_a_route_attaches_to_the_gateway_that_the_values_name() -> None:
     [route] = of_kind(render("gateway", EXPOSED), "HTTPRoute")
     assert route["spec"] == {

@@ -63,11 +63,6 @@ def test_pods_are_spread_over_zones_and_nodes_unless_the_values_say_otherwise() 
     assert "topologySpreadConstraints" not in spec_with(render("metrics", SECURED), "stream")
 
 
-def test_the_service_account_has_the_annotations_of_the_values() -> None:
-    [account] = of_kind(render("metrics", SECURED), "ServiceAccount")
-    assert account["metadata"]["annotations"] == {"cloud.company/role": "metrics"}
-
-
 @pytest.mark.parametrize("container", ["stream", "executor"])
 @pytest.mark.parametrize(
     ("given", "volume"),

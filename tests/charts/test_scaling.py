@@ -62,8 +62,3 @@ def test_pods_of_each_kind_are_evicted_one_at_a_time(chart: str, budgets: dict[s
         ]
         assert [container in (item["name"] for item in spec["containers"]) for spec in selected] == [True]
     assert of_kind(render(chart, given={"podDisruptionBudget.enabled": False}), "PodDisruptionBudget") == []
-
-
-def test_a_share_of_the_pods_may_be_evicted() -> None:
-    [budget] = of_kind(render("metrics", given={"podDisruptionBudget.maxUnavailable": "25%"}), "PodDisruptionBudget")
-    assert budget["spec"]["maxUnavailable"] == "25%"

@@ -160,10 +160,6 @@ def effects(driver: Driver) -> list[Any]:
     return [sorted(emitted), sorted((letter.offset, letter.key, letter.value or b"") for letter in driver.dead)]
 
 
-def test_the_apps_are_found() -> None:
-    assert {"metrics", "names"} <= set(APPS)
-
-
 def test_no_two_services_answer_the_same_view_or_path() -> None:
     """The gateway finds the service of a request by either; only `/v1/many` asks for views of several services."""
     apis = [create(f"services.{name}") for name in SERVICES]

@@ -109,18 +109,6 @@ def test_what_is_expired_is_removed_by_later_commits(
         assert (redis_client.dbsize() == before - 2_001) == (offset >= 11)
 
 
-def test_fields_of_a_later_release_are_kept_and_ignored(redis_client: Client) -> None:
-    store, key = RedisStore(redis_client, "later"), "{later:0}"
-    store.commit(Commit(store.claim(0, "a:1", {}), [OffsetAdvance("topic", None, 1)], []))
-    later = ["later", "later:topic"]
-    for field in later:
-        redis_client.hset(key, field, "x")
-    claim = store.claim(0, "b:1", {})
-    store.commit(Commit(claim, [OffsetAdvance("topic", 1, 2)], []))
-    assert (claim.positions, store.read({0: []})[0].positions) == ({"topic": 1}, {"topic": 2})
-    assert redis_client.hmget(key, later) == [b"x", b"x"]
-
-
 def test_apps_keep_apart(redis_store: Callable[[], RedisStore]) -> None:
     first, second = redis_store(), redis_store()
     first.commit(Commit(first.claim(0, "a:1", {}), [OffsetAdvance("topic", None, 1)], [Put("k", "v")]))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from streamstate.errors import Declined, Fenced, IncompleteCommit
-from streamstate.state.operations import Merge, Put, Value
+from streamstate.state.operations import Put, Value
 from streamstate.state.store import FORMAT, Allowance, Commit, OffsetAdvance, Origin, Snapshot, Store
 from tests.laws.conftest import Subject
 from tests.laws.protocol import BROKEN
@@ -28,11 +28,6 @@ class TestEveryStore:
             A, claim.epoch, {T: 10}, {T: 0}, {T: 10}, {"dead_letters": 2}, {}, AFTER_STEP, format=FORMAT
         )
         assert read_snapshot(store) == expected
-
-    def test_a_commit_may_write_nothing_but_the_offset(self, store: Store) -> None:
-        claim = store.claim(0, A, {T: 10})
-        store.commit(step(claim, [], None, 10))
-        assert (read_snapshot(store).positions, read_snapshot(store).values) == ({T: 10}, EMPTY)
 
     def test_a_repeated_commit_is_refused_and_changes_nothing(self, store: Store) -> None:
         commit = step(store.claim(0, A, {T: 10}), STEP)
@@ -71,9 +66,6 @@ class TestEveryStore:
         store.commit(step(claim, [Put("v", "two")], 3, 4))
         assert (read_snapshot(store).positions, read_snapshot(store).values[0]) == ({T: 4}, "two")
 
-    def test_where_nothing_is_stored_no_offset_may_be_expected(self, store: Store) -> None:
-        refused(store, step(store.claim(0, A, {T: 10}), STEP, 0, 1))
-
     def test_offset_0_is_an_offset(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
         store.commit(step(claim, [], None, 0))
@@ -98,12 +90,6 @@ class TestEveryStore:
         claim = store.claim(0, A, {T: 10})
         refused(store, step(replace(claim, partition=1), STEP), 1)
         refused(store, step(replace(claim, partition=1, epoch=0), STEP), 1)
-
-    def test_a_claim_of_another_partition_does_no_harm(self, store: Store) -> None:
-        claim = store.claim(0, A, {T: 10})
-        store.claim(1, B, {T: 10})
-        store.commit(step(claim, STEP))
-        assert read_snapshot(store, 1).values == EMPTY
 
     def test_after_a_restart_of_the_server_an_earlier_claim_is_refused(self, subject: Subject) -> None:
         claim = subject.store.claim(0, A, {T: 10})
@@ -139,13 +125,6 @@ class TestEveryStore:
         store.commit(Commit(claim, [OffsetAdvance("other", None, 0)], []))
         assert store.claim(0, B, {T: 10, "other": 10, "third": 10}).positions == {T: 5, "other": 0}
 
-    def test_positions_are_kept_by_topic(self, store: Store) -> None:
-        claim = store.claim(0, A, {T: 10, "other": 10})
-        store.commit(Commit(claim, [OffsetAdvance(T, None, 5)], [Merge("f", add={"count": 1})]))
-        store.commit(Commit(claim, [OffsetAdvance("other", None, 7)], [Merge("f", add={"count": 1})]))
-        assert read_snapshot(store).positions == {T: 5, "other": 7}
-        assert read_snapshot(store).values[1] == {"count": 2}
-
     def test_a_commit_moves_several_topics_or_none(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10, "other": 10})
         store.commit(Commit(claim, [OffsetAdvance(T, None, 5, 50), OffsetAdvance("other", None, 7, 70)], STEP))
@@ -165,12 +144,6 @@ class TestEveryStore:
         assert read_snapshot(store).position_and_time(T) == (5, 1_750_000_000_000)
         assert read_snapshot(store).position_and_time("third") == (None, 0)
 
-    def test_partitions_keep_apart(self, store: Store) -> None:
-        for partition in (0, 1, 10):
-            claim = store.claim(partition, A, {T: 10})
-            store.commit(step(claim, [Put("v", str(partition))]))
-        assert [read_snapshot(store, p).values[0] for p in (0, 1, 10, 100)] == ["0", "1", "10", None]
-
     def test_counters_add_up(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
         store.commit(Commit(claim, [OffsetAdvance(T, None, 1)], [], {"dead_letters": 2}))
@@ -180,10 +153,6 @@ class TestEveryStore:
     def test_what_was_never_written_is_absent(self, store: Store) -> None:
         assert read_snapshot(store) == Snapshot(None, 0, {}, {}, {}, {}, {}, EMPTY)
         assert not read_snapshot(store).ready([T])
-
-    def test_a_claim_is_seen_before_the_first_commit(self, store: Store) -> None:
-        claim = store.claim(0, A, {T: 10})
-        assert read_snapshot(store) == Snapshot(A, claim.epoch, {}, {}, {T: 10}, {}, {}, EMPTY, format=FORMAT)
 
     def test_several_partitions_are_read_at_once(self, store: Store) -> None:
         claims = {partition: store.claim(partition, A, {T: 1}) for partition in range(3)}
@@ -263,19 +232,9 @@ class TestEveryStore:
         store.commit(step(claim, STEP, 4, 5))
         assert store.claim(0, A, {T: 10}).skips == {}
 
-    def test_a_record_is_skipped_before_the_first_claim(self, store: Store) -> None:
-        store.skip(0, T, 0, "why")
-        claim = store.claim(0, A, {T: 10})
-        assert claim.skips == {(T, 0): "why"}
-        store.commit(step(claim, STEP))
-
     def test_what_a_state_may_lack_is_seen_with_it(self, store: Store) -> None:
         store.allow(0, T, Allowance(60, "retention, in June"))
         assert read_snapshot(store).allowances == {T: Allowance(60, "retention, in June")}
         store.allow(0, T, Allowance(80, "again"))
         store.commit(step(store.claim(0, A, {T: 10}), STEP))
         assert read_snapshot(store).allowances == {T: Allowance(80, "again")}
-
-    def test_a_topic_without_records_needs_none(self, store: Store) -> None:
-        store.claim(0, A, {T: 0})
-        assert (read_snapshot(store).progress([T]), read_snapshot(store).ready([T])) == (1.0, True)

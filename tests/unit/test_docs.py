@@ -4,13 +4,14 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
 from typer.main import get_group
 
-from devkit import reference, site
+from devkit import command_reference, data_model, reference, rights, site
 from streamstate.cli.main import app
 from streamstate.settings import PREFIX
 
@@ -106,3 +107,11 @@ def test_every_document_is_reached_from_the_navigation() -> None:
     reached = set(re.findall(r": (\S+\.md)$", Path("mkdocs.yml").read_text(), re.MULTILINE))
     decisions = {page for page in PAGES if page.parent == Path("docs/decisions") and page.name != "README.md"}
     assert reached == {str(page) for page in PAGES if page not in decisions}
+
+
+# The pages made from the source are up to date.
+
+
+@pytest.mark.parametrize("made", [reference, command_reference, data_model, rights], ids=lambda made: made.__name__)
+def test_a_page_is_what_the_source_says(made: ModuleType) -> None:
+    assert made.PATH.read_text() == made.text(), "run make docs"

@@ -103,19 +103,11 @@ def test_the_api_of_a_model_answers(path: str, modules: dict[str, ModuleType], l
 NAME = "sessions"
 COPIED = ("charts", "docs", "libs", "services", "tests", "Makefile", "README.md", "pyproject.toml", "skaffold.yaml")
 GENERATED = {
-    "charts/gateway/README.md",
-    "charts/gateway/values.yaml",
-    "charts/infra/README.md",
-    "charts/infra/values.yaml",
-    "charts/suite/Chart.yaml",
-    "charts/suite/README.md",
-    f"charts/suite/charts/{NAME}",
-    "charts/suite/values.schema.json",
-    "charts/suite/values.yaml",
-    "docs/reference.md",
-    "docs/rights.md",
+    "charts/gateway/README.md", "charts/gateway/values.yaml", "charts/infra/README.md", "charts/infra/values.yaml",
+    "charts/suite/Chart.yaml", "charts/suite/README.md", f"charts/suite/charts/{NAME}",
+    "charts/suite/values.schema.json", "charts/suite/values.yaml", "docs/reference.md", "docs/rights.md",
     "skaffold.yaml",
-}
+}  # fmt: skip
 KNOWN = """
 import json
 from pathlib import Path

@@ -51,11 +51,6 @@ def test_the_totals_are_the_same_wherever_batches_are_cut(cut: int) -> None:
     assert totals(counted(CLICKS[:cut], CLICKS[cut:])) == TOTALS
 
 
-def test_records_of_a_batch_count_in_order_of_time_however_they_lie() -> None:
-    topics = (USER_CLICKS, USER_REGIONS)
-    assert totals(counted([line for topic in topics for line in CLICKS if line[1] == topic])) == TOTALS
-
-
 def test_a_region_that_comes_late_holds_from_then_on() -> None:
     clicks: list[Line] = [(5, USER_CLICKS, "amy", "1"), (8, USER_CLICKS, "amy", "2")]
     late: list[Line] = [(2, USER_REGIONS, "amy", "asia"), (9, USER_CLICKS, "amy", "4")]

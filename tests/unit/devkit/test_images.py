@@ -1,5 +1,6 @@
-"""The images: what is installed in them, what is left out, and the documents that say so."""
+"""The images: what is installed in them, what is left out, and the jars that they fetch."""
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -10,9 +11,11 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from devkit.images.catalogue import Image, images
-from devkit.images.sbom import bill, licences, packages, pins
+from devkit.images.sbom import bill, packages, pins
 from devkit.registry import SERVICES
-from streamstate.spark.jars import pinned, spark_jars
+from streamstate.spark.jars import Jar, JarError, fetch, jars, spark_jars, verify
+
+# The images: what is installed in them, what is left out, and the documents that say so.
 
 DOCKERFILE = Path("Dockerfile").read_text()
 STREAM, API, GATEWAY = Image("metrics", "stream"), Image("metrics", "api"), Image("gateway", "api")
@@ -56,14 +59,30 @@ def test_the_document_of_an_image_is_valid_and_names_its_packages_with_their_lic
     assert len(dependencies) == len(components) == len(packages(image))
 
 
-def test_the_jars_of_a_stream_have_their_checksums() -> None:
-    document = json.loads(JsonV1Dot6(bill(STREAM)).output_as_string())
-    found = {each["hashes"][0]["content"] for each in document["components"] if each["purl"].startswith("pkg:maven")}
-    assert found == {jar.sha256 for jar in pinned()}
+# The jars of Spark's Kafka source.
+
+BYTES = b"a jar"
+RIGHT = Jar("org.example:tool_2.13:1.0", hashlib.sha256(BYTES).hexdigest())
 
 
-def test_the_list_of_licences_has_every_package_once() -> None:
-    rows = re.findall(r"^\| (\S+) \| (\S+) \| (.+) \|$", licences(), re.MULTILINE)
-    names = [name for name, *_ in rows if name not in ("package", "---")]
-    assert len(names) == len(set(names))
-    assert {"pyspark", "kafka-clients", "flask", "kubernetes"} <= set(names)
+def test_the_kafka_source_is_four_jars_in_the_folder() -> None:
+    paths = jars(Path("/somewhere"))
+    assert len(paths) == 4
+    assert Path("/somewhere/spark-sql-kafka-0-10_2.13-4.2.0.jar") in paths
+
+
+def test_other_bytes_are_refused_by_name_with_both_checksums(tmp_path: Path) -> None:
+    path = tmp_path / RIGHT.file
+    path.write_bytes(b"not the jar")
+    found = hashlib.sha256(b"not the jar").hexdigest()
+    with pytest.raises(JarError, match=rf"tool_2.13-1.0.jar: .*{RIGHT.sha256}, found {found}.* Run again"):
+        verify(RIGHT, path)
+
+
+def test_without_java_nothing_is_left_and_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "no-java"))
+    with pytest.raises(JarError, match="install Java 17"):
+        fetch(tmp_path / "jars")
+    assert list((tmp_path / "jars").iterdir()) == []

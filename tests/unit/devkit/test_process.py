@@ -1,8 +1,6 @@
 """Child processes."""
 
-import os
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from devkit import DevkitError
-from devkit.child_process import Child, free_port, require_free_port
+from devkit.child_process import Child, require_free_port
 
 STUBBORN = "trap '' TERM; echo deaf; while true; do sleep 0.1; done"
 Run = Callable[[str], Child]
@@ -41,11 +39,6 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_a_child_has_a_session_of_its_own(run: Run) -> None:
-    child = run("echo up; sleep 60")
-    assert os.getsid(child.pid) == child.pid != os.getsid(0)
-
-
 def test_stop_lets_it_end_by_itself(run: Run) -> None:
     child = run("trap 'echo bye; exit 0' TERM; echo up; while true; do sleep 0.02; done")
     assert child.stop() == 0
@@ -70,21 +63,6 @@ def test_kill_takes_its_children_along(run: Run) -> None:
     assert gone(grandchild)
 
 
-def test_it_can_start_again_and_logs_on_but_the_tail_is_of_this_start(run: Run, tmp_path: Path) -> None:
-    child = run("echo up; sleep 60")
-    child.kill()
-    child.start()
-    child.wait_until(lambda: bool(child.tail()), timeout=5)
-    assert child.alive
-    assert child.tail() == "up"
-    assert (tmp_path / "logs" / "thing.log").read_text() == "up\nup\n"
-
-
-def test_a_second_start_is_refused(run: Run) -> None:
-    with pytest.raises(DevkitError, match="Thing runs already"):
-        run("echo up; sleep 60").start()
-
-
 def test_a_death_before_it_is_ready_shows_the_end_of_the_log(tmp_path: Path) -> None:
     script = "for i in $(seq 30); do echo line $i; done; exit 3"
     child = Child("Thing", ["sh", "-c", script], tmp_path / "log")
@@ -103,33 +81,8 @@ def test_one_that_is_not_ready_in_time_is_ended(run: Run) -> None:
     assert gone(pid)
 
 
-def test_a_program_that_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DevkitError, match="check that /no/such/program is installed"):
-        Child("Thing", ["/no/such/program"], tmp_path / "log").start()
-
-
-def test_the_environment_of_the_child_is_ours_and_more(tmp_path: Path) -> None:
-    code = "import os; print(os.environ['COLOUR'], 'PATH' in os.environ)"
-    child = Child("Thing", [sys.executable, "-c", code], tmp_path / "log", {"COLOUR": "red"})
-    child.start()
-    child.wait_until(lambda: not child.alive, timeout=5)
-    assert child.tail() == "red True"
-
-
 def test_a_taken_port_says_which_setting_to_change() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with pytest.raises(DevkitError, match=rf"Kafka: port {port} \(KAFKA_PORT\) .*set KAFKA_PORT"):
             require_free_port("Kafka", port, "KAFKA_PORT")
-
-
-def test_a_free_port_passes() -> None:
-    require_free_port("Kafka", free_port(), "KAFKA_PORT")
-
-
-def test_before_its_start_a_child_has_no_pid(tmp_path: Path) -> None:
-    child = Child("Thing", ["true"], tmp_path / "log")
-    assert child.stop() is None
-    assert not child.alive
-    with pytest.raises(DevkitError, match=r"call start\(\) first"):
-        _ = child.pid

@@ -25,8 +25,7 @@ from streamstate.formats.reading import FormatDecoder
 from streamstate.formats.registered import protobuf
 from streamstate.formats.registered.client import RegistryClient
 from streamstate.formats.registered.registry import Registry, Schema
-from streamstate.keys import CODECS, LONG, LONG_MAX, TEXT
-from streamstate.processing.decode import Admission, decode_records
+from streamstate.keys import CODECS, LONG, LONG_MAX
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 from tests.unit.formats.known import AWAY, NAMES, driver, know, letters, raw, registry, writer
@@ -196,10 +195,6 @@ def test_formats_that_do_not_fit_are_refused(app: Any, formats: Any, reason: str
         formatted(app, {topic: Format(**each) for topic, each in formats.items()}, Registry(""))
 
 
-def test_an_app_without_formats_stays_as_it_is() -> None:
-    assert formatted(NAMES_APP, {}, Registry("")).sources == NAMES_APP.sources
-
-
 def test_times_are_numbers_and_other_types_are_what_json_has(tmp_path: Path) -> None:
     decimal = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
     known = registry(
@@ -268,19 +263,6 @@ def test_what_is_not_within_is_missing_and_no_error_of_its_own(tmp_path: Path) -
     folded.feed(0, {LISTENING_EVENTS: [*rows, (4, 0, LONG.encode(7), json.dumps(NESTED_JSON).encode())]})
     assert [letter[2] for letter in letters(folded)] == ["Object missing required field `artistId`"] * 4
     assert folded.view("metrics", 7).event_count == 1  # type: ignore[union-attr]
-
-
-def test_names_can_be_exchanged(tmp_path: Path) -> None:
-    fields = {"artistId": "albumId", "albumId": "artistId"}
-    source = formatted(METRICS, {"*": Format(fields=fields)}, registry(tmp_path)).source(LISTENING_EVENTS)
-    content = {"userId": 7, "artistId": 2, "albumId": 1, "trackId": 3, "timestamp": 4}
-    assert source.decode(7, json.dumps(content).encode()) == PLAY
-
-
-def test_a_value_may_be_within_a_record(tmp_path: Path) -> None:
-    given = {USER_CLICKS: Format(value="json", field="event.count")}
-    source = formatted(CLICKS, given, registry(tmp_path)).source(USER_CLICKS)
-    assert source.decode("anna", b'{"event": {"count": 3}}') == 3
 
 
 def test_names_within_members_are_not_written(tmp_path: Path) -> None:
@@ -365,10 +347,3 @@ def test_another_kind_of_schema_than_the_topics_is_a_dead_letter(tmp_path: Path)
     (other, null) = letters(folded)
     assert "schema 1 is of the kind JSON; this topic is configured as AVRO" in other[2]
     assert null == (1, "decode", "the value is null")
-
-
-def test_nothing_is_asked_of_a_registry_for_what_is_plain() -> None:
-    source = formatted(CLICKS, {USER_CLICKS: Format(value="long")}, Registry(AWAY)).source(USER_CLICKS)
-    decoded = decode_records(source, [(0, 0, b"a", bytes(8))], (None, 0), (0, 1), Admission(2**63))
-    assert [entry.value for entry in decoded.entries] == [0]
-    assert source.key is TEXT

@@ -96,9 +96,3 @@ def test_who_may_not_register_is_told_what_to_register(fake: FakeRegistry, statu
     with pytest.raises(Misconfigured, match=r"may not register.*out-value.*AVRO") as raised:
         fake.registry.register("out-value", WRITTEN)
     assert NAMED in str(raised.value)
-
-
-def test_a_404_that_no_registry_answered_waits(fake: FakeRegistry) -> None:
-    fake.answers = {"GET /schemas/ids/7": (404, "<html>")}
-    with pytest.raises(RegistryUnavailable, match="answers 404"):
-        fake.registry.schema(7)

@@ -63,17 +63,6 @@ def test_a_time_is_the_number_that_it_is_written_as(kind: str, name: str) -> Non
     assert avro.reader(Schema("AVRO", json.dumps(schema)), 0)(written(1_700, kind)) == 1_700
 
 
-def test_a_schema_may_be_the_name_of_a_reference() -> None:
-    assert avro.reader(Schema("AVRO", '"music.Play"', {"Play": json.dumps(PLAY)}), 0)(written({"user": 7}, PLAY)) == {
-        "user": 7
-    }
-
-
-def test_an_unknown_name_is_an_error_that_says_so() -> None:
-    with pytest.raises(Exception, match="Play"):
-        avro.reader(Schema("AVRO", json.dumps(["music.Play"])), 0)
-
-
 IMPORTS = """
 syntax = "proto3";
 import "confluent/meta.proto";

@@ -70,17 +70,6 @@ def test_a_slice_without_our_port_has_no_addresses(ports: list[DiscoveryV1Endpoi
     assert addresses(one) == []
 
 
-def test_a_service_without_pods_has_no_endpoints_at_all() -> None:
-    unchecked = Configuration()
-    unchecked.client_side_validation = False
-    meta = V1ObjectMeta(name="m-1", namespace="ns", labels={SERVICE_LABEL: "m"})
-    ports = [DiscoveryV1EndpointPort(name="http", port=8080)]
-    empty = V1EndpointSlice(
-        address_type="IPv4", metadata=meta, endpoints=None, ports=ports, local_vars_configuration=unchecked
-    )
-    assert addresses(empty) == []
-
-
 @pytest.mark.parametrize(
     "gone", [endpoint("m-1", serving=False), endpoint("m-1", terminating=True)], ids=["not serving", "terminating"]
 )

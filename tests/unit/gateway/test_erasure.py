@@ -115,10 +115,6 @@ def test_an_export_has_what_all_services_hold(client: Client) -> None:
     assert client.get(f"/v1/users/{STRANGER}/export").status_code == 404
 
 
-def test_a_deletion_that_nobody_asked_for(client: Client) -> None:
-    assert client.get(f"{PATH}/deletion").status_code == 404
-
-
 def test_an_id_that_no_service_has(client: Client) -> None:
     assert client.delete("/v1/users/anna").status_code == 404
     assert client.delete("/v1/users/%00").status_code == 400

@@ -128,14 +128,6 @@ def test_without_the_plays_the_part_that_is_asked_for_leads(deployment: Services
     assert response.headers["Served-By"] == deployment.owner(USER, "names").address
 
 
-def test_a_part_that_fails_is_empty_and_named(deployment: Services) -> None:
-    gateway = deployment.gateway()
-    deployment.at["names"][0].stop()
-    answer = gateway.get(f"/v1/users/{USER}?parts=metrics,recent").get_json()
-    assert (answer["eventCount"], answer["recent"]) == (3, [])
-    assert [warning.partition(":")[0] for warning in answer["warnings"]] == ["recent", "names"]
-
-
 def test_a_service_that_has_not_answered_yet_is_named(deployment: Services) -> None:
     for one in deployment.at["recommendations"]:
         one.stop()

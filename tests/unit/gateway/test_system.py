@@ -36,10 +36,6 @@ class TestService:
         assert found.dead_letter_reasons == {"decode: BadRecord": 1, "timestamp": 2}
         assert (found.ready, found.reads_per_second, found.freshness_ms) == (True, 7.5, 120)
 
-    def test_an_instance_is_called_by_the_first_part_of_its_host_name(self) -> None:
-        owners = service("words", told(partition(0), partition(1, THERE)), {HERE, THERE}, 0.0, current=True).owners
-        assert [(owner.instance, owner.address) for owner in owners] == [(HERE, HERE), ("words-1", THERE)]
-
     def test_a_partition_whose_owner_does_not_answer_has_none(self) -> None:
         assert states(told(partition(0), partition(1, THERE), partition(2, None)), HERE) == ["ready", "none", "none"]
 
@@ -62,9 +58,6 @@ class TestService:
             (2, "ready"),
         ]
         assert (found.partitions, found.ready) == (3, False)
-
-    def test_a_map_that_instances_tell_no_more_is_refused(self) -> None:
-        assert states(told(partition(0), partition(1, THERE)), HERE, current=False) == ["refused", "none"]
 
     def test_a_service_of_which_nothing_is_known(self) -> None:
         found = service("words", None, set(), 0.0, current=False)

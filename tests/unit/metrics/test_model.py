@@ -1,4 +1,4 @@
-"""A user's plays in numbers, against a naive recount."""
+"""A user's plays in numbers, and all plays by day and hour."""
 
 from collections import Counter
 from typing import Any
@@ -8,14 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.metrics.model import APP, instant
-from streamstate.keys import LONG_MAX
+from services.metrics.plays import DAY_MS, HOUR_MS, PERIOD_MS, DayOfPlays, HourOfPlays, Plays, Span
+from streamstate.keys import LONG, LONG_MAX
+from streamstate.operators.windows import LATE
 from streamstate.state.memory import MemoryStore
+from streamstate.state.operations import Fields
 from streamstate.testing import Driver
-from tests.raw import Play, feed_plays, plain
+from tests.raw import Play, feed_plays, plain, play_json
+
+# A user's drawn in numbers, against a naive recount.
 
 ids = st.integers(0, 15) | st.sampled_from([9, 10, 99, 100, 2**53 + 1, LONG_MAX])
 users = st.integers(0, 2)
-plays = st.lists(st.tuples(users, ids, ids, ids, st.integers(0, 10**13)), max_size=80)
+drawn = st.lists(st.tuples(users, ids, ids, ids, st.integers(0, 10**13)), max_size=80)
 
 
 def driver() -> Driver:
@@ -47,17 +52,13 @@ def recount(played: list[Play], user: int) -> Any:
 
 
 @settings(max_examples=100)
-@given(plays, plays)
+@given(drawn, drawn)
 def test_a_profile_is_the_recount(first: list[Play], later: list[Play]) -> None:
     store = driver()
     feed_plays(store, first)
     feed_plays(store, later)
     for user in range(4):
         assert profile(store, user) == recount(first + later, user)
-
-
-def test_a_user_who_never_played_anything_is_unknown() -> None:
-    assert profile(driver(), 7) is None
 
 
 def test_one_event_is_a_whole_profile() -> None:
@@ -81,30 +82,6 @@ def test_ties_are_ordered_by_the_number_of_the_id() -> None:
     assert [played["id"] for played in profile(store, 7)["topTenArtists"]] == sorted(artists)[:10]
 
 
-def test_first_and_last_do_not_depend_on_the_order() -> None:
-    store = driver()
-    for moment in (5_000, 9_000, 1_000, 7_000):
-        feed_plays(store, [(7, 1, 1, 1, moment)])
-    found = profile(store, 7)
-    assert (found["firstListeningEvent"], found["lastListeningEvent"]) == (
-        "1970-01-01T00:00:01Z",
-        "1970-01-01T00:00:09Z",
-    )
-
-
-def test_equal_events_count_each() -> None:
-    store = driver()
-    feed_plays(store, [(7, 1, 2, 3, 4)] * 3)
-    assert (profile(store, 7)["eventCount"], profile(store, 7)["topTenTracks"][0]["countPlays"]) == (3, 3)
-
-
-def test_an_eleventh_may_overtake() -> None:
-    store = driver()
-    feed_plays(store, [(7, artist, 0, 0, 0) for artist in range(11)])
-    feed_plays(store, [(7, 10, 0, 0, 0)])
-    assert profile(store, 7)["topTenArtists"][0] == {"id": 10, "countPlays": 2}
-
-
 @pytest.mark.parametrize(
     ("milliseconds", "text"),
     [
@@ -116,3 +93,68 @@ def test_an_eleventh_may_overtake() -> None:
 )
 def test_instants_are_iso_8601_in_utc(milliseconds: int, text: str) -> None:
     assert instant(milliseconds) == text
+
+
+# All plays by day and hour, counted by hand.
+
+START = 600 * PERIOD_MS
+
+
+def played(driver: Driver, *times: int, partition: int = 0) -> None:
+    """A play at each Kafka timestamp, one micro-batch. The moment in the play itself does not count here."""
+    first = driver.store.read({partition: []})[partition].positions.get("listening-events", 0)
+    play = play_json((7, 1, 2, 3, 4))
+    records = [(first + number, time, LONG.encode(7), play) for number, time in enumerate(times)]
+    driver.feed(partition, {"listening-events": records})
+
+
+def plays(driver: Driver, **span: int) -> Plays:
+    answer = driver.view("plays", query=Span(**span))
+    assert isinstance(answer, Plays)
+    return answer
+
+
+def test_plays_of_all_partitions_are_counted_by_day_and_hour() -> None:
+    driver = Driver(APP, MemoryStore(), partitions=2)
+    played(driver, START + 22 * HOUR_MS, START + 22 * HOUR_MS + 1, START + 24 * HOUR_MS)
+    played(driver, START + 22 * HOUR_MS + 2, partition=1)
+    assert plays(driver) == Plays(
+        4,
+        [DayOfPlays(START, 3), DayOfPlays(START + DAY_MS, 1)],
+        [
+            HourOfPlays(START + 22 * HOUR_MS, 3, 3),
+            HourOfPlays(START + 23 * HOUR_MS, 0, 0),
+            HourOfPlays(START + 24 * HOUR_MS, 1, 1),
+        ],
+    )
+    of_a_day = plays(driver, from_=START + DAY_MS, to=START + 2 * DAY_MS)
+    assert of_a_day == Plays(4, [DayOfPlays(START + DAY_MS, 1)], [HourOfPlays(START + DAY_MS, 1, 1)])
+
+
+def test_an_unusual_hour_shows_beside_what_is_usual() -> None:
+    driver = Driver(APP, MemoryStore())
+    for day in range(5):
+        played(driver, *[START + day * DAY_MS] * (90 if day == 3 else 10))
+    shown = [(hour.count, hour.usual) for hour in plays(driver).hours if hour.start % DAY_MS == 0]
+    assert shown == [(10, 10), (10, 10), (10, 10), (90, 10), (10, 10)]
+
+
+def test_hours_are_kept_for_one_period_at_least_and_two_at_most() -> None:
+    driver = Driver(APP, MemoryStore())
+    played(driver, START)
+    played(driver, START + 2 * PERIOD_MS - 1, START, START - 1)
+    assert [hour.count for hour in plays(driver).hours if hour.count] == [2, 1]
+    played(driver, START + 2 * PERIOD_MS, START)
+    last = START + 2 * PERIOD_MS
+    answer = plays(driver)
+    assert answer.count == 6
+    assert [(hour.start, hour.count) for hour in answer.hours] == [(last - HOUR_MS, 1), (last, 1)]
+    assert driver.store.read({0: []})[0].counters == {LATE: 2}
+
+
+def test_a_time_without_plays_leaves_nothing_of_older_periods() -> None:
+    driver = Driver(APP, MemoryStore())
+    played(driver, START - 1, START)
+    played(driver, START + 7 * PERIOD_MS)
+    assert plays(driver).hours == [HourOfPlays(START + 7 * PERIOD_MS, 1, 1)]
+    assert driver.store.read({0: [Fields("plays:0"), Fields("plays:1")]})[0].values.count({}) == 1

@@ -94,12 +94,6 @@ def test_any_name_comes_back_as_it_was(driver: Driver, kind: str, name: str) -> 
     assert driver.view(kind, 1) is None
 
 
-def test_any_name_is_published_with_a_play(driver: Driver) -> None:
-    feed_name(driver, "tracks", 3, ' \0\n🎵 "quoted"\\')
-    feed_plays(driver, [(7, 1, 2, 3, 4)])
-    assert published(driver)[0]["trackName"] == ' \0\n🎵 "quoted"\\'
-
-
 def test_the_last_name_holds_and_a_tombstone_removes_it(driver: Driver) -> None:
     feed_name(driver, "artists", 1, "Prince")
     feed_name(driver, "artists", 1, "The Artist")
@@ -111,14 +105,6 @@ def test_the_last_name_holds_and_a_tombstone_removes_it(driver: Driver) -> None:
     assert plain(driver.view("artists", 1)) == {"id": 1, "name": "Prince"}
 
 
-def test_the_kinds_keep_apart(driver: Driver) -> None:
-    feed_name(driver, "artists", 1, "an artist")
-    feed_name(driver, "albums", 1, "an album")
-    feed_plays(driver, [(7, 1, 1, 1, 4)])
-    (play,) = published(driver)
-    assert (play["artistName"], play["albumName"], play["trackName"]) == ("an artist", "an album", None)
-
-
 def test_a_play_is_published_with_the_name_that_was_known_when_it_came(driver: Driver) -> None:
     feed_plays(driver, [(7, 1, 2, 3, 10)])
     feed_name(driver, "artists", 1, "late")
@@ -126,36 +112,6 @@ def test_a_play_is_published_with_the_name_that_was_known_when_it_came(driver: D
     feed_name(driver, "artists", 1, None)
     feed_plays(driver, [(7, 1, 2, 3, 30)])
     assert [play["artistName"] for play in published(driver)] == [None, "late", None]
-
-
-def test_the_most_recent_plays_are_kept_whatever_the_order(driver: Driver) -> None:
-    moments = [(number * 37) % 120 for number in range(120)]
-    feed_plays(driver, [(7, 1, 2, 3, moment) for moment in moments[:70]])
-    feed_plays(driver, [(7, 1, 2, 3, moment) for moment in moments[70:]])
-    assert [play["timestamp"] for play in recent(driver, 7)] == sorted(moments, reverse=True)[:RECENT]
-
-
-def test_equal_plays_are_both_kept(driver: Driver) -> None:
-    feed_plays(driver, [(7, 1, 2, 3, 4), (7, 1, 2, 3, 4)])
-    feed_plays(driver, [(7, 1, 2, 3, 4)])
-    assert len(recent(driver, 7)) == 3
-
-
-def test_plays_of_one_moment_are_ordered_by_offset(driver: Driver) -> None:
-    feed_plays(driver, [(7, artist, 0, 0, 4) for artist in range(12)])
-    assert [play["artistId"] for play in recent(driver, 7)] == list(range(11, -1, -1))
-
-
-def test_a_user_who_never_played_anything_is_unknown(driver: Driver) -> None:
-    assert driver.view("recent", 7) is None
-
-
-def test_what_is_published_names_its_cause(driver: Driver) -> None:
-    feed_plays(driver, [(7, 1, 2, 3, 4), (7, 1, 2, 9, 5)])
-    assert [(emit.topic, emit.key, emit.cause.offset) for emit in driver.emitted] == [
-        (ENRICHED, LONG.encode(7), 0),
-        (ENRICHED, LONG.encode(7), 1),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -130,16 +130,6 @@ def test_a_parameter_beyond_its_limits_is_400_and_named(recommender: Recommender
     assert problem["detail"].startswith(name)
 
 
-@pytest.mark.parametrize("query", ["limit=100", "walks=100000&walkLength=10", "resetProbability=0", "seed=0"])
-def test_limits_themselves_are_allowed(recommender: Recommender, query: str) -> None:
-    assert recommender.get(f"{ME}/recommendations/tracks?{query}")["items"]
-
-
-def test_a_key_that_is_none_and_a_kind_that_there_is_not(recommender: Recommender) -> None:
-    assert recommender.get("abc/recommendations/tracks", 400)["type"] == "urn:streamstate:problem:bad-key"
-    recommender.get(f"{ME}/recommendations/bands", 404)
-
-
 def test_the_time_that_the_caller_allows_ends_the_walks(recommender: Recommender) -> None:
     response = recommender.client.get(
         f"/v1/users/{ME}/recommendations/tracks?walks=100000&walkLength=10", headers={"X-Deadline-Ms": "2"}
@@ -156,14 +146,6 @@ def test_not_ready_with_progress_until_the_graph_is_loaded(starting: Recommender
     fold(driver(starting.store), records(PLAYS))
     starting.follow()
     assert starting.client.get("/readyz").status_code == 200
-
-
-def test_the_map_says_that_any_instance_answers(recommender: Recommender) -> None:
-    views = recommender.client.get("/processors").get_json()["views"]
-    paths = [f"/v1/users/<key>/recommendations/{kind}" for kind in KINDS]
-    expected = ["/v1/recommendations/processors", *paths, "/v1/users/<key>/recommendations"]
-    assert [view["path"] for view in views] == expected
-    assert all(view["anywhere"] for view in views)
 
 
 def test_the_document_is_valid_and_names_the_limits(recommender: Recommender) -> None:

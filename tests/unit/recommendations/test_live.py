@@ -92,15 +92,6 @@ def test_the_newest_records_of_each_partition_are_kept(cut: list[int], window: i
     assert set(loaded(one_each)) <= set(loaded(several))
 
 
-def test_the_graph_drops_the_oldest_beyond_its_window() -> None:
-    store = MemoryStore()
-    following = live(store, window=5)
-    folding = driver(store)
-    fold(folding, records(PLAYS))
-    follow(following)
-    assert len(following.graph()) == 5 * PARTITIONS
-
-
 def test_until_all_is_loaded_the_graph_is_not_given_out() -> None:
     store, topic = MemoryStore(), records(PLAYS)
     following = live(store)
@@ -140,19 +131,6 @@ def test_a_failure_between_reading_and_keeping_loses_nothing(monkeypatch: pytest
     asyncio.run(following.start())
     until(lambda: len(following.held) == len(PLAYS))
     assert edges(following.graph()) == expected(PLAYS)
-
-
-def test_a_new_claim_changes_nothing() -> None:
-    store, topic = MemoryStore(), records(PLAYS)
-    following = live(store)
-    before, after = split(topic, 5)
-    fold(driver(store), before)
-    follow(following)
-    graph = following.graph()
-    fold(driver(store), after)
-    follow(following)
-    assert following.graph() is graph
-    assert edges(graph) == expected(PLAYS)
 
 
 @settings(max_examples=50)

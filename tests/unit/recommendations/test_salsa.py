@@ -73,11 +73,6 @@ def test_a_repeated_play_weighs_more() -> None:
     assert often / seldom == pytest.approx(9, rel=0.2)
 
 
-def test_ties_are_ordered_by_id() -> None:
-    view = graph_of([(1, 10), (2, 10), *[(3, item) for item in (9, 5, 7, 6, 8)]])
-    assert recommend(view, 1, limit=3, seed=1).items == [(5, 1), (6, 1), (7, 1)]
-
-
 def test_more_walks_come_nearer_to_the_expected_visits() -> None:
     edges = listening(2, users=40, tracks=100, events=600)
     chain, view = Chain(edges), graph_of(edges)
@@ -126,12 +121,6 @@ def test_stops_early_only_when_the_list_is_settled() -> None:
     assert settled.items[0][0] == 11
     tied = [(1, 10), (2, 10), (2, 11), (2, 12)]
     assert recommend(graph_of(tied), 1, limit=3, walks=2_000, seed=1, early_stop=True).walks == 2_000
-
-
-def test_seeds_differ_and_none_is_different_each_time() -> None:
-    view = graph_of(listening(2, users=200, tracks=1_000, events=5_000))
-    scores = {tuple(recommend(view, 1, seed=seed).items) for seed in (None, None, 1, 2)}
-    assert len(scores) == 4
 
 
 def test_precision_at_ten_against_the_stationary_ranking() -> None:

@@ -37,11 +37,6 @@ def failed(result: Result, status: int) -> str:
     return line
 
 
-def test_an_unknown_variable_is_status_3_with_the_nearest_name() -> None:
-    line = failed(run("config", DEADLNE_MS="5"), 3)
-    assert "STREAMSTATE_DEADLNE_MS (unknown; did you mean STREAMSTATE_DEADLINE_MS?)" in line
-
-
 def test_a_value_that_does_not_fit_is_status_3() -> None:
     assert "STREAMSTATE_SLOTS" in failed(run("config", SLOTS="none"), 3)
 
@@ -146,12 +141,6 @@ def test_a_package_without_services_is_status_3(package: str) -> None:
 
 def names(**given: object) -> list[str]:
     return [of.service for of in deployments(CommandSettings.model_validate(given))]
-
-
-def test_services_are_the_folders_of_a_package_or_the_package_itself() -> None:
-    assert {"clicks", "metrics", "names", "topics"} <= set(names())
-    assert "gateway" not in names()
-    assert names(package="services.metrics") == ["metrics"]
 
 
 def test_an_app_has_the_name_and_the_topics_of_its_deployment() -> None:

@@ -1,10 +1,11 @@
-"""Deletions in a stream: applied when its query begins, and the reason for which it begins again."""
+"""Deletions of users: what their topic says, and how a stream applies them."""
 
 import pytest
 
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP
 from streamstate.erasure import stream
+from streamstate.erasure.deletions import Bound, DeletionRecord, Deletions, erased
 from streamstate.erasure.stream import Erasure
 from streamstate.errors import Misconfigured
 from streamstate.keys import LONG
@@ -17,6 +18,61 @@ from streamstate.testing import Driver
 from tests.deletions import InMemory
 from tests.raw import play_json
 from tests.serving import FixedTopics
+
+# What the topic of deletions says of a partition: requests, receipts that replace them, and those of others.
+
+IDS = {"plays": "id"}
+
+
+def deletion(
+    service: str, offset: int, request: int | None = None, user: str = "7", topic_id: str = "id"
+) -> DeletionRecord:
+    return DeletionRecord(user, service, 3, {"plays": Bound(topic_id, b"key", offset)}, request)
+
+
+def bounds(deletions: Deletions, service: str, before: int = 2**62, partition: int = 3) -> list[int]:
+    asked = deletions.asked(service, partition, IDS, before)
+    return [offset for keys in erased(asked, partition).values() for offset in keys.values()]
+
+
+def known(*records: DeletionRecord) -> Deletions:
+    deletions = Deletions()
+    for offset, record in enumerate(records):
+        deletions.add(offset, record)
+    return deletions
+
+
+def test_a_receipt_counts_instead_of_its_request() -> None:
+    deletions = known(deletion("metrics", 10), deletion("metrics", 12, request=0))
+    assert bounds(deletions, "metrics") == [12]
+    assert deletions.asked("metrics", 3, IDS)[0].request == 0
+    assert bounds(deletions, "metrics", before=0) == []
+
+
+def test_a_request_behind_a_receipt_counts_for_a_state_that_has_applied_it() -> None:
+    deletions = known(deletion("metrics", 10), deletion("metrics", 12, request=0), deletion("metrics", 20))
+    assert bounds(deletions, "metrics", before=2) == [12]
+    assert bounds(deletions, "metrics", before=3) == [20]
+
+
+def test_a_service_without_an_own_one_keeps_to_those_of_others() -> None:
+    deletions = known(deletion("metrics", 10), deletion("names", 14), deletion("names", 15, request=1))
+    assert bounds(deletions, "metrics") == [10]
+    assert bounds(deletions, "newcomer") == [15]
+    assert deletions.for_user("7", "newcomer") == []
+
+
+def test_offsets_count_in_the_topic_that_they_are_of() -> None:
+    deletions = known(deletion("metrics", 10, topic_id="of a topic that is gone"))
+    assert bounds(deletions, "metrics") == []
+    assert bounds(known(deletion("metrics", 10)), "metrics", partition=2) == []
+
+
+def test_a_record_is_found_by_user_service_and_partition() -> None:
+    assert deletion("metrics", 10).key == b"7\tmetrics\t3"
+
+
+# Deletions in a stream: applied when its query begins, and the reason for which it begins again.
 
 USER, OTHER = 1, 2
 PLACE = LISTENING_EVENTS, 0
@@ -90,15 +146,6 @@ def test_what_is_not_read_yet_is_left_out(metrics: Stream) -> None:
     assert metrics.count(USER) is None
 
 
-def test_a_state_that_is_built_anew_leaves_out_as_much(metrics: Stream) -> None:
-    metrics.play(USER)
-    metrics.topic.request(APP, str(USER))
-    metrics.play(USER, OTHER)
-    metrics.begin()
-    metrics.store.empty()
-    assert metrics.begin() == {LONG.encode(USER): 3}
-
-
 def test_without_a_topic_a_stream_goes_on(metrics: Stream) -> None:
     metrics.topic.missing = True
     assert metrics.begin() == {}
@@ -133,10 +180,3 @@ def test_users_who_are_not_seen_expire_by_stream_time(metrics: Stream, monkeypat
     assert metrics.count(USER) == 1
     metrics.store.empty()
     assert metrics.begin() == {LONG.encode(USER): 3}
-
-
-def test_a_user_who_has_come_back_does_not_expire(metrics: Stream) -> None:
-    metrics.play(USER, time=1)
-    metrics.play(OTHER, USER, time=500)
-    metrics.begin()
-    assert (metrics.count(USER), metrics.count(OTHER)) == (2, 1)

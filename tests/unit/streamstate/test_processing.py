@@ -141,11 +141,6 @@ def test_an_unusual_event_is_folded(case: str) -> None:
     assert not decoded.misplaced
 
 
-def test_all_bad_events_at_once_are_as_many_letters() -> None:
-    raw = [(offset, 0, key, value) for offset, (key, value, _) in enumerate(BAD.values())]
-    assert offsets(decode(raw)) == ([], list(range(len(BAD))))
-
-
 def test_whatever_a_decoder_raises_is_of_its_record_alone() -> None:
     def decode_or_fail(_key: int, value: bytes | None) -> float:
         return 1 / len(value or b"")
@@ -154,13 +149,6 @@ def test_whatever_a_decoder_raises_is_of_its_record_alone() -> None:
     decoded = decode_records(Source("topic", LONG, decode_or_fail), raw, NOTHING, (0, 1), ANY_TIME)
     assert offsets(decoded) == ([0, 2], [1])
     assert isinstance(letter(decoded).error, ZeroDivisionError)
-
-
-def test_a_record_keeps_key_value_offset_and_timestamp() -> None:
-    (record,) = decode([(7, 1_234, KEY, GOOD)]).entries
-    assert isinstance(record, Record)
-    assert (record.key, record.offset, record.timestamp) == (USER, 7, 1_234)
-    assert (record.value.user_id, record.value.ids(), record.value.timestamp) == (USER, (1, 2, 3), 4)
 
 
 def test_a_misplaced_key_is_counted_and_folded_where_it_was_found() -> None:
@@ -174,15 +162,6 @@ def test_a_misplaced_key_is_counted_and_folded_where_it_was_found() -> None:
     assert driver.store.read({wrong: []})[wrong].counters == counters
 
 
-def test_a_bad_record_is_not_called_misplaced_too() -> None:
-    wrong = (partition_of(KEY, 8) + 1) % 8
-    assert not decode([(0, 0, KEY, b"{")], place=(wrong, 8)).misplaced
-
-
-def test_nothing_decoded_is_nothing() -> None:
-    assert decode([]) == Decoded([], set())
-
-
 def test_the_records_before_a_position_are_left_out() -> None:
     raw: list[RawRecord] = [(offset, 0, KEY, GOOD) for offset in (3, 4, 7, 9)]
     assert offsets(decode(raw, (4, 0))) == ([4, 7, 9], [])
@@ -191,11 +170,6 @@ def test_the_records_before_a_position_are_left_out() -> None:
     for _ in range(2):
         driver.feed(0, {SOURCE.topic: raw})
         assert driver.store.read({0: []})[0].positions == {SOURCE.topic: 10}
-
-
-def test_stream_time_never_goes_back() -> None:
-    raw: list[RawRecord] = [(offset, time, KEY, GOOD) for offset, time in enumerate([5, 20, 10, 30])]
-    assert [entry.stream_time for entry in decode(raw, (0, 7)).entries] == [7, 20, 20, 30]
 
 
 def test_only_a_decoded_record_moves_stream_time() -> None:
@@ -310,13 +284,6 @@ def test_a_fold_that_looks_at_what_it_did_not_ask_for_is_told_so(
 ) -> None:
     with pytest.raises(NotRequested, match=re.escape(f"the fold of listening-events looks at {name}")):
         looking(look).feed(0, {SOURCE.topic: [(0, 0, KEY, GOOD)]})
-
-
-def test_a_fold_gets_what_it_asked_for_although_there_is_nothing() -> None:
-    seen: list[object] = []
-    driver = looking(lambda context: seen.append((dict(context.values), context.rows["cities"][1])))
-    driver.feed(0, {SOURCE.topic: [(0, 0, KEY, GOOD)]})
-    assert seen == [({Value("k:1"): None}, None)]
 
 
 def test_a_fold_does_not_get_what_another_fold_asked_for() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from streamstate.errors import Misconfigured
 from streamstate.settings import ApiSettings, GatewaySettings, StreamSettings, load, require_known
@@ -24,12 +23,6 @@ def empty_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def given(**values: Any) -> ApiSettings:
     """Settings by arguments in code."""
     return ApiSettings(**values)
-
-
-def test_without_an_environment_the_defaults_hold() -> None:
-    assert load(ApiSettings).kafka == "127.0.0.1:9092"
-    assert load(StreamSettings).slots == 2
-    assert load(GatewaySettings).instances["metrics"] == "127.0.0.1:8101"
 
 
 def test_a_timestamp_may_be_ahead_by_the_grace_of_the_windows_unless_the_deployment_says_otherwise() -> None:
@@ -100,26 +93,6 @@ def test_a_value_that_does_not_fit_is_named_by_its_variable(
         load(kind)
 
 
-def test_inside_a_variable_the_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAMSTATE_INSTANCES", '{"metrics": ["a:8101"]}')
-    with pytest.raises(Misconfigured, match=r"STREAMSTATE_INSTANCES\b(?!_)"):
-        load(GatewaySettings)
-
-
-def test_all_that_does_not_fit_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STREAMSTATE_SLOTS", "none")
-    monkeypatch.setenv("STREAMSTATE_COMMIT_RECORDS", "1")
-    with pytest.raises(Misconfigured, match="STREAMSTATE_SLOTS") as error:
-        load(StreamSettings)
-    assert "STREAMSTATE_COMMIT_RECORDS" in str(error.value)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_setting_is_described(kind: type[ApiSettings | StreamSettings | GatewaySettings]) -> None:
     assert all(field.description for field in kind.model_fields.values())
-
-
-def test_settings_are_frozen() -> None:
-    settings = load(ApiSettings)
-    with pytest.raises(ValidationError, match="frozen"):
-        settings.kafka = "elsewhere:9092"

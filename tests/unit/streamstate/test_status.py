@@ -1,17 +1,23 @@
-"""What a stream says of itself: to Kubernetes, and to Prometheus."""
+"""What a stream says of itself, what streamstate status says of it, and how verify shows a difference."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from werkzeug.test import Client
 
+from streamstate.deployment.spans import Spans
 from streamstate.kafka.admin import Topics
 from streamstate.spark.run import reason
 from streamstate.spark.status import STILL_S, Status, application
 from streamstate.state.store import TopicPartition
-from tests.serving import sample
+from tests.collector import Collector, collecting
+from tests.serving import sample, until
+
+# What a stream says of itself: to Kubernetes, and to Prometheus.
 
 ENDS = {("t", 0): 10, ("t", 1): 7}
 
@@ -86,14 +92,6 @@ def test_live_for_as_long_as_the_loop_turns(status: Status) -> None:
     assert client.get("/livez").status_code == 200
 
 
-def test_batches_are_counted_over_queries(status: Status) -> None:
-    for batches in (3, 2):
-        status.started()
-        for number in range(batches):
-            status.finished(number)
-    assert sample(scrape(status), "streamstate_stream_batches_total", service="metrics") == 5
-
-
 def test_offsets_are_counted_while_they_are_held(status: Status) -> None:
     status.moved({("t", 0): 4})
     status.moved({("t", 0): 6, ("t", 1): 5})
@@ -113,10 +111,6 @@ def test_without_kafka_there_is_no_lag_but_all_else(status: Status) -> None:
     found = scrape(status)
     assert sample(found, "streamstate_stream_lag") is None
     assert sample(found, "streamstate_stream_batches_total") == 0
-
-
-def test_another_path(status: Status) -> None:
-    assert Client(application([status])).get("/").status_code == 404
 
 
 def test_partitions_that_wait_for_a_schema_are_named_and_counted(status: Status) -> None:
@@ -176,3 +170,47 @@ def test_the_reason_is_what_the_worker_ended_with(raised: str) -> None:
 def test_the_reason_without_a_worker_is_the_first_line_or_the_type() -> None:
     assert reason(RuntimeError("\n it is full\n\tat java\n")) == "it is full"
     assert reason(RuntimeError()) == "RuntimeError"
+
+
+# Spans of micro-batches, as Spark tells them.
+
+
+def progress(batch: int, rows: int) -> StreamingQueryProgress:
+    told: dict[str, Any] = {
+        "id": "00000000-0000-4000-8000-000000000001",
+        "runId": "00000000-0000-4000-8000-000000000002",
+        "name": "words-0",
+        "timestamp": "2026-01-02T20:00:00.125Z",
+        "batchId": batch,
+        "batchDuration": 150,
+        "numInputRows": rows,
+        "inputRowsPerSecond": 1.0,
+        "processedRowsPerSecond": 1.0,
+        "durationMs": {"addBatch": 120, "triggerExecution": 150},
+        "stateOperators": [],
+        "sources": [],
+        "sink": {"description": "noop", "numOutputRows": -1},
+    }
+    return StreamingQueryProgress.fromJson(told)
+
+
+@pytest.fixture
+def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    with collecting() as collector:
+        for name, text in collector.environment.items():
+            monkeypatch.setenv(name, text)
+        yield collector
+
+
+def test_each_batch_with_records_is_told_of_once(collector: Collector) -> None:
+    spans = Spans("words-stream")
+    last = spans.batches([progress(0, 3), progress(1, 0), progress(2, 5)], -1)
+    assert last == 2
+    assert spans.batches([progress(2, 5), progress(3, 0)], last) == 2
+    assert spans.batches([progress(3, 7)], last) == 3
+    until(lambda: len(collector.spans) == 3)
+    told = collector.named("words-stream", "micro-batch")
+    counts = [(span.attributes["streamstate.batch"], span.attributes["messaging.batch.message_count"]) for span in told]
+    assert counts == [(0, 3), (2, 5), (3, 7)]
+    assert {span.seconds for span in told} == {0.15}
+    assert told[0].attributes["spark.duration_ms.addBatch"] == 120

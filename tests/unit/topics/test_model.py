@@ -1,6 +1,7 @@
-"""A topic as a key-value store: last values, histories, windows, for each type of value."""
+"""What is kept of a topic: last values, history, windows; and how that is configured."""
 
 import base64
+import json
 from typing import Any
 
 import pytest
@@ -8,7 +9,8 @@ from openapi_spec_validator import validate
 from werkzeug.test import Client
 
 from services.topics.model import app
-from services.topics.settings import KeptSettings, KeptTopic, RangeIndex, WindowIndex
+from services.topics.settings import EXAMPLE, KeptSettings, KeptTopic, RangeIndex, WindowIndex
+from streamstate.errors import Misconfigured
 from streamstate.keys import CODECS
 from streamstate.operators.pages import Page
 from streamstate.operators.windows import LATE
@@ -20,6 +22,8 @@ from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from tests.raw import plain
 from tests.serving import FixedTopics, Loop
+
+# A topic as a key-value store: last values, histories, windows, for each type of value.
 
 Line = tuple[int, Any, bytes | None]
 """Milliseconds, key, value."""
@@ -63,15 +67,11 @@ class TestLatest:
     @pytest.mark.parametrize(
         ("kind", "value", "answer"),
         [
-            ("json", b"12345678901234567890123", 12345678901234567890123),
-            ("json", b"null", None),
-            ("json", '"é\\u0000"'.encode(), "é\0"),
-            ("text", b"", ""),
-            ("text", 'a "b"\n\0 ü'.encode(), 'a "b"\n\0 ü'),
-            ("bytes", b"\xff\0\n", base64.b64encode(b"\xff\0\n").decode()),
-            ("bytes", b"", ""),
+            ("json", b"12345678901234567890123", 12345678901234567890123), ("json", b"null", None),
+            ("json", '"é\\u0000"'.encode(), "é\0"), ("text", b"", ""), ("text", 'a "b"\n\0 ü'.encode(), 'a "b"\n\0 ü'),
+            ("bytes", b"\xff\0\n", base64.b64encode(b"\xff\0\n").decode()), ("bytes", b"", ""),
         ],
-    )
+    )  # fmt: skip
     def test_a_value_comes_back_as_it_was(self, kind: str, value: bytes, answer: Any) -> None:
         assert ask(fed(kept(value=kind), (1, "k", value)), "topic-t")["value"] == answer
 
@@ -180,3 +180,46 @@ def test_a_topic_of_any_name_is_answered_and_documented(loop: Loop) -> None:
     limits = {one["name"]: one["schema"] for one in parameters if one["in"] == "query"}
     assert limits["limit"] == {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
     assert set(limits) == {"from", "to", "order", "limit", "cursor"}
+
+
+# What is kept of which topic: an error names the place and the reason.
+
+TOPIC = {"topic": "t", "key": "long", "value": "json"}
+WINDOWS = {"field": "n", "size_ms": 10, "retention_ms": 20}
+
+
+def test_topics_are_read_from_one_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STREAMSTATE_KEPT", raising=False)
+    assert load(KeptSettings).kept == (EXAMPLE,)
+    given = [
+        {**TOPIC, "windows": WINDOWS},
+        {"topic": "u", "key": "text", "value": "bytes", "range": {"retention_ms": 1}},
+    ]
+    monkeypatch.setenv("STREAMSTATE_KEPT", json.dumps(given))
+    first, second = load(KeptSettings).kept
+    assert first.windows == WindowIndex(field="n", size_ms=10, retention_ms=20)
+    assert (first.latest, first.range, second.value) == (True, None, "bytes")
+
+
+@pytest.mark.parametrize(
+    ("kept", "wrong"),
+    [
+        ([], "STREAMSTATE_KEPT"),
+        ([TOPIC, TOPIC], "more than once"),
+        ([{**TOPIC, "key": "short"}], "STREAMSTATE_KEPT.0.key (Input should be 'long', 'int', 'text', '"),
+        ([TOPIC, {**TOPIC, "topic": "a b"}], "STREAMSTATE_KEPT.1.topic"),
+        ([{**TOPIC, "indexes": []}], "STREAMSTATE_KEPT.0.indexes (Extra inputs are not permitted)"),
+        ([{**TOPIC, "latest": False}], "nothing is kept"),
+        ([{**TOPIC, "latest": False, "range": {"retention_ms": 1}, "keys": True}], "keys need the last values"),
+        ([{**TOPIC, "value": "text", "windows": WINDOWS}], "windows need values of the type json"),
+        ([{**TOPIC, "range": {}}], "STREAMSTATE_KEPT.0.range.retention_ms (Field required)"),
+        ([{**TOPIC, "windows": {**WINDOWS, "size_ms": 0}}], "STREAMSTATE_KEPT.0.windows.size_ms"),
+        ([{**TOPIC, "windows": {**WINDOWS, "advance_ms": 11}}], "advance_ms must be"),
+        ([{**TOPIC, "windows": {**WINDOWS, "grace_ms": 11}}], "retention_ms must be at least size_ms + grace_ms"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_its_place(monkeypatch: pytest.MonkeyPatch, kept: Any, wrong: str) -> None:
+    monkeypatch.setenv("STREAMSTATE_KEPT", json.dumps(kept))
+    with pytest.raises(Misconfigured, match="change the environment") as caught:
+        load(KeptSettings)
+    assert wrong in str(caught.value)

@@ -28,15 +28,6 @@ def problem(response: TestResponse, status: int, kind: str) -> dict[str, Any]:
     return body
 
 
-def test_a_key_that_is_known_is_answered(service: Service, api: Instance) -> None:
-    service.count("numbers", 7, 3)
-    response = api.client.get("/v1/numbers/7")
-    assert (response.status_code, response.get_json()) == (200, {"key": "7", "count": 3})
-    assert response.content_type == "application/json"
-    assert response.headers["Served-By"] == api.address
-    assert response.headers["Cache-Control"] == "no-store"
-
-
 @pytest.mark.parametrize("path", ["/v1/numbers/", "/v1/numbers/1/2", "/v1/none/1", "/", "/v1/..%2f1", "/v1//numbers/1"])
 def test_a_path_that_there_is_not_is_404(api: Instance, path: str) -> None:
     assert "/openapi.json" in problem(api.client.get(path), 404, "not-found")["detail"]
@@ -114,15 +105,6 @@ def test_a_state_of_another_fold_is_503_and_names_both(service: Service, api: In
     assert api.client.get("/v1/words/none").status_code == 404
 
 
-def test_without_kafka_all_is_answered(service: Service, api: Instance) -> None:
-    service.count("numbers", 7)
-    service.topics.counts.clear()
-    assert api.client.get("/v1/numbers/7").get_json()["count"] == 1
-    assert api.client.get("/v1/numbers/8").status_code == 404
-    assert api.client.get("/processors").get_json()["topics"] == COUNTS
-    assert api.client.get("/readyz").status_code == 200
-
-
 def test_keys_that_moved_with_new_partitions_are_503_and_not_404(service: Service, api: Instance) -> None:
     service.count("numbers", 7)
     for partition in range(COUNTS["numbers"]):
@@ -171,13 +153,6 @@ def _entry(name: str, path: str, topic: str = "", key: str = "", **declared: Any
     return {"name": name, "path": path, "topic": topic, "key": key, **usual, **declared}
 
 
-def test_processors_names_nobody_for_a_partition_that_nobody_owns(service: Service) -> None:
-    service.own("10.0.0.9:8101", 0)
-    found = service.instance().client.get("/processors").get_json()
-    assert found["instances"] == [{"host": "10.0.0.9", "port": 8101, "partitions": [0]}]
-    assert {(one["owner"], one["ready"]) for one in found["partitions"][1:]} == {(None, False)}
-
-
 def test_a_partition_that_holds_a_part_of_a_commit_holds_up_only_its_own_keys(service: Service, api: Instance) -> None:
     spoilt, other = service.count("numbers", 7), service.count("numbers", 1)
     assert spoilt != other
@@ -201,11 +176,6 @@ def test_ready_means_all_owned_and_our_own_complete(service: Service) -> None:
     problem(api.client.get("/readyz"), 503, "not-ready")
     service.own("10.0.0.9:8101", 3, ends=100)
     assert api.client.get("/readyz").get_json() == {"status": "ready"}
-
-
-@pytest.mark.parametrize("given", ["abc", "a.B_c-9", "x" * 64])
-def test_a_request_id_comes_back(api: Instance, given: str) -> None:
-    assert api.client.get("/livez", headers={"X-Request-Id": given}).headers["X-Request-Id"] == given
 
 
 @pytest.mark.parametrize("given", ["", "a b", "x" * 65, "x" * 10_000, "é", "<script>", "a,b"])

@@ -13,7 +13,6 @@ import pytest
 from devkit.child_process import free_port
 from streamstate.web.client.instances import ANYONE, InstanceUnreachable
 from streamstate.web.http.problems import Problem
-from streamstate.web.http.request import Response
 from tests.serving import Loop, soon
 
 REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nServed-By: me\r\nContent-Length: 2\r\n\r\n{}"
@@ -50,13 +49,6 @@ def scripted() -> Iterator[Scripted]:
             return f"127.0.0.1:{server.getsockname()[1]}", requests
 
         yield start
-
-
-def test_an_answer_is_told_with_its_status_body_and_who_gave_it(scripted: Scripted, loop: Loop) -> None:
-    address, requests = scripted([1])
-    answer = loop.run(loop.instances().get(address, "/v1/a%20b", soon(), [("x", "1 2"), ("x", "é")]))
-    assert answer == Response(200, b"{}", {"Content-Type": "application/json", "Served-By": "me"})
-    assert requests[0].startswith(b"GET /v1/a%20b?x=1+2&x=%C3%A9 HTTP/1.1\r\n")
 
 
 def test_a_request_carries_what_is_left_of_the_deadline_and_its_marks(scripted: Scripted, loop: Loop) -> None:
@@ -134,12 +126,6 @@ def test_a_second_answer_is_not_taken_for_that_to_the_next_request(loop: Loop, s
         loop.run(asyncio.sleep(0.1))
         assert loop.run(client.get(address, "/2", soon())).body == b"{}"
     kept_open[0].close()
-
-
-def test_an_instance_that_ends_every_connection_is_unreachable(scripted: Scripted, loop: Loop) -> None:
-    address, _ = scripted([0, 0, 0])
-    with pytest.raises(InstanceUnreachable):
-        loop.run(loop.instances().get(address, "/", soon()))
 
 
 def test_an_address_where_nobody_listens_is_unreachable(loop: Loop) -> None:

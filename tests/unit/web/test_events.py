@@ -29,11 +29,6 @@ def published(*numbers: int) -> LatestEvent:
     return latest
 
 
-def test_an_event_in_bytes() -> None:
-    assert event(3).encoded == b"event: count\nid: at=3\ndata: 3\n\n"
-    assert ServerSentEvent("count", "", b"3").encoded == b"event: count\ndata: 3\n\n"
-
-
 async def _first_and_next() -> None:
     latest = published(1)
     stream = await begun(latest)
@@ -46,21 +41,6 @@ async def _first_and_next() -> None:
 
 def test_the_newest_event_comes_at_once_and_each_newer_one_when_it_is_there() -> None:
     asyncio.run(_first_and_next())
-
-
-async def _slow() -> None:
-    latest = published(1)
-    stream = await begun(latest)
-    await anext(stream)
-    for number in range(2, 100):
-        latest.publish(event(number))
-    assert await anext(stream) == event(99).encoded
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(anext(stream), 0.05)
-
-
-def test_who_is_slow_gets_the_newest_event_and_none_between() -> None:
-    asyncio.run(_slow())
 
 
 async def _resumed(last_id: str) -> bytes:

@@ -1,9 +1,5 @@
 """A request for a key that another instance owns."""
 
-from urllib.parse import quote
-
-import pytest
-
 from devkit.child_process import free_port
 from tests.serving import sample, scrape
 from tests.unit.web.conftest import Instance, Service
@@ -29,11 +25,6 @@ def test_a_direct_request_is_421_and_names_the_owner(service: Service, api: Inst
     assert passed_on(api) == 0
 
 
-def test_a_direct_request_to_the_owner_is_answered(service: Service, api: Instance) -> None:
-    service.count("numbers", 7)
-    assert api.client.get("/v1/numbers/7", headers=DIRECT).headers["Served-By"] == api.address
-
-
 def test_a_request_is_passed_on_to_the_owner_with_its_query(service: Service, api: Instance) -> None:
     owner, served = service.served()
     service.own(owner.address)
@@ -45,23 +36,6 @@ def test_a_request_is_passed_on_to_the_owner_with_its_query(service: Service, ap
     assert (passed_on(api), passed_on(owner)) == (1, 0)
 
 
-@pytest.mark.parametrize("key", ["rock & roll", "who?", "#1", "100%25", "50%", "Łódź", "🎵"])
-def test_a_text_key_is_passed_on_as_it_was(service: Service, api: Instance, key: str) -> None:
-    owner, _ = service.served()
-    service.own(owner.address)
-    service.count("words", key)
-    response = api.client.get(f"/v1/words/{quote(key)}")
-    assert (response.get_json(), response.headers["Served-By"]) == ({"key": key, "count": 1}, owner.address)
-
-
-def test_the_owners_problem_is_passed_back(service: Service, api: Instance) -> None:
-    owner, _ = service.served()
-    service.own(owner.address)
-    response = api.client.get("/v1/numbers/7")
-    problem(response, 404, "unknown-key")
-    assert response.headers["X-Request-Id"]
-
-
 def test_an_owner_that_is_not_ready_still_says_when_to_ask_again(service: Service, api: Instance) -> None:
     service.store.empty()
     owner, _ = service.served()
@@ -69,14 +43,6 @@ def test_an_owner_that_is_not_ready_still_says_when_to_ask_again(service: Servic
     response = api.client.get("/v1/numbers/7")
     problem(response, 503, "not-ready")
     assert "Retry-After" in response.headers
-
-
-def test_when_the_owner_cannot_be_reached_the_state_answers(service: Service, api: Instance) -> None:
-    service.own(f"127.0.0.1:{free_port()}")
-    service.count("numbers", 7)
-    response = api.client.get("/v1/numbers/7")
-    assert (response.get_json(), response.headers["Served-By"]) == ({"key": "7", "count": 1}, "standby")
-    problem(api.client.get("/v1/numbers/8"), 404, "unknown-key")
 
 
 def test_many_keys_are_answered_from_the_state_whoever_owns_them(service: Service, api: Instance) -> None:

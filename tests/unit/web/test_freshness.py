@@ -71,20 +71,6 @@ def test_the_age_of_each_partition_is_scraped_and_grows_beyond_what_was_seen(ser
     assert behind > complete + 0.04
 
 
-def test_many_keys_are_answered_with_the_positions_of_all_their_partitions(service: Service, api: Instance) -> None:
-    for key in (1, 2, 3):
-        service.count("numbers", key)
-    told = api.client.get("/v1/many?numbers=1&numbers=2&numbers=3").headers["Position"]
-    for key in (1, 2, 3):
-        assert f"numbers:{partition_of(LONG.encode(key), COUNTS['numbers'])}=" in told
-
-
-def test_a_position_that_is_reached_is_answered_at_once(service: Service, api: Instance) -> None:
-    service.count("numbers", KEY)
-    wanted = f"{PLACE[0]}:{PLACE[1]}=1"
-    assert api.client.get(f"/v1/numbers/{KEY}", headers=demand(Min_Position=wanted)).status_code == 200
-
-
 def test_a_write_is_waited_for(service: Service, api: Instance) -> None:
     service.count("numbers", KEY)
     writer = threading.Timer(0.15, service.count, ("numbers", KEY))
@@ -146,14 +132,3 @@ def test_a_position_that_is_demanded_twice_must_reach_the_greater_one(service: S
 def test_a_staleness_that_is_no_number_is_400(api: Instance, text: str) -> None:
     response = api.client.get("/v1/numbers/7", headers={"X-Max-Staleness": text})
     assert "milliseconds" in problem(response, 400, "bad-demand")["detail"]
-
-
-def test_a_demand_goes_along_to_the_owner_and_its_answer_tells_the_position(service: Service, api: Instance) -> None:
-    owner, served = service.served()
-    service.own(owner.address)
-    service.count("numbers", KEY)
-    wanted = f"{PLACE[0]}:{PLACE[1]}=1"
-    response = api.client.get(f"/v1/numbers/{KEY}", headers=demand(Min_Position=wanted))
-    assert response.headers["Served-By"] == owner.address
-    assert wanted in response.headers["Position"]
-    assert served.headers[-1]["X-Min-Position"] == wanted

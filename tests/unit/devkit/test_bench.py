@@ -1,16 +1,18 @@
-"""Targets, tables and the page."""
+"""Targets of the bench, its page, and what is read from the output of wrk."""
 
 from pathlib import Path
 
 import pytest
 
+from devkit import DevkitError
 from devkit.bench import freshness, reads, wrk
 from devkit.bench.cpu import Usage
 from devkit.bench.ingest import Ingest, rates
-from devkit.bench.overload import Overload
 from devkit.bench.reads import COMBINED, FEW, OWNER, STREAMS, Measured, Read, Reads, Situation
 from devkit.bench.report import Report, Target
-from devkit.bench.wrk import LoadResult
+from devkit.bench.wrk import LoadResult, parse
+
+# Targets, tables and the page.
 
 
 def measured(name: str, cpu: dict[str, float], situation: Situation, p99_ms: float = 10) -> Measured:
@@ -53,17 +55,6 @@ def test_the_page_keeps_its_terms(tmp_path: Path) -> None:
     assert text.startswith("# Figures\n\nTerms.\n\n## Conditions\n\n- ")
     assert "- a state of 1,000 seeded events in 8 partitions\n\n## Streams\n\n| what | figure |\n" in text
     assert text.endswith("| ingest | 1 |\n")
-
-
-def test_a_situation_shows_pace_and_load() -> None:
-    assert str(Situation(16)) == "16 connections"
-    assert str(Situation(16, events=5_000, rate=7)) == "16 connections at half the peak rate, 5,000 events/s"
-
-
-def test_a_read_costs_the_cpu_of_all_processes_but_the_streams() -> None:
-    costs = measured(OWNER, {"owner": 0.5, "Redis": 0.25, STREAMS: 7}, Situation())
-    assert costs.total_ms == pytest.approx(0.75)
-    assert costs.cpu_ms(STREAMS) == pytest.approx(7)
 
 
 def test_reads_are_compared_with_the_peer_with_walks_and_with_the_idle_machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,8 +101,30 @@ def test_ingest_is_compared_by_halves_and_as_a_whole() -> None:
     assert [target.value for target in report.targets] == [pytest.approx(2.2), pytest.approx(1.5)]
 
 
-def test_overload_keeps_its_share_of_the_peak() -> None:
-    report = Report()
-    Overload(100, 79, LoadResult(10, 1, 1, 2, 3, 0, 3), 200, 210).tell(report)
-    assert [target.met for target in report.targets] == [False, True]
-    assert report.sections["Overload"]["answers in the flood: 200 / refused / lost"] == "7 / 3 / 0"
+# What is asked of wrk, and what is read from its output.
+
+OUTPUT = """Running 8s test @ http://127.0.0.1:8080/
+  1 threads and 16 connections
+Requests/sec:    500.25
+{"requests": 4002, "seconds": 8.0, "p50_ms": 1.5, "p99_ms": 9.0, "bad": 3, "lost": 1, "refused": 0}
+"""
+
+
+def test_an_answer_that_is_not_200_and_one_that_never_came_are_failures() -> None:
+    assert parse(OUTPUT, "").failures == 4
+
+
+def test_a_refusal_that_was_tallied_is_no_failure() -> None:
+    answers = parse(OUTPUT.replace('"refused": 0', '"refused": 2'), "")
+    assert (answers.refused, answers.failures) == (2, 2)
+
+
+@pytest.mark.parametrize("output", ["", "Running 8s test\nunable to connect"])
+def test_without_figures_it_says_what_wrk_printed(output: str) -> None:
+    with pytest.raises(DevkitError, match="refused"):
+        parse(output, "Connection refused")
+
+
+def test_a_server_that_never_answers_is_an_error() -> None:
+    with pytest.raises(DevkitError, match="no answer at all"):
+        parse(OUTPUT.replace("4002", "0"), "")

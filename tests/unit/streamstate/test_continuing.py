@@ -1,26 +1,120 @@
-"""Logs that were cut: told, never passed over in silence."""
+"""Whether a state may be read and continued by this release, with the topics and logs as they are."""
 
-import re
 from collections.abc import Iterable, Mapping
 
 import pytest
+from msgspec.structs import replace
 
-from streamstate.app import App, Fold, Source
+from streamstate.app import App, Fold, Setting, Source
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.claims import Claims
 from streamstate.keys import TEXT
+from streamstate.processing.fold_identity import require_same_folds
+from streamstate.processing.offset_gaps import passed
+from streamstate.processing.topic_identity import require_same_topics, require_same_widths
 from streamstate.processing.truncation import (
     LOST,
     allowed,
     left_out,
     missing_beginnings,
-    refusal,
     require_beginnings,
     require_ends,
 )
 from streamstate.state.memory import MemoryStore
-from streamstate.state.store import Allowance, Claim, Commit, OffsetAdvance, Origin, Snapshot, TopicPartition
+from streamstate.state.operations import Put, Value
+from streamstate.state.store import FORMAT, Allowance, Claim, Commit, OffsetAdvance, Origin, Snapshot, TopicPartition
+
+# Whether a state may be read and continued by the folds of this release.
+
+
+def app(version: int = 1, **settings: Setting) -> App:
+    source = Source("plays", TEXT, lambda _key, value: value)
+    return App("metrics", (Fold((source,), lambda _records, _context: (), version=version, settings=settings),))
+
+
+def made_by(app: App) -> Snapshot:
+    store = MemoryStore()
+    claim = store.claim(0, "a:1", {}, folds=app.declarations)
+    store.commit(Commit(claim, [OffsetAdvance("plays", None, 1)], []))
+    return store.read({0: []})[0]
+
+
+@pytest.mark.parametrize("state", [made_by(app(2, size_ms=5, on=True)), replace(made_by(app()), folds={}, format=None)])
+def test_a_state_goes_on_with_the_fold_that_made_it_or_that_it_does_not_name(state: Snapshot) -> None:
+    require_same_folds(app(2, on=True, size_ms=5), ["plays"], [state])
+
+
+@pytest.mark.parametrize("now", [app(1, size_ms=5), app(2, size_ms=6), app(2), app(2, size_ms=5, more=1)])
+def test_another_version_or_setting_is_refused_with_both_and_the_ways_out(now: App) -> None:
+    before = app(2, size_ms=5)
+    with pytest.raises(Misconfigured) as refused:
+        require_same_folds(now, ["plays"], [made_by(before)])
+    ways_out = "go back to the release", "STREAMSTATE_NAME", "`streamstate reset SERVICE`"
+    for part in (before.declarations["plays"], now.declarations["plays"], *ways_out):
+        assert part in str(refused.value)
+
+
+def test_another_fold_is_no_matter_to_other_topics() -> None:
+    require_same_folds(app(2), [], [made_by(app(1))])
+
+
+def test_another_format_is_refused() -> None:
+    later = replace(made_by(app()), format=FORMAT + 1)
+    with pytest.raises(Misconfigured, match=f"format {FORMAT + 1}, and this release {FORMAT}; go back"):
+        require_same_folds(app(), ["plays"], [later])
+
+
+# Whether a state may be read and continued with the topics as they are.
+
+THEN = {"plays": Origin("a", 8), "names": Origin("b", 4)}
+BUILT = [{}, THEN]
+
+
+@pytest.mark.parametrize("now", [THEN, {**THEN, "more": Origin("c", 2)}, {"plays": Origin("a", 8)}])
+def test_a_state_goes_on_with_the_topics_that_it_knows(now: Mapping[str, Origin]) -> None:
+    require_same_topics(BUILT, now)
+    require_same_widths(BUILT, {topic: origin.partitions for topic, origin in now.items()})
+
+
+@pytest.mark.parametrize(
+    ("now", "why"),
+    [
+        (Origin("z", 8), "plays was deleted and made anew.* `streamstate reset SERVICE`"),
+        (Origin("z", 12), "plays was deleted and made anew"),
+        (Origin("a", 12), "plays has 12 partitions and had 8"),
+    ],
+)
+def test_a_state_of_another_topic_is_not_continued(now: Origin, why: str) -> None:
+    with pytest.raises(Misconfigured, match=why):
+        require_same_topics(BUILT, {**THEN, "plays": now})
+
+
+def test_a_state_is_not_read_by_another_number_of_partitions() -> None:
+    with pytest.raises(Misconfigured, match="copy the records to a new topic of 5 partitions"):
+        require_same_widths(BUILT, {"plays": 8, "names": 5})
+
+
+# Where everything is read, the state stands at the end, whether a record is the last there or not.
+
+READ = {"a": {"0": 7, "1": 9}, "b": {"0": 3}, "c": {"0": 2}, "elsewhere": {"1": 9}}
+
+
+def test_the_state_goes_to_where_all_is_read_and_keeps_what_it_holds() -> None:
+    store = MemoryStore()
+    claim = store.claim(0, "a:1", {"a": 7, "b": 3, "c": 2})
+    store.commit(Commit(claim, [OffsetAdvance("a", None, 5, 50)], [Put("k", "v")]))
+    store.commit(Commit(claim, [OffsetAdvance("c", None, 2, 20)], []))
+    commit = passed(claim, store.read({0: []})[0], READ)
+    assert commit == Commit(claim, [OffsetAdvance("a", 5, 7, 50), OffsetAdvance("b", None, 3, 0)], [])
+    store.commit(commit)
+    found = store.read({0: [Value("k")]})[0]
+    assert (found.positions, found.times, found.values) == ({"a": 7, "b": 3, "c": 2}, {"a": 50, "b": 0, "c": 20}, ["v"])
+    assert found.ready("abc")
+    assert passed(claim, found, READ) is None
+
+
+# Logs that were cut: told, never passed over in silence.
 
 BEHIND = Claim(3, 1, "run", {"a": 5, "b": 7, "c": 0}, {"a": 50, "b": 70})
 
@@ -36,33 +130,12 @@ def test_nothing_is_lost_that_was_read_or_never_begun(begins: dict[str, int]) ->
     assert left_out(BEHIND, begins) is None
 
 
-def test_the_error_names_place_and_number_and_the_way_out() -> None:
-    commit = left_out(BEHIND, {"a": 15})
-    assert commit is not None
-    assert re.search(
-        r"10 records of a:3 from offset 5 .* `streamstate allow SERVICE a .* STREAMSTATE_LOST_RECORDS=skip",
-        str(refusal(commit)),
-    )
-
-
 def test_an_operator_allows_what_was_deleted_by_then_and_not_what_comes_later() -> None:
     commit = left_out(BEHIND, {"a": 15, "b": 9})
     assert commit is not None
     assert not allowed(commit, {"a": Allowance(15, "why")})
     assert allowed(commit, {"a": Allowance(15, "why"), "b": Allowance(9, "why"), "c": Allowance(1, "why")})
     assert not allowed(commit, {"a": Allowance(14, "why"), "b": Allowance(9, "why")})
-
-
-def test_the_commit_counts_them_and_moves_on() -> None:
-    store = MemoryStore()
-    claim = store.claim(0, "a:1", {"a": 9})
-    store.commit(Commit(claim, [OffsetAdvance("a", None, 5, 50)], []))
-    again = store.claim(0, "a:1", {"a": 9})
-    commit = left_out(again, {"a": 15})
-    assert commit is not None
-    store.commit(commit)
-    found = store.read({0: []})[0]
-    assert (found.positions, found.times, found.counters) == ({"a": 15}, {"a": 50}, {LOST: 10})
 
 
 class Cut(Topics):

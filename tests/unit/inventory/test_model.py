@@ -1,14 +1,18 @@
-"""The stock of stores, counted by hand."""
+"""The stock of stores, and orders matched with payments, by hand."""
 
 from typing import Any
 
 import pytest
 
 from services.inventory.model import APP
+from services.inventory.payments import MINUTE_MS, ORDERS, PAYMENTS, Paid
 from services.inventory.stock import RESTOCKED, SOLD, Item, Stock, Wanted
+from streamstate.operators.windows import LATE
 from streamstate.processing.decode import RawRecord
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
+
+# The stock of stores, counted by hand.
 
 
 def line(offset: int, store: bytes, item: str, quantity: int) -> RawRecord:
@@ -47,16 +51,29 @@ def test_what_is_sold_before_it_came_is_missing(driver: Driver) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        None,
-        b"3",
-        b'{"item": "tea"}',
-        b'{"item": "", "quantity": 1}',
-        b'{"item": "tea", "quantity": 0}',
-        b'{"item": "tea", "quantity": 1000001}',
-        b'{"item": "tea", "quantity": 1.5}',
+        None, b"3", b'{"item": "tea"}', b'{"item": "", "quantity": 1}', b'{"item": "tea", "quantity": 0}',
+        b'{"item": "tea", "quantity": 1000001}', b'{"item": "tea", "quantity": 1.5}',
     ],
-)
+)  # fmt: skip
 def test_a_change_that_is_none_is_a_dead_letter(driver: Driver, value: Any) -> None:
     driver.feed(0, {SOLD: [(2, 1_002, b"berlin", value)]})
     assert [letter.value for letter in driver.dead] == [value]
     assert driver.view("stock", "berlin", Wanted("tea")) == Stock("berlin", [Item("tea", 12)])
+
+
+# Orders and payments, matched by hand.
+
+
+def test_orders_are_matched_with_payments_at_most_five_minutes_away() -> None:
+    driver = Driver(APP, MemoryStore())
+    driver.feed(0, {ORDERS: [(0, 10 * MINUTE_MS, b"a", b"tea")]})
+    driver.feed(0, {PAYMENTS: [(0, 15 * MINUTE_MS, b"a", b"cash"), (1, 16 * MINUTE_MS, b"a", b"card")]})
+    driver.feed(0, {ORDERS: [(1, 11 * MINUTE_MS, b"a", b"cake"), (2, 9 * MINUTE_MS, b"a", b"late")]})
+    assert [emit.value for emit in driver.emitted] == [
+        b'{"order":"tea","payment":"cash"}',
+        b'{"order":"cake","payment":"cash"}',
+        b'{"order":"cake","payment":"card"}',
+    ]
+    assert driver.view("payments", "a") == Paid("a", 3)
+    assert driver.view("payments", "b") is None
+    assert driver.store.read({0: []})[0].counters == {LATE: 1}

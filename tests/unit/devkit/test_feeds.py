@@ -1,0 +1,184 @@
+"""Where events come from: the invented catalogue, files of the LFM-1b format, and the pace of streamstate feed."""
+
+import itertools
+import json
+import re
+import struct
+from itertools import islice, repeat
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from devkit import DevkitError, sample_events
+from devkit.feed import Feed
+from devkit.feed_command import paced
+from devkit.lfm import Files
+from devkit.records import Event
+from devkit.sample_events import Catalogue
+from services.events import KINDS
+
+# The invented catalogue and its listeners.
+
+NOW = 1_700_000_000_000
+FIELDS = {"userId", "artistId", "albumId", "trackId", "timestamp"}
+
+
+def take(count: int, seed: int = 1, users: int = 50) -> list[Event]:
+    return list(itertools.islice(sample_events.events(CATALOGUE, seed, users, lambda: NOW), count))
+
+
+CATALOGUE = Catalogue.make(1, artists=40)
+EVENTS = take(60_000)
+
+
+def parsed(event: Event) -> dict[str, Any] | None:
+    """The event when it is usable, written apart from the code under test."""
+    key, value = event
+    try:
+        fields = json.loads(value or b"")
+    except ValueError:
+        return None
+    whole = fields.keys() == FIELDS and all(type(v) is int and 0 <= v < 2**63 for v in fields.values())
+    return fields if whole and struct.pack(">q", fields["userId"]) == key else None
+
+
+USABLE = [fields for fields in map(parsed, EVENTS) if fields]
+
+
+def test_a_seed_gives_the_same_catalogue_and_events_again() -> None:
+    assert Catalogue.make(1, artists=40) == CATALOGUE
+    assert take(5_000) == EVENTS[:5_000]
+
+
+def test_events_tell_where_their_track_belongs() -> None:
+    assert all(CATALOGUE.homes[e["trackId"]] == (e["artistId"], e["albumId"]) for e in USABLE)
+
+
+def test_one_event_in_two_thousand_cannot_be_used() -> None:
+    assert 15 <= len(EVENTS) - len(USABLE) <= 50
+
+
+def test_each_kind_of_broken_event_occurs() -> None:
+    broken = [event for event in EVENTS if not parsed(event)]
+    values = [value for _, value in broken if value is not None]
+    documents = [json.loads(value) for value in values if value.endswith(b"}")]
+    assert len(values) < len(broken)
+    assert len(documents) < len(values)
+    assert any("albumId" not in document for document in documents)
+    assert any(document["artistId"] == "unknown" for document in documents)
+    assert any(document["trackId"] >= 2**63 for document in documents)
+    keys = {struct.pack(">q", document["userId"]) for document in documents}
+    assert any(key not in keys for key, _ in broken)
+
+
+def test_names_are_keyed_by_id_and_miss_a_few_tracks() -> None:
+    named: dict[str, dict[int, str]] = {topic: {} for topic in KINDS}
+    for topic, key, value in sample_events.names(CATALOGUE):
+        record = json.loads(value)
+        assert struct.pack(">q", record["id"]) == key
+        named[topic][record["id"]] = record["name"]
+    assert list(named.values()) == [CATALOGUE.artists, CATALOGUE.albums, CATALOGUE.tracks]
+    assert 0 < len(CATALOGUE.homes.keys() - CATALOGUE.tracks.keys()) < 0.01 * len(CATALOGUE.homes)
+
+
+# Reading files in the LFM-1b format.
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    files = {
+        "LEs-a": "7\t1\t2\t3\t1331060664\n9\t1\t2\t4\t1331060600\n",
+        "LEs-b": "8\t1\t2\t3\t1331060700",
+        "artists": '1\tSigur "Rós\n',
+        "albums": "2\tA\u2028B \r C'\t1\n",
+        "tracks": '3\t"\t1\r\n4\t\t1\n',
+    }
+    for kind, text in files.items():
+        (tmp_path / f"LFM-1b_{kind}-x.txt").write_bytes(text.encode())
+    return tmp_path
+
+
+def test_events_of_all_files_come_in_file_order_with_ms(folder: Path) -> None:
+    events = list(Files(folder).events())
+    assert events[0] == (
+        struct.pack(">q", 7),
+        b'{"userId":7,"artistId":1,"albumId":2,"trackId":3,"timestamp":1331060664000}',
+    )
+    assert [struct.unpack(">q", key)[0] for key, _ in events] == [7, 9, 8]
+
+
+def test_names_keep_quotes_and_odd_characters(folder: Path) -> None:
+    names = [(topic, key, json.loads(value)) for topic, key, value in Files(folder).names()]
+    assert names == [
+        ("artists", struct.pack(">q", 1), {"id": 1, "name": 'Sigur "Rós'}),
+        ("albums", struct.pack(">q", 2), {"id": 2, "name": "A\u2028B \r C'"}),
+        ("tracks", struct.pack(">q", 3), {"id": 3, "name": '"'}),
+        ("tracks", struct.pack(">q", 4), {"id": 4, "name": ""}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", [b"7\t1\t2\t3", b"7\t1\t2\tx\t5", b"7\t1\t2\t\t5", b"", b"9223372036854775808\t1\t2\t3\t4"]
+)
+def test_a_malformed_event_is_named_by_file_and_line(folder: Path, line: bytes) -> None:
+    file = folder / "LFM-1b_LEs-a-x.txt"
+    file.write_bytes(file.read_bytes() + line + b"\n")
+    with pytest.raises(DevkitError, match=r"LFM-1b_LEs-a-x\.txt, line 3: .*correct the line"):
+        Files(folder).check()
+    skipping = Files(folder, skip_malformed=True)
+    skipping.check()
+    assert len(list(skipping.events())) == 3
+    assert re.search(r"skipped 1 malformed lines, the first is .*LFM-1b_LEs-a-x\.txt, line 3: ", skipping.skipped)
+
+
+def test_a_feed_goes_on_after_a_correction(folder: Path, tmp_path: Path) -> None:
+    file, marker = folder / "LFM-1b_LEs-a-x.txt", tmp_path / "fed"
+    file.write_bytes(file.read_bytes() + b"7\t1\n")
+    with pytest.raises(DevkitError, match="nothing was sent: correct the line"):
+        Feed("127.0.0.1:1", marker, Files(folder)).load(print)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("line", [b"1", b"x\tname", b"1\t\xff", b"1\tname\t2"])
+def test_a_malformed_name_is_named_by_file_and_line(folder: Path, line: bytes) -> None:
+    (folder / "LFM-1b_artists-x.txt").write_bytes(line)
+    with pytest.raises(DevkitError, match=r"LFM-1b_artists-x\.txt, line 1: "):
+        list(Files(folder).names())
+
+
+@pytest.mark.parametrize("kind", ["artists", "albums", "tracks"])
+def test_a_missing_file_is_named(folder: Path, kind: str) -> None:
+    (folder / f"LFM-1b_{kind}-x.txt").unlink()
+    with pytest.raises(DevkitError, match=rf"no file LFM-1b_{kind}\*\.txt in "):
+        list(Files(folder).names())
+
+
+# The pace of `streamstate feed`.
+
+EVENT = (b"key", b"value")
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses; the clock moves by them, and by 0.01 s for each batch."""
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds + 0.01)
+
+    monkeypatch.setattr("devkit.feed_command.time", SimpleNamespace(sleep=sleep, monotonic=lambda: sum(pauses)))
+    return pauses
+
+
+@pytest.mark.parametrize(("rate", "count"), [(1, 5), (7, 70), (200, 1_000), (50_000, 100_000)])
+def test_events_come_at_the_rate(slept: list[float], rate: int, count: int) -> None:
+    batches = list(paced(islice(repeat(EVENT), count), rate))
+    assert sum(map(len, batches)) == count
+    assert sum(slept) == pytest.approx(count / rate, abs=0.02)
+
+
+def test_without_a_rate_nobody_waits(slept: list[float]) -> None:
+    assert sum(map(len, paced(islice(repeat(EVENT), 25_000), 0))) == 25_000
+    assert slept == []

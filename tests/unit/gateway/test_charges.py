@@ -1,0 +1,141 @@
+"""What a request costs its caller, and what is refused."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from services.gateway.needs import DEMAND_COST, Needs, needs
+from streamstate.gateway import READ
+from streamstate.web.http.request import MOST_PARAMETERS, Request, path_of
+from tests.unit.gateway.deployment import USER, Services
+from tests.unit.gateway.guarding import Guarded, problem
+
+# What a request needs of its caller.
+
+MANY_KEYS, OF_USER, VIEW = "/v1/many", "/v1/users/<key>", "/v1/<path:rest>"
+RECOMMENDED = "/v1/users/42/recommendations"
+
+
+def needed(deployment: Services, path: str, body: Any = None, **headers: str) -> Needs:
+    path, _, query = path.partition("?")
+    given = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]
+    scope = {"path": path, "query_string": query.encode(), "headers": given, "method": "GET", "ids": {}}
+    request = Request(
+        scope, path_of(scope), time.monotonic(), 1_000, None if body is None else json.dumps(body).encode()
+    )
+    rule = (
+        MANY_KEYS if path == MANY_KEYS else OF_USER if path.count("/") == 3 and path.startswith("/v1/users/") else VIEW
+    )
+    owners = deployment.owners()
+    owners.keyed["albums"].views["albums"].scope = "explore"
+    return needs(request, rule, {"key": path.rpartition("/")[2]}, "read", owners)
+
+
+@pytest.mark.parametrize(
+    ("path", "cost"),
+    [
+        ("/v1/users/42/metrics", 1),
+        ("/v1/artists/1", 1),
+        ("/v1/plays", 10),
+        (f"{RECOMMENDED}/artists", 5),
+        (f"{RECOMMENDED}/artists?walks=10&walkLength=10", 5),
+        (f"{RECOMMENDED}/artists?walks=100000&walkLength=10", 500),
+        (f"{RECOMMENDED}/artists?walks=10000&walkLength=200", 100),
+        (f"{RECOMMENDED}/artists?walks={'9' * 30}", 500),
+        (f"{RECOMMENDED}/artists?walks=-5&walkLength=many", 5),
+        (RECOMMENDED, 15),
+        ("/v1/users/42", 1 + 15),
+        ("/v1/users/42?parts=metrics", 1),
+        ("/v1/users/42?parts=metrics,recent", 2),
+        (f"{MANY_KEYS}?metrics=1&metrics=2&artists=3", 3),
+        (f"{MANY_KEYS}?users=1&users=2&parts=metrics,recent", 4),
+    ],
+)
+def test_the_cost_is_what_is_done(deployment: Services, path: str, cost: int) -> None:
+    assert needed(deployment, path).cost == cost
+    assert needed(deployment, path, x_max_staleness="100").cost == cost + DEMAND_COST
+
+
+def test_posted_keys_cost_as_much(deployment: Services) -> None:
+    assert needed(deployment, MANY_KEYS, {"metrics": [*range(500)]}).cost == 500
+
+
+def test_many_keys_need_the_scope_of_each_view(deployment: Services) -> None:
+    assert needed(deployment, f"{MANY_KEYS}?artists=1").scopes == {"read"}
+    assert needed(deployment, f"{MANY_KEYS}?artists=1&albums=2").scopes == {"read", "explore"}
+    assert needed(deployment, MANY_KEYS, {"albums": [2]}).scopes == {"read", "explore"}
+
+
+@pytest.mark.parametrize(
+    ("path", "user"),
+    [
+        ("/v1/users/42", "42"),
+        ("/v1/users/42/recent", "42"),
+        (f"{RECOMMENDED}/artists", "42"),
+        ("/v1/artists/42", None),
+        ("/v1/plays", None),
+        ("/v1/metrics/processors", None),
+        (f"{MANY_KEYS}?users=42&parts=recent", "42"),
+        (f"{MANY_KEYS}?metrics=42&users=42", "42"),
+        (f"{MANY_KEYS}?metrics=42&metrics=43", None),
+        (f"{MANY_KEYS}?metrics=42&users=43", None),
+        (f"{MANY_KEYS}?metrics=42&artists=42", None),
+        (f"{MANY_KEYS}?metrics=42&nothing=42", None),
+    ],
+)
+def test_whose_data_it_is_about(deployment: Services, path: str, user: str | None) -> None:
+    assert needed(deployment, path).user == user
+
+
+# What is refused costs no more than a read, and is charged to its caller.
+
+TOO_MANY_KEYS = json.dumps({"metrics": [1] * 30_000}).encode()
+TOO_MANY_NAMES = json.dumps({str(name): [] for name in range(10_000)}).encode()
+MALFORMED = b'{"metrics": [' + b"1," * 40_000
+
+
+def left(guarded: Guarded) -> dict[str, int]:
+    """The tokens of the caller, by limit, before a read."""
+    answer = guarded.get(f"/v1/users/{USER}/metrics", guarded.keys[READ])
+    assert answer.status_code == 200
+    parts = (each.strip().partition(";r=") for each in answer.headers["RateLimit"].split(","))
+    return {name.strip('"'): int(rest.partition(";")[0]) for name, _, rest in parts}
+
+
+@pytest.mark.parametrize("guarded", [{"requests_per_s": 50, "cost_per_s": 50}], indirect=True, ids=["fifty a second"])
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/nowhere/1", 404),
+        ("GET", "/nowhere", 404),
+        ("POST", "/v1/system", 405),
+        ("DELETE", "/v1/many", 405),
+        ("GET", f"/v1/users/{USER}/metrics?strange=1", 400),
+        ("GET", "/v1/many", 400),
+        ("GET", f"/v1/route/metrics/{'x' * 30}", 403),
+    ],
+)
+def test_each_refusal_is_a_request_of_its_caller(guarded: Guarded, method: str, path: str, status: int) -> None:
+    headers = {"Authorization": f"Bearer {guarded.keys[READ]}"}
+    answers = [guarded.client.open(path, method=method, headers=headers).status_code for _ in range(100)]
+    assert set(answers) == {status, 429}
+
+
+@pytest.mark.parametrize("body", [TOO_MANY_KEYS, TOO_MANY_NAMES, MALFORMED], ids=["keys", "names", "malformed"])
+def test_a_body_that_is_refused_is_charged_by_its_length(guarded: Guarded, body: bytes) -> None:
+    before = left(guarded)["cost"]
+    headers: dict[str, Any] = {"Authorization": f"Bearer {guarded.keys[READ]}", "Content-Type": "application/json"}
+    told = problem(guarded.client.post("/v1/many", data=body, headers=headers), 400)
+    assert len(told["detail"]) < 500
+    assert before - left(guarded)["cost"] >= len(body) // 16_384
+
+
+@pytest.mark.parametrize("path", ["/v1/many", f"/v1/users/{USER}/metrics", "/v1/nowhere/1"])
+def test_a_query_has_a_bounded_number_of_parameters(guarded: Guarded, path: str) -> None:
+    query = "&".join(["metrics=1"] * (MOST_PARAMETERS + 1))
+    status = 404 if "nowhere" in path else 400
+    told = problem(guarded.get(f"{path}?{query}", guarded.keys[READ]), status)
+    if status == 400:
+        assert f"at most {MOST_PARAMETERS} parameters" in told["detail"]

@@ -1,0 +1,209 @@
+"""Questions beside profiles: routes, users by their digits, recommendations; and how long names are remembered."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import murmur2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.events import KINDS
+from services.gateway.names import NameCache, NamedObjects, Names
+from services.gateway.owners import Owners
+from services.gateway.route import positive_hash
+from services.gateway.search import DRAWN, MOST_DIGITS, candidates, drawn, tried
+from services.recommendations.answers import member
+from streamstate.keys import LONG, LONG_MAX
+from tests.serving import Loop, soon, until
+from tests.unit.gateway.deployment import FAN, PARTITIONS, USER, Services
+
+# The route of a key, explained.
+
+
+@given(key=st.binary(max_size=20), count=st.integers(1, 1_000))
+def test_the_partition_is_the_remainder_of_the_hash(key: bytes, count: int) -> None:
+    assert 0 <= positive_hash(key) < 2**31
+    assert positive_hash(key) % count == murmur2(key, count)
+
+
+def test_a_route_tells_key_bytes_hash_partition_and_owner(deployment: Services) -> None:
+    response = deployment.gateway().get(f"/v1/route/metrics/{USER}")
+    (step,) = response.get_json()["views"]
+    owner = deployment.owner(USER)
+    assert response.status_code == 200
+    assert step["keyBytes"] == LONG.encode(USER).hex()
+    assert step["hash"] % step["partitions"] == step["partition"]
+    assert (step["view"], step["topic"], step["key"]) == ("metrics", "listening-events", "long")
+    assert (step["owner"], step["partitions"], step["ready"]) == (owner.address, PARTITIONS, True)
+    assert step["epoch"] == deployment.stores["metrics"].read({step["partition"]: []})[step["partition"]].epoch
+
+
+def test_the_lag_is_what_the_state_is_behind_the_topic(deployment: Services) -> None:
+    (step,) = deployment.gateway().get(f"/v1/route/metrics/{USER}").get_json()["views"]
+    assert step["lag"] == 0
+    deployment.topics.written["listening-events", step["partition"]] = 103
+    for one in deployment.freshness:
+        one.refresh()
+    assert deployment.gateway().get(f"/v1/route/metrics/{USER}").get_json()["views"][0]["lag"] == 100
+
+
+def test_a_demand_reaches_the_state_and_its_position_comes_back(deployment: Services) -> None:
+    (step,) = deployment.gateway().get(f"/v1/route/metrics/{USER}").get_json()["views"]
+    place = f"listening-events:{step['partition']}"
+    fine = deployment.gateway().get(f"/v1/users/{USER}/metrics", headers={"X-Min-Position": f"{place}=3"})
+    assert (fine.status_code, fine.headers["Position"]) == (200, f"{place}=3")
+    headers = {"X-Min-Position": f"{place}=4", "X-Deadline-Ms": "300"}
+    late = deployment.gateway().get(f"/v1/users/{USER}/metrics", headers=headers)
+    assert late.status_code == 503
+    assert "1 records before" in late.get_json(force=True)["detail"]
+
+
+# Users by the first digits of their ids.
+
+PREFIXES = st.one_of(st.just(""), st.integers(0, LONG_MAX).map(str))
+
+
+@given(PREFIXES, st.integers(0, MOST_DIGITS))
+def test_candidates_are_the_ids_that_begin_so(prefix: str, more: int) -> None:
+    found = candidates(prefix, more)
+    assert [LONG.parse(text) for text in found] == sorted(map(int, found))
+    assert all(text.startswith(prefix) and len(text) == len(prefix) + more for text in found)
+    assert len(found) <= 10**more
+
+
+@given(PREFIXES, st.integers(MOST_DIGITS + 1, 18))
+def test_those_of_a_greater_length_are_drawn_from_all_of_them(prefix: str, more: int) -> None:
+    found = drawn(prefix, more)
+    assert found == drawn(prefix, more)
+    assert [LONG.parse(text) for text in found] == sorted(set(map(int, found)))
+    assert all(text.startswith(prefix) and len(text) == len(prefix) + more for text in found)
+    # The ids that begin with 0 or are too large are left out.
+    fitting = prefix not in ("", "0") and len(prefix) + more < len(str(LONG_MAX))
+    assert len(found) == DRAWN if fitting else len(found) <= DRAWN
+
+
+@given(PREFIXES)
+def test_a_search_tries_a_bounded_number_of_ids(prefix: str) -> None:
+    assert sum(map(len, tried(prefix))) <= 1_111 + 1_024
+
+
+def test_a_user_with_a_long_id_is_suggested(deployment: Services) -> None:
+    user = int(drawn("7", 8)[20])
+    deployment.play([(user, 1, 2, 3, 1_000)])
+    assert deployment.gateway().get("/v1/users?prefix=7").get_json() == {"users": [user]}
+
+
+@pytest.mark.parametrize(
+    ("query", "users"),
+    [
+        ("", [USER, FAN, 400, 4_100]),
+        ("?prefix=4", [USER, FAN, 400, 4_100]),
+        ("?prefix=4&limit=1", [USER]),
+        ("?prefix=42", [USER]),
+        ("?prefix=41", [4_100]),
+        ("?prefix=5", []),
+        ("?prefix=0", []),
+        ("?prefix=9223372036854775807", []),
+    ],
+)
+def test_users_who_exist_those_with_short_ids_first(deployment: Services, query: str, users: list[int]) -> None:
+    deployment.play([(4_100, 1, 2, 3, 1_000), (400, 1, 2, 3, 1_000)])
+    # Without a prefix, ids of four digits are too many.
+    expected = [user for user in users if query or user < 1_000]
+    assert deployment.gateway().get(f"/v1/users{query}").get_json() == {"users": expected}
+
+
+@pytest.mark.parametrize("query", ["prefix=x", "prefix=01", "prefix=-1", "limit=0", "limit=101", "prefix=1&prefix=2"])
+def test_a_search_that_is_none(deployment: Services, query: str) -> None:
+    assert deployment.gateway().get(f"/v1/users?{query}").status_code == 400
+
+
+# Recommendations at the gateway: any instance answers, names are joined, a part that fails is named.
+
+LISTS = [member(kind) for kind in KINDS]
+
+
+def artists(deployment: Services, query: str = "") -> Any:
+    return deployment.gateway().get(f"/v1/users/{USER}/recommendations/artists{query}").get_json(force=True)
+
+
+def test_names_are_joined(deployment: Services) -> None:
+    deployment.name("artists", 5, "The Time")
+    found = artists(deployment, "?seed=1&explain=true")
+    (item,) = found["items"]
+    assert (item["id"], item["name"]) == (5, "The Time")
+    assert item["via"] == [{"id": 1, "name": "Prince", "visits": item["score"]}]
+    assert {name: found[name] for name in ("userId", "walks", "partial", "fallback", "warnings")} == {
+        "userId": USER, "walks": 1_000, "partial": False, "fallback": None, "warnings": [],
+    }  # fmt: skip
+
+
+def test_the_instances_take_turns(deployment: Services) -> None:
+    gateway = deployment.gateway()
+    for _ in range(6):
+        gateway.get(f"/v1/users/{USER}/recommendations/artists")
+    assert [sum("recommendations" in path for path in one.seen) for one in deployment.at["recommendations"]] == [3, 3]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_another_instance_is_asked_when_one_is_gone(deployment: Services, number: int) -> None:
+    gateway = deployment.gateway()
+    assert gateway.get(f"/v1/users/{USER}/recommendations/artists").status_code == 200
+    deployment.at["recommendations"][number].stop()
+    for _ in range(4):
+        assert gateway.get(f"/v1/users/{USER}").get_json()["warnings"] == []
+
+
+def test_another_instance_is_asked_when_one_is_not_ready(deployment: Services) -> None:
+    deployment.start_recommendations(1)
+    deployment.play([(USER, 1, 1, 1, 1)])
+    ready = deployment.at["recommendations"][0]
+    deployment.graphs.clear()
+    loading = deployment.add_recommender()
+    for _ in range(4):
+        assert artists(deployment)["userId"] == USER
+    ready.stop()
+    response = deployment.gateway().get(f"/v1/users/{USER}/recommendations/artists")
+    assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
+    assert "being loaded" in response.get_json(force=True)["detail"]
+    assert loading.seen
+
+
+def test_without_recommendations_the_profile_stands(deployment: Services) -> None:
+    gateway = deployment.gateway()
+    gateway.get(f"/v1/users/{USER}")
+    for one in deployment.at["recommendations"]:
+        one.stop()
+    found = gateway.get(f"/v1/users/{USER}").get_json()
+    assert found["eventCount"] == 3
+    assert found["topTenArtists"][0]["name"] == "Prince"
+    assert [found[name] for name in LISTS] == [[], [], []]
+    assert [warning.partition(":")[0] for warning in found["warnings"]] == LISTS
+
+
+# Names are remembered for as long as their tables stand still.
+
+ARTIST, NAMELESS = 1, 77
+
+
+def bulk_calls(deployment: Services) -> int:
+    return sum(path.startswith("/v1/many") for path in deployment.at["names"][0].seen)
+
+
+def test_a_name_that_changes_is_seen_with_the_next_map(deployment: Services, loop: Loop) -> None:
+    owners = Owners(deployment.addresses(), deployment.balance(), ttl_s=0.05)
+    loop.run(owners.refresh())
+    cache = NameCache(owners, deployment.router(owners), most=100)
+
+    def find() -> Names:
+        place = NamedObjects("artists", "id", "name", [{"id": ARTIST}, {"id": NAMELESS}, {"id": ARTIST}])
+        return loop.run(cache.get([place], soon()))
+
+    assert find() == {"artists": {ARTIST: "Prince", NAMELESS: None}}
+    deployment.name("artists", 1, "The Artist")
+    deployment.name("artists", 77, "A Stranger")
+    assert find() == {"artists": {ARTIST: "Prince", NAMELESS: None}}
+    assert bulk_calls(deployment) == 1
+    loop.run(owners.start())
+    until(lambda: find() == {"artists": {ARTIST: "The Artist", NAMELESS: "A Stranger"}})
+    loop.run(owners.stop())

@@ -1,0 +1,167 @@
+"""Tables, pages of a timeline, totals."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamstate.app import App, Totals
+from streamstate.kafka.totals import has_reached, reads, summed
+from streamstate.keys import LONG, TEXT, partition_of
+from streamstate.operators.pages import PAGE_BYTES, Page
+from streamstate.operators.tables import look_up, row, table
+from streamstate.state.memory import MemoryStore
+from streamstate.state.operations import Insert, Merge, Put, Read
+from streamstate.state.store import Commit, OffsetAdvance, Snapshot, TopicPartition
+from streamstate.testing import Driver
+
+# A topic as a table: the last value of each key, looked up by others.
+
+
+def upper(_key: object, value: bytes) -> str:
+    return value.decode().upper()
+
+
+CITIES = table("cities", LONG, upper)
+PORTS = table("ports", TEXT, upper)
+PLACES = App("places", (CITIES, PORTS))
+COUNTS = {"cities": 4, "ports": 2}
+
+
+class CountingStore(MemoryStore):
+    """Counts the round trips of reading."""
+
+    trips = 0
+
+    def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
+        self.trips += 1
+        return super().read(wanted)
+
+
+def test_a_null_value_is_a_tombstone_and_never_reaches_the_decoder() -> None:
+    assert CITIES.sources[0].decode(1, None) is None
+    assert CITIES.sources[0].decode(1, b"ulm") == "ULM"
+
+
+def test_a_key_that_the_table_does_not_have_is_none() -> None:
+    store = MemoryStore()
+    for key in (1, 2, 3):
+        partition = partition_of(LONG.encode(key), COUNTS["cities"])
+        claim = store.claim(partition, "a:1", {"cities": 0})
+        step = Put(row("cities", key), f"city {key}")
+        position = claim.positions.get("cities")
+        store.commit(Commit(claim, [OffsetAdvance("cities", position, (position or 0) + 1)], [step]))
+    found = look_up(PLACES, store, COUNTS, {"cities": [1, 2, 3, 4], "ports": ["x"]})
+    assert found == {"cities": {1: "city 1", 2: "city 2", 3: "city 3", 4: None}, "ports": {"x": None}}
+
+
+def test_each_table_is_found_by_its_own_number_of_partitions() -> None:
+    driver = Driver(App("places", (PORTS,)), MemoryStore(), COUNTS["ports"])
+    for offset, name in enumerate(["kiel", "brest", "genua"]):
+        raw = TEXT.encode(name)
+        driver.feed(partition_of(raw, 2), {"ports": [(offset, 0, raw, raw)]})
+    found = look_up(PLACES, driver.store, COUNTS, {"ports": ["kiel", "brest", "genua"]})
+    assert found == {"ports": {"kiel": "KIEL", "brest": "BREST", "genua": "GENUA"}}
+
+
+def test_any_number_of_keys_is_one_round_trip_and_none_is_no_round_trip() -> None:
+    store = CountingStore()
+    look_up(PLACES, store, COUNTS, {"cities": range(100), "ports": ["a", "b"]})
+    assert store.trips == 1
+    look_up(PLACES, store, COUNTS, {"cities": []})
+    look_up(PLACES, store, COUNTS, {})
+    assert store.trips == 1
+
+
+# Pages of a timeline: together they are the whole, in order, each entry once.
+
+
+def parse(**given: str) -> Page:
+    return msgspec.convert(given, Page, strict=False)
+
+
+@given(
+    st.dictionaries(st.text("abc", min_size=1, max_size=3), st.integers(0, 5)),
+    st.integers(1, 4),
+    st.integers(0, 4),
+    st.sampled_from(["asc", "desc"]),
+)
+def test_pages_follow_each_other(entries: dict[str, int], limit: int, first: int, order: str) -> None:
+    store = MemoryStore()
+    store.commit(Commit(store.claim(0, "a:1", {}), [OffsetAdvance("t", None, 1)], [Insert("i", "k", entries)]))
+    given = {"from": str(first), "to": "5", "limit": str(limit), "order": order}
+    page = parse(**given)
+    assert (page.cut(store.read({0: page.reads("i:k")})[0].values) is None) == (entries == {})
+    seen: list[tuple[str, int]] = []
+    while (cut := page.cut(store.read({0: page.reads("i:k")})[0].values)) is not None:
+        part, cursor = cut
+        assert len(part) <= limit
+        seen += part
+        if cursor is None:
+            break
+        assert part
+        page = parse(**given, cursor=cursor)
+    wanted = [(text, time) for text, time in entries.items() if first <= time < 5]
+    assert seen == sorted(wanted, key=lambda entry: (entry[1], entry[0]), reverse=order == "desc")
+
+
+@pytest.mark.parametrize(("order", "expected"), [("asc", ["abc", "def", "g"]), ("desc", ["gfe", "dcb", "a"])])
+def test_pages_of_many_bytes_end_early_and_follow_each_other_too(order: str, expected: list[str]) -> None:
+    store = MemoryStore()
+    entries = {f"{letter}{'x' * (PAGE_BYTES // 3)}": 1 for letter in "abcdefg"}
+    store.commit(Commit(store.claim(0, "a:1", {}), [OffsetAdvance("t", None, 1)], [Insert("i", "k", entries)]))
+    pages: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = parse(order=order, cursor=cursor) if cursor else parse(order=order)
+        cut = page.cut(store.read({0: page.reads("i:k")})[0].values)
+        assert cut is not None
+        part, cursor = cut
+        pages.append("".join(text[0] for text, _ in part))
+    assert pages == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"from": "-1"},
+        {"to": "x"},
+        {"limit": "0"},
+        {"limit": "1001"},
+        {"order": "newest"},
+        {"cursor": "1"},
+        {"cursor": "-1.0"},
+        {"cursor": ""},
+    ],
+)
+def test_parameters_beyond_their_limits_are_refused(given: dict[str, str]) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        parse(**given)
+
+
+# What totals are, and which state may publish them.
+
+A, B = ("t", 0), ("t", 1)
+TOTALS = (Totals("out", "sums"), Totals("other", "more"))
+
+
+def test_fields_are_summed_over_all_partitions() -> None:
+    store = MemoryStore()
+    for partition in range(3):
+        step = [Merge("sums", add={"a": 1, f"p{partition}": partition}), Merge("more", add={"a": 10})]
+        store.commit(Commit(store.claim(partition, "a:1", {}), [OffsetAdvance("t", None, 1)], step))
+    found = summed(TOTALS, store.read(dict.fromkeys(range(4), reads(TOTALS))).values())
+    ours = {("out", "a"): 3, ("out", "p0"): 0, ("out", "p1"): 1, ("out", "p2"): 2}
+    assert found == {**ours, ("other", "a"): 30}
+
+
+@pytest.mark.parametrize(
+    ("positions", "reached"), [({}, False), ({A: 4, B: 9}, False), ({A: 5}, False), ({A: 5, B: 7}, True)]
+)
+def test_a_state_publishes_once_it_has_read_what_the_last_totals_were_made_of(
+    positions: Mapping[TopicPartition, int], *, reached: bool
+) -> None:
+    assert has_reached(positions, {A: 5, B: 7}) is reached
+    assert has_reached(positions, {})

@@ -52,6 +52,8 @@ class ServerConnection(asyncio.Protocol):
         self._accepted: float | None = None
         """When the head of the request came that is being answered (seconds of the loop)."""
         self._answering: asyncio.Task[None] | None = None
+        self._begun = False
+        """A part of the answer has been sent."""
         self._ends = False
         """Nothing is read or answered any more."""
         self._half_closed = False
@@ -135,7 +137,7 @@ class ServerConnection(asyncio.Protocol):
         if head is None or self._ends:
             return
         self._head = head
-        self._given = self._started = self._chunked = self._answered = False
+        self._given = self._chunked = self._answered = False
         self._unsent = b""
         scope = {
             "type": "http",
@@ -169,6 +171,7 @@ class ServerConnection(asyncio.Protocol):
         elif self._last:
             self._transport.close()
         else:
+            self._begun = False
             self._incoming.next()
             self._server.waiting.keep(self)
             if self._ahead:
@@ -204,7 +207,7 @@ class ServerConnection(asyncio.Protocol):
             body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
             body += b"" if more else b"0\r\n\r\n"
         self._write(self._unsent + body if self._with_body else self._unsent)
-        self._unsent = b""
+        self._unsent, self._begun = b"", True
         if not more:
             self._answered = True
             _wake(self._awaiting)
@@ -232,7 +235,6 @@ class ServerConnection(asyncio.Protocol):
         elif self._head.old:
             fields.append(b"Connection: keep-alive")
         self._unsent = _joined(status, [*fields, self._server.date])
-        self._started = True
 
     def _write(self, data: bytes) -> None:
         # uvloop raises RuntimeError for a write to a connection that was reset.
@@ -242,7 +244,7 @@ class ServerConnection(asyncio.Protocol):
     def _refuse(self, refusal: Refusal) -> None:
         """Answer with `refusal`, if no other answer has begun, and end the connection."""
         content_type, body = self._server.refuse(refusal)
-        if self._answering is not None and self._started:
+        if self._begun:
             self.end()
             return
         fields = [

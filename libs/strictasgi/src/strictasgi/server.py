@@ -43,6 +43,10 @@ class Server:
         self._listeners: list[Listener] = []
         self._tick()
 
+    async def start(self) -> None:
+        """Start the application. Raises `LifespanFailed`."""
+        await self.lifespan.tell("startup")
+
     def listen(self, sock: socket.socket, tls: Tls = None) -> None:
         """Accept connections of a listening TCP socket, which `stop` closes."""
         self._listeners.append(Listener(self._loop, sock, partial(ServerConnection, self, self._loop), tls))

@@ -47,7 +47,7 @@ class Worker(base.Worker):  # type: ignore[misc]  # gunicorn has no annotations
             loop.add_signal_handler(number, serving.cancel)
         server = Server(self.wsgi, self.cfg.worker_connections, self.refuse)
         try:
-            await server.lifespan.tell("startup")
+            await server.start()
         except LifespanFailed:
             self.log.exception("the application has not started")
             sys.exit(Arbiter.WORKER_BOOT_ERROR)

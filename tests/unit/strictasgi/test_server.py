@@ -1,0 +1,177 @@
+"""A plain ASGI application behind the server, on an event loop of the test."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+
+from devkit.child_process import LOCALHOST
+from strictasgi.connection import EXTENSION
+from strictasgi.lifespan import Application
+from strictasgi.server import Server
+from tests.serving import Loop
+
+GET = b"GET /a%20b?x=1 HTTP/1.1\r\nHost: here\r\n"
+CLOSE = GET + b"Connection: close\r\n\r\n"
+OK = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
+BODY = {"type": "http.response.body", "body": b"ok"}
+
+
+def start(loop: Loop, application: Application) -> tuple[Server, socket.socket]:
+    """A server that has started, and a connection to it."""
+    listening = socket.create_server((LOCALHOST, 0))
+    address = listening.getsockname()
+
+    async def begin() -> Server:
+        server = Server(application)
+        await server.start()
+        server.listen(listening)
+        return server
+
+    return loop.run(begin()), socket.create_connection(address, timeout=5)
+
+
+Serving = Callable[[Application], AbstractContextManager[socket.socket]]
+
+
+@pytest.fixture
+def serving(loop: Loop) -> Serving:
+    """Connects to a server of an application, which is stopped at the end of the block."""
+
+    @contextmanager
+    def connect(application: Application) -> Iterator[socket.socket]:
+        server, client = start(loop, application)
+        with client:
+            yield client
+        loop.run(server.stop(5))
+
+    return connect
+
+
+def received(client: socket.socket) -> bytes:
+    """All that the server sends until it closes the connection."""
+    return b"".join(iter(lambda: client.recv(65_536), b""))
+
+
+def answering(*messages: Any) -> Application:
+    """An application without a lifespan, whose answers are these messages."""
+
+    async def application(scope: Any, _receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        for message in messages:
+            await send(message)
+
+    return application
+
+
+def answer(serving: Serving, *messages: Any) -> bytes:
+    with serving(answering(*messages)) as client:
+        client.sendall(CLOSE)
+        return received(client)
+
+
+def test_a_scope_is_that_of_asgi(serving: Serving) -> None:
+    scopes = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        scopes.append(scope)
+        if scope["type"] == "lifespan":
+            scope["state"]["filled"] = True
+            for step in ("startup", "shutdown"):
+                assert await receive() == {"type": f"lifespan.{step}"}
+                await send({"type": f"lifespan.{step}.complete"})
+            scopes.append("ended")
+            return
+        await send(OK)
+        await send(BODY)
+
+    with serving(application) as client:
+        own, theirs = client.getsockname(), client.getpeername()
+        client.sendall(CLOSE)
+        assert received(client).endswith(b"\r\n\r\nok")
+    lifespan, http, ended = scopes
+    assert (lifespan["asgi"]["version"], ended) == ("3.0", "ended")
+    assert http.pop("extensions").keys() == {EXTENSION}
+    assert http == {
+        "type": "http",
+        "asgi": lifespan["asgi"],
+        "http_version": "1.1",
+        "method": "GET",
+        "scheme": "http",
+        "path": "/a b",
+        "raw_path": b"/a%20b",
+        "query_string": b"x=1",
+        "root_path": "",
+        "headers": [(b"host", b"here"), (b"connection", b"close")],
+        "client": own,
+        "server": theirs,
+        "state": {"filled": True},
+    }
+
+
+def test_what_messages_may_leave_out(serving: Serving) -> None:
+    start = {"type": "http.response.start", "status": 299}
+    sent = answer(serving, start, {"type": "http.response.body", "more_body": True}, {"type": "http.response.body"})
+    head, _, body = sent.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 299 \r\n")
+    assert body == b"0\r\n\r\n"
+
+
+def test_the_coding_is_chosen_by_the_server(serving: Serving) -> None:
+    fields = [(b"Transfer-Encoding", b"chunked"), (b"content-length", b"2")]
+    head, _, body = answer(serving, {**OK, "headers": fields}, BODY).partition(b"\r\n\r\n")
+    assert (b"ransfer" in head, body) == (False, b"ok")
+
+
+@pytest.mark.parametrize("messages", [(), (OK,), ({**OK, "headers": [(b"x", b"a\r\nb: c")]}, BODY), (OK, {})])
+def test_without_an_answer_the_client_is_told(serving: Serving, messages: tuple[Any, ...]) -> None:
+    sent = answer(serving, *messages)
+    assert sent.startswith(b"HTTP/1.1 500 ")
+    assert b"\r\nContent-Type: text/plain" in sent
+
+
+@pytest.mark.parametrize("last", [(), ({},)], ids=["nothing more", "an exception"])
+def test_an_answer_that_stays_a_part_ends_the_connection(serving: Serving, last: tuple[Any, ...]) -> None:
+    with serving(answering({**OK, "headers": []}, {**BODY, "more_body": True}, *last)) as client:
+        client.sendall(GET + b"\r\n")
+        assert received(client).endswith(b"\r\n\r\n2\r\nok\r\n")
+
+
+def test_after_its_answer_an_application_is_told_that_the_client_has_left(serving: Serving) -> None:
+    told: list[str] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        waiting = asyncio.create_task(receive())
+        while (await waiting)["type"] == "http.request":
+            waiting = asyncio.create_task(receive())
+            await asyncio.sleep(0)
+            await send(OK)
+            await send(BODY)
+        told.extend([(await waiting)["type"], (await receive())["type"]])
+
+    with serving(application) as client:
+        client.sendall(CLOSE)
+        assert received(client).endswith(b"ok")
+    assert told == ["http.disconnect"] * 2
+
+
+def test_answers_of_no_known_end_end_with_the_server(loop: Loop) -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] == "http"
+        scope["extensions"][EXTENSION]["send_unqueued"]()
+        await send({**OK, "headers": []})
+        await send({**BODY, "more_body": True})
+        while (await receive())["type"] == "http.request":
+            pass
+        await send({"type": "http.response.body"})
+
+    server, client = start(loop, application)
+    with client:
+        client.sendall(GET + b"\r\n")
+        assert client.recv(65_536).endswith(b"\r\n\r\n2\r\nok\r\n")
+        loop.run(server.stop(5))
+        assert received(client) == b"0\r\n\r\n"

@@ -1,4 +1,4 @@
-"""Invented records for clicks, notifications and topics: everything follows from a seed."""
+"""Generated records for clicks, notifications and topics, determined by a seed."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ REGIONS = ("africa", "americas", "asia", "europe", "oceania")
 
 
 def records(seed: int) -> Iterator[Outgoing]:
-    """Without end: users who have regions, mostly, move and click; who open, close and are ticked; who book."""
+    """An endless sequence: regions and clicks, opened and closed notifications and ticks, bookings."""
     draw = Random(seed)  # noqa: S311, nothing secret
     for number in range(1, USERS):
         yield _text(USER_REGIONS, number, draw.choice(REGIONS))

@@ -18,17 +18,17 @@ from devkit import DevkitError
 LOCALHOST = "127.0.0.1"
 
 SERVER_PORTS = range(10_000, 32_768)
-"""Linux gives none of these to an outgoing connection."""
+"""Ports that Linux never assigns to an outgoing connection."""
 
 
 class Child:
-    """A program that this process starts and stops. Not thread-safe.
+    """A program started and stopped by the current process. Not thread-safe.
 
-    Ctrl-C in the terminal does not reach it, because it has a session of its own.
+    Ctrl-C in the terminal does not reach the program, because of its own session.
     """
 
     def __init__(self, name: str, argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> None:
-        """`name` is for errors; the output is appended to `log`; `env` is added to the environment of this process."""
+        """`name` is for errors; the output is appended to `log`; `env` extends the current environment."""
         self.name = name
         self.log = log
         self._argv = argv
@@ -38,7 +38,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Id of the process and of its process group. Raises `DevkitError` when it was not started."""
+        """Id of the process and of its process group. Raises `DevkitError` before the start."""
         if self._process is None:
             msg = f"{self.name} is not started; call start() first"
             raise DevkitError(msg)
@@ -46,11 +46,11 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Whether the process was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it, without waiting until it is ready. Raises `DevkitError` when it runs already or cannot start."""
+        """Start without waiting for readiness. Raises `DevkitError` if the program runs or cannot start."""
         if self.alive:
             msg = f"{self.name} runs already, as process {self.pid}; stop it first"
             raise DevkitError(msg)
@@ -71,7 +71,7 @@ class Child:
                 raise DevkitError(msg) from error
 
     def __enter__(self) -> Self:
-        """Start it; it is stopped at the end of the block."""
+        """Start the program until the end of the block."""
         self.start()
         return self
 
@@ -79,9 +79,9 @@ class Child:
         self.stop()
 
     def wait_until(self, ready: Callable[[], bool], timeout: float) -> None:
-        """Call `ready` until it returns true, for at most `timeout` seconds.
+        """Call `ready` until true, for at most `timeout` seconds.
 
-        Raises `DevkitError` with the end of the log after that, or when the child has exited; the child is killed.
+        After the timeout or an exit of the child, kills the child and raises `DevkitError` with the end of the log.
         """
         deadline = time.monotonic() + timeout
         while not ready():
@@ -92,9 +92,9 @@ class Child:
             time.sleep(0.05)
 
     def stop(self, timeout: float = 15.0) -> int | None:
-        """Send SIGTERM, wait up to `timeout` seconds, then kill what is left of its process group.
+        """Send SIGTERM, wait up to `timeout` seconds, then kill the rest of its process group.
 
-        Returns its exit status, None when it had to be killed.
+        Returns the exit status, None after a kill.
         """
         status = None
         if self._process is not None:
@@ -125,7 +125,7 @@ class Child:
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that is free at the moment, and that no client gets until the server has started."""
+    """A free TCP port of 127.0.0.1, outside the range of outgoing connections."""
     while True:
         port = secrets.choice(SERVER_PORTS)
         with suppress(OSError), socket.create_server((LOCALHOST, port)):

@@ -1,6 +1,6 @@
-"""An archive of Spark's classes, from which the JVMs of streams start in two thirds of the time (JEP 350).
+"""An archive of Spark's classes, which shortens the start of the JVMs of streams by a third (JEP 350).
 
-`python -m devkit.class_archive FILE` makes it. A JVM with other jars than those of the archive does without it.
+`python -m devkit.class_archive FILE` writes the archive. A JVM with other jars ignores the archive.
 """
 
 import sys
@@ -14,7 +14,7 @@ from streamstate.settings import StreamSettings
 from streamstate.spark.process import session
 
 ARCHIVE = "spark.jsa"
-"""Its name in the folder of what was downloaded."""
+"""Its name in the folder of downloads."""
 
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 

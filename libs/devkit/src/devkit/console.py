@@ -1,7 +1,7 @@
 """Topics from a terminal: `python -m devkit.console send lines 'ann:to be'`, `read`, `create`.
 
 A record is KEY:VALUE. Keys and values are texts, or numbers in Java's eight bytes with `--key long` and `--value long`.
-Kafka is the one that STREAMSTATE_KAFKA names.
+STREAMSTATE_KAFKA names the Kafka.
 """
 
 import sys
@@ -21,7 +21,7 @@ from streamstate.verify.topic_log import whole
 
 
 def send(arguments: Namespace, settings: CommandSettings) -> None:
-    """Send the records, and wait until Kafka has them. Raises `BadKey` for what is not of its type."""
+    """Send the records, and wait until Kafka has them. Raises `BadKey` for a text of another type."""
     key, value = CODECS[arguments.key], CODECS[arguments.value]
     pairs = [record.partition(":") for record in arguments.records]
     # An empty text is a value, and no key.
@@ -31,9 +31,9 @@ def send(arguments: Namespace, settings: CommandSettings) -> None:
 
 
 def read(arguments: Namespace, settings: CommandSettings) -> None:
-    """Print what the topic holds now, partition by partition, and a derived record once, however often it was sent.
+    """Print the topic up to its current end, partition by partition; a repeated derived record is printed once.
 
-    Raises `BadRecord` for what is not of its type.
+    Raises `BadRecord` for bytes of another type.
     """
     key, value = CODECS[arguments.key], CODECS[arguments.value]
     known = bootstrap.topics(settings.kafka, settings.security)
@@ -42,7 +42,7 @@ def read(arguments: Namespace, settings: CommandSettings) -> None:
 
 
 def _without_repeats(messages: Iterable[Message]) -> Iterator[Message]:
-    """As a reader of derived topics does (docs/using.md): markers of causes from one place rise, apart from repeats."""
+    """Drop repeats like any reader of derived topics (docs/using.md): markers rise within a partition of the source."""
     last: dict[tuple[int | None, str, int], Marker] = {}
     for message in messages:
         if marker := Marker.from_headers(message.headers()):
@@ -54,7 +54,7 @@ def _without_repeats(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def create(arguments: Namespace, settings: CommandSettings) -> None:
-    """Create the topics that are missing. Raises `DevkitError` when Kafka refuses."""
+    """Create the missing topics. Raises `DevkitError` when Kafka refuses."""
     topics.create(settings.kafka, {topic: {} for topic in arguments.topics}, arguments.partitions)
 
 
@@ -78,7 +78,7 @@ def parser() -> ArgumentParser:
 
 
 def main() -> int:
-    """The exit status: 0, or 1 when something failed, which is said in one line."""
+    """The exit status: 0, or 1 after a failure, with its reason on standard error."""
     arguments = parser().parse_args()
     try:
         arguments.run(arguments, bootstrap.configure(CommandSettings))

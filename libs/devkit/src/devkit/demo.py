@@ -32,7 +32,7 @@ CASES = (
     "/v1/topics/bookings/7/range?limit=2",
     "/v1/topics/bookings/7/windows?limit=2",
 )
-"""An answer of each service that is not about music."""
+"""Paths for an answer of each service that is not about music."""
 
 
 class DemoSettings(BaseSettings):
@@ -56,7 +56,7 @@ class DemoSettings(BaseSettings):
 
     @property
     def plan(self) -> Plan:
-        """What runs, and where."""
+        """The services, their instances and ports."""
         instances = {"metrics": self.metrics_instances, "topics": self.topics_instances}
         ports = (self.gateway_port, self.kafka_port, self.redis_port)
         services = (*STANDARD, *names(self.examples))
@@ -64,7 +64,7 @@ class DemoSettings(BaseSettings):
 
 
 def main() -> int:
-    """The exit status: 0, or 1 when something failed, which is said in one line."""
+    """The exit status: 0, or 1 after a failure, with its reason on standard error."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     cluster: LocalCluster | None = None
     try:
@@ -116,7 +116,7 @@ def in_short(profile: Mapping[str, Any]) -> Iterator[str]:
 
 
 def cut(line: str) -> str:
-    """A line that fits a terminal."""
+    """The line, cut to the width of a terminal."""
     return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
 
 
@@ -133,7 +133,7 @@ def wait_folded(cluster: LocalCluster) -> None:
 
 
 def look_next(cluster: LocalCluster, user: int) -> str:
-    """What else there is to see."""
+    """Addresses and commands to try next."""
     return f"""Look at
   {cluster.url}/v1/users/{user}   the profile
   {cluster.url}/docs   all paths
@@ -144,7 +144,7 @@ def look_next(cluster: LocalCluster, user: int) -> str:
 
 
 def servers(cluster: LocalCluster) -> str:
-    """What the operators' command needs to know."""
+    """The environment of the operators' command."""
     variables = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url}
     if cluster.formats:
         variables |= {"FORMATS": f"'{json.dumps(cluster.formats)}'", "REGISTRY": cluster.registry.url}
@@ -158,7 +158,7 @@ def first_user(files: Files) -> int:
 
 
 def say(line: str) -> None:
-    """One line of progress, with the time since the start."""
+    """Print a line of progress, with the time since the start."""
     sys.stdout.write(f"[{time.monotonic() - _STARTED:5.1f} s] {line}\n")
     sys.stdout.flush()
 

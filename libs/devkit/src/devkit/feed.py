@@ -1,4 +1,4 @@
-"""Records into Kafka, from the generator or from files, once: a restart finds them there."""
+"""Records into Kafka, from the generator or from files, once: a restart does not feed again."""
 
 import itertools
 import time
@@ -20,16 +20,16 @@ BACKLOG_MS = 30 * 24 * 3_600_000
 LIVE_PER_S = 200
 CASES = 3_000
 CASES_PER_S = 6
-"""Records for the services that are not about music, past and live."""
+"""Records for the services other than music, past and live."""
 TICK_S = 60
-"""From one tick of every user to the next; further ticks are among the cases, whenever they come."""
+"""The interval between ticks of every user; further ticks are among the cases."""
 _SLICE = 50_000
 
 
 class Feed:
-    """One source of records. `marker` is the file that remembers what was fed to this Kafka.
+    """A source of records. `marker` is a file with the name of the source in this Kafka.
 
-    recode: makes of JSON and text the format `value` of the topics.
+    recode: converts JSON and text to the format `value` of the topics.
     """
 
     def __init__(
@@ -44,9 +44,9 @@ class Feed:
         self._catalogue = sample_events.Catalogue.make(SEED)
 
     def load(self, say: Callable[[str], None]) -> None:
-        """Names and past events, unless they are in Kafka already.
+        """Feed names and past events, unless Kafka has the source already.
 
-        Raises `DevkitError` when something else is, and, before anything is sent, for a malformed line.
+        Raises `DevkitError` when Kafka has another source, and, before the first record is sent, for a malformed line.
         """
         files = self._files
         source = f"{files or f'the generator, seed {SEED}'}{self._format}"
@@ -71,7 +71,7 @@ class Feed:
         say(f"fed {named} names, {count} events, and {others} records for the other services")
 
     def live(self) -> Iterator[int]:
-        """Feed at a steady pace, for as long as it is iterated; gives the number of events sent, each second.
+        """Feed at a steady pace while iterated; yields the number of sent events each second.
 
         Files have no live events.
         """
@@ -90,13 +90,13 @@ class Feed:
 
 
 def invented(seed: int, users: int) -> tuple[Iterator[Name], Iterator[Event]]:
-    """Names, and events without end that happen now, of `users` users; none is broken."""
+    """Names, and endless current events of `users` users, without broken events."""
     catalogue = sample_events.Catalogue.make(seed)
     return sample_events.names(catalogue), sample_events.events(catalogue, seed, users, now_ms, broken=0)
 
 
 def send_events(out: Producer, events: Iterable[Event], recode: Recode = iter) -> int:
-    """Send listening events, wait until Kafka has them, and return how many."""
+    """Send listening events, wait for Kafka's acknowledgements, and return the count."""
     pairs, count = iter(events), 0
     while batch := list(itertools.islice(pairs, _SLICE)):
         count += send_all(out, recode((LISTENING_EVENTS, key, value, []) for key, value in batch))
@@ -104,7 +104,7 @@ def send_events(out: Producer, events: Iterable[Event], recode: Recode = iter) -
 
 
 def send_names(out: Producer, names: Iterable[Name], recode: Recode = iter) -> int:
-    """Send names to their topics, wait until Kafka has them, and return how many."""
+    """Send names to their topics, wait for Kafka's acknowledgements, and return the count."""
     return send_all(out, recode((*name, []) for name in names))
 
 

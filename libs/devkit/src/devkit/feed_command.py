@@ -29,7 +29,7 @@ Seed = Annotated[int, typer.Option(help="Seed of the invented events.")]
 
 
 class Fed(msgspec.Struct):
-    """What Kafka has taken: names, events, and events a second; and the malformed lines that were left out."""
+    """The sent names, events and events a second, and the skipped malformed lines."""
 
     names: int
     events: int
@@ -74,7 +74,7 @@ def feed(
 
 
 def paced(events: Iterator[Event], rate: int) -> Iterator[list[Event]]:
-    """The `events` in batches, at most `rate` a second on the whole; as fast as they are taken when it is 0."""
+    """The `events` in batches, at most `rate` a second on average; without a limit when `rate` is 0."""
     size = max(1, rate // _BATCHES_PER_S) if rate else _MOST
     started, count = time.monotonic(), 0
     while batch := list(itertools.islice(events, size)):

@@ -17,7 +17,7 @@ from streamstate.keys import TEXT
 
 
 class Booking(msgspec.Struct):
-    """What the demo books."""
+    """The value of a booking of the demo."""
 
     amount: int
     room: int
@@ -31,11 +31,11 @@ TYPES: Mapping[str, type] = {
     **dict.fromkeys((RESTOCKED, SOLD), Change),
     USER_REGIONS: str,
 }
-"""What the values of a topic are; text where it is not here."""
+"""The type of the values of each topic; other topics have text."""
 
 
 def recode(value: str, registry: Registry) -> Recode:
-    """Records whose values are written in this format; those of which it makes nothing stay as they are."""
+    """A function that writes the values of records in the format `value`; values that do not fit stay unchanged."""
     writers: dict[str, FormatEncoder] = {}
 
     def written(record: Outgoing) -> Outgoing:

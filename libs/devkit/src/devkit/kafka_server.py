@@ -1,4 +1,4 @@
-"""A real Kafka: one broker in KRaft mode, started from its jars."""
+"""A real Kafka: a single broker in KRaft mode, started from its jars."""
 
 import base64
 import logging
@@ -16,7 +16,7 @@ from streamstate.spark.jars import java, retrieve
 
 VERSION = "4.1.1"
 STARTED_S = 180
-"""After a kill its log is recovered first, which takes a minute on a busy machine."""
+"""After a kill, log recovery takes a minute on a busy machine."""
 _MAIN = f"kafka_2.13-{VERSION}.jar"
 # Without a logger, SLF4J drops the broker's reasons for not starting.
 _MODULES = (f"org.apache.kafka:kafka_2.13:{VERSION}", "org.slf4j:slf4j-simple:1.7.36")
@@ -24,12 +24,12 @@ _LOGGING = tuple(
     f"-Dorg.slf4j.simpleLogger.{setting}"
     for setting in ("defaultLogLevel=warn", "showDateTime=true", "dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS")
 )
-# A broker that starts often and works little: a second compiler and a parallel collector cost more than they give.
+# For a broker that starts often and works little, a second compiler and a parallel collector cost more than they save.
 _JVM = ("-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true", *_LOGGING)
 _HEAP = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC")
 
-# Events carry their own time, years ago maybe: retention by time would delete them at once. A broker that was
-# killed is let in again when its last session has run out: a short one.
+# Events may have times years ago: retention by time would delete such events at once. A killed broker rejoins
+# after the end of its last session, so the session timeout is short.
 _PROPERTIES = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{host}:{controller}
@@ -55,25 +55,25 @@ log.cleaner.dedupe.buffer.size=16777216
 
 
 def fetch(directory: Path) -> None:
-    """Bring the broker's jars (43 MB, a minute) to `directory`, unless they are there. Raises `JarError`."""
+    """Download the broker's jars (43 MB, a minute) to `directory`, unless present. Raises `JarError`."""
     if (directory / _MAIN).exists():
         return
     logging.getLogger(__name__).info("Kafka's jars come to %s; this takes about a minute, once", directory)
     directory.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
         brought = retrieve(_MODULES, Path(scratch), transitive=True).iterdir()
-        # The main jar last: when it is there, all are.
+        # The main jar comes last: its presence means that all jars are present.
         for jar in sorted(brought, key=lambda jar: jar.name == _MAIN):
             jar.replace(directory / jar.name)
 
 
 class Kafka(Child):
-    """One broker on 127.0.0.1. A restart on the same folder keeps topics, records and groups."""
+    """A broker on 127.0.0.1. A restart on the same folder keeps topics, records and groups."""
 
     def __init__(self, directory: Path, port: int, jars: Path, properties: str = "") -> None:
-        """Keep everything in `directory` but the jars: they are in `jars`. Raises `JarError` without Java.
+        """Keep the jars in `jars`, and everything else in `directory`. Raises `JarError` without Java.
 
-        `properties` are lines of `server.properties` that come last, with the placeholders of the others.
+        `properties` are further lines of `server.properties`, with the same placeholders.
         """
         self._directory = directory.absolute()
         self._port = port
@@ -90,9 +90,9 @@ class Kafka(Child):
         return f"{LOCALHOST}:{self._port}"
 
     def start(self) -> None:
-        """Start it and wait until it serves (about 5 s; a minute more for the jars the first time).
+        """Start the broker and wait until it serves (about 5 s; a minute more for the jars the first time).
 
-        Raises `DevkitError` with the end of its log when it does not, and `JarError` without jars or Java.
+        Raises `DevkitError` with the end of the log after a failed start, and `JarError` without jars or Java.
         """
         require_free_port(self.name, self._port, "KAFKA_PORT")
         fetch(self._jars)
@@ -118,7 +118,7 @@ class Kafka(Child):
 
 
 def _serves(admin: AdminClient) -> bool:
-    # After a restart Kafka describes its partitions before it serves them: only reading an end tells.
+    # After a restart Kafka describes partitions before it serves requests: only reading an end proves readiness.
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # confluent-kafka leaves it without types
     try:
         topics = admin.list_topics(timeout=1.0).topics.items()

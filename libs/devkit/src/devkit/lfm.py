@@ -23,9 +23,10 @@ _NAMES = dict(zip(KINDS, _COLUMNS, strict=True))
 
 @dataclass
 class Files:
-    """The files in `folder`, which `check` has to read before anything of them is sent.
+    """The files in `folder`. Call `check` before the first record is sent.
 
-    malformed: the malformed lines, by file and number, and the reasons. Without `skip_malformed` the first is an error.
+    malformed: the malformed lines, by file and number, and the reasons. Without `skip_malformed` a malformed line is
+    an error.
     """
 
     folder: Path
@@ -38,9 +39,9 @@ class Files:
             pass
 
     def events(self) -> Iterator[records.Event]:
-        """The events, in the files' order (which is not that of time), their seconds turned into ms.
+        """The events in the order of the files, which is not the order of time; seconds are converted to ms.
 
-        Raises `DevkitError` as `check` does.
+        Raises `DevkitError` like `check`.
         """
 
         def event(fields: list[bytes]) -> records.Event:
@@ -50,7 +51,7 @@ class Files:
         return self._read("LEs", _EVENTS, event)
 
     def names(self) -> Iterator[records.Name]:
-        """The names of all artists, albums and tracks. Raises `DevkitError` as `check` does."""
+        """The names of all artists, albums and tracks. Raises `DevkitError` like `check`."""
         for topic, columns in _NAMES.items():
 
             def name(fields: list[bytes], topic: str = topic) -> records.Name:
@@ -60,7 +61,7 @@ class Files:
 
     def _read(self, kind: str, columns: Columns, record: Callable[[list[bytes]], R]) -> Iterator[R]:
         for path in self._files(kind):
-            # Lines of bytes end at \n alone: a name may hold any other character that ends a line of text.
+            # Lines of bytes end at \n alone: a name may contain other line separators of text.
             with path.open("rb") as file:
                 for number, line in enumerate(file, 1):
                     fields = line.rstrip(b"\r\n").split(b"\t")
@@ -83,7 +84,7 @@ class Files:
 
     @property
     def skipped(self) -> str:
-        """How many lines were skipped, and the first of them; empty when none was."""
+        """The number of skipped lines and the first line with its error; empty without skipped lines."""
         if not self.malformed:
             return ""
         line, error = next(iter(self.malformed.items()))

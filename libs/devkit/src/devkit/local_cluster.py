@@ -1,4 +1,4 @@
-"""Everything on one machine: Kafka, Redis, the streams in one JVM, an API for each instance, and the gateway."""
+"""Everything on a single machine: Kafka, Redis, the streams in a JVM, an API for each instance, and the gateway."""
 
 import json
 import shutil
@@ -32,8 +32,8 @@ from streamstate.spark import jars
 class Plan:
     """Folders, ports (free ones by default), the services, and the number of instances of a service with several.
 
-    `home` is for data and logs, `cache` for downloads. `value` is the format of the values of all topics, those of the
-    services when it is empty: without it there is no schema registry.
+    `home` is for data and logs, `cache` for downloads. `value` is the format of the values of all topics;
+    when empty, services keep their own formats, and there is no schema registry.
     """
 
     home: Path
@@ -78,18 +78,18 @@ class LocalCluster:
 
     @property
     def settings(self) -> CommandSettings:
-        """The settings of a command that name the servers."""
+        """The settings of a command, with the addresses of the servers."""
         servers = {"kafka": self.kafka.bootstrap, "redis": self.redis.url}
         return CommandSettings.model_validate({**servers, "formats": self.formats, "registry": self.registry.url})
 
     @property
     def formats(self) -> dict[str, dict[str, str]]:
-        """The formats of all topics, as the setting has them."""
+        """The formats of all topics, in the form of the setting."""
         return {"*": {"value": self._plan.value}} if self._plan.value else {}
 
     @property
     def recode(self) -> Recode:
-        """Makes records of these formats."""
+        """Converts records to these formats."""
         return recode(self._plan.value, Registry(self.registry.url)) if self._plan.value else iter
 
     @property
@@ -99,7 +99,7 @@ class LocalCluster:
         return [self.kafka, self.redis, *registry, self.streams, *self.apis, self.gateway]
 
     def start(self) -> None:
-        """Start everything and wait until the gateway is ready. Raises `StreamStateError` with what to do."""
+        """Start everything and wait until the gateway is ready. Raises `StreamStateError` with advice."""
         self.start_servers()
         self.start_services()
 
@@ -134,11 +134,11 @@ class LocalCluster:
         self.redis.stop()
         self.registry.stop()
         self.kafka.stop()
-        # A stream that was killed leaves its checkpoints in memory.
+        # A killed stream leaves its checkpoints in memory.
         shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def revive(self) -> None:
-        """Restart the processes that have ended, as Kubernetes does."""
+        """Restart ended processes, like Kubernetes."""
         for child in self.children:
             if not child.alive:
                 self._say(f"{child.name} has ended; starting it again (its log: {child.log})")
@@ -184,7 +184,7 @@ class LocalCluster:
         return memory / f"streamstate-{self._plan.kafka_port}" if memory.is_dir() else self._plan.home / "checkpoints"
 
     def of_services(self, services: Iterable[str], **settings: str) -> Child:
-        """A process for all streams of `services`, with further `settings`; it tells how it is at `status`."""
+        """A process for all streams of `services`, with further `settings`, and its health at `status`."""
         instances = [
             f"{name}-{number}={at}"
             for name in services
@@ -220,9 +220,9 @@ class LocalCluster:
         settings: Mapping[str, str],
         environment: Mapping[str, str] | None = None,
     ) -> Child:
-        """An API of the service with this package, at `address`; `environment` is what is no setting of ours."""
+        """An API of the service with this package, at `address`; `environment` has further variables."""
         argv = [sys.executable, "-m", "streamstate.web", service]
-        # The processes of all services share the cores. Nothing but this machine reaches them: access is off.
+        # The processes of all services share the cores. Access is off: only the local machine reaches the ports.
         own = {"LISTEN": address, "WORKERS": "1", "ACCESS": "off"}
         return Child(name, argv, home / f"{name}.log", {**variables({**own, **settings}), **(environment or {})})
 
@@ -241,7 +241,7 @@ class LocalCluster:
 
 
 def shared_classes(archive: Path, spark: str) -> str:
-    """The setting SPARK that is `spark`, with the classes of `archive`, if there is one."""
+    """The setting SPARK `spark`, extended by the classes of `archive`, if present."""
     given: dict[str, str] = json.loads(spark)
     if archive.exists():
         given[JAVA_OPTIONS] = f"-XX:SharedArchiveFile={archive} {given.get(JAVA_OPTIONS, '')}"
@@ -249,13 +249,13 @@ def shared_classes(archive: Path, spark: str) -> str:
 
 
 def spark_in(folder: Path) -> str:
-    """The setting SPARK of a stream whose Spark has all of its files in `folder`."""
+    """The setting SPARK for a stream with all files of Spark in `folder`."""
     java = f"-Djava.io.tmpdir={folder}"
     return json.dumps({"spark.local.dir": str(folder), JAVA_OPTIONS: java})
 
 
 def variables(settings: Mapping[str, str]) -> dict[str, str]:
-    """The environment variables of `settings`, which have the names of the reference without their prefix."""
+    """The environment variables of `settings`, given by the names of the reference without prefix."""
     return {PREFIX + name: value for name, value in settings.items()}
 
 

@@ -1,4 +1,4 @@
-"""Settings that name things, separated by commas."""
+"""Settings with lists of names, separated by commas."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ from pydantic import AfterValidator
 
 
 def names(text: str) -> list[str]:
-    """What `text` names."""
+    """The names in `text`."""
     return list(filter(None, text.split(",")))
 
 
 def known(kind: str, choices: Sequence[str]) -> AfterValidator:
-    """Let a setting name some of `choices` only, each of which is a `kind`."""
+    """Restrict the names of a setting to `choices`; `kind` is the noun for errors."""
 
     def require(text: str) -> str:
         if unknown := set(names(text)) - set(choices):

@@ -1,4 +1,4 @@
-"""The two kinds of records that fill the topics, as bytes: an event, and a name."""
+"""The records of the music topics as bytes: an event, and a name."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +13,7 @@ Name = tuple[str, bytes, bytes]
 """Topic (artists, albums or tracks), key and value."""
 
 Recode = Callable[[Iterable[Outgoing]], Iterator[Outgoing]]
-"""Records in one format → in another."""
+"""Converts records to another format."""
 
 _EVENT = b'{"userId":%d,"artistId":%d,"albumId":%d,"trackId":%d,"timestamp":%d}'
 

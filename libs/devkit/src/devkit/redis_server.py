@@ -1,4 +1,4 @@
-"""A real Redis, set as a deployment's should be: it writes its file every second and never evicts a key."""
+"""A real Redis with the settings of a deployment: the file is synced every second, and no key is evicted."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ _REPAIR = Path(__file__).parents[4] / "charts/infra/files/repair-aof.sh"
 _SETTINGS = {
     "appendonly": "yes",
     "appendfsync": "everysec",
-    # Rewriting a small file again and again while it grows costs more than it saves.
+    # Repeated rewrites of a small, growing file cost more than the rewrites save.
     "auto-aof-rewrite-min-size": "512mb",
     "maxmemory-policy": "noeviction",
     "save": "",
@@ -26,10 +26,10 @@ _SETTINGS = {
 
 
 class Redis(Child):
-    """One redis-server on 127.0.0.1. A restart on the same folder keeps the data."""
+    """A redis-server on 127.0.0.1. A restart on the same folder keeps the data."""
 
     def __init__(self, directory: Path, port: int) -> None:
-        """Keep data and log in `directory`, whose file `users.acl`, if there is one, has the users.
+        """Keep data and log in `directory`; its file `users.acl`, if present, has the users.
 
         Raises `DevkitError` when Redis is not installed.
         """
@@ -51,9 +51,9 @@ class Redis(Child):
         return f"redis://{LOCALHOST}:{self.port}/0"
 
     def start(self) -> None:
-        """Repair its file, start it, and wait until it has loaded its data and answers.
+        """Repair the file, start Redis, and wait until the data is loaded and Redis answers.
 
-        Raises `DevkitError` with the end of its log when it does not.
+        Raises `DevkitError` with the end of the log after a failed start.
         """
         require_free_port(self.name, self.port, "REDIS_PORT")
         self.repair()
@@ -62,7 +62,7 @@ class Redis(Child):
             self.wait_until(lambda: _answers(client), timeout=60.0)
 
     def repair(self) -> None:
-        """Cut a commit that is not whole off its file, as the chart does. Raises `DevkitError` when it is damaged."""
+        """Cut an incomplete commit off the file, like the chart. Raises `DevkitError` for a damaged file."""
         environment = {**os.environ, "folder": str(self._directory)}
         argv = ["sh", str(_REPAIR)]
         ran = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)

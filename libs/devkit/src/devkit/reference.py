@@ -58,7 +58,7 @@ def _settings(kind: type[BaseSettings]) -> str:
 
 
 def _default(value: Any) -> str:
-    """As the variable would have it: lists and maps are JSON."""
+    """The default as the text of the variable: lists and maps are JSON."""
     text = to_json(value, exclude_none=True).decode() if isinstance(value, tuple | dict) else str(value)
     return "" if value is None or not text else f" (`{text}`)"
 

@@ -1,4 +1,4 @@
-"""The services that there are: every folder of `services` with a `model.py`."""
+"""The services: every folder of `services` with a `model.py`."""
 
 from functools import cache
 
@@ -11,13 +11,13 @@ SERVICES = tuple(MODELS)
 """Their names, in alphabetical order."""
 
 EXAMPLES = ("inventory", "words")
-"""Those that run only where they are asked for."""
+"""Services that run only on request."""
 
 STANDARD = tuple(service for service in SERVICES if service not in EXAMPLES)
 
 
 @cache
 def app(service: str) -> App:
-    """What `service` folds and answers, with the settings of the environment. Raises `Misconfigured`."""
+    """The app of `service`, with the settings of the environment. Raises `Misconfigured`."""
     app: App = bootstrap.resolve(declared(MODELS[service], "app"))
     return app

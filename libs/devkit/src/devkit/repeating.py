@@ -1,4 +1,4 @@
-"""What goes on beside a block of code."""
+"""Background work during a block of code."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 @contextmanager
 def repeating(act: Callable[[], T], pause_s: float = 0.0) -> Iterator[list[T]]:
-    """Call `act` in a thread while the block runs, after pauses of `pause_s`; yields what it has returned by now.
+    """Call `act` in a thread while the block runs, after pauses of `pause_s`; yields the growing list of its results.
 
-    Raises what `act` raised, after the block.
+    Raises an exception of `act` after the block.
     """
     stop, returned = threading.Event(), list[T]()
 

@@ -68,7 +68,7 @@ def _resources(service: str) -> Resources:
 
 
 def _own(resources: Resources, common: Resources) -> Iterable[Sequence[str]]:
-    """A row for all resources with the same kind and rights, apart from those in `common`."""
+    """A row for all resources with the same kind and rights, apart from the resources in `common`."""
     names: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for (kind, name), row in resources.items():
         if (kind, name) not in common:

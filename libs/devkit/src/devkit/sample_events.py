@@ -1,4 +1,4 @@
-"""An invented music catalogue, and people who listen to it: everything follows from a seed."""
+"""A generated music catalogue and its listeners, determined by a seed."""
 
 import itertools
 import json
@@ -18,9 +18,9 @@ Clock = Callable[[], int]
 
 GENRES = 8
 NAMELESS = 200
-"""One track in so many has no name record."""
+"""The number of tracks for each track without a name record."""
 BROKEN = 2_000
-"""One event in so many is broken."""
+"""The number of events for each broken event."""
 LATE_MS = 180_000
 """How late the latest events are."""
 
@@ -30,7 +30,7 @@ _FAULTS = 6
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Names by id (from 1 each), and where a track belongs. A track that is in `homes` alone has no name."""
+    """Names by id (from 1 each), and artist and album of each track. A track only in `homes` has no name."""
 
     artists: dict[int, str]
     albums: dict[int, str]
@@ -65,7 +65,7 @@ def names(catalogue: Catalogue) -> Iterator[records.Name]:
 
 
 def backlog(events: int, span_ms: int, now: Clock) -> Clock:
-    """A clock that rises evenly over the last `span_ms` ms in its first `events` readings, then is `now`."""
+    """A clock whose first `events` readings rise evenly over the last `span_ms` ms; further readings are `now`."""
     end = now()
     readings = itertools.count()
 
@@ -77,9 +77,9 @@ def backlog(events: int, span_ms: int, now: Clock) -> Clock:
 
 
 def events(catalogue: Catalogue, seed: int, users: int, clock: Clock, broken: int = BROKEN) -> Iterator[records.Event]:
-    """Endless events of `users` users (ids from 1; the lower, the busier), some late, one in `broken` broken (0: none).
+    """Endless events of `users` users (ids from 1; the lower, the busier), some late, 1 of `broken` broken (0: none).
 
-    An event happened up to `LATE_MS` before `clock`, which is read once an event.
+    An event happened up to `LATE_MS` before `clock`, read once per event.
     """
     draw = np.random.default_rng(seed)
     listeners = _Listeners(catalogue, users, draw)
@@ -93,14 +93,14 @@ def events(catalogue: Catalogue, seed: int, users: int, clock: Clock, broken: in
 
 
 class _Listeners:
-    """Who listens to what: each user mostly to two genres, and in a genre to what everybody hears."""
+    """The choice of tracks: each user prefers two genres; a genre has the same popular tracks for all users."""
 
     def __init__(self, catalogue: Catalogue, users: int, draw: np.random.Generator) -> None:
         tracks = draw.permutation(list(catalogue.homes))
         genre = np.array([catalogue.homes[track][0] % GENRES for track in tracks.tolist()])
         charts = [tracks[genre == g] for g in range(GENRES) if g in genre]
         self._tracks = np.concatenate(charts)
-        # One rising scale for all charts: genre g is the interval (g, g + 1], so one search serves them all.
+        # A rising scale for all charts: genre g is the interval (g, g + 1], so a single search serves all charts.
         self._scale = np.concatenate([g + _zipf(len(chart), 1.0) for g, chart in enumerate(charts)])
         self._activity = _zipf(users, 0.8)
         self._genres = len(charts)

@@ -68,7 +68,7 @@ _TRACKS = (
 
 
 def artist(draw: Random) -> str:
-    """The name of an artist; like real ones, names can be the same."""
+    """The name of an artist; two artists may have the same name."""
     return _compose(draw, _ARTISTS)
 
 

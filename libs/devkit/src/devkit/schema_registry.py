@@ -1,4 +1,4 @@
-"""A real schema registry: Apicurio, which has Confluent's API too, started from its archive."""
+"""A real schema registry: Apicurio with Confluent's API, started from its archive."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ from streamstate.spark.jars import java, resolve
 VERSION = "3.0.9"
 STARTED_S = 120
 _MAIN = f"apicurio-registry-app-{VERSION}-runner.jar"
-# The description names a parent that is not published: the archive is taken without it.
+# The POM names an unpublished parent, so the archive is downloaded without a POM.
 _IVY_XML = f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="devkit" module="registry"/>
   <configurations><conf name="default"/></configurations>
@@ -32,7 +32,7 @@ _SETTINGS_XML = """<ivysettings>
 
 
 def fetch(directory: Path) -> None:
-    """Bring the registry (109 MB) to `directory`, unless it is there. Raises `JarError`."""
+    """Download the registry (109 MB) to `directory`, unless present. Raises `JarError`."""
     if (directory / _MAIN).exists():
         return
     directory.mkdir(parents=True, exist_ok=True)
@@ -42,13 +42,13 @@ def fetch(directory: Path) -> None:
         (scratch / "settings.xml").write_text(_SETTINGS_XML)
         (archive,) = resolve(scratch, "-settings", "settings.xml").iterdir()
         shutil.unpack_archive(archive, scratch / "content")
-        # The main jar last: when it is there, all is.
+        # The main jar comes last: its presence means that all files are present.
         for path in sorted((scratch / "content").iterdir(), key=lambda path: path.name == _MAIN):
             path.replace(directory / path.name)
 
 
 class SchemaRegistry(Child):
-    """One registry on 127.0.0.1. A restart on the same folder keeps the schemas and their ids."""
+    """A registry on 127.0.0.1. A restart on the same folder keeps the schemas and their ids."""
 
     def __init__(self, directory: Path, port: int, jars: Path) -> None:
         """Keep data and log in `directory`, the program in `jars`. Raises `JarError` without Java."""
@@ -59,7 +59,7 @@ class SchemaRegistry(Child):
             "QUARKUS_HTTP_PORT": str(port),
             "APICURIO_STORAGE_KIND": "sql",
             "APICURIO_STORAGE_SQL_KIND": "h2",
-            # Without a delay: a registry that is killed must not forget an id that it gave.
+            # Without a delay: a killed registry must not forget an assigned id.
             "APICURIO_DATASOURCE_URL": f"jdbc:h2:file:{directory.absolute() / 'registry'};WRITE_DELAY=0",
         }
         options = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -72,9 +72,9 @@ class SchemaRegistry(Child):
         return f"http://{LOCALHOST}:{self._port}/apis/ccompat/v7"
 
     def start(self) -> None:
-        """Start it and wait until it answers (about 10 s; the download comes before, the first time).
+        """Start the registry and wait for an answer (about 10 s, after the download the first time).
 
-        Raises `DevkitError` with the end of its log when it does not, and `JarError` without Java or download.
+        Raises `DevkitError` with the end of the log after a failed start, and `JarError` without Java or download.
         """
         require_free_port(self.name, self._port, "REGISTRY_PORT")
         fetch(self._jars)

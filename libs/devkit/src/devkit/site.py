@@ -1,7 +1,7 @@
-"""The documents as MkDocs takes them, for `make site`.
+"""The documents in the form of MkDocs, for `make site`.
 
-They lie in a folder as they lie in the clone, so that their links hold. What a document links to and is none itself is
-shown on a page of its own: a file as it is, and a folder by a list of its files.
+Documents keep their paths, so that links between documents hold. A linked file or folder that is no document gets a
+page of its own: with the content of the file, or a list of the folder's files.
 """
 
 import re
@@ -13,25 +13,25 @@ from pathlib import Path
 
 PAGES = ("*.md", "charts/README.md", "docs/**/*.md", "libs/*/README.md", "services/*/README.md")
 LINK = re.compile(r"\]\(([^)\s#:]*)(#[^)\s]*)?\)")
-"""A link within the clone: path and #anchor, of which one may be empty."""
+"""A link within the clone: path and #anchor; either may be empty."""
 
 _IMAGES = (".svg", ".png")
 
 
 def pages() -> list[Path]:
-    """The documents of the clone, by their paths in it."""
+    """The documents of the clone, by their paths."""
     return sorted({page for pattern in PAGES for page in Path().glob(pattern)})
 
 
 def write(folder: Path) -> None:
-    """Write all documents and what they link to into `folder`, which is made anew."""
+    """Write all documents and their link targets into `folder`, after emptying the folder."""
     shutil.rmtree(folder, ignore_errors=True)
     for page in pages():
         _write(folder / page, LINK.sub(partial(_linked, page, folder), page.read_text()))
 
 
 def _linked(page: Path, folder: Path, link: re.Match[str]) -> str:
-    """A link of `page` as it is in `folder`, where its target is now. One that is broken stays: MkDocs tells of it."""
+    """A link of `page` in `folder`, after writing its target. A broken link stays: MkDocs reports broken links."""
     path, anchor = link[1], link[2] or ""
     target = Path(normpath(page.parent / path))
     if not path or target.suffix == ".md" or not target.exists():

@@ -1,6 +1,6 @@
-"""Several services' streams in one process and one JVM: `python -m devkit.streams metrics-0=127.0.0.1:8101 names-0=…`.
+"""Several services' streams in a single process and JVM: `python -m devkit.streams metrics-0=127.0.0.1:8101 names-0=…`.
 
-Each argument is one instance, <service>-<number>, and the address of its API.
+Each argument is an instance, <service>-<number>, and the address of its API.
 """
 
 import sys
@@ -13,7 +13,7 @@ from streamstate.spark.query import Hosted
 
 
 def hosted(argument: str, settings: StreamSettings) -> Hosted:
-    """The instance that an argument names."""
+    """The instance of an argument."""
     instance, _, address = argument.partition("=")
     return Hosted(bootstrap.deployed(app(instance.rpartition("-")[0]), settings), instance, address)
 

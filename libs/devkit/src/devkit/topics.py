@@ -12,11 +12,11 @@ from streamstate.settings import ServiceSettings
 USUAL = 8
 DELETIONS = str(ServiceSettings.model_fields["deletions"].default)
 PARTITIONS = {EXAMPLE.topic: 9}
-"""Another number than the other topics have: what reads all services must know that of each."""
+"""A number unlike the other topics', so that tests notice code that assumes a common number."""
 
 
 def configurations() -> dict[str, Mapping[str, str]]:
-    """The configuration of each topic that a service reads or writes, by name: tables and totals are compacted."""
+    """The configuration of each topic of the services, by name: tables and totals are compacted."""
     apps = [registry.app(service) for service in registry.SERVICES]
     topics = [topic for app in apps for topic in (*app.topics, *app.emits, app.dead_letters)]
     compacted = [topic for app in apps for topic in (*app.tables, *(totals.topic for totals in app.totals))] + [
@@ -26,9 +26,9 @@ def configurations() -> dict[str, Mapping[str, str]]:
 
 
 def create(bootstrap: str, configured: Mapping[str, Mapping[str, str]], partitions: int = USUAL) -> None:
-    """Create the topics `configured` that are missing, with `partitions` unless they have a number of their own.
+    """Create the missing topics of `configured`, with `partitions` unless the topic has a number of its own.
 
-    Returns when Kafka's metadata shows them. Raises `DevkitError` when Kafka refuses or does not answer.
+    Returns when Kafka's metadata has the topics. Raises `DevkitError` when Kafka refuses or does not answer.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     new = [

@@ -1,1 +1,1 @@
-"""`make bench`: what the system does on this machine, measured on real parts and checked for exactness."""
+"""`make bench`: the performance of the system on this machine, measured on real parts and checked for exactness."""

@@ -14,7 +14,7 @@ PAGE = Path("docs/bench.md")
 
 
 def main() -> int:
-    """The exit status: 0, or 1 after an error or failed requests, which standard error or the report names."""
+    """The exit status: 0, or 1 after an error or failed requests."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         settings = bootstrap.configure(BenchSettings)

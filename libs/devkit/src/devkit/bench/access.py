@@ -1,4 +1,4 @@
-"""The cost of access control and limits: the same read by two gateways in turn, one with required keys."""
+"""The cost of access control and limits: the same read by two gateways in turn, with and without keys."""
 
 import json
 from dataclasses import replace

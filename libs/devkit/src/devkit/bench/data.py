@@ -67,7 +67,7 @@ class Data:
 
     @contextmanager
     def steady(self, bootstrap: str) -> Iterator[None]:
-        """Send `RATE` events a second, drawn from these events with the time of the start, while the block runs."""
+        """Send `RATE` events a second, drawn at random with the time of the start, while the block runs."""
         plays, stamp = np.random.default_rng().choice(self.plays, _DRAWN), time.time_ns() // 1_000_000
         drawn = [records.event(user, artist, album, track, stamp) for user, artist, album, track in plays.tolist()]
         out, started, tick = producer(bootstrap), time.monotonic(), int(RATE * _TICK_S)
@@ -99,7 +99,7 @@ class Data:
 
 
 def listening(seed: int, users: int = 2_000, tracks: int = 20_000, events: int = 100_000) -> Int64s:
-    """Plays of users who prefer two genres each, popularity by Zipf's law: user and track, int64 of (events, 2)."""
+    """Plays by users with two preferred genres each, popularity by Zipf's law: user and track, int64 of (events, 2)."""
     dice, genres = np.random.default_rng(seed), 50
     user = dice.permutation(users)[_zipf(dice, users, 0.7, events)]
     taste = _zipf(dice, genres, 0.5, 2 * users).reshape(users, 2)[user, dice.integers(0, 2, events)]

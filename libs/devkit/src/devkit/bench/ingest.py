@@ -29,14 +29,14 @@ class Ingest:
     parts: Mapping[str, float] = field(default_factory=dict)
 
     def tell(self, report: Report, who: str = "") -> None:
-        """Add the rows, which begin with `who`."""
+        """Add the rows, with the prefix `who`."""
         whole, warm = f"{self.whole:,.0f}", f"{self.warm:,.0f}"
         rates = {"ingest, events a CPU second, all / second half": f"{whole} / {warm}"}
         rates["ingest, events a second"] = self.per_second
         report.sections["Streams"].update({f"{who}{what}": figure for what, figure in rates.items()})
 
     def compare(self, theirs: "Ingest", report: Report) -> None:
-        """Add the targets, which are relative to the ingest of Kafka Streams."""
+        """Add the targets, relative to the ingest of Kafka Streams."""
         what, warm, whole = "ingest, events a CPU second over Kafka Streams'", "second half", "all, with our start-up"
         for name, value, limit, goal in (
             (warm, self.warm / theirs.warm, 2.2, 2.7),
@@ -46,7 +46,7 @@ class Ingest:
 
 
 def measure(cluster: LocalCluster, events: int, report: Report) -> Ingest:
-    """Fold `events`, which are in the topic, into an empty state."""
+    """Fold the `events` of the topic into an empty state."""
     say("folding the events from offset 0")
     store, memory = bootstrap.store(cluster.redis.url, 60, APP.name), used_memory(cluster)
     partitions = bootstrap.topics(cluster.settings.kafka, cluster.settings.security).partitions(LISTENING_EVENTS)
@@ -97,6 +97,6 @@ def size(cluster: LocalCluster, held: int) -> str:
 
 
 def used_memory(cluster: LocalCluster) -> int:
-    """Bytes that Redis has allocated."""
+    """Bytes allocated by Redis."""
     with redis.Redis.from_url(cluster.redis.url) as client:
         return int(client.info("memory")["used_memory"])

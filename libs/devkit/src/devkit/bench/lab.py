@@ -29,7 +29,7 @@ def servers(home: Path, **plan: Any) -> Iterator[LocalCluster]:
 
 @contextmanager
 def folded(cluster: LocalCluster) -> Iterator[Child]:
-    """All services with their topics folded; yields the stream of metrics, which runs alone as in a deployment."""
+    """All services with their topics folded; yields the stream of metrics, running alone as in a deployment."""
     cluster.start_services()
     say("folding the events in all services")
     cluster.streams.wait_until(lambda: cluster.caught_up() and cluster.ready(), CAUGHT_UP_S)

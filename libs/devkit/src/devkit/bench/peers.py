@@ -1,4 +1,4 @@
-"""Kafka Streams and Twitter's GraphJet on the same events, by scripts that are not part of this project."""
+"""Kafka Streams and Twitter's GraphJet on the same events, by scripts from outside this project."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def kafka_streams(
 
 
 def ingested(printed: str) -> Ingest:
-    """The ingest in the line of JSON that the script prints.
+    """The ingest in the script's line of JSON.
 
     CPU is the application's alone, from its first record on: without the start of its JVM and its broker's work.
     """
@@ -77,7 +77,7 @@ def ingested(printed: str) -> Ingest:
 
 
 def graphjet(scripts: Path, source: Path, data: Path, request_ms: float, report: Report) -> None:
-    """Build GraphJet from `source` and run it on `edges.bin` of the folder `data`, which takes minutes.
+    """Build GraphJet from `source` and run it on `edges.bin` of the folder `data` (minutes).
 
     request_ms: CPU of a list of this project. Raises `DevkitError` when the script fails.
     """

@@ -28,7 +28,7 @@ RISE_MS = 15.6
 
 @dataclass(frozen=True)
 class Read:
-    """A request: `paths` is a file with a path a line, `trees` are the processes that take part in the answer.
+    """A request: `paths` is a file with a path a line, `trees` are the processes behind the answer.
 
     key: the API key, if any.
     """
@@ -59,7 +59,7 @@ class Situation:
 
 @dataclass(frozen=True)
 class Measured:
-    """One read in one situation."""
+    """A read in a situation."""
 
     read: str
     situation: Situation
@@ -72,7 +72,7 @@ class Measured:
 
     @property
     def parts(self) -> dict[str, float]:
-        """CPU milliseconds a request by process, without the streams, which work on without reads."""
+        """CPU milliseconds a request by process, without the streams, whose work is independent of reads."""
         return {name: self.cpu_ms(name) for name in self.usage.cpu if name != STREAMS}
 
     @property
@@ -118,7 +118,7 @@ def warm(read: Read) -> None:
 
 def measure(read: Read, situation: Situation, report: Report) -> Measured:
     """Send `read` in `situation`; failed requests are failures of `report`."""
-    # So many connections saturate this machine, which may refuse requests.
+    # So many connections saturate the server, and requests may be refused.
     tally, seconds = situation.connections == MANY, PACED_S if situation.rate else READ_S
     meter = cpu.Meter(read.trees)
     answers = wrk.run(

@@ -46,7 +46,7 @@ def measure(plays: Int64s, users: Sequence[int], report: Report) -> float:
 
 
 def cpu_ms(call: Callable[[], object]) -> float:
-    """CPU milliseconds of this thread in `call`."""
+    """CPU milliseconds of the current thread in `call`."""
     before = time.thread_time()
     call()
     return 1000 * (time.thread_time() - before)

@@ -19,7 +19,7 @@ SECTIONS = ("Streams", "Overload", "Watchers", "Recommender, inside its process"
 class Target:
     """A `value` with an upper `limit`, or a lower limit with `at_least`; `goal` is the stretch target.
 
-    unit: empty for a share. parts: amounts by process, whose shares are shown for a target that is not met.
+    unit: empty for a share. parts: amounts by process, shown as shares for a missed target.
     """
 
     what: str
@@ -49,7 +49,7 @@ class Target:
 
 
 class Report:
-    """The figures of a run, to which measures add. sections: figures by name."""
+    """The figures of a run. sections: figures by name."""
 
     def __init__(self) -> None:
         self.targets: list[Target] = []

@@ -1,4 +1,4 @@
-"""One run, part by part. The order keeps the parts from disturbing each other."""
+"""A run, part by part. The order keeps the parts from disturbing each other."""
 
 import time
 from contextlib import ExitStack
@@ -19,7 +19,7 @@ from streamstate.verify.check import Check
 
 
 class BenchRun:
-    """The parts that `settings` select, with all files in the folder `home`."""
+    """The selected parts of `settings`, with all files in the folder `home`."""
 
     def __init__(self, settings: BenchSettings, home: Path) -> None:
         self._settings = settings
@@ -68,7 +68,7 @@ class BenchRun:
             raise DevkitError(msg)
 
     def _serve(self, cluster: LocalCluster, peer: Read | None, peer_runs: ExitStack) -> None:
-        """The parts that need all services, with everything folded; `peer_runs` ends Kafka Streams."""
+        """The parts over all services, with everything folded; `peer_runs` ends Kafka Streams."""
         runs, report, kafka = self._settings.runs, self._report, cluster.kafka.bootstrap
         with folded(cluster) as streams:
             owner, gateway, combined = of_cluster(cluster, streams, self._home, self._users)

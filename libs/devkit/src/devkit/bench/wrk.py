@@ -13,7 +13,7 @@ _TIMEOUT_S = 30
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What the clients of one run received.
+    """The responses of a run.
 
     Latencies are milliseconds, from a request to the last byte of its answer. bad: statuses from 400. lost: requests
     without an answer. refused: the part of `bad` with 503 or 504; 0 without a tally.
@@ -37,13 +37,13 @@ class LoadResult:
 
     @property
     def failures(self) -> int:
-        """Requests that were neither answered with 200 nor refused."""
+        """Requests neither answered with 200 nor refused."""
         return self.bad - self.refused + self.lost
 
 
 @dataclass(frozen=True)
 class Clients:
-    """Clients in one thread, for `seconds`.
+    """Clients in a single thread, for `seconds`.
 
     rate: requests a second of all connections together; 0 without a limit. tally: whether refusals are counted.
     key: the API key, if any.
@@ -56,7 +56,7 @@ class Clients:
     key: str = ""
 
     def argv(self, address: str, paths: Path) -> list[str]:
-        """The command that requests the paths in the file `paths` from `address` (host:port), in turn."""
+        """The command to request the paths in the file `paths` from `address` (host:port), in turn."""
         options = ["-t1", f"-c{self.connections}", f"-d{self.seconds}s", f"--timeout={_TIMEOUT_S}s"]
         options += ["-H", f"Authorization: Bearer {self.key}"] if self.key else []
         script = [str(paths), str(self.rate), str(int(self.tally))]

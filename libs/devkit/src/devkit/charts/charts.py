@@ -58,7 +58,7 @@ PullPolicy = Annotated[Literal["IfNotPresent", "Always", "Never"], Field(descrip
 
 
 class Pods(Values):
-    """Values of all pods. `template` is the one of the library chart that makes the objects."""
+    """Values of all pods. `template` is the library chart's template of the objects."""
 
     template: ClassVar[str]
 
@@ -148,7 +148,7 @@ class AnyService(ServiceValues):
 
 
 class GatewayApi(Api):
-    """The API of the gateway, whose one worker process takes up to a core."""
+    """The API of the gateway; its single worker process takes up to a core."""
 
     resources: Resources = container("500m", "192Mi", "512Mi")
 
@@ -198,7 +198,7 @@ class InfraRedis(Values):
 
 
 class Infra(Values):
-    """Kafka and Redis for development: one server each, without authentication and replication."""
+    """Kafka and Redis for development: a server each, without authentication and replication."""
 
     image_pull_policy: PullPolicy = "IfNotPresent"
     kafka: InfraKafka = Field(description="one broker")
@@ -231,7 +231,7 @@ class Monitoring(Values):
 
 @cache
 def charts() -> Mapping[str, Values]:
-    """The charts by their folder, with the values that each has by default."""
+    """The charts by their folder, with their default values."""
     made: dict[str, Values] = {
         **{name: Replicated() if app(name).any_instance else ServiceValues() for name in SERVICES},
         "gateway": Gateway(services={name: name for name in STANDARD}),

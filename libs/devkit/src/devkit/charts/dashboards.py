@@ -1,4 +1,4 @@
-"""Grafana's dashboards: one of all services, and one of the service that its variable names."""
+"""Grafana's dashboards: all services, and a single service selected by a variable."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ def dashboards() -> Mapping[str, Mapping[str, Any]]:
 
 
 def metrics_of(query: str) -> set[str]:
-    """The metrics of this project that `query` names, a histogram without the suffix of its buckets."""
+    """The project's metrics in `query`, a histogram without the suffix of its buckets."""
     names: list[str] = re.findall(r"\b(?:streamstate|recommendations)_[a-z_]+", query)
     return {name.removesuffix("_bucket") for name in names}
 

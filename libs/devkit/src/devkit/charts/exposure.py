@@ -1,4 +1,4 @@
-"""Values by which pods are reached: Services, what leads to the gateway from outside, NetworkPolicies."""
+"""Values of the network: Services, Ingress and HTTPRoute of the gateway, NetworkPolicies."""
 
 from typing import Any, Literal
 
@@ -7,7 +7,7 @@ from devkit.charts.variables import value
 
 
 class KubernetesService(Values):
-    """The Service. The headless one, by which the gateway finds the pods, is another."""
+    """The Service. The gateway finds the pods by a separate headless Service."""
 
     type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = value("ClusterIP", "ClusterIP, NodePort or LoadBalancer")
     port: Port = value(8080, "port of the Service")
@@ -36,7 +36,7 @@ class HttpRoute(Values):
 
 
 class Network(Values):
-    """The NetworkPolicy. Pods of this project in the namespace reach the API; DNS is always allowed."""
+    """The NetworkPolicy. The project's pods in the namespace reach the API; DNS is always allowed."""
 
     enabled: bool = value(True, "whether there is a NetworkPolicy")
     from_: list[dict[str, Any]] = value(

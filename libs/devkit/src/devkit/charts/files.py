@@ -1,4 +1,4 @@
-"""The files of the charts: values with comments, their strict schema, and what is the same for every service."""
+"""The files of the charts: values with comments, their strict schema, and the shared files of services."""
 
 import importlib
 import json
@@ -34,10 +34,10 @@ _DEPENDENCY = f"""  - name: {{name}}
 """
 _IGNORED = f"# {_MADE} What a package leaves out.\nci/\nservice/\n*.tgz\n"
 _SHARED = "streamstate/service"
-"""The folder of what the charts of services have in common, by links."""
+"""The folder of the files that the charts of services share by links."""
 _DESCRIPTIONS = {suite.NAME: suite.DESCRIPTION, "infra": Infra.__doc__, "monitoring": Monitoring.__doc__}
 
-# Keys that Helm itself adds to the values of a chart: for all charts, the library chart, and a parent's switches.
+# Keys that Helm adds to the values of a chart: for all charts, the library chart, and a parent's switches.
 HELMS = {**{key: {"type": "object"} for key in ("global", "streamstate", "tags")}, "enabled": {"type": "boolean"}}
 
 
@@ -51,7 +51,7 @@ def files() -> Mapping[str, str]:
         texts |= {f"{chart}/{path}": text for path, text in _of_values(chart, values, description).items()}
     shared = _of_values("SERVICE", AnyService(), "Any service.") | {"values.yaml": _values(ServiceValues())}
     texts |= {f"{_SHARED}/{path}": text for path, text in shared.items()}
-    # A link takes the place of a file that is the same.
+    # A link replaces an equal file.
     for path in links():
         texts.pop(path, None)
     for name, dashboard in dashboards.dashboards().items():
@@ -60,7 +60,7 @@ def files() -> Mapping[str, str]:
 
 
 def _of_values(chart: str, values: Values, description: str) -> dict[str, str]:
-    """The files of a chart that say what its values are, and what they make."""
+    """The files about a chart's values, and its templates."""
     texts = {
         "values.yaml": _values(values),
         "values.schema.json": _json(schema(chart, type(values))) + "\n",
@@ -74,7 +74,7 @@ def _of_values(chart: str, values: Values, description: str) -> dict[str, str]:
 
 
 def _json(value: Any, indent: str = "") -> str:
-    """`value` as JSON: what fits into a line is in a line."""
+    """`value` as JSON: a part that fits into a line takes a line."""
     line, inner = json.dumps(value), f"{indent} "
     if len(inner) + len(line) <= WIDTH or not isinstance(value, dict | list):
         return line
@@ -103,7 +103,7 @@ def links() -> Mapping[str, str]:
 
 
 def dependencies(chart: str) -> Sequence[str]:
-    """The charts that a chart contains."""
+    """The subcharts of a chart."""
     match charts()[chart]:
         case Pods():
             return ("streamstate",)
@@ -125,7 +125,7 @@ def _chart(chart: str, description: str) -> str:
 
 
 def schema(chart: str, of: type[BaseModel] | None = None) -> dict[str, Any]:
-    """The JSON schema of a chart's values, of those of all services for one of theirs."""
+    """The JSON schema of a chart's values; the charts of services share a schema."""
     kind = of or type(charts()[chart])
     values = (AnyService if issubclass(kind, ServiceValues) else kind).model_json_schema(mode="serialization")
     if "settings" in values["properties"]:

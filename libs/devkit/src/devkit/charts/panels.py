@@ -18,7 +18,7 @@ class Panel(NamedTuple):
 
 
 def _each(title: str, unit: str, labels: str, query: str, how: str = "sum") -> Panel:
-    """A line for each combination of `labels` (names separated by spaces), which are the legend too."""
+    """A line for each combination of `labels` (names separated by spaces), with the labels as legend."""
     return Panel(title, unit, {" ".join(f"{{{{{name}}}}}" for name in labels.split()): _by(labels, query, how)})
 
 
@@ -43,7 +43,7 @@ def _quantile(share: float, labels: str, where: str) -> str:
 
 
 def _graph(query: str) -> Mapping[str, str]:
-    """A metric of the recommender's graph, which has no label of the service."""
+    """A metric of the recommender's graph, without a label of the service."""
     return {"{{instance}}": f"{query} and on (instance) {_metric('requests_total')}"}
 
 

@@ -1,4 +1,4 @@
-"""Parts of values that several charts have."""
+"""Parts of values of several charts."""
 
 from typing import Annotated, Any
 
@@ -31,14 +31,14 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class SecretKey(Values):
-    """One key of a Secret that exists."""
+    """A key of an existing Secret."""
 
     name: str = value("", "the Secret's name; empty for none")
     key: str = Field(description="the key in it")
 
 
 class CertificateSecret(Values):
-    """Certificate and key for mutual TLS, in a Secret that exists."""
+    """Certificate and key for mutual TLS, in an existing Secret."""
 
     name: str = value("", "the Secret's name; empty for none")
     certificate: str = value("user.crt", "the key of the certificate (PEM)")
@@ -48,7 +48,7 @@ class CertificateSecret(Values):
 class KafkaValues(Values):
     """Connection to Kafka. The Secrets have the format of Strimzi's, of a cluster CA and of a KafkaUser.
 
-    They are files in the pods, which are read again when a Secret changes.
+    The pods mount the Secrets as files, and reload changed files.
     """
 
     bootstrap: str = setting(KafkaSettings, "kafka", default="kafka:9092")
@@ -66,7 +66,7 @@ _TLS = CertificateSecret(certificate="tls.crt", key="tls.key")
 
 
 class RedisValues(Values):
-    """Connection to Redis. The Secrets are files in the pods, which are read again when one changes."""
+    """Connection to Redis. The pods mount the Secrets as files, and reload changed files."""
 
     url: str = setting(ServiceSettings, "redis", default="redis://redis:6379/0")
     username: str = setting(RedisSettings, "redis_username")
@@ -85,7 +85,7 @@ class LimitsRedis(RedisValues):
 
 
 class InstanceTlsValues(Values):
-    """TLS from the gateway, and from instances, to instances: the same for all releases that ask each other."""
+    """TLS from the gateway, and from instances, to instances: the same for all connected releases."""
 
     ca_secret: SecretKey = setting(TlsSettings, "instances_ca", default=SecretKey(key="ca.crt"))
     certificate_secret: CertificateSecret = setting(TlsSettings, "instances_certificate", default=_TLS)
@@ -93,7 +93,7 @@ class InstanceTlsValues(Values):
 
 
 class Tls(Values):
-    """TLS. The Secrets are files in the pods, which are read again when one changes. Probes stay plain HTTP."""
+    """TLS. The pods mount the Secrets as files, and reload changed files. Probes stay plain HTTP."""
 
     certificate_secret: CertificateSecret = setting(TlsSettings, "tls_certificate", default=_TLS)
     client_ca_secret: SecretKey = setting(TlsSettings, "tls_client_ca", default=SecretKey(key="ca.crt"))
@@ -101,7 +101,7 @@ class Tls(Values):
 
 
 class InternalSecret(Values):
-    """The tokens between gateway and instances, the same for all releases that ask each other."""
+    """The tokens between gateway and instances, the same for all connected releases."""
 
     name: str = value("streamstate-internal", "the Secret's name", min_length=1)
     key: str = value("tokens", "the key in it")
@@ -111,14 +111,14 @@ class InternalSecret(Values):
 
 
 class AccessValues(Values):
-    """Who may ask a service."""
+    """Access to a service."""
 
     enabled: bool = value(True, "whether the gateway asks callers for a key or a JWT, and instances ask the gateway")
     internal_secret: InternalSecret = value(InternalSecret(), "the Secret of the tokens between gateway and instances")
 
 
 class GatewayAccess(AccessValues):
-    """Who may ask the gateway. JWTs are accepted by `settings`: JWT_JWKS, JWT_ISSUER, JWT_AUDIENCE."""
+    """Access to the gateway. JWTs are accepted by `settings`: JWT_JWKS, JWT_ISSUER, JWT_AUDIENCE."""
 
     keys_secret: SecretKey = value(
         SecretKey(key="keys"),
@@ -159,7 +159,7 @@ def container(cpu: str, memory: str, limit: str, note: str = "") -> Any:
 
 
 class Scratch(Values):
-    """Spark's local directories: what a shuffle or a Python worker spills, and the jars."""
+    """Spark's local directories: spilled data of shuffles and Python workers, and the jars."""
 
     size: str = value("1Gi", "size; a pod that writes more is evicted")
     storage_class: str = value("", "StorageClass of a volume of each pod, which goes with it; empty: the node's disk")

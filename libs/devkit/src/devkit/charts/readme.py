@@ -1,4 +1,4 @@
-"""The README of each chart: how it is installed, and a table of its values."""
+"""The README of each chart: its installation, and a table of its values."""
 
 import json
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _OTHERS = "\n`settings` takes every setting of the [reference](../../docs/refere
 
 
 def text(chart: str, values: Values, description: str, made: str, version: str) -> str:
-    """The page of a chart. `made` says what wrote it."""
+    """The page of a chart. `made` is the notice of generated files."""
     rows = table(("value", "default", "what"), _rows(values, ""))
     head = _HEAD.format(chart=chart, description=description, made=made, version=version)
     return head + rows + (_OTHERS if "settings" in type(values).model_fields else "")

@@ -53,7 +53,7 @@ def _artifact(image: Image) -> dict[str, Any]:
 
 def _release(service: str, *targets: str) -> dict[str, Any]:
     values = {f"{target}.image": f"{{{{.IMAGE_FULLY_QUALIFIED_{service}_{target}}}}}" for target in targets}
-    # The chart has the library chart by a link. Skaffold would put an archive beside it, which wins and gets stale.
+    # The chart links to the library chart. Skaffold would add an archive, which takes precedence and gets stale.
     return {
         "name": service,
         "chartPath": f"charts/{service}",

@@ -1,4 +1,4 @@
-"""The chart `suite`: the others as one release, each switched by a value."""
+"""The chart `suite`: all other charts as a single release, each switched by a value."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ NAME = "suite"
 DESCRIPTION = "All services, the gateway and monitoring as one release; Kafka and Redis for development where asked for"
 _OFF = "infra"
 _MAKER = "gateway"
-"""The chart that makes the Secret of the tokens, which all share."""
+"""The chart that creates the shared Secret of the tokens."""
 
 
 def values(charts: Mapping[str, Values]) -> Values:
@@ -29,7 +29,7 @@ def values(charts: Mapping[str, Values]) -> Values:
 
 
 def _given(chart: str, part: Values) -> dict[str, Any]:
-    """What a chart must be told to be a part of a release: its own name, as objects are named after a release."""
+    """The values of a chart as a part of a release: its own name, as objects are named after a release."""
     if "fullname_override" not in type(part).model_fields:
         return {}
     access = {} if chart == _MAKER else {"access": {"internalSecret": {"generate": False}}}

@@ -1,4 +1,4 @@
-"""The settings of a chart's processes: each is a value of the chart, with the type and bounds that its class has."""
+"""The settings of a chart's processes: each is a value of the chart, with the type and bounds of its class."""
 
 import re
 from copy import copy
@@ -13,11 +13,11 @@ _TEMPLATES = [
     Path("charts/streamstate/templates", name) for name in ("_settings.tpl", "_containers.tpl", "_transport.tpl")
 ]
 _LEFT_OUT = ("title", "default")
-"""Members of a schema. A default is that of one process, and the other may have another."""
+"""Omitted members of a schema. The default may differ between the processes of a chart."""
 
 
 def setting(kind: type[Settings], name: str, default: Any = None) -> Any:
-    """The field of a value that is one of the settings in `kind`, with another default where one is given."""
+    """The field of the setting `name` in `kind`, as a value of a chart, with another default if given."""
     field = copy(kind.model_fields[name])
     if default is not None:
         field.default = default
@@ -30,7 +30,7 @@ def value(default: Any, description: str, **rules: Any) -> Any:
 
 
 def processes(chart: str) -> list[type[Settings]]:
-    """The settings that the processes of a chart read: of those of services, which have one schema, of all."""
+    """The settings of the processes of a chart; the charts of services share the settings of all services."""
     gateways = [kind for kind in kinds() if kind.__module__ == "services.gateway.settings"]
     if chart == "gateway":
         return [GatewaySettings, *gateways]
@@ -39,7 +39,7 @@ def processes(chart: str) -> list[type[Settings]]:
 
 
 def properties(chart: str) -> dict[str, Any]:
-    """The JSON schema of each setting that no other value of the chart gives, by the variable without its prefix."""
+    """The JSON schema of each setting without a chart value of its own, by the variable without its prefix."""
     given = {name for path in _TEMPLATES for name in re.findall(PREFIX + "([A-Z_]+)", path.read_text())}
     schemas = {
         name.upper(): schema

@@ -1,1 +1,1 @@
-"""The images of the services: which there are, what they are labelled with, and what is in them."""
+"""The images of the services and their contents."""

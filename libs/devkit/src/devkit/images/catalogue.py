@@ -1,4 +1,4 @@
-"""The images that there are: `make images` builds them, `skaffold.yaml` and the charts name them."""
+"""The images that `make images` builds, and that `skaffold.yaml` and the charts name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ LOCKS = {
     "stream": ("requirements-base.txt", "requirements-stream.txt"),
     "api": ("requirements-base.txt", "requirements-api.txt"),
 }
-"""The lock files that a target of the Dockerfile installs."""
+"""The lock files of each target of the Dockerfile."""
 
 
 @dataclass(frozen=True)
@@ -33,5 +33,5 @@ class Image:
 
 
 def images(services: Sequence[str] = SERVICES) -> list[Image]:
-    """Those of `services`, and that of the gateway."""
+    """The images of `services` and of the gateway."""
     return [Image(name, target) for name in services for target in ("stream", "api")] + [Image("gateway", "api")]

@@ -1,4 +1,4 @@
-"""What is in the images, from their lock files: a CycloneDX document each, and one list of licences.
+"""The contents of the images, from their lock files: a CycloneDX document each, and a list of licences.
 
 python -m devkit.images.sbom DIR
 """
@@ -26,7 +26,7 @@ _PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)(?:\[[a-z,]+\])?==(\S+)", re.MULTILIN
 
 @dataclass(frozen=True)
 class Package:
-    """A package of an image. `sha256` is that of its file in hex, where it has one only."""
+    """A package of an image. `sha256` is the hex digest of its file, for a package with a single file."""
 
     purl: PackageURL
     licence: str
@@ -39,7 +39,7 @@ def pins(lock: str) -> list[tuple[str, str]]:
 
 
 def licence(package: str) -> str:
-    """The licence that a package that is installed here names; empty when it names none, or is not installed."""
+    """The licence in the metadata of an installed package; empty without a licence, or for a package not installed."""
     try:
         said = metadata(package)
     except PackageNotFoundError:
@@ -48,7 +48,7 @@ def licence(package: str) -> str:
         text.rpartition(" :: ")[2] for text in said.get_all("Classifier", []) if text.startswith("License ::")
     ]
     named = next(iter([*said.get_all("License-Expression", []), *said.get_all("License", [])]), "")
-    # Some packages have the whole text there.
+    # Some packages have the whole text in this field.
     return " AND ".join(classifiers) if "\n" in named or not named else named
 
 

@@ -1,4 +1,4 @@
-"""The time of each record's commit, and the delay of the events that follow."""
+"""The time of each record's commit, and the delay until its event."""
 
 import math
 import time
@@ -18,7 +18,7 @@ LOOK_S = 0.02
 """The resolution of the times of commits, in seconds."""
 
 Reached = Sequence[tuple[float, int]]
-"""Moments (seconds of one clock, rising), each with the next offset at that moment."""
+"""Moments (seconds, rising), each with the next offset at that moment."""
 
 
 @contextmanager
@@ -54,14 +54,14 @@ def plays(kafka: str, starts: Mapping[int, int], users: Iterable[int]) -> Mappin
 
 
 def behind(offset: int, commits: Reached, heard: Reached) -> float:
-    """Seconds from the commit of the record at `offset` to the first event of a later state; infinite without one."""
+    """Seconds from the commit of the record at `offset` to the first event of a later state, or infinite."""
     told = _when(offset, heard)
     return max(0.0, told - _when(offset, commits)) if told < math.inf else math.inf
 
 
 def _when(offset: int, reached: Reached) -> float:
-    """The moment after the record at `offset`; infinite if it was not reached."""
-    # An answer that overtook another answer may be the older answer.
+    """The moment after the record at `offset`; infinite if the state never reached the record."""
+    # Answers may overtake each other, so positions may go back.
     positions = list(accumulate((position for _, position in reached), max))
     at = bisect_right(positions, offset)
     return reached[at][0] if at < len(positions) else math.inf

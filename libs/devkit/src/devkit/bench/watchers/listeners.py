@@ -1,4 +1,4 @@
-"""Clients of event streams, which record their events with the time."""
+"""Clients of event streams, recording the time of each event."""
 
 import asyncio
 import threading
@@ -16,17 +16,17 @@ from streamstate.web.freshness import offsets_of
 from streamstate_client.protocol import Parser
 
 AT_A_TIME = 16
-"""Clients that connect at once, and wait for their first event."""
+"""The most clients between connecting and their first event."""
 
 OPENED_S = 120
 
 
 @dataclass
 class Heard:
-    """The events of one user's client.
+    """The events of a user's client.
 
     events: moments (`time.monotonic`), each with the next offset of the user's partition. last: the last profile.
-    ended: whether the stream has ended by itself.
+    ended: whether the stream has ended unasked.
     """
 
     events: list[tuple[float, int]] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Heard:
 
 @contextmanager
 def listening(url: str, users: Sequence[int]) -> Iterator[Mapping[int, Heard]]:
-    """A client for each of `users`, in one thread; each client has its first event before the body begins.
+    """A client for each of `users`, in a single thread; each client has its first event before the body begins.
 
     Raises `DevkitError` when a client has no event after two minutes.
     """

@@ -28,7 +28,7 @@ WATCHERS = 1_000
 SERVICES, INSTANCES = ("metrics", "names", "recommendations"), {APP.name: 2}
 PAIRS, PAIR_S, READS_PER_S = 3, 40, 200
 REST_S = 5
-"""An event that no watcher received so many seconds after its commit is lost."""
+"""An event is lost when its watcher has not received a later state so many seconds after the commit."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Watching:
     """Milliseconds, and resident bytes of the gateway.
 
     behind_ms: of each event behind its commit; infinite for a lost event. alone_ms, beside_ms: p99 of reads without
-    watchers and with watchers, pair by pair. ended: streams that ended by themselves. memory: with the first watchers
+    watchers and with watchers, pair by pair. ended: streams that ended unasked. memory: with the first watchers
     first, with the last watchers last. usage: of the last pair.
     """
 
@@ -128,7 +128,7 @@ class WatcherBenchmark:
 
     @contextmanager
     def _late(self, heard: Mapping[int, Heard]) -> Iterator[None]:
-        """Record the delays of all events that are sent while the body runs."""
+        """Record the delays of all events sent while the body runs."""
         starts = self._ends()
         with commits(self._cluster.redis.url, APP.name, len(starts)) as reached:
             yield

@@ -1,1 +1,1 @@
-"""Credentials: files of API keys and of tokens between gateway and instances, which are read again when they change."""
+"""Credentials: files of API keys and of tokens between gateway and instances, read again on change."""

@@ -36,7 +36,7 @@ class Certificates(WatchedFiles[ssl.SSLContext]):
 
 
 class ToInstances(Certificates):
-    """How instances are asked: they show a certificate of `ca` for `name`, or for their host where it is empty."""
+    """TLS to instances: an instance shows a certificate of `ca` for `name`, or for its host when `name` is empty."""
 
     def __init__(self, pair: CertificateFiles | None, ca: Path, name: str) -> None:
         """Raises `Misconfigured` when a file cannot be used."""
@@ -44,5 +44,5 @@ class ToInstances(Certificates):
         self._name = name
 
     def for_host(self, host: str) -> tuple[ssl.SSLContext, str]:
-        """The context of a new connection to `host`, and the name that its certificate must have."""
+        """The context of a new connection to `host`, and the required name of its certificate."""
         return self.content, self._name or host

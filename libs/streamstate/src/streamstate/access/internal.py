@@ -1,4 +1,4 @@
-"""The token that a gateway and instances send to instances, so that none is asked around the gateway."""
+"""The token that gateway and instances send to instances, so that no caller bypasses the gateway."""
 
 import hmac
 import re
@@ -15,7 +15,7 @@ _TOKEN = re.compile(rb"[A-Za-z0-9_-]{32,200}")
 class InternalTokens:
     """The tokens of a file, one a line: the first is sent, each is accepted.
 
-    A token is rotated without a failed request: append the new one everywhere, then put it first, then remove the old.
+    To rotate a token without failed requests, append the new token everywhere, then put it first, then remove the old.
     """
 
     def __init__(self, path: Path, failed: Callable[[str], None] | None = None) -> None:
@@ -24,11 +24,11 @@ class InternalTokens:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What a request to an instance carries."""
+        """The headers of a request to an instance."""
         return {HEADER: self._file.content[0].decode()}
 
     def accept(self, given: bytes) -> bool:
-        """Whether `given` is one of the tokens; takes as long for any that is not."""
+        """Whether `given` is an accepted token; constant time for refused tokens."""
         return sum(hmac.compare_digest(token, given) for token in self._file.content) > 0
 
 

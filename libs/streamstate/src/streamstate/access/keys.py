@@ -13,7 +13,7 @@ from streamstate.errors import Misconfigured
 from streamstate.gateway import Scope
 
 PREFIX = "ssk_"
-"""What each key begins with, by which scanners for leaked secrets recognize it."""
+"""The prefix of each key, by which scanners for leaked secrets recognize keys."""
 
 NAME_PATTERN = "^[a-z0-9][a-z0-9._-]{0,62}$"
 
@@ -22,7 +22,7 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     """One key. Keys of the same name are one caller: both count towards the same limits.
 
     sha256: of the key, in hexadecimal digits. A key is 256 random bits, so no slow hash is needed.
-    requests_per_s, cost_per_s: limits; those of the gateway's settings when None.
+    requests_per_s, cost_per_s: limits; None for the limits in the gateway's settings.
     """
 
     name: Annotated[str, Meta(pattern=NAME_PATTERN)]
@@ -44,12 +44,12 @@ def generate() -> str:
 
 
 def digest(key: str) -> str:
-    """The hash of a key that a key file holds."""
+    """The hash of a key in a key file."""
     return sha256(key.encode()).hexdigest()
 
 
 def parse(content: bytes) -> Keys:
-    """The keys of a file; empty lines and those that begin with # are left out. Raises `Misconfigured`."""
+    """The keys of a file, without empty lines and comments (#). Raises `Misconfigured`."""
     keys: dict[str, Key] = {}
     for number, line in enumerate(content.splitlines(), start=1):
         if not line.strip() or line.startswith(b"#"):
@@ -70,7 +70,7 @@ def parse(content: bytes) -> Keys:
 
 
 def find(keys: Keys, given: str) -> Key | None:
-    """The one of `keys` that is `given`."""
+    """The entry of `keys` for the key `given`."""
     hashed = digest(given)
     key = keys.get(hashed)
     return key if key is not None and hmac.compare_digest(key.sha256, hashed) else None

@@ -74,6 +74,6 @@ class WatchedFile(WatchedFiles[T]):
 
 
 def signature(path: Path) -> tuple[int, int, int]:
-    """Different for another content. Of a link it is that of the file it leads to, as Kubernetes changes a Secret."""
+    """Changes with the content. The signature of a link is its target's, as Kubernetes changes a Secret."""
     status = os.stat(path)  # noqa: PTH116, each look costs half as much
     return status.st_mtime_ns, status.st_ino, status.st_size

@@ -1,4 +1,4 @@
-"""What a service needs at Kafka and at Redis: the rights of its users, derived from what it is.
+"""The rights that a service's users need at Kafka and at Redis, derived from the app.
 
-The documents, the command `streamstate acl` and the users of the tests are made from here.
+The documents, the command `streamstate acl` and the users of the tests are made from these rights.
 """

@@ -12,7 +12,7 @@ Kind = Literal["topic", "group", "transactional-id"]
 
 @dataclass(frozen=True)
 class Right:
-    """`operations` on the resource `name`; `why` says who needs them."""
+    """`operations` on the resource `name`; `why` names the process with the need."""
 
     kind: Kind
     name: str
@@ -21,9 +21,9 @@ class Right:
 
 
 def of_service(app: App, deletions: str = "") -> Iterator[Right]:
-    """What the stream and the API of `app` need, with the topic `deletions` of users, if there is one.
+    """The rights of the stream and the API of `app`, with the topic `deletions` of users, if there is one.
 
-    Who may write to a topic may produce to it idempotently.
+    The right to write to a topic includes idempotent producing.
     """
     if deletions:
         yield Right("topic", deletions, ("Read", "Write", "Describe"), "deletions of users")
@@ -42,7 +42,7 @@ def of_service(app: App, deletions: str = "") -> Iterator[Right]:
 
 
 def of_operators(app: App) -> Iterator[Right]:
-    """What the commands of operators need besides."""
+    """The additional rights of the operators' commands."""
     for topic in dict.fromkeys(app.topics):
         yield Right("topic", topic, ("Write",), "dlq replay")
     yield Right("transactional-id", f"{app.group}-replay", ("Write", "Describe"), "dlq replay")
@@ -51,7 +51,7 @@ def of_operators(app: App) -> Iterator[Right]:
 
 
 def command(right: Right, principal: str, bootstrap: str) -> str:
-    """The command of Kafka that grants `right` to `principal`, such as `User:metrics`."""
+    """Kafka's command that grants `right` to `principal`, such as `User:metrics`."""
     operations = " ".join(f"--operation {operation}" for operation in right.operations)
     admin = f'kafka-acls.sh --bootstrap-server {bootstrap} --command-config "$ADMIN" --add --force'
     return f"{admin} --allow-principal '{principal}' {operations} --{right.kind} '{right.name}'"

@@ -1,4 +1,4 @@
-"""The command `streamstate`: what it prints, and the calls of the library behind it.
+"""The command `streamstate`: its output, and the underlying calls of the library.
 
-How state, topics and dead letters work belongs in `state`, `kafka` and `processing`; nothing here knows a service.
+Rules of state, topics and dead letters belong in `state`, `kafka` and `processing`; the package knows no service.
 """

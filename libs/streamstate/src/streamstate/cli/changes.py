@@ -12,14 +12,14 @@ from streamstate.errors import Declined
 from streamstate.state.store import Allowance, committed
 
 MOST_CHARACTERS = 500
-"""Of a reason: it is kept beside the state and in dead letters."""
+"""Limit of a reason, which is stored beside the state and in dead letters."""
 
 Topic = Annotated[str, typer.Argument(help="Name in Kafka.")]
 Reason = Annotated[str, typer.Option(help="Stored with the decision.")]
 
 
 class Skipped(msgspec.Struct):
-    """A record that no commit will fold; the state stands at `position`."""
+    """A record that no commit will fold; the state is at `position`."""
 
     service: str
     topic: str

@@ -1,4 +1,4 @@
-"""`streamstate config`: the settings that a process of this environment would run with."""
+"""`streamstate config`: the settings of a process in this environment."""
 
 import os
 import re
@@ -20,7 +20,7 @@ _SECRETS = (
 
 
 class SettingReport(msgspec.Struct):
-    """A variable with its value, as the environment would have it; `of` says which processes read it."""
+    """A variable with its value, spelled as in the environment; `of` names the processes that read the variable."""
 
     variable: str
     value: str
@@ -40,7 +40,7 @@ def config(*, as_json: AsJson = False) -> None:
 
 
 def _of(kind: type[Settings]) -> list[SettingReport]:
-    """The settings that `kind` itself defines. Raises `Misconfigured`."""
+    """The settings defined by `kind` itself. Raises `Misconfigured`."""
     names = [name for name in kind.model_fields if name in kind.__annotations__]
     values = load(kind) if names else None
     given = {variable.upper() for variable in os.environ}
@@ -54,7 +54,7 @@ def _of(kind: type[Settings]) -> list[SettingReport]:
 
 
 def _text(value: object) -> str:
-    """As the variable has it: lists and maps are JSON."""
+    """`value` as spelled in a variable: lists and maps are JSON."""
     if value is None:
         return ""
     text = to_json(value).decode() if isinstance(value, tuple | dict) else str(value)

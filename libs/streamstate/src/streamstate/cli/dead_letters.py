@@ -1,4 +1,4 @@
-"""`streamstate dlq`: the dead letters of a service, what they say, and their records put on their topics again."""
+"""`streamstate dlq`: list, show and replay the dead letters of a service."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -20,7 +20,7 @@ app = typer.Typer(help="The records that a service could not use, in its dead-le
 
 
 class LetterReport(msgspec.Struct):
-    """A dead letter by its own place. `topic`, `of_partition` and `of_offset` name the record that it is of."""
+    """A dead letter by its own partition and offset. `topic`, `of_partition` and `of_offset` name its record."""
 
     partition: int
     offset: int
@@ -45,7 +45,7 @@ class Letters(msgspec.Struct):
 
 
 class Shown(msgspec.Struct):
-    """All that a letter says. Key, value and headers are those of its record; bytes that are no text are in hex."""
+    """A complete letter. Key, value and headers are the record's; bytes that are no text are in hex."""
 
     letter: LetterReport
     replayed: bool
@@ -160,7 +160,7 @@ def _shown(of: Deployment, partition: int, offset: int) -> Shown:
         first = next(messages, None)
         if first is not None and first.offset() == offset and not is_receipt(first):
             letter = letter_of(first)
-            # Its receipt has its key, and so lies behind it in its partition.
+            # Its receipt has the same key, and so follows in the same partition.
             replayed = any(is_receipt(later) and cause_of(later) == letter.cause for later in messages)
             return _all_of(letter, replayed=replayed)
     msg = f"{topic} has no dead letter at {partition}:{offset}; `streamstate dlq list SERVICE` shows which there are"
@@ -197,7 +197,7 @@ def _source(letter: LetterReport) -> str:
 
 
 def _printable(content: bytes | None) -> str | None:
-    """The text, or hex where there is none that a terminal may show."""
+    """The text, or hex for bytes that are no printable text."""
     if content is None:
         return None
     text = content.decode(errors="replace")

@@ -25,7 +25,7 @@ FURTHER = "streamstate.commands"
 
 
 class _Commands(TyperGroup):
-    """Ends with the line and the exit status of an expected error, whatever command raised it."""
+    """Ends with the line and the exit status of an expected error of any command."""
 
     def invoke(self, ctx: Any) -> Any:
         with output.failing():

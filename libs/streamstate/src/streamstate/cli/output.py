@@ -1,4 +1,4 @@
-"""How commands print: one JSON document, or tables, on stdout; progress and the one line of an error on stderr."""
+"""The output of commands: one JSON document, or tables, on stdout; progress and one-line errors on stderr."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ class Exit(IntEnum):
     UNREACHABLE = 4
     """Kafka, Redis or the gateway does not answer."""
     WRITTEN = 5
-    """It was asked for, and whether it is done cannot be read now."""
+    """The request was made, and its result cannot be read at present."""
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
@@ -46,7 +46,7 @@ _KAFKA_REFUSES = {
 }
 
 _NOT_CUT = 10_000
-"""Columns of output that goes to a file or a pipe."""
+"""Columns of output to a file or a pipe."""
 
 
 def show(answer: Any, *tables: RenderableType, as_json: bool) -> None:
@@ -63,7 +63,7 @@ def document(answer: Any) -> None:
 
 
 def say(*tables: RenderableType) -> None:
-    """Print tables or texts for people; what is not read at a terminal is not cut to its width."""
+    """Print tables or texts for people; output to a file or pipe is not cut to a terminal's width."""
     width = None if sys.stdout.isatty() else _NOT_CUT
     Console(width=width, markup=False, highlight=False, emoji=False, soft_wrap=True).print(*tables, sep="\n")
 
@@ -84,21 +84,21 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
 
 
 class _Rate(ProgressColumn):
-    """What is done in a second."""
+    """The progress per second."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed:,.0f}/s" if task.speed else "")
 
 
 def progress() -> Progress:
-    """Bars with rate and time left, when stderr is a terminal. Use it as a context manager."""
+    """Bars with rate and time left, when stderr is a terminal. A context manager."""
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn()
     return Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
 
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """Print what the body raises, if it was to be expected, in one line, and exit with the status for it."""
+    """Print an expected error of the body in one line, and exit with its status."""
     try:
         yield
     except Misconfigured as error:

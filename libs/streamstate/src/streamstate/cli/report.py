@@ -1,4 +1,4 @@
-"""What is to be said of a service, from what Kafka and Redis hold of it at one moment."""
+"""The report on a service, from the contents of Kafka and Redis at one moment."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,11 +23,11 @@ DEAD_LETTERS = "dead_letters"
 
 @dataclass(frozen=True)
 class Seen:
-    """An app's topics, its partitions as far as they can be read, and who is in its consumer group.
+    """An app's topics, its readable partitions, and the members of its consumer group.
 
-    ends, stable: where the topics end, with and without what open transactions hold back. members: the instances in
-    the group. history: seconds until Kafka may delete the first record of a topic, 0 where it did, infinite where it
-    never does. faults: what could not be read, and what to do.
+    ends, stable: the ends of the topics, with and without the records held back by open transactions. members: the
+        instances in the group. history: seconds until Kafka may delete the first record of a topic, 0 where it has,
+        infinite where it never does. faults: unreadable parts, with advice.
     """
 
     origins: Mapping[str, Origin]
@@ -41,29 +41,29 @@ class Seen:
 
     @property
     def partitions(self) -> range:
-        """Those of the app."""
+        """The partitions of the app."""
         return range(max((origin.partitions for origin in self.origins.values()), default=0))
 
     @cached_property
     def instances(self) -> Mapping[int, str]:
-        """The instance that the group gives each partition to."""
+        """The assigned instance of each partition."""
         return {partition: instance for instance, of in self.members.items() for partition in of.partitions}
 
     @property
     def deployed(self) -> bool:
-        """Whether an instance runs, or has left a state, be it one that cannot be read."""
+        """Whether an instance runs, or has left a state, readable or not."""
         owned = any(snapshot.owner for snapshot in self.snapshots.values())
         return owned or bool(self.members) or len(self.snapshots) < len(self.partitions)
 
     def lag(self, place: TopicPartition) -> int:
-        """Records that Kafka holds and the state does not have yet; transaction markers count as records."""
+        """Records in Kafka that the state lacks; transaction markers count as records."""
         snapshot = self.snapshots.get(place[1])
         position = snapshot.positions.get(place[0], 0) if snapshot else 0
         return max(0, self.ends[place] - max(position, self.begins[place]))
 
 
 class TopicReport(msgspec.Struct):
-    """A topic of a service. `newest_ms` is the greatest Kafka timestamp that the state has, None before any."""
+    """A topic of a service. `newest_ms` is the greatest Kafka timestamp in the state, None without records."""
 
     topic: str
     partitions: int
@@ -74,7 +74,7 @@ class TopicReport(msgspec.Struct):
 class PartitionReport(msgspec.Struct):
     """A partition: the owner's address and epoch by the state, the instance by the consumer group.
 
-    `progress` is how much of the first build is done, 0 to 1; nobody answers for the partition before it is `ready`.
+    `progress` is the done share of the first build, 0 to 1; the partition is not served before it is `ready`.
     """
 
     partition: int
@@ -87,10 +87,10 @@ class PartitionReport(msgspec.Struct):
 
 
 class ServiceReport(msgspec.Struct):
-    """A service. `counts` are dead letters and the like, of all partitions; `faults` say what to do.
+    """A service. `counts` are counters such as dead letters, summed over all partitions; `faults` say what to do.
 
-    `allowances` are the records that an operator allows the state to lack, and why. `warnings` say what will not be
-    possible any more, and when.
+    `allowances` are the records that an operator allows the state to lack, with the reasons. `warnings` announce
+    operations that will become impossible, and when.
     """
 
     service: str
@@ -122,7 +122,7 @@ class ServiceReport(msgspec.Struct):
 
 
 def report(app: App, seen: Seen, settings: StreamSettings) -> ServiceReport:
-    """What `seen` means for `app`, whose streams run with `settings`."""
+    """The report of `seen` for `app`, whose streams run with `settings`."""
     counts: Counter[str] = Counter()
     for snapshot in seen.snapshots.values():
         counts.update(snapshot.counters)
@@ -142,7 +142,7 @@ def _allowances(seen: Seen) -> Iterator[str]:
 
 
 def _history(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
-    """What Kafka has deleted, or will delete, of the topics that the state is built from."""
+    """The records that Kafka has deleted, or will delete, from topics that a build needs."""
     for topic in sorted(needed(app, seen.snapshots.values(), settings.truncated_topics)):
         if (left_s := seen.history.get(topic, inf)) < inf:
             when = f"may delete the first record of {topic} in {timedelta(seconds=round(left_s))} (retention.ms)"
@@ -172,7 +172,7 @@ def _partition(app: App, partition: int, seen: Seen) -> PartitionReport:
 
 
 def refusals(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
-    """Why streams or APIs refuse this state: of each rule the first breach, as they say it themselves."""
+    """Why streams or APIs refuse the state: the first violation of each rule, in the words of the process."""
     states = seen.snapshots
     ends = {place: end for place, end in seen.stable.items() if place[1] in states}
     rules: tuple[Callable[[], None], ...] = (
@@ -191,7 +191,7 @@ def refusals(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
 
 
 def _require_unread(seen: Seen, settings: StreamSettings) -> None:
-    """Raise `Misconfigured` when Kafka has deleted records before they were read, and that is not accepted."""
+    """Raise `Misconfigured` when Kafka has deleted unread records, and the settings do not accept the loss."""
     for partition, snapshot in seen.snapshots.items():
         claim = Claim(partition, snapshot.epoch, "", snapshot.positions, snapshot.times)
         commit = left_out(claim, {topic: begin for (topic, p), begin in seen.begins.items() if p == partition})

@@ -23,7 +23,7 @@ from streamstate_client import GatewayError
 
 
 class PartitionReset(msgspec.Struct):
-    """What goes of a partition: its keys, and where it stands; `begins` is where its topics are read from again."""
+    """The reset of a partition: its number of keys and its offsets; `begins` are the offsets of the next build."""
 
     partition: int
     keys: int
@@ -32,7 +32,7 @@ class PartitionReset(msgspec.Struct):
 
 
 class Reset(msgspec.Struct):
-    """What goes, or has gone. `truncated` are topics whose first records Kafka has deleted, and the state needs."""
+    """A planned or finished reset. `truncated` are topics whose first records the state needs and Kafka has deleted."""
 
     service: str
     partitions: list[PartitionReset]
@@ -41,7 +41,7 @@ class Reset(msgspec.Struct):
 
 
 class Correction(msgspec.Struct):
-    """A total that was published, and what the state has; None for nothing."""
+    """A published total, and the state's total; None for a missing total."""
 
     topic: str
     field: str
@@ -93,7 +93,7 @@ def _plan(of: Deployment, there: Mapping[int, Holding], *, dry_run: bool) -> Res
 
 
 def _require_unread(of: Deployment, there: Collection[int]) -> None:
-    """Raise `Declined` where a gateway answers from the partitions `there`, or cannot be asked whether it does."""
+    """Raise `Declined` where a gateway answers from the partitions `there`, or does not say whether it does."""
     seen = observe(of)
     states = {partition: seen.snapshots[partition] for partition in there if partition in seen.snapshots}
     owners = {partition: state.owner for partition, state in states.items() if state.ready(of.app.topics)}
@@ -140,7 +140,7 @@ def _offsets(offsets: Mapping[str, int]) -> str:
 
 
 def _correct_totals(of: Deployment, *, yes: bool, dry_run: bool, as_json: bool) -> None:
-    """Publish the totals of the state where the last ones differ. Raises `Declined` for a state that is being built."""
+    """Publish the totals of the state where published totals differ. Raises `Declined` during a build."""
     app, kafka, security = of.app, of.settings.kafka, of.settings.security
     if not app.totals:
         msg = f"{app.name} publishes no totals"

@@ -1,4 +1,4 @@
-"""The services that a command is about, as this environment deploys them."""
+"""The services of a command, as deployed by this environment."""
 
 import importlib
 import os
@@ -24,7 +24,7 @@ from streamstate.verify.recount import Recounted
 
 
 def _beginning(incomplete: str) -> list[str]:
-    """The services here whose names begin so, for a shell that completes them."""
+    """The services with names that begin with `incomplete`, for shell completion."""
     with suppress(ModuleNotFoundError, Misconfigured):
         return [name for name in paths(load(CommandSettings).package, "model") if name.startswith(incomplete)]
     return []
@@ -41,7 +41,7 @@ Services = Annotated[
 
 @dataclass(frozen=True)
 class Deployment:
-    """A service under the name and over the topics of this deployment: its folder's name, and the package there."""
+    """A service under the name and over the topics of this deployment, by its folder and the parent package."""
 
     service: str
     package: str
@@ -49,13 +49,13 @@ class Deployment:
 
     @cached_property
     def app(self) -> App:
-        """What it folds and answers. Raises `Misconfigured`."""
+        """Its app. Raises `Misconfigured`."""
         imported(f"{self.package}.model")
         return bootstrap.app(self.package, self.settings)
 
     @cached_property
     def commands(self) -> Commands:
-        """Further commands about it, as they are printed."""
+        """Its commands for operators, in printed form."""
         return bootstrap.commands(self.app)
 
     @cached_property
@@ -80,7 +80,7 @@ class Deployment:
     def _own_form(self) -> Callable[[Message], Message | None]:
         if not self.settings.formats:
             return lambda message: message
-        # It needs packages that not every image has.
+        # The module needs packages that some images lack.
         own_form = imported("streamstate.verify.own_form")
         own = bootstrap.resolve(declared(f"{self.package}.model", "app"))
         made: Callable[[Message], Message | None] = own_form.OwnForm(
@@ -102,7 +102,7 @@ def configured() -> CommandSettings:
 def deployments(
     settings: CommandSettings, services: Sequence[str] | None = None, module: str = "model"
 ) -> list[Deployment]:
-    """Those of `services`, or of all that have `module`. Raises `Misconfigured`, and typer's error for another name."""
+    """`services`, or all with the module `module`. Raises `Misconfigured`, and typer's error for an unknown name."""
     known = paths(settings.package, module)
     if not known:
         msg = (
@@ -120,13 +120,13 @@ def deployments(
 
 
 def deployment(service: str) -> Deployment:
-    """That of `service`, by the settings of the environment. Raises as `configured` and `deployments` do."""
+    """The deployment of `service`, by the settings of the environment. Raises as `configured` and `deployments` do."""
     [single] = deployments(configured(), [service])
     return single
 
 
 def imported(module: str) -> ModuleType:
-    """The module. Raises `Misconfigured` when it, or what it needs, is not installed here."""
+    """The module. Raises `Misconfigured` when it, or a package that it imports, is not installed here."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

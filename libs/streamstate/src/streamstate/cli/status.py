@@ -1,4 +1,4 @@
-"""`streamstate status` and `streamstate owners`: what Kafka and Redis say of each service."""
+"""`streamstate status` and `streamstate owners`: the state of each service, from Kafka and Redis."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from streamstate.state.store import Origin, Snapshot, TopicPartition, whole
 
 PAUSE_S = 2.0
 OPEN_S = 10.0
-"""Seconds after which a transaction is open for too long to be an ordinary one."""
+"""Seconds after which an open transaction is reported."""
 
 Offsets = Mapping[TopicPartition, int]
 Watch = Annotated[bool, typer.Option("--watch", help="Refresh the table until Ctrl-C.")]
@@ -68,7 +68,7 @@ def owners(services: Services = None, *, as_json: AsJson = False) -> None:
 
 
 def observe(deployment: Deployment) -> Seen:
-    """What Kafka and Redis say now. Raises their clients' own errors when one does not answer."""
+    """The present contents of Kafka and Redis. Raises their clients' own errors when one does not answer."""
     app, topics = deployment.app, deployment.topics
     faults: list[str] = []
     origins: dict[str, Origin] = {}
@@ -79,19 +79,19 @@ def observe(deployment: Deployment) -> Seen:
             faults.append(str(error))
     places = [(topic, p) for topic, origin in origins.items() for p in range(origin.partitions)]
     width = topics.widest(origins) if origins else 0
-    # In this order: what the state reads meanwhile has not been deleted before, and is not behind the ends.
+    # In this order, records read by the state meanwhile were not deleted before, and are before the ends.
     begins = topics.begins(places)
     snapshots, unreadable = readable(deployment.store, app.name, range(width))
     stable, ends, members = topics.ends(places), topics.high_watermarks(places), topics.members(app.group)
     faults += [*unreadable, *_told(deployment, members), *_held_back(deployment, stable, ends)]
     history = topics.history(place for place in places if place[0] in app.requiring_beginning)
     seen = Seen(origins, begins, snapshots, ends, stable, members, history, faults)
-    # Under a name that nobody uses, there are no topics of that name either.
+    # An unused name has no topics either.
     return replace(seen, faults=[*seen.faults, *_missing(topics, app.outputs)]) if seen.deployed else seen
 
 
 def _held_back(of: Deployment, stable: Offsets, ends: Offsets) -> Iterator[str]:
-    """The open transactions that hold records back: for longer than a producer takes to commit."""
+    """The transactions that have held records back for longer than an ordinary commit takes."""
     for place, end in ends.items():
         if end > stable[place]:
             since = open_since(of.settings.kafka, place, stable[place], of.settings.security)
@@ -103,7 +103,7 @@ def _held_back(of: Deployment, stable: Offsets, ends: Offsets) -> Iterator[str]:
 
 
 def _told(deployment: Deployment, members: Mapping[str, Member]) -> Iterator[str]:
-    """Why streams do not fold, as they say themselves, and which use another Redis."""
+    """The reasons of streams that do not fold, and the streams that use another Redis."""
     told = deployment.store.told(instance for instance, member in members.items() if member.tells)
     yield from (f"{instance} does not fold: {text}" for instance, text in told.items() if text)
     if others := [instance for instance, text in told.items() if text is None]:
@@ -111,7 +111,7 @@ def _told(deployment: Deployment, members: Mapping[str, Member]) -> Iterator[str
 
 
 def _missing(topics: Topics, outputs: Sequence[str]) -> list[str]:
-    """What is wrong with the topics that are written; the first of them alone."""
+    """The first fault of the written topics."""
     try:
         topics.describe(outputs)
     except Misconfigured as error:
@@ -120,9 +120,9 @@ def _missing(topics: Topics, outputs: Sequence[str]) -> list[str]:
 
 
 def readable(store: RedisStore, app: str, partitions: Iterable[int]) -> tuple[dict[int, Snapshot], list[str]]:
-    """The `partitions` of `app` that can be read, and why others cannot, or none can be written."""
+    """The readable `partitions` of `app`, and the reasons why others cannot be read, or none can be written."""
     snapshots: dict[int, Snapshot] = {}
-    # A server that does not fit is the same for many partitions.
+    # An unfit server gives the same fault for many partitions.
     faults: dict[str, None] = {}
     for partition in partitions:
         try:
@@ -148,7 +148,7 @@ def _readable(store: RedisStore, partition: int) -> tuple[Mapping[int, Snapshot]
 
 
 def chosen(services: Sequence[str] | None, module: str = "model") -> list[tuple[Deployment, Seen]]:
-    """The services that are named; else all that run or have a state here, or all if there are none."""
+    """The services named; else all that run or have a state here, or all if there are none."""
     seen = [(deployment, observe(deployment)) for deployment in deployments(configured(), services, module)]
     return seen if services else [pair for pair in seen if pair[1].deployed] or seen
 
@@ -172,7 +172,7 @@ def _overview(reports: list[ServiceReport]) -> RenderableType:
 
 
 def _rows(of: ServiceReport) -> list[tuple[object, ...]]:
-    """A row for each topic; what is said of the service stands in the first one."""
+    """A row for each topic; the first row has the figures of the service."""
     heads = [(of.service, _state(of), of.counts.get(DEAD_LETTERS, 0)), *[("", "", "")] * len(of.topics)]
     rows: list[tuple[object, ...]] = [
         (service, state, topic.topic, topic.partitions, f"{topic.lag:,}", _moment(topic.newest_ms), dead)

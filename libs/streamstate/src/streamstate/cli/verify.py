@@ -18,10 +18,10 @@ from streamstate.state.store import whole
 from streamstate.verify.check import Check, Report
 
 Halves = Mapping[int, tuple[IncompleteCommit, int]]
-"""The partitions that hold a part of a commit: the error that says so, and the number of the commit."""
+"""The partitions with a partly applied commit: its error, and the number of the commit."""
 
 SHOWN = 20
-"""The most differences of a service that are printed for people."""
+"""The most differences of a service printed for people."""
 
 MayBeEmpty = Annotated[bool, typer.Option("--may-be-empty", help="Accept a service without stored keys.")]
 
@@ -60,7 +60,7 @@ def _halves(of: Deployment, seen: Seen) -> Halves:
 
 
 def _mended(of: Deployment, report: Report, halves: Halves) -> list[str]:
-    """Take each of `halves` for whole that equals the recount; returns why others are not."""
+    """Mark each of `halves` that equals the recount as complete; returns the reasons for the others."""
     if report.faults:
         return []
     places = [difference.place for difference in report.differences]
@@ -70,7 +70,7 @@ def _mended(of: Deployment, report: Report, halves: Halves) -> list[str]:
 
 
 def _report(of: Deployment, seen: Seen, bars: Progress, known: Sequence[str], *, may_be_empty: bool) -> Report:
-    """What is wrong with a state as a whole, apart from the faults that are `known`, or else with its keys."""
+    """The faults of a state as a whole, apart from `known` faults, or else the differences of its keys."""
     found = map(of.commands.complete, [*seen.faults, *refusals(of.app, seen, load(StreamSettings))])
     if faults := [fault for fault in found if not any(each in fault for each in known)]:
         return Report(of.app.name, faults=faults)

@@ -1,4 +1,4 @@
-"""What every process needs: logging, number of cores, definitions of metrics, names of the deployment, threads.
+"""Common needs of every process: logging, number of cores, definitions of metrics, names of the deployment, threads.
 
-Nothing here knows Kafka, Redis, Spark or HTTP.
+The package knows no Kafka, Redis, Spark or HTTP.
 """

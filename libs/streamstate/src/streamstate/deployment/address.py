@@ -9,7 +9,7 @@ _ADDRESS = r"([^:/@,\s\[\]]+|\[[0-9A-Fa-f:.]+(%[^\]\s]+)?\]):[0-9]{1,5}"
 ADDRESS = f"^{_ADDRESS}$"
 ADDRESSES = f"^{_ADDRESS}(,{_ADDRESS})*$"
 ALL = "*"
-"""The host that stands for all addresses of this machine, of IPv4 and IPv6."""
+"""The host for all addresses of this machine, of IPv4 and IPv6."""
 
 
 class Address(NamedTuple):
@@ -32,7 +32,7 @@ class Address(NamedTuple):
 
     @property
     def is_name(self) -> bool:
-        """Whether the host is a name, which DNS resolves, and not an IP address."""
+        """Whether the host is a DNS name instead of an IP address."""
         try:
             ipaddress.ip_address(self.host)
         except ValueError:
@@ -41,7 +41,7 @@ class Address(NamedTuple):
 
     @property
     def bound(self) -> "Address":
-        """The address that a server binds: `*` is every address of the families that this machine has."""
+        """The address that a server binds: `*` binds every address of the machine's families."""
         if self.host != ALL:
             return self
         return self._replace(host="::" if socket.has_dualstack_ipv6() else "0.0.0.0")

@@ -1,4 +1,4 @@
-"""Background threads that call a function periodically, with a check for those that are stuck."""
+"""Background threads that call a function periodically, with a check for stuck threads."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ FAILURES = Definition(
 METRICS = (FAILURES,)
 
 FAILED = Counter(FAILURES.name, FAILURES.meaning, FAILURES.labels, registry=None)
-"""Of all threads of this process; registered by those who answer scrapes."""
+"""For all threads of this process; registered by processes that answer scrapes."""
 
 
 @dataclass
@@ -36,8 +36,7 @@ _RUNNING: list[_Running] = []
 def keep_running(name: str, turn: Callable[[], None], pause_s: float, longest_s: float = 60.0) -> None:
     """Call `turn` in a daemon thread, with a pause of `pause_s` seconds between two calls.
 
-    An exception is logged and counted, and the calls continue. A call that takes more than `longest_s` seconds is
-    stuck.
+    An exception is logged and counted, and the calls continue. A call longer than `longest_s` seconds is stuck.
     """
     running = _Running(name, longest_s)
     _RUNNING.append(running)
@@ -58,5 +57,5 @@ def keep_running(name: str, turn: Callable[[], None], pause_s: float, longest_s:
 
 
 def stuck(now: float) -> list[str]:
-    """The names of the threads that are stuck at `now`, in seconds of the monotonic clock."""
+    """The names of the stuck threads at `now`, in seconds of the monotonic clock."""
     return [turn.name for turn in _RUNNING if turn.since is not None and now - turn.since > turn.longest_s]

@@ -1,6 +1,6 @@
-"""Settings of what a process connects to, and of who may connect to it: addresses, logins, certificates.
+"""Settings of a process's connections and callers: addresses, logins, certificates.
 
-Passwords, keys and certificates are files. They are read again when they change: by new connections, without a restart.
+Passwords, keys and certificates are files. New connections read changed files, without a restart.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ Mechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", "OAUTHBEARER"]
 
 
 class Settings(BaseSettings):
-    """Base of all settings with the prefix, the library's and the services'. Its subclasses are all that there are."""
+    """Base of all settings with the prefix, the library's and the services': every settings class is a subclass."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True)
 
@@ -134,7 +134,7 @@ class RegistrySettings(Settings):
         return self
 
     def schema_registry(self, folder: str = "") -> Registry:
-        """The same as its clients have it; `folder` keeps what was fetched."""
+        """The registry for its clients; `folder` keeps fetched schemas."""
         return Registry(self.registry, folder, self.registry_username, self.registry_password, self.registry_ca)
 
 
@@ -173,7 +173,9 @@ class TlsSettings(Settings):
 
 
 def without_password(url: str) -> str:
-    """`url`, which names no user. Raises ValueError, without the URL in it, for one that does, or has no valid port."""
+    """`url`, without user and password. Raises ValueError, without the URL in its message, for a URL with either, or
+    with an invalid port.
+    """
     scheme, _, rest = url.partition("://")
     hosts, _, path = rest.partition("/")
     for host in hosts.split(","):

@@ -12,13 +12,13 @@ REQUEST_ID = "X-Request-Id"
 TRACE_PARENT = "traceparent"
 
 REQUEST: ContextVar[Mapping[str, str]] = ContextVar("request")
-"""`REQUEST_ID` and `TRACE_PARENT` of the request that is being answered; every line has their ids."""
+"""`REQUEST_ID` and `TRACE_PARENT` of the present request; every line has its ids."""
 
 
 def configure(stream: Literal["stdout", "stderr"] = "stdout") -> None:
-    """Log plain tracebacks: those of structlog may show the values of variables, which include user ids.
+    """Log plain tracebacks: structlog's may show the values of variables, which include user ids.
 
-    stream: stderr is that of a command, whose user reads it.
+    stream: stderr for commands, whose users read the log.
     """
     terminal = getattr(sys, stream).isatty()
     structlog.configure(

@@ -6,7 +6,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 
 class Definition(NamedTuple):
-    """A metric: its name, its labels, and its meaning, with what to do about it."""
+    """A metric: its name, its labels, and its meaning, with advice."""
 
     name: str
     labels: tuple[str, ...]

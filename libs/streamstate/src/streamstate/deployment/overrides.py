@@ -14,12 +14,12 @@ T = TypeVar("T", Source[Any, Any], View[Any], Totals)
 
 
 def renamed(app: App, name: str, topics: Mapping[str, str], group: str = "") -> App:
-    """`app` as `name` (its own when empty) in the consumer group `group` (called as the app when empty).
+    """`app` as `name` (empty: its own name) in the consumer group `group` (empty: the app's name).
 
-    It reads and writes the topics that `topics` names instead of its own; its folds see no difference.
+    It reads and writes the values of `topics` instead of the keys; its folds see no difference.
 
-    Raises `Misconfigured` for a topic that the app has not, for one that would be two of its topics, and where two
-    deployments would write into one.
+    Raises `Misconfigured` for a topic that the app does not have, for one name of two of its topics, and where two
+    deployments would write into one topic.
     """
     name = name or app.name
     outputs = (*app.emits, *(totals.topic for totals in app.totals))

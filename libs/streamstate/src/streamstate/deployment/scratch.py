@@ -1,4 +1,4 @@
-"""Folders for the files of one process, which nobody deletes when that process is killed."""
+"""Folders for the files of one process, cleaned up after killed processes."""
 
 import fcntl
 import shutil
@@ -12,9 +12,9 @@ _LOCK = ".lock"
 
 @contextmanager
 def scratch(parent: Path) -> Iterator[Path]:
-    """A new folder in `parent`, deleted at the end of the body; folders of processes that were killed go before.
+    """A new folder in `parent`, deleted at the end of the body; folders of killed processes are deleted first.
 
-    The kernel gives the lock of a folder back when its process ends, however that ends.
+    The kernel releases the lock of a folder when its process ends in any way.
     """
     parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
@@ -30,7 +30,7 @@ def scratch(parent: Path) -> Iterator[Path]:
 
 @contextmanager
 def _locked(file: Path, how: int = 0) -> Iterator[None]:
-    """Lock `file`, which is made if need be, in the body. Raises `BlockingIOError` with LOCK_NB if it is locked."""
+    """Lock `file`, created if missing, in the body. Raises `BlockingIOError` with LOCK_NB if it is locked."""
     with file.open("ab") as opened:
         fcntl.flock(opened, fcntl.LOCK_EX | how)
         yield

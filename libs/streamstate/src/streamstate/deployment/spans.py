@@ -29,13 +29,13 @@ _METHODS = {"GET", "HEAD", "OPTIONS", "POST"}
 _NAME = TRACE_PARENT.encode()
 
 ANSWERS = "/v1/"
-"""The paths of requests that have spans begin so: probes and maps are asked for all the time."""
+"""The path prefix of requests with spans: probes and maps are requested all the time."""
 
 Handle = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
 
 
 class HasStatus(Protocol):
-    """What another instance answers."""
+    """The answer of another instance."""
 
     @property
     def status(self) -> int: ...
@@ -47,7 +47,7 @@ Ask = Callable[[str, str, Mapping[str, str], str], Awaitable[A]]
 
 
 class Spans:
-    """Makes the spans of a process, which is called `name` unless OTEL_SERVICE_NAME says otherwise."""
+    """Makes the spans of a process, called `name` unless OTEL_SERVICE_NAME has another name."""
 
     def __init__(self, name: str) -> None:
         own = {} if "OTEL_SERVICE_NAME" in os.environ else {SERVICE_NAME: name}
@@ -56,9 +56,9 @@ class Spans:
         self._tracer = provider.get_tracer("streamstate")
 
     def served(self, handle: Handle) -> Handle:
-        """`handle`, which answers HTTP and says in `scope["route"]` for which route, with a span of each request.
+        """`handle`, an HTTP handler that sets its route in `scope["route"]`, with a span of each request.
 
-        The request has the `traceparent` of its span from then on, so that logs and calls of others are in its trace.
+        The request gets the `traceparent` of its span, so that logs and calls of other instances join its trace.
         """
 
         async def answer(scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
@@ -80,9 +80,9 @@ class Spans:
         return answer
 
     def called(self, ask: Ask[A]) -> Ask[A]:
-        """`ask`, which asks another instance, with a span of each call that is made for a request.
+        """`ask`, which calls another instance, with a span of each call made for a request.
 
-        One without a `traceparent` among its headers is made in the background.
+        A call without a `traceparent` header is made in the background, and has no span.
         """
 
         async def traced(address: str, target: str, headers: Mapping[str, str], method: str) -> A:
@@ -97,9 +97,9 @@ class Spans:
 
     @contextmanager
     def _request(self, method: str, parent: str) -> Iterator[Span]:
-        """A request that this process answers, in the trace of the `traceparent` that came with it, if any.
+        """The span of a request to this process, in the trace of the request's `traceparent`, if any.
 
-        It ends when it is answered, or with the body. Spans that are begun there are its parts.
+        It ends with the answer, or with the body. Spans started in the body are its children.
         """
         told = {"http.request.method": method if method in _METHODS else "_OTHER"}
         context = _W3C.extract({TRACE_PARENT: parent}, Context())
@@ -113,7 +113,7 @@ class Spans:
 
     @contextmanager
     def _call(self, address: str, method: str, parent: str) -> Iterator[Span]:
-        """A call of another instance at `address`, for the request that has this `traceparent`."""
+        """The span of a call to another instance at `address`, for the request with this `traceparent`."""
         host, port = Address.parse(address)
         told: Told = {"http.request.method": method, "server.address": host, "server.port": port}
         span = self._tracer.start_span(method, _W3C.extract({TRACE_PARENT: parent}, Context()), SpanKind.CLIENT, told)
@@ -122,8 +122,8 @@ class Spans:
 
     @contextmanager
     def read(self, partitions: int) -> Iterator[None]:
-        """A read of the state of so many partitions, for the request that is being answered."""
-        # What goes on in the background after the request is no part of it.
+        """The span of a read of `partitions` partitions, for the present request."""
+        # Background work after the request is no part of its trace.
         if not trace.get_current_span().is_recording():
             yield
             return
@@ -136,9 +136,10 @@ class Spans:
         return _TracedReads(reads, self)
 
     def batches(self, progresses: Iterable[Any], after: int) -> int:
-        """Tell of a query's micro-batches with records, as Spark has it, behind the one numbered `after`.
+        """Export spans of a query's micro-batches with records from Spark's `progresses`, after the batch numbered
+        `after`.
 
-        Returns the number of the last one.
+        Returns the number of the last batch.
         """
         for progress in progresses:
             if progress.numInputRows and progress.batchId > after:
@@ -166,7 +167,7 @@ def _answered(span: Span, route: str, status: int) -> None:
 
 
 def _parent(span: Span) -> str:
-    """The `traceparent` of what belongs to `span`."""
+    """The `traceparent` of the children of `span`."""
     carrier: dict[str, str] = {}
     _W3C.inject(carrier, trace.set_span_in_context(span, Context()))
     return carrier[TRACE_PARENT]
@@ -174,7 +175,7 @@ def _parent(span: Span) -> str:
 
 @contextmanager
 def _failing(span: Span) -> Iterator[None]:
-    """End `span` with the body. Of what the body raises it has the class alone: a message may hold a key."""
+    """End `span` with the body. The span gets the class of an exception only: a message may hold a key."""
     try:
         yield
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""What the state tells Prometheus of itself: these counts are as exact as the state. No label holds a key."""
+"""Metrics of the state itself, as exact as the state. No label holds a key."""
 
 from collections.abc import Iterable, Mapping
 
@@ -43,7 +43,7 @@ COUNTED = Definition(
 )
 _OWN_COUNTERS = {DEAD: DEAD_LETTERS, MISPLACED: MISPLACED_KEYS, LOST: LOST_RECORDS}
 _FROM_ZERO = dict.fromkeys((*_OWN_COUNTERS, LATE), 0)
-"""What alerts watch: an increase from no sample at all would be none."""
+"""Counters in alerts start from 0: an increase from a missing sample would not count."""
 METRICS = (OFFSET, BEGIN, PROGRESS, *_OWN_COUNTERS.values(), COUNTED)
 
 

@@ -1,4 +1,4 @@
-"""Whether this process exports traces, by the standard variables of OpenTelemetry; only then it imports what does."""
+"""Traces of this process, by the standard variables of OpenTelemetry; the exporter is imported only when enabled."""
 
 import os
 from functools import cache
@@ -15,16 +15,17 @@ PROTOCOL = "http/protobuf"
 
 
 def wanted() -> bool:
-    """Whether the environment names a collector of traces, and does not switch it off."""
+    """Whether the environment names a collector of traces, and does not disable it."""
     off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or os.environ.get("OTEL_TRACES_EXPORTER") == "none"
     return not off and any(map(os.environ.get, ENDPOINTS))
 
 
 @cache
 def spans(name: str) -> "Spans | None":
-    """What makes the spans of this process, which is called `name` in them; None where no collector is named.
+    """The maker of this process's spans, with the service name `name`; None where no collector is named.
 
-    It exports in a thread: a process that forks calls this in its children. Raises `Misconfigured` when it cannot.
+    It exports in a thread: a process that forks calls the function in its children. Raises `Misconfigured` when it
+    cannot export.
     """
     if not wanted():
         return None

@@ -1,4 +1,4 @@
-"""The pieces that folds are made of: tables and their joins, interval joins, windows, sessions, pages.
+"""The building blocks of folds: tables and their joins, interval joins, windows, sessions, pages.
 
-Pure: nothing here knows Kafka, Redis, Spark or HTTP.
+Pure: the package knows no Kafka, Redis, Spark or HTTP.
 """

@@ -1,4 +1,4 @@
-"""The windowed join of two streams: records of one key that are close in time are paired."""
+"""The windowed join of two streams: pairs of records of one key that are close in time."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ from streamstate.state.operations import Between, ExpireBefore, Insert, Read
 
 
 class Entry(NamedTuple):
-    """What is remembered of a record: its Kafka timestamp (milliseconds), offset and value."""
+    """A remembered record: its Kafka timestamp (milliseconds), offset and value."""
 
     timestamp: int
     offset: int
@@ -22,7 +22,7 @@ class Entry(NamedTuple):
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """Two records of one key; `cause` is the one of them that came last."""
+    """Two records of one key; `cause` is the later of both."""
 
     key: Any
     left: Entry
@@ -37,11 +37,11 @@ def paired(
     grace: int,
     apply: Callable[[Sequence[Pair]], Iterable[Effect]],
 ) -> Fold:
-    """A fold over each pair of a record of `left` and one of `right` whose timestamps differ by at most `within`.
+    """A fold over each pair of a record of `left` and a record of `right` whose timestamps differ by at most `within`.
 
-    All times are milliseconds of stream time. A record that is more than `within` + `grace` older than the greatest
-    timestamp so far is counted as late and dropped; the others are remembered while a partner may come. So each
-    pair is there exactly once, when the second of the two comes.
+    All times are milliseconds of stream time. A record more than `within` + `grace` older than the greatest timestamp
+    so far is counted as late and dropped; other records are remembered while a partner may come. So the fold gets each
+    pair exactly once, with the second record of the pair.
     """
     join = _Join((left.topic, right.topic), within, grace, apply)
     return Fold((left, right), join.apply, reads=join.reads, settings={"within_ms": within, "grace_ms": grace})
@@ -58,7 +58,7 @@ class _Join:
         return self._reads(records).values()
 
     def apply(self, records: Sequence[Record[Any, str]], context: FoldContext) -> Iterable[Effect]:
-        """A record is matched with stored entries and with earlier ones of its batch, so a batch may end anywhere."""
+        """Records match stored entries and earlier records of the batch, so a batch may end anywhere."""
         stored = {
             place: [_entry(text, time) for text, time in context.values[read]]
             for place, read in self._reads(records).items()

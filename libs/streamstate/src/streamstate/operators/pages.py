@@ -1,4 +1,4 @@
-"""Pages of a timeline: the parameters of a request, what is read for them, and where the next page begins."""
+"""Pages of a timeline: the parameters of a request, the reads, and the start of the next page."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -10,7 +10,7 @@ from streamstate.state.operations import Between, Read
 
 MOST_TIME = 2**53
 PAGE_BYTES = 2**20
-"""A page ends with the entry with which its texts have so many bytes."""
+"""A page ends after the entry with which its texts reach so many bytes."""
 
 _CURSOR = r"^[0-9]{1,16}\.[0-9]{1,9}$"
 
@@ -33,16 +33,16 @@ class Page(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     ] = None
 
     def reads(self, key: str) -> Sequence[Read]:
-        """For `cut`: the entries of this page of the timeline `key` and one more, and the first entry of all."""
+        """For `cut`: the entries of the page of the timeline `key` and one more, and the first entry of all."""
         time, skip = self._start()
         descending = self.order == "desc"
         first, end = (self.from_, min(time + 1, self.to)) if descending else (max(time, self.from_), self.to)
         return [Between(key, first, end, self.limit + 1, skip, PAGE_BYTES, descending), Between(key, 0, n=1)]
 
     def cut(self, values: Sequence[Sequence[TimeEntry]]) -> tuple[Sequence[TimeEntry], str | None] | None:
-        """The entries of this page and the cursor of the next one (None: there is none), from the answers to `reads`.
+        """The entries of the page and the cursor of the next page (None: the last page), from the values of `reads`.
 
-        None for a timeline without any entry. A page of many bytes ends early; the one behind it may be empty.
+        None for a timeline without any entry. A page of many bytes ends early; the next page may be empty.
         """
         entries, first = values
         if not first:
@@ -56,7 +56,7 @@ class Page(msgspec.Struct, frozen=True, rename={"from_": "from"}):
         return page, f"{last}.{seen}"
 
     def _start(self) -> tuple[int, int]:
-        """The cursor's time, and how many entries of that time came before."""
+        """The cursor's time, and the number of entries of the same time on earlier pages."""
         if self.cursor is None:
             return (MOST_TIME if self.order == "desc" else 0), 0
         time, _, skip = self.cursor.partition(".")

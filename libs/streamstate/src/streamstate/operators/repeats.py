@@ -1,4 +1,4 @@
-"""A derived topic as an input: records that were sent again are folded once."""
+"""A derived topic as an input: repeated records are folded once."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,19 +9,19 @@ from streamstate.marker import Marker
 from streamstate.state.operations import Put, Read, Value
 
 REPEATS = "repeats"
-"""The name of the count of records that were left out, and of the state keys that tell repeats."""
+"""The name of the counter of dropped records, and of the state keys that identify repeats."""
 
 _Place = tuple[int, int]
-"""Offset and number of a marker: within a partition of its topic they rise, apart from repeats."""
+"""Offset and number of a marker: both rise within a partition of its topic, apart from repeats."""
 
 _BEFORE: _Place = (-1, -1)
 
 
 def without_repeats(fold: Fold) -> Fold:
-    """`fold` over derived topics (`Emit`, at least once), each record of which it then takes exactly once.
+    """`fold` over derived topics (`Emit`, at least once), with each record exactly once.
 
-    For each topic, and each partition that the records' causes are in, the state keeps the marker of the last record.
-    A record whose marker is not greater is a repeat. A record without a marker is folded as it is.
+    For each topic, and each partition of the records' causes, the state keeps the marker of the last record. A record
+    whose marker is not greater is a repeat. A record without a marker is folded unchanged.
     """
 
     def reads(records: Sequence[Record[Any, Any]]) -> Iterable[Read]:

@@ -1,4 +1,4 @@
-"""Session windows: records of one key belong together until none comes for a while."""
+"""Session windows: records of one key form a session until a gap without records."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,9 @@ from streamstate.state.operations import Between, ExpireBefore, Insert, Operatio
 
 
 class Session(msgspec.Struct, array_like=True, frozen=True):
-    """The `count` records of one key from `start` to `end`, the Kafka timestamps (milliseconds) of first and last."""
+    """The `count` records of one key from `start` to `end`, the Kafka timestamps (milliseconds) of first and last
+    record.
+    """
 
     start: int
     end: int
@@ -27,11 +29,12 @@ _Sessions = Mapping[Any, set[Session]]
 class SessionWindows:
     """The sessions of every key, kept in the timelines of `family` by their end. For a fold's `reads` and `apply`.
 
-    Records of a key whose timestamps differ by at most `gap` are of one session, so a late record may join two. All
+    Records of a key whose timestamps differ by at most `gap` belong to one session, so a late record may join two. All
     times are milliseconds of stream time, the greatest Kafka timestamp so far in the partition.
 
-    grace: a record that is more than `gap` + `grace` older than the stream time is counted as late and dropped.
-    retention: how long after its end a session is kept; at least 2 `gap` + `grace`, while a record can still join it.
+    grace: a record more than `gap` + `grace` older than the stream time is counted as late and dropped.
+    retention: the time after its end for which a session is kept; at least 2 `gap` + `grace`, while a record can still
+        join.
     """
 
     family: str
@@ -45,13 +48,13 @@ class SessionWindows:
             raise ValueError(msg)
 
     def reads(self, records: Iterable[Record[Any, Any]]) -> Iterable[Read]:
-        """What `merge` looks at for these records."""
+        """The reads of `merge` for these records."""
         return self._reads(records).values()
 
     def merge(
         self, records: Sequence[Record[Any, Any]], context: FoldContext
     ) -> tuple[list[tuple[Record[Any, Any], Session]], list[Operation | Count]]:
-        """The session of each record as the record leaves it, in their order, and what the fold is to yield.
+        """The session after each record, in the order of the records, and the effects for the fold to yield.
 
         Late records have no session.
         """
@@ -93,7 +96,7 @@ def sessions(entries: Iterable[tuple[str, int]]) -> list[Session]:
 
 
 def _joined(time: int, near: Collection[Session]) -> Session:
-    """The session of a record at `time` and of all sessions that it joins."""
+    """The session of a record at `time`, joined with the sessions `near` it."""
     all_of = [Session(time, time, 1), *near]
     return Session(
         min(session.start for session in all_of),

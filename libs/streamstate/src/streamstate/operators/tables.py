@@ -38,7 +38,7 @@ def changelog(
 ) -> Source[K, Any]:
     """A source of the texts that `decode` takes from the values of `topic`; a null value stays None.
 
-    A `table` does not require the beginning of its topic, where compaction and retention go together.
+    A `table` does not require the beginning of its topic, which compaction or retention deletes.
     """
 
     def decode_or_tombstone(key: K, value: bytes | None) -> str | None:
@@ -48,7 +48,7 @@ def changelog(
 
 
 def changes(records: Iterable[Record[Any, str | None]]) -> Iterable[Operation]:
-    """The operations that bring the rows up to date with the records of their changelog."""
+    """The operations that update the rows by the records of their changelog."""
     last = {(record.topic, record.key): record.value for record in records}
     for place, value in last.items():
         yield Delete(row(*place)) if value is None else Put(row(*place), value)
@@ -64,7 +64,7 @@ def table(topic: str, key: KeyCodec[K], decode: Callable[[K, bytes], str]) -> Fo
 
 
 def look_up(app: App, store: Store, counts: Mapping[str, int], lookups: Lookups) -> Rows:
-    """The rows of these keys, of all tables and partitions, in one round trip.
+    """The rows of the keys `lookups`, of all tables and partitions, in one round trip.
 
     `counts` are the partition counts by topic; the store is the app's own.
     """
@@ -84,9 +84,9 @@ def look_up(app: App, store: Store, counts: Mapping[str, int], lookups: Lookups)
 
 
 class Joined(msgspec.Struct, Generic[K], frozen=True, gc=False):
-    """A record, and the table's row of its key after all records before it (None: there is none).
+    """A record, and the table's row of its key after all records before it (None: a missing row).
 
-    For a record of the table itself, the row is the one that it sets.
+    A record of the table itself has the row that it sets.
     """
 
     record: Record[K, Any]
@@ -103,15 +103,15 @@ def left_join(
     users: UserState[K] | None = None,
     shared: Callable[[Sequence[Joined[K]], FoldContext], Iterable[Effect]] = no_effects,
 ) -> Fold:
-    """A fold over the records of both topics in the order of their stream time, the table first at a tie.
+    """A fold over the records of both topics in the order of their stream time, the table first on a tie.
 
     table: a `changelog`; the fold keeps its rows.
     apply: as of a `Fold`, with the row of each record's key. reads: as of a `Fold`; the rows need none.
     version, settings, users: as of a `Fold`. shared: too, with the row; a record of an erased user has none.
 
-    A row holds for the records of `stream` that follow it. A record of the table that comes to Kafka late, when a
-    micro-batch has already taken records of the stream with greater timestamps, holds from then on only: Kafka Streams'
-    `max.task.idle.ms` is 0 here. A build from nothing, with both topics complete, is always the same.
+    A row applies to the following records of `stream`. If a table's record reaches Kafka late, after a micro-batch with
+    stream records of greater timestamps, its row applies from its arrival on: Kafka Streams' `max.task.idle.ms` is 0
+    here. A build from nothing, with both topics complete, always gives the same state.
     """
 
     def reads_with_rows(records: Sequence[Record[K, Any]]) -> Iterable[Read]:

@@ -1,4 +1,4 @@
-"""Windows of time, and the numbers of each key summed up in them."""
+"""Time windows, and the sums of each key's numbers in the windows."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,11 +12,11 @@ from streamstate.app import Count, FoldContext, Record
 from streamstate.state.operations import Between, ExpireBefore, Insert, Operation, Read
 
 LATE = "late_records"
-"""The name of the count of records that came after the end of one of their windows and its grace."""
+"""The name of the counter of records that came after the end of a window and its grace."""
 
 Number = int | float
 Sample = tuple[Record[Any, Any], Number | None]
-"""A record and its number; a record without one only lets time go on."""
+"""A record and its number; a record without a number only advances the time."""
 
 
 class Summary(msgspec.Struct, array_like=True, frozen=True):
@@ -42,12 +42,12 @@ _decode = msgspec.json.Decoder(Summary).decode
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of `size` that start at each multiple of `advance`: tumbling when the two are equal, hopping when not.
+    """Windows of `size` that start at each multiple of `advance`: tumbling for equal values, else hopping.
 
-    All in milliseconds of stream time, the greatest Kafka timestamp that was seen; no clock is asked.
+    All in milliseconds of stream time, the greatest Kafka timestamp so far, independent of the clock.
 
-    grace: how long after its end a window still takes records.
-    retention: how long after its start a window is kept; at least `size` + `grace`.
+    grace: the time after its end for which a window takes records.
+    retention: the time after its start for which a window is kept; at least `size` + `grace`.
     """
 
     size: int
@@ -62,11 +62,13 @@ class Windows:
 
     @property
     def settings(self) -> Mapping[str, int]:
-        """What makes other windows of the same records, for `Fold.settings`; a retention only ends them earlier."""
+        """The settings that change the windows of the same records, for `Fold.settings`; a retention only ends windows
+        earlier.
+        """
         return {"size_ms": self.size, "advance_ms": self.advance, "grace_ms": self.grace}
 
     def starts(self, time: int) -> range:
-        """The starts, from 0, of the windows that `time` falls into: each takes from its start to before its end."""
+        """The starts, from 0, of the windows that contain `time`: from the start to before the end."""
         first = (time - self.size) // self.advance * self.advance + self.advance
         return range(max(0, first), time + 1, self.advance)
 
@@ -97,11 +99,11 @@ class Windowed:
     windows: Windows
 
     def reads(self, records: Iterable[Record[Any, Any]]) -> Iterable[Read]:
-        """What `sum_up` looks at for these records."""
+        """The reads of `sum_up` for these records."""
         return self._reads(records).values()
 
     def sum_up(self, samples: Sequence[Sample], context: FoldContext) -> tuple[list[Update], list[Operation | Count]]:
-        """Each update of a window, in the order of the records, and what the fold is to yield."""
+        """Each update of a window, in the order of the records, and the effects for the fold to yield."""
         records = [record for record, _ in samples]
         current = {
             key: {start: _decode(text) for text, start in context.values[read]}
@@ -144,7 +146,7 @@ class Windowed:
 
 
 def timeline(family: str, key: Any) -> str:
-    """The state key of one timeline of a family, as a `Between` names it."""
+    """The state key of one timeline of a family, for a `Between`."""
     return f"{family}:{key}"
 
 

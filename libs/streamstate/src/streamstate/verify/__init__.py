@@ -1,4 +1,4 @@
-"""A state held against a recount of its topics.
+"""Comparison of a state with a recount of its topics.
 
-Reads Kafka and Redis as they are, not through an API.
+Reads Kafka and Redis directly, without an API.
 """

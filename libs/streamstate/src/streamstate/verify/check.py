@@ -23,7 +23,7 @@ from streamstate.verify.topic_log import TopicLog, whole
 log = structlog.get_logger()
 
 CHUNK = 200
-"""Keys read in one piece: Redis does nothing else meanwhile."""
+"""Keys read in one script: Redis serves no other client meanwhile."""
 
 ATTEMPTS = 5
 TIMEOUT_S = 30.0
@@ -31,7 +31,7 @@ TIMEOUT_S = 30.0
 
 @dataclass
 class Report:
-    """What was compared of a service, and what is wrong with it. `faults` say why it cannot be right as a whole."""
+    """The result of a service's check: compared keys and differences. `faults` are faults of the state as a whole."""
 
     service: str
     partitions: int = 0
@@ -42,7 +42,7 @@ class Report:
 
     @property
     def equal(self) -> bool:
-        """Whether the state is that of the topics."""
+        """Whether the state equals the recount."""
         return not (self.faults or self.differences)
 
     def __str__(self) -> str:
@@ -53,11 +53,11 @@ class Report:
 
 
 class Check:
-    """Holds every key of one service against its recount; needs memory for one partition at a time.
+    """Compares every key of one service with its recount; needs memory for one partition at a time.
 
-    A service of which nothing is stored may be one that does not run: its topics are left alone.
+    A service without any state may not be deployed: its topics are not checked.
 
-    progress: called with the offsets that are counted, and with how many there are.
+    progress: called with the number of counted offsets, and the total.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Check:
         return report
 
     def _records(self, topic: str) -> Iterator[Message]:
-        """What `topic` holds; nothing when there is none, since none is needed before the first dead letter."""
+        """The records of `topic`; none for a missing topic, since none is needed before the first dead letter."""
         with suppress(Misconfigured):
             yield from whole(self._settings.kafka, self._settings.security, self._topics, topic)
 
@@ -133,11 +133,11 @@ class Check:
         report.differences += differences
 
     def _notice(self, further: int) -> None:
-        """Offsets of the present partition are counted, after those of the ones before."""
+        """Report `further` offsets of the present partition, in addition to the earlier partitions'."""
         self._progress(self._done + further, self._all)
 
     def _compare_all(self, partition: int, counting: Counting) -> tuple[set[str], list[Difference]]:
-        """The keys that were compared, first what is stored, then what else should be, and what is wrong with them."""
+        """The compared keys, first stored keys, then missing keys, and their differences."""
         seen: set[str] = set()
         differences: list[Difference] = []
         for keys in _chunks(self._state.keys(partition)):

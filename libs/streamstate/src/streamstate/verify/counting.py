@@ -1,4 +1,4 @@
-"""The recount of one partition, and what the library itself keeps of it: times, counts, what is sent out."""
+"""The recount of one partition, and of the library's own fields: times, counts, emitted records."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -17,21 +17,21 @@ from streamstate.verify.topic_log import TopicLog
 
 
 class Rewound(Exception):
-    """The state is not that of before: it was emptied, its server lost something, or users were deleted."""
+    """The state went back: it was emptied, its server lost data, or users were deleted."""
 
 
 _REASON = "count:dead_letters: "
-"""What the fields begin with that count dead letters by their reasons."""
+"""The prefix of the fields that count dead letters by reason."""
 
 NOTICED = 1_000
 """Records from one call of `notice` to the next."""
 
 
 class Counting:
-    """The recount of one partition, brought forward to where the state stands.
+    """The recount of one partition, advanced to the state's positions.
 
-    notice: called with the sum of the offsets that are reached, every now and then.
-    deletions: of users, whose records before them do not count.
+    notice: called now and then with the sum of the reached offsets.
+    deletions: the deletions of users, whose earlier records do not count.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Counting:
         self._counted: Counter[str] = Counter()
 
     def advance(self, positions: Mapping[str, int]) -> None:
-        """Count the records before `positions`. Raises `Rewound` when others were counted already."""
+        """Count the records before `positions`. Raises `Rewound` when later records were counted already."""
         self._refused.catch_up()
         self._leave_out(positions.get(DELETIONS, 0))
         for topic, reader in self._logs.items():
@@ -78,11 +78,11 @@ class Counting:
             self.reached[topic] = position
 
     def wrong(self, key: str, stored: Stored | None) -> str | None:
-        """As `Recount.wrong`. When users were seen follows from no setting that is known here, so it is left out."""
+        """As `Recount.wrong`. The times of users depend on a setting that is unknown here, and are not compared."""
         return None if key.partition(":")[0] == SEEN else self.recount.wrong(key, stored)
 
     def wrong_fields(self, held: Mapping[str, str]) -> str | None:
-        """What is wrong with the partition's own hash, None when nothing is."""
+        """The difference of the partition's own hash, None for an equal hash."""
         counts = {name: count for name, count in {**self._counted, **self.recount.counts}.items() if count}
         expected = {f"count:{name}": str(count) for name, count in counts.items()}
         expected |= {
@@ -91,20 +91,20 @@ class Counting:
         known = {"owner", "epoch", "format", "begun", "ended", f"offset:{DELETIONS}", f"time:{DELETIONS}"}
         known |= {f"count:{name}" for name in (LARGE_NUMBERS, *self.recount.unsure)}
         fields = "offset", "target", "origin", "begin", "fold", "allow"
-        # A claim keeps them of all topics, also of those that have fewer partitions.
+        # A claim stores the fields of all topics, also of topics with fewer partitions.
         known |= {f"{field}:{topic}" for field in fields for topic in self._origins}
         reasons = {name: int(count) for name, count in held.items() if name.startswith(_REASON)}
-        # Those that an earlier release has counted have none.
+        # Dead letters counted by an earlier release have no reason.
         if sum(reasons.values()) > counts.get("dead_letters", 0):
             return f"more reasons than dead letters: {reasons}"
         known |= reasons.keys()
-        # What is expired is held against the recount by the entries of the timelines, what is skipped by the letters.
+        # Expiry times are compared by the entries of the timelines, skips by the letters.
         others = "expired:", "skip:"
         stored = {name: value for name, value in held.items() if name not in known and not name.startswith(others)}
         return unequal(expected, stored)
 
     def _leave_out(self, applied: int) -> None:
-        """Know what a state leaves out that has applied all deletions before the offset `applied` of their topic."""
+        """Leave out the records of users deleted before the offset `applied` of the topic of deletions."""
         if self._applied not in (None, applied):
             raise Rewound
         if self._applied is None and self._deletions and applied:

@@ -1,4 +1,4 @@
-"""What the folds send out: dead letters and derived topics, each record at least once for each cause."""
+"""The output of the folds: dead letters and derived topics, each record at least once for each cause."""
 
 from array import array
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ ANYTHING = -1
 
 
 class Effects:
-    """What the records of one place have to cause in one derived topic: hashes of contents by offset, 0 for nothing."""
+    """The effects of one partition's records in one derived topic: hashes of contents by offset, 0 for none."""
 
     def __init__(self) -> None:
         self.contents: array[int] = array("q")
@@ -37,10 +37,10 @@ class Effects:
 
 
 class DerivedTopicCheck:
-    """One topic that the folds write to. `cause` and `content` read the cause and what it caused from its records.
+    """The check of one derived topic. `cause` and `content` return the cause and the content of a record.
 
-    expected: the effects of the causes, by topic id and partition. What names another topic id was caused by a topic
-    that has been recreated since, and does not count.
+    expected: the effects of the causes, by topic id and partition. A record with another topic id was caused by a topic
+        recreated since, and is ignored.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class DerivedTopicCheck:
         self._content = content
 
     def differences(self, records: Iterable[Message], replaced: Collection[Cause] = ()) -> Iterator[Difference]:
-        """What is wrong with the topic, which holds `records`; causes that the state has yet to reach do not count.
+        """The differences of the topic with `records`; causes ahead of the state do not count.
 
-        The effects of `replaced` were too large for the topic: they are dead letters, and not looked at among these.
+        The effects of `replaced` were too large for the topic, became dead letters, and are not expected here.
         """
         seen = {place: bytearray(len(effects.contents)) for place, effects in self.expected.items()}
         for topic_id, partition, offset in replaced:
@@ -71,7 +71,7 @@ class DerivedTopicCheck:
                     yield Difference(_text((topic_id, partition, offset)), f"is missing in {self.topic}")
 
     def _judge(self, record: Message, seen: Mapping[tuple[str, int], bytearray]) -> str | None:
-        """What is wrong with `record`; when it is as expected, it is marked as `seen`."""
+        """The fault of `record`, or None after marking an expected record as `seen`."""
         cause = self._cause(record)
         if cause is None:
             return "names no cause"
@@ -86,12 +86,12 @@ class DerivedTopicCheck:
 
 
 def dead_letters(topic: str) -> DerivedTopicCheck:
-    """The dead letters in `topic`: the value is as it was, or what tells it apart."""
+    """The check of the dead letters in `topic`: the value is unchanged, or identified by its digest."""
     return DerivedTopicCheck(topic, cause_of, _dead_content)
 
 
 def dead_content(value: bytes | None) -> Hashable:
-    """What a dead letter with `value` is recognized by."""
+    """The identity of a dead letter's `value`."""
     return (None if value is None else sha256(value).hexdigest(),)
 
 

@@ -1,4 +1,4 @@
-"""Records of other formats as a recount reads them, by means of its own: Confluent's deserializers, struct and json."""
+"""Records of other formats for a recount, decoded independently: by Confluent's deserializers, struct and json."""
 
 import json
 import struct
@@ -27,7 +27,7 @@ _NUMBERS = {"long": ">q", "int": ">i", "double": ">d"}
 
 
 class OwnForm:
-    """Makes of a record, in a topic that `app` has another format of, what its service would have in its own form."""
+    """Converts a record of a topic for which `app` has another format to the service's own form."""
 
     def __init__(self, app: App, formats: Mapping[str, Format], registry: Registry) -> None:
         self._formats = formats
@@ -81,7 +81,7 @@ class OwnForm:
                 self._registry.schema(int.from_bytes(raw[1:5], "big"))
                 return _deserializer(self._registry.url)(raw, SerializationContext(topic, MessageField.VALUE))
             case "protobuf":
-                # There is one decoder of messages, Google's; what is left is to name the members.
+                # Google's decoder is the only one for messages; the recount only renames the members.
                 read = Format(value="protobuf", message=given.message)
                 return json.loads(FormatDecoder.from_format(_as_it_is, "json", read, self._registry).read(raw))
             case "jsonschema":
@@ -98,7 +98,7 @@ class OwnForm:
 
 
 def _renamed(record: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
-    """`record` with the members whose names are the values of `names` under the names that are its keys."""
+    """`record` with its members renamed from the values of `names` to the keys."""
     found = {}
     for own, theirs in names.items():
         with suppress(KeyError, TypeError):
@@ -107,12 +107,12 @@ def _renamed(record: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str
 
 
 def _member(record: Mapping[str, Any], name: str) -> Any:
-    """A member, or one within members. Raises `KeyError` or `TypeError` when there is none."""
+    """A member, or a nested member. Raises `KeyError` or `TypeError` for a missing member."""
     return record[name] if name in record else reduce(getitem, name.split("."), record)
 
 
 def _key(raw: bytes, serializer: str, size: int) -> bytes:
-    """The key as the service has it: an id in `size` bytes, or text where that is 0."""
+    """The key in the service's form: an id in `size` bytes, or text for a size of 0."""
     match serializer:
         case "":
             return raw

@@ -1,4 +1,4 @@
-"""The contract of a recount: the state of one partition, counted again by the simplest code there is."""
+"""The contract of a recount: the state of one partition, counted again by the simplest possible code."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
@@ -11,20 +11,20 @@ from streamstate.app import dead_letter_topic
 Entries = list[tuple[int, dict[bytes, bytes]]]
 
 Stored = bytes | dict[bytes, bytes] | dict[bytes, float] | Entries
-"""A value as Redis has it: string, hash, sorted set with its scores, stream with its entries' numbers."""
+"""A value in Redis: string, hash, sorted set with its scores, stream with the numbers of its entries."""
 
 _SHOWN = 200
 """Characters of each side of a difference."""
 
 
 class Recount(ABC):
-    """One partition of a service, made anew for each check.
+    """One partition of a service, created anew for each check.
 
-    counts: what the folds count, apart from dead letters.
-    unsure: names of counts that depend on how the records were cut into batches.
+    counts: the counters of the folds, apart from dead letters.
+    unsure: names of counters that depend on the division of the records into batches.
 
-    The check calls `add` for every record of the service's topics in offset order, topic by topic, up to what the
-    state holds, then `due` and `wrong`; then `add` again, when the state has moved on.
+    The check calls `add` for every record of the service's topics in offset order, topic by topic, up to the state's
+    positions, then `expected_keys` and `wrong`; then `add` again, after the state has moved on.
     """
 
     counts: Mapping[str, int] = {}
@@ -32,30 +32,30 @@ class Recount(ABC):
 
     @abstractmethod
     def add(self, message: Message, stream_time: int) -> bool:
-        """Count a record; False says that it cannot be used, so that it must be in the dead-letter topic.
+        """Count a record; returns False for an unusable record, which must be in the dead-letter topic.
 
-        `stream_time` is the greatest timestamp (milliseconds) of its topic's usable records so far, itself included.
-        Records that a fold refused, or that came from the future, are not among these.
+        `stream_time` is the greatest timestamp (milliseconds) of its topic's usable records up to and including the
+        record, apart from records refused by a fold, or from the future.
         """
 
     def add_erased(self, message: Message, stream_time: int) -> None:  # noqa: B027, most recounts do nothing
-        """Count a usable record of a user who was erased, as far as it counts without the user."""
+        """Count a usable record of an erased user, as far as it counts without the user."""
 
     @abstractmethod
     def expected_keys(self) -> Iterable[str]:
-        """The keys that there must be, without the partition's tag."""
+        """The keys required by the records, without the partition's tag."""
 
     @abstractmethod
     def wrong(self, key: str, stored: Stored | None) -> str | None:
-        """What is wrong with `stored`, the value of `key` (None: there is no such key); None when nothing is."""
+        """The difference of `stored`, the value of `key` (None: a missing key); None for an equal value."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """A topic that the folds write to: each record that has a content must be there at least once, and no other.
+    """A derived topic: each record with a content must be present at least once, and no other.
 
     caused: the content that a record of the service's topics causes in `topic`, None for none.
-    content: the same, read from a record of `topic`; what depends on look-ups is left out of both.
+    content: the content of a record of `topic`. Both leave out parts that depend on look-ups.
     """
 
     topic: str
@@ -65,14 +65,13 @@ class Published:
 
 @dataclass(frozen=True)
 class Recounted:
-    """How the state of a service is recounted: `services/<x>/recount.py` has one, called `RECOUNT`.
+    """The recount of a service's state: the constant `RECOUNT` in `services/<x>/recount.py`.
 
-    topics: those that the service folds.
-    make: a recount of nothing yet.
-    own_names: of topics that a deployment has renamed, the names that the service knows them by.
-    dead_letters: the topic of what the service cannot use.
-    own_form: a record, in the topic that the service knows it by → the same as the service writes such records, None
-        when it cannot be read.
+    topics: the topics of the service's folds.
+    make: a new, empty recount.
+    own_names: the service's topic names, by the names of renamed topics.
+    dead_letters: the dead-letter topic.
+    own_form: a record under the service's topic name → the record in the service's form, None when it cannot be read.
     """
 
     service: str
@@ -99,7 +98,7 @@ class Recounted:
         )
 
     def as_declared(self, message: Message) -> Message | None:
-        """`message` in the topic that the service knows it by, and in its form; None when it cannot be read."""
+        """`message` under the service's topic name and in the service's form; None when it cannot be read."""
         own = self.own_names.get(message.topic() or "")
         if own is not None:
             message = Message(
@@ -114,14 +113,14 @@ class Recounted:
         return self.own_form(message)
 
     def content(self, record: Message) -> Hashable:
-        """What a record of the topic of `published` says."""
+        """The content of a record of the topic of `published`."""
         declared = self.as_declared(record)
         return None if declared is None or self.published is None else self.published.content(declared)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A place (a Redis key, or topic:partition:offset of a record), and what is wrong there."""
+    """A place (a Redis key, or topic:partition:offset of a record), and its fault."""
 
     place: str
     reason: str
@@ -131,7 +130,7 @@ class Difference:
 
 
 def unequal(expected: object, stored: object) -> str | None:
-    """The reason of a `Difference`, of bearable length: of collections, the members that differ. None when equal."""
+    """The reason of a `Difference`, of limited length: for collections, the differing members. None when equal."""
     if expected == stored:
         return None
     expected, stored = _differing(expected, stored)
@@ -142,7 +141,7 @@ def unequal(expected: object, stored: object) -> str | None:
 
 
 def _differing(expected: object, stored: object) -> tuple[object, object]:
-    """Of two maps, or of two lists by their indices, the members that are not in both; else both as they are."""
+    """The members of two maps, or of two lists by index, without the common members; other values unchanged."""
     if isinstance(expected, list) and isinstance(stored, list):
         expected, stored = dict(enumerate(expected)), dict(enumerate(stored))
     if not (isinstance(expected, Mapping) and isinstance(stored, Mapping)):

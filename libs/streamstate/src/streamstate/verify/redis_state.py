@@ -1,4 +1,4 @@
-"""What Redis holds of one service: the names of its keys, and their values together with the offsets they stand for."""
+"""The state of one service in Redis: the names of its keys, and their values together with the offsets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Look:
 
 
 class RedisState:
-    """The keys of `service` as they are, whoever wrote them."""
+    """The keys of `service`, whichever process wrote them."""
 
     def __init__(self, client: Client, service: str) -> None:
         self._client = client
@@ -40,13 +40,13 @@ class RedisState:
         return tag(self._service, partition)
 
     def keys(self, partition: int) -> Iterator[str]:
-        """The keys of `partition` without its tag, as a scan finds them: some may be gone by now, some have come."""
+        """The keys of `partition` without its tag, as found by a scan: keys may appear or vanish meanwhile."""
         tag = f"{self.tag(partition)}:"
         for key in self._scan(f"{tag}*"):
             yield key.removeprefix(tag)
 
     def strays(self, partitions: int) -> Iterator[str]:
-        """The keys that belong to no partition."""
+        """The keys outside all partitions."""
         tags = {self.tag(partition) for partition in range(partitions)}
         for key in self._scan(f"{{{self._service}:*"):
             if key.startswith(told_key(self._service, "")):
@@ -56,7 +56,7 @@ class RedisState:
                 yield key
 
     def read(self, partition: int, keys: Sequence[str]) -> Look:
-        """The values of `keys` and the offsets that they stand for, read in one piece."""
+        """The values of `keys` and their offsets, read atomically."""
         tag = self.tag(partition)
         names = [f"{tag}:{key}".encode(errors="surrogateescape") for key in keys]
         held, *typed = self._look(keys=[tag, *names])

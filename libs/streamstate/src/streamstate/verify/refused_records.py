@@ -1,6 +1,6 @@
-"""What dead letters say that the records do not: which were refused by a fold, an operator, or for their timestamps.
+"""Facts known from dead letters only: records refused by a fold, by an operator, or for their timestamps.
 
-Whether a record is from the future depends on when it was read. A fold is not run by a recount.
+Whether a record is from the future depends on the time of reading, and a recount runs no fold.
 """
 
 from collections import defaultdict
@@ -18,9 +18,9 @@ from streamstate.verify.topic_log import TopicLog
 
 
 class RefusedRecords:
-    """The dead letters in `topic`, as far as they are read. Use it as a context manager.
+    """The dead letters in `topic`, as far as read. A context manager.
 
-    stages: where a record was refused, apart from `decode`. replaced: the causes of what was too large, by topic.
+    stages: the stage that refused a record, apart from `decode`. replaced: the causes of oversized records, by topic.
     """
 
     def __init__(self, topic: str, settings: ServiceSettings, topics: Topics) -> None:
@@ -42,7 +42,7 @@ class RefusedRecords:
         self._open.close()
 
     def catch_up(self) -> None:
-        """Read on to the present ends: then all letters of records that are in the state by now are read."""
+        """Read to the present ends, which include all letters of records in the state by now."""
         for place, end in self._topics.ends(self._logs).items():
             for letter in self._logs[place].up_to(end):
                 self._add(letter)

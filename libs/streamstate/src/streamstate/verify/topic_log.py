@@ -1,4 +1,4 @@
-"""Records of one partition of a topic, up to an offset that is told step by step."""
+"""Records of one partition of a topic, read step by step up to given offsets."""
 
 from collections.abc import Iterator
 from typing import Self
@@ -14,7 +14,7 @@ _PIECE = 2_000
 
 
 class TopicLog:
-    """Reads a partition from its beginning, committed records only. Use it as a context manager."""
+    """Reads a partition from its beginning, committed records only. A context manager."""
 
     def __init__(self, bootstrap: str, security: Security, topic: str, partition: int) -> None:
         self.topic = topic
@@ -43,9 +43,10 @@ class TopicLog:
         self._consumer.close()
 
     def up_to(self, offset: int) -> Iterator[Message]:
-        """The records from where the last call ended to `offset`, which itself is left out.
+        """The records from the end of the last call to before `offset`.
 
-        Raises `StreamStateError` when they do not come, or when the first ones are deleted: there is no recount then.
+        Raises `StreamStateError` when the records do not arrive, or when the first records are deleted: a recount is
+        impossible then.
         """
         if self._position == 0 < offset:
             self._require_all()
@@ -62,12 +63,12 @@ class TopicLog:
                 elif error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
             if messages:
-                # A record at `offset` or behind it, or the end of the partition there.
+                # A record at `offset` or after it, or the end of the partition there.
                 self._position = offset
             self._ahead = messages
 
     def _next(self) -> list[Message]:
-        """What has come, the last first, so that taking the first costs nothing; waits for one record at most."""
+        """The received records, newest first, so that popping the oldest is cheap; waits for one record at most."""
         first = self._consumer.poll(TIMEOUT_S)
         return [] if first is None else [*reversed(self._consumer.consume(_PIECE, 0)), first]
 
@@ -83,7 +84,7 @@ class TopicLog:
 
 
 def whole(bootstrap: str, security: Security, topics: Topics, topic: str) -> Iterator[Message]:
-    """The records that `topic` holds now, partition by partition."""
+    """The present records of `topic`, partition by partition."""
     for (_, partition), end in topics.ends((topic, p) for p in range(topics.partitions(topic))).items():
         with TopicLog(bootstrap, security, topic, partition) as log:
             yield from log.up_to(end)

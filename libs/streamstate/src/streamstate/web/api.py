@@ -36,9 +36,9 @@ log = structlog.get_logger()
 
 
 def create(service: str) -> Asgi:
-    """The application of a service: what `create` of its `api.py` makes, or its views over the state where it has none.
+    """The application of a service: from `create` in its `api.py`, or by default its views over the state.
 
-    Nothing is connected before the first request. Raises `Misconfigured` when a setting or the service does not fit.
+    Connects at the first request. Raises `Misconfigured` for an invalid setting or service.
     """
     if own := find(f"{service}.api"):
         made: Asgi = own.create()
@@ -57,9 +57,9 @@ def build(
     freshness: Freshness,
     deletions: DeletionTopic | None = None,
 ) -> Asgi:
-    """The views of `app` over any store; what runs in the background begins with the server.
+    """The views of `app` over any store; background threads start with the server.
 
-    deletions: without it users are not deleted.
+    deletions: without a topic, users are not deleted.
     """
     state = State(app, reads, freshness, settings.truncated_topics, bootstrap.commands(app))
 
@@ -89,9 +89,9 @@ def build(
 def skeleton(
     app: App, settings: ApiSettings, state: State, freshness: Freshness, views: list[ViewEntry], ready: Hook
 ) -> tuple[Routes, Telemetry]:
-    """What the API of every service has, whatever it answers: `/processors` with these `views`, metrics of its state.
+    """The common parts of every service's API: `/processors` with these `views`, and metrics of its state.
 
-    `ready` raises a `Problem` when the instance is not.
+    `ready` raises a `Problem` when the instance is not ready.
     """
     routes, telemetry = application(app.name, settings.advertise, ready, [not_the_owner("metrics-1:8101", 3)])
 

@@ -1,4 +1,4 @@
-"""How fresh an answer must be, where a request says so: it waits until the state is, as a coroutine."""
+"""Demanded freshness of an answer: the request waits, as a coroutine, until the state is fresh enough."""
 
 import asyncio
 import re
@@ -20,7 +20,7 @@ from streamstate.web.http.problems import not_ready
 
 PAUSE_S = 0.05
 MARGIN_S = 0.1
-"""What is left of the deadline when waiting ends, for the answer's way back."""
+"""Seconds of the deadline reserved for sending the answer after waiting."""
 
 _ENTRIES = re.compile(ENTRIES_PATTERN, re.ASCII)
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Demand:
-    """What a request wants of the state that answers it. Positions of other partitions than the answer's are met."""
+    """A request's demands on the answering state. Positions of partitions outside the answer count as met."""
 
     positions: Positions
     staleness_s: float | None
@@ -37,7 +37,7 @@ class Demand:
 
     @property
     def of_each(self) -> bool:
-        """Whether something is demanded of each partition of a topic, up to where it ends by `ends`."""
+        """Whether the demand applies to each partition of a topic, up to its end in `ends`."""
         return any(partition == EACH for _, partition in self.positions)
 
     @classmethod
@@ -57,7 +57,7 @@ class Demand:
         return cls(positions, int(staleness) / 1000)
 
     def lacking(self, positions: Positions, age: float | None) -> str:
-        """How far the state is from what is wanted, empty when it is there."""
+        """The distance between the state and the demand, empty when the demand is met."""
         for place, wanted in self._wanted(positions):
             missing = wanted - positions.get(place, wanted)
             if missing > 0:
@@ -77,7 +77,7 @@ class Demand:
 
 
 class Demands:
-    """The requests that wait. The state's positions and Kafka's ends are looked at once for all of them.
+    """The waiting requests, which share one look at the state's positions and Kafka's ends.
 
     positions: reads the state's next offsets of all partitions.
     """
@@ -95,9 +95,9 @@ class Demands:
         self._looking: asyncio.Task[None] | None = None
 
     async def met(self, read: Callable[[], Awaitable[T]], positions: Callable[[T], Positions], deadline: Deadline) -> T:
-        """What `read` gives as soon as it is as fresh as the request demands.
+        """The result of `read` as soon as it meets the request's demands.
 
-        Raises a 503 `Problem` that says how far it is when it is not within the deadline, or when too many wait.
+        Raises a 503 `Problem` with the remaining distance when the deadline passes, or when too many requests wait.
         """
         state = await read()
         if not deadline.demands:
@@ -111,7 +111,7 @@ class Demands:
         return state
 
     async def _ends(self, deadline: Deadline) -> Positions:
-        """Where the topics end after this was called. Raises a 503 `Problem` when Kafka does not say."""
+        """The ends of the topics, read after the call. Raises a 503 `Problem` when Kafka does not answer."""
         called = time.monotonic()
         try:
             async with asyncio.timeout_at(deadline.at - MARGIN_S), self._asking:

@@ -1,8 +1,8 @@
-"""How old the state is that an answer comes from.
+"""The age of the state behind an answer.
 
-The state at offset o of a topic's partition has all that was in Kafka when o was that partition's end. So its age needs
-no help of the stream: an API reads the end offsets by itself, every now and then. What an open transaction holds back
-is in Kafka, and not in the state.
+The state at offset o of a partition has all records from before the time when o was the partition's end. So an API
+computes the age without the stream, from end offsets that it reads periodically. Records of an open transaction are in
+Kafka, and not in the state.
 """
 
 import math
@@ -40,18 +40,18 @@ Positions = Mapping[TopicPartition, int]
 """Next offsets."""
 
 Looks = Sequence[tuple[float, Positions]]
-"""When the end offsets were read (seconds of one clock, rising), and what they were."""
+"""End offsets, each with the time of reading (seconds of one clock, rising)."""
 
 
 EACH = -1
-"""In the place of a partition: each one of the topic."""
+"""Stands for each partition of the topic."""
 
 MOST_BYTES = 1_024
-"""Of offsets in a header: proxies bound the head of an answer, by 4 KiB where nobody has set them."""
+"""Limit of offsets in a header: proxies limit the head of an answer, by default to 4 KiB."""
 
 
 def offsets_text(offsets: Positions) -> str:
-    """Offsets as headers have them: `topic:partition=offset`, separated by commas."""
+    """Offsets in a header: `topic:partition=offset`, separated by commas."""
     return ", ".join(f"{topic}:{'*' if p == EACH else p}={offset}" for (topic, p), offset in offsets.items())
 
 
@@ -67,17 +67,17 @@ def bounded_text(offsets: Positions) -> str:
 
 
 def offsets_of(text: str) -> Positions:
-    """The inverse of `offsets_text`; of several offsets of one place the greatest."""
+    """The inverse of `offsets_text`; repeated partitions keep the greatest offset."""
     entries = (
         ((topic, EACH if partition == "*" else int(partition)), int(offset))
         for topic, partition, offset in _ENTRY.findall(text)
     )
-    # In this order the greatest offset of a place is the last, which stays.
+    # Sorted, the greatest offset of a partition comes last, and stays.
     return dict(sorted(entries))
 
 
 def age(looks: Looks, now: float, positions: Positions) -> float | None:
-    """Seconds since a state at `positions` had everything; None when it never had at any of `looks`."""
+    """Seconds since a state at `positions` was complete; None if it was complete at none of `looks`."""
     complete_at = now
     for place, position in positions.items():
         for moment, ends in reversed(looks):
@@ -109,23 +109,23 @@ class Freshness:
         self._looks = (*self._looks[1 - _MOST_LOOKS :], (now, self._topics.high_watermarks(places)))
 
     def widths(self) -> Mapping[str, int]:
-        """The partition counts of those topics that Kafka has told of; never waits for Kafka."""
+        """The known partition counts of topics; never waits for Kafka."""
         known = {topic: self._topics.known(topic) for topic in self._names}
         return {topic: origin.partitions for topic, origin in known.items() if origin is not None}
 
     def headers(self, positions: Positions, *, exact: bool = False) -> dict[str, str]:
-        """What an answer says of the state at `positions`; `exact` is for other processes of ours only."""
+        """The headers about a state at `positions`; `exact` is for calls between instances only."""
         headers = {POSITION: offsets_text(positions) if exact else bounded_text(positions)}
         if (seconds := self.age(positions)) is not None:
             headers[AGE] = f"{seconds * 1000:.0f}"
         return headers
 
     def age(self, positions: Positions) -> float | None:
-        """Seconds since a state at `positions` had everything, None when that is not known."""
+        """Seconds since a state at `positions` was complete, None if unknown."""
         return age(self._looks, time.monotonic(), positions)
 
     def metric(self, service: str, positions: Mapping[int, Positions]) -> Metric:
-        """The age of each partition at its `positions`; that of the first look where it is greater than that."""
+        """The age of each partition at its `positions`, at least the age of the first look for an older state."""
         gauge = STATE_AGE.gauge()
         if self._looks:
             longest = time.monotonic() - self._looks[0][0]
@@ -136,11 +136,11 @@ class Freshness:
 
     @property
     def last(self) -> tuple[float, Positions]:
-        """The last look: its moment on the monotonic clock (seconds), long ago before the first one, and the ends."""
+        """The last look: its time on the monotonic clock (seconds), long ago before the first look, and the ends."""
         return self._looks[-1] if self._looks else (-math.inf, {})
 
     def end(self, place: TopicPartition) -> int | None:
-        """Where `place` ended at the last look, None before the first one."""
+        """The end of `place` at the last look, None before the first look."""
         return self.last[1].get(place)
 
     def _try_to_look(self) -> None:

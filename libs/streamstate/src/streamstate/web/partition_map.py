@@ -1,4 +1,4 @@
-"""The map of a service: who owns which partition, and what can be asked. The gateway lives on it."""
+"""The map of a service: the owner of each partition, and the views. The gateway reads the map."""
 
 from collections import defaultdict
 from typing import Any
@@ -25,12 +25,12 @@ OVER_ALL_COST = 10
 
 
 class Partition(msgspec.Struct):
-    """One partition: its owner's address (None: nobody yet), the owner's epoch, next offsets by topic.
+    """One partition: its owner's address (None: no owner yet), the owner's epoch, next offsets by topic.
 
-    `ends` are the end offsets by topic as the instance saw them last; while it cannot ask Kafka, some are missing.
-    `progress` is how much of the first build is done, 0 to 1; `dead_letters` are the records that could not be used,
-    and `dead_letter_reasons` how many there are for each reason; `refused` says why reads are refused, until someone
-    changes something (empty: they are not).
+    `ends` are the last end offsets read by the instance, by topic; some are missing while Kafka does not answer.
+    `progress` is the done share of the first build, 0 to 1; `dead_letters` are the unusable records, and
+    `dead_letter_reasons` their number by reason; `refused` is the reason why reads are refused until an operator acts
+    (empty: not refused).
     """
 
     partition: int
@@ -46,7 +46,7 @@ class Partition(msgspec.Struct):
 
 
 class Processor(msgspec.Struct, omit_defaults=True):
-    """One instance and the partitions that it owns; `trouble`, if there is one, says why its stream does not fold."""
+    """One instance and its partitions; `trouble`, if present, is the reason why its stream does not fold."""
 
     host: str
     port: int
@@ -55,12 +55,11 @@ class Processor(msgspec.Struct, omit_defaults=True):
 
 
 class ViewEntry(msgspec.Struct):
-    """One view: its path with `<key>` in it, the topic whose partitioning locates a key, and the key's type.
+    """One view: its path with `<key>`, the topic whose partitioning locates a key, and the key's type.
 
-    `anywhere` says that any ready instance answers for any key, and that `/v1/many` does not. A view of all partitions
-    together has no topic, and one that is not about a key has no key: these are empty. `versioned` says that its keys
-    have versions. `names`, `part`, `scope` and
-    `cost` are what the service declares for the gateway.
+    `anywhere`: any ready instance answers for any key, and `/v1/many` does not. A view over all partitions has an empty
+        topic, and a view without a key an empty key. `versioned`: its keys have versions. `names`, `part`, `scope` and
+        `cost` are the service's declarations for the gateway.
     """
 
     name: str
@@ -76,11 +75,11 @@ class ViewEntry(msgspec.Struct):
 
 
 class Processors(msgspec.Struct):
-    """The whole map; `topics` are the partition counts by topic, as Kafka had them when the state was claimed.
+    """The whole map; `topics` are the partition counts by topic, as of the claims of the state.
 
-    `age_ms` are the milliseconds since the state last had all that its topics held, None when that is long ago.
-    `answered` are the requests for views that the instance which tells the map has answered since its start; `users`
-    says whether the state holds something of users.
+    `age_ms` are the milliseconds since the state last had all records of its topics, None for an unknown age.
+    `answered` are the requests for views answered by the instance since its start; `users`: whether the state holds
+    data of users.
     """
 
     service: str
@@ -112,7 +111,7 @@ EXAMPLE: dict[str, Any] = msgspec.to_builtins(
 
 
 def entries(app: App) -> list[ViewEntry]:
-    """The views that are answered from the state of `app`: by the owner of the key's partition, if they are of one."""
+    """The views answered from the state of `app`: a view of one partition by the owner of the key's partition."""
     return [
         ViewEntry(
             view.name,
@@ -131,14 +130,14 @@ def entries(app: App) -> list[ViewEntry]:
 
 
 def entry(app: App) -> ViewEntry:
-    """The map itself, as one of the views: it has a path of its own at the gateway."""
+    """The map itself as a view, with a path of its own at the gateway."""
     return ViewEntry(f"{app.name}-processors", f"/v1/{app.name}{PATH}", "", "", anywhere=True)
 
 
 async def processors(
     app: App, state: State, freshness: Freshness, views: list[ViewEntry], answered: int = 0
 ) -> Processors:
-    """The map as the state has it now, and Kafka's ends as they were seen last."""
+    """The map by the present state, and Kafka's last known ends."""
     snapshots = await state.everywhere()
     owned: dict[str, list[int]] = defaultdict(list)
     for partition, snapshot in snapshots.items():
@@ -180,6 +179,6 @@ def _refused(app: App, state: State, number: int, snapshot: Snapshot) -> str:
     except Misconfigured as error:
         return str(error)
     except Problem:
-        # It is claimed, or built, by and by.
+        # The partition will be claimed, or built.
         pass
     return ""

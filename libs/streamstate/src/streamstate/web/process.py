@@ -20,9 +20,9 @@ from strictasgi.refusals import Refusal
 
 
 class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no annotations
-    """Gunicorn; `create` makes the application in each worker process. `run` returns when all of them have ended.
+    """Gunicorn; `create` makes the application in each worker process. `run` returns after the end of all workers.
 
-    certificates: what LISTEN shows; None for plain HTTP.
+    certificates: the certificates of LISTEN; None for plain HTTP.
     """
 
     def __init__(self, settings: HttpSettings, create: Callable[[], Asgi]) -> None:
@@ -72,12 +72,12 @@ def options(settings: HttpSettings) -> Mapping[str, Any]:
 
 
 def post_worker_init(_worker: Any) -> None:
-    """What a worker needs is there by now."""
+    """The worker has loaded its modules by now."""
     resources.look_at_new_objects_only()
 
 
 def child_exit(_server: Any, worker: Any) -> None:
-    """What a worker counted stays counted; what it only showed goes."""
+    """A worker's counters outlive the worker, its gauges do not."""
     multiprocess.mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]  # it has no annotations
 
 

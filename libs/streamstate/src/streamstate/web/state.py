@@ -1,4 +1,4 @@
-"""The state as an API reads it: with the partition counts that the state itself knows, so that reads need no Kafka."""
+"""The state of an API: partition counts come from the state itself, so that reads need no Kafka."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,13 +16,13 @@ from streamstate.web.http.problems import not_ready
 from streamstate.web.http.request import BEGIN
 
 _FIRST = 8
-"""So many partitions are looked at for the counts: one of them is claimed early, whoever comes first."""
+"""Partitions read for the counts: one of them is claimed early."""
 
 
 class _Checked:
-    """What the hash of a partition was held against without a fault: it is the same for all reads between two commits.
+    """The checked hash of a partition, which stays the same for all reads between two commits.
 
-    Such snapshots have one object `positions` in common.
+    Such snapshots share one object `positions`.
     """
 
     def __init__(self, positions: Mapping[str, int]) -> None:
@@ -34,7 +34,7 @@ class _Checked:
 class State:
     """The state of one app. For one event loop.
 
-    truncated: topics whose first records the state may lack. commands: those that errors tell an operator to run.
+    truncated: topics whose first records the state may lack. commands: the operator's commands in errors.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class State:
         self._checks: dict[int, _Checked] = {}
 
     async def counts(self) -> Mapping[str, int]:
-        """The partition counts by topic, which each claim keeps; raises a 503 `Problem` before the first ones."""
+        """The partition counts by topic, stored by each claim; raises a 503 `Problem` before the first claim."""
         if not self._counts:
             snapshots = await self._whole(range(_FIRST))
             origins = {topic: of for snapshot in snapshots.values() for topic, of in snapshot.origins.items()}
@@ -59,7 +59,7 @@ class State:
         return self._counts
 
     async def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
-        """As `Store.read`. Raises `Misconfigured` for a state of a topic that has another number of partitions now."""
+        """As `Store.read`. Raises `Misconfigured` for a state of a topic whose partition count has changed."""
         with self._commands:
             return self._fitting(await self._reads.read(wanted))
 
@@ -68,12 +68,12 @@ class State:
         return await self._reads.told(addresses)
 
     async def everywhere(self) -> Mapping[int, Snapshot]:
-        """Every partition as it is, without values, apart from those that hold a part of a commit."""
+        """Every partition, without values, apart from partitions with a partly applied commit."""
         counts = await self.counts()
         return self._fitting(await self._whole(range(max(counts.values()))))
 
     async def _whole(self, partitions: Iterable[int]) -> dict[int, Snapshot]:
-        """Those of `partitions` that can be read: one that holds a part of a commit must not hold up the others."""
+        """The readable ones of `partitions`: a partly applied commit in one must not block the others."""
 
         async def read_partition(partition: int) -> Mapping[int, Snapshot]:
             with suppress(IncompleteCommit):
@@ -99,7 +99,7 @@ class State:
             raise not_ready(detail)
 
     def _checked(self, partition: int, snapshot: Snapshot) -> _Checked:
-        """What is known of the hash that `snapshot` was made of."""
+        """The checks of the hash behind `snapshot`."""
         checked = self._checks.get(partition)
         if checked is None or checked.positions is not snapshot.positions:
             checked = self._checks[partition] = _Checked(snapshot.positions)
@@ -110,7 +110,7 @@ class State:
         return self.positions_of(await self.everywhere())
 
     def positions_of(self, snapshots: Mapping[int, Snapshot]) -> Positions:
-        """Those of `snapshots`, 0 where nothing is stored."""
+        """The positions in `snapshots`, 0 without a stored offset."""
         return {
             (topic, partition): snapshot.positions.get(topic, 0)
             for partition, snapshot in snapshots.items()
@@ -119,14 +119,14 @@ class State:
         }
 
     def headers_of(self, snapshots: Mapping[int, Snapshot], *, exact: bool = False) -> dict[str, str]:
-        """What an answer from `snapshots` says of the state; `exact` as of `Freshness.headers`."""
+        """The headers about the state in `snapshots`; `exact` as of `Freshness.headers`."""
         headers = self._freshness.headers(self.positions_of(snapshots), exact=exact)
         if begins := missing_beginnings(self._app, snapshots):
             headers[BEGIN] = bounded_text(begins)
         return headers
 
     def require_ready(self, partition: int, snapshot: Snapshot, topics: Collection[str]) -> None:
-        """Raise a 503 `Problem` while `partition` has no owner, or what it has of `topics` is being built from nothing.
+        """Raise a 503 `Problem` while `partition` has no owner, or its part of `topics` is being built from nothing.
 
         Raises `Misconfigured` when the state was made by other folds, or lacks the first records of a topic.
         """

@@ -1,4 +1,4 @@
-"""What an instance does for the gateway about one user: tells all that the state holds, asks for a deletion."""
+"""An instance's routes for the gateway about one user: the export of all data in the state, and the deletion."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ from streamstate.web.server.openapi import Routes
 from streamstate.web.state import State
 
 DELETION, EXPORT = "/user-deletions/<key>", "/user-exports/<key>"
-"""The paths, which are for the gateway itself."""
+"""Internal paths, for the gateway."""
 
 Held = Callable[[str], Mapping[str, Any]]
 
@@ -31,8 +31,8 @@ T = TypeVar("T")
 class PartitionErasure(msgspec.Struct):
     """A partition of a state from which a user is deleted.
 
-    before: by topic, the offset before which the user's records do not count: where the topic ended at the request and,
-        once it is `done`, how far the state had read it by then, if that is further.
+    before: by topic, the offset before which the user's records do not count: the topic's end at the request or, once
+        `done`, the state's offset at the deletion, whichever is greater.
     """
 
     partition: int
@@ -41,14 +41,14 @@ class PartitionErasure(msgspec.Struct):
 
 
 class ServiceErasure(msgspec.Struct):
-    """What a service has of the deletion of a user; no partitions where it was not asked for."""
+    """The deletion of a user in one service; without partitions if it was not requested."""
 
     service: str
     partitions: list[PartitionErasure]
 
 
 class ServiceExport(msgspec.Struct):
-    """What a service holds of a user, by state key. `truncated` names what has more members than are here."""
+    """A service's data of a user, by state key. `truncated` names the keys with further members."""
 
     service: str
     held: dict[str, Any]
@@ -62,7 +62,7 @@ def nothing(_user: str) -> Mapping[str, Any]:
 class UserData:
     """The routes of an instance. Without a topic of `deletions` users are not deleted.
 
-    held: what the process holds of a user besides the state.
+    held: the data of a user that the process holds outside the state.
     """
 
     def __init__(
@@ -109,12 +109,12 @@ class UserData:
         return json(ServiceErasure(self._app.name, list(partitions)), self._address)
 
     async def export(self, _request: Request, key: str) -> Response:
-        """All that the state holds of a user."""
+        """All data of a user in the state."""
         counts = await self._state.counts()
         reads: defaultdict[int, list[Read]] = defaultdict(list)
         for fold, users in self._app.user_folds:
             source = fold.sources[0]
-            # A user of another service may be no key of this one.
+            # Another service's user may be an invalid key here.
             with suppress(BadKey):
                 user = source.key.parse(key)
                 partition = partition_of(source.key.encode(user), counts[source.topic])
@@ -129,7 +129,7 @@ class UserData:
         return json(ServiceExport(self._app.name, held, truncated), self._address)
 
     async def _ask(self, question: Callable[[DeletionTopic], T]) -> T:
-        """What `question` answers, in a thread: it goes on when the request's deadline has passed."""
+        """The result of `question`, run in a thread: it continues after the request's deadline."""
 
         def asking() -> T:
             if self._deletions is None:

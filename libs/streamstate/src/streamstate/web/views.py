@@ -37,9 +37,9 @@ _decode_lists = msgspec.json.Decoder(Annotated[dict[str, _Keys], msgspec.Meta(ma
 class Answers:
     """Answers for one instance.
 
-    Every answer is read in one piece with the owner of its partition, so none comes from the wrong place: a key of
-    another instance is asked of that one, once; when it cannot be reached, the state answers here as `standby`, since
-    it holds what was committed, whoever committed it.
+    Every answer is read atomically with the owner of its partition, so no answer is another instance's: a request for
+    another instance's key is forwarded once; when the owner cannot be reached, this instance answers as `standby` from
+    the state, which has all commits of any instance.
     """
 
     app: App
@@ -50,7 +50,9 @@ class Answers:
     telemetry: Telemetry
 
     async def view(self, view: View[Any], request: Request, key: str = "") -> Response:
-        """The answer of `view` for the key that the text `key` names; one over all partitions, whoever owns them."""
+        """The answer of `view` for the key named by the text `key`; a view over all partitions is answered by any
+        instance.
+        """
         question = view.ask(key, None if view.query is None else parameters.parse(view.query, request.query))
         partitions = question.partitions(await self.state.counts())
         snapshots = await self._read(dict.fromkeys(partitions, question.reads), request.deadline)
@@ -100,7 +102,7 @@ class Answers:
         return await self.demands.met(lambda: self.state.read(reads), self.state.positions_of, deadline)
 
     def _served_by(self, partition: int, snapshot: Snapshot, request: Request) -> str:
-        """Who answers for `snapshot`. Raises a 421 `Problem` when the caller wrongly believes to ask the owner."""
+        """The value of `Served-By` for `snapshot`. Raises a 421 `Problem` when the caller wrongly expects the owner."""
         if snapshot.owner is None or snapshot.owner == self.address:
             return self.address
         if DIRECT.lower() in request.headers:
@@ -121,7 +123,7 @@ class Answers:
 def asked_for_many(request: Request, views: Iterable[str], besides: str = "") -> Sequence[tuple[str, str]]:
     """(View name, key text) of `request`; raises a 400 `Problem` that names `views` for none, or too many.
 
-    besides: a name of what is no key.
+    besides: the name of a parameter that is no key.
     """
     if request.body is None:
         asked, most = request.query, MOST_KEYS

@@ -1,1 +1,1 @@
-"""Commands about who may do what: the keys of callers, and the rights that services need at Kafka and Redis."""
+"""Access commands: the keys of callers, and the rights that services need at Kafka and Redis."""

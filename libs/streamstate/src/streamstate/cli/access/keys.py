@@ -14,7 +14,7 @@ app = typer.Typer(help="API keys of the gateway.", no_args_is_help=True, rich_ma
 
 
 class NewKey(msgspec.Struct):
-    """A key, which is shown once, and its line in the file of keys."""
+    """A new key, shown once, and its line in the file of keys."""
 
     key: str
     line: str
@@ -22,7 +22,7 @@ class NewKey(msgspec.Struct):
 
 @app.callback()
 def _keys() -> None:
-    """Without it, typer would leave the name of a single command out."""
+    """Without a callback, typer would omit the name of a single command."""
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""The commands of `streamstate` that ask the gateway, as its other clients do: they need no access to Kafka or Redis.
+"""The commands of `streamstate` that call the gateway, like its other clients: they need no access to Kafka or Redis.
 
-What an answer means is the service's own: answers are shown as they are, whatever members they have.
+Answers are shown with all their members: their meaning belongs to the service.
 """

@@ -31,7 +31,7 @@ def words(name: str) -> str:
 
 
 def text(name: str, value: Any) -> str:
-    """A value as it is read: numbers grouped, apart from ids; of objects their names. Control codes are replaced."""
+    """A value for people: numbers grouped, apart from ids; objects by their names. Control codes are replaced."""
     match value:
         case None:
             return "-"
@@ -75,7 +75,7 @@ def _table(name: str, items: Sequence[Item]) -> Table:
 
 
 def _cells(column: str, item: Item, first: Item | None) -> Iterator[RenderableType]:
-    """What `item` has in a column; in a ranking, of which `first` is the first item, its bar besides."""
+    """The cell of `item` in a column; in a ranking with the first item `first`, also its bar."""
     yield Text(text(column, item.get(column)))
     if first:
         yield Bar(first[column], 0, item[column], width=_BAR_WIDTH)

@@ -1,4 +1,4 @@
-"""`streamstate forward`: a port of this machine that leads to a service in Kubernetes, whatever becomes of its pods."""
+"""`streamstate forward`: a local port that leads to a service in Kubernetes, and survives restarts of its pods."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from streamstate.errors import Declined, Misconfigured
 
 PAUSE_S = 1.0
 _PORT = 8080
-"""On which every API and the gateway listen in their pods."""
+"""The port of every API and the gateway in their pods."""
 
 Instance = Annotated[int | None, typer.Argument(min=0, help="Number; default: any ready instance.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Local port.")]
@@ -38,7 +38,9 @@ def forward(service: Service, instance: Instance = None, *, port: Port = _PORT, 
 
 
 def _run(argv: Sequence[str]) -> tuple[bool, str]:
-    """Whether it forwarded before it ended, and the last line of its errors. Raises `Misconfigured` without kubectl."""
+    """Whether kubectl forwarded before it ended, and the last line of its errors. Raises `Misconfigured` without
+    kubectl.
+    """
     try:
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""`streamstate route`, `lag` and `top`: where keys are answered, and how far services are, as the gateway knows it."""
+"""`streamstate route`, `lag` and `top`: the owners of keys, and the progress of services, from the gateway."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +22,9 @@ Key = Annotated[str, typer.Argument()]
 
 
 class PartitionLag(msgspec.Struct):
-    """A partition of a service: the address of its owner, None for nobody, and records that its state lacks."""
+    """A partition of a service: the address of its owner (None: no owner), and the number of records that its state
+    lacks.
+    """
 
     service: str
     partition: int
@@ -79,7 +81,7 @@ def _busiest(services: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 
 def _row(of: Mapping[str, Any]) -> tuple[object, ...]:
-    """`behind` is the time since the state had all that its topics held."""
+    """`behind` is the time since the state last had all records of its topics."""
     state = "ready" if of["ready"] else f"{of['progress']:.0%} built"
     behind = "-" if of["freshnessMs"] is None else f"{of['freshnessMs']:,} ms"
     instances = {owner["address"] for owner in of["owners"] if owner["state"] != "none"}

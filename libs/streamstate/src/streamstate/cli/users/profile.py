@@ -1,4 +1,4 @@
-"""`streamstate get`, `watch` and `open`: what is known of a user."""
+"""`streamstate get`, `watch` and `open`: the profile of a user."""
 
 import webbrowser
 from contextlib import suppress

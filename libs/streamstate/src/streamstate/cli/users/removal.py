@@ -1,4 +1,4 @@
-"""`streamstate export` and `erase`: all that is held of a user, and its end."""
+"""`streamstate export` and `erase`: all data of a user, and its deletion."""
 
 import sys
 import time
@@ -55,7 +55,7 @@ def erase(user: User, *, wait: Seconds = 60, yes: Yes = False, as_json: AsJson =
 
 
 def _pending(asked: Client, user: str) -> Deletion | None:
-    """The deletion of `user` that goes on, None when there is none, or it is done. Raises `Unavailable`."""
+    """The pending deletion of `user`, None when there is none, or it is done. Raises `Unavailable`."""
     try:
         deletion = asked.deletion(user)
     except Refused as error:

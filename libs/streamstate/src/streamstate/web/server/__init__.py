@@ -1,1 +1,1 @@
-"""The ASGI application: the adapter to Flask, documents, probes and counts. It knows nothing of answers."""
+"""The ASGI application: the adapter to Flask, documents, probes and counts, independent of the answers."""

@@ -1,7 +1,7 @@
-"""The ASGI application over a Flask one, in which every route is declared and documented.
+"""The ASGI application over a Flask application, which declares and documents every route.
 
-A view that is a coroutine function is awaited on the event loop, with a `Request` before the parameters of its path.
-Any other one (documents, pages) is called by Flask in a thread. Errors, counts and headers are the same for both.
+A coroutine view is awaited on the event loop, with a `Request` before the parameters of its path. Flask calls any other
+view (documents, pages) in a thread. Errors, counts and headers are the same for both.
 """
 
 import asyncio
@@ -33,20 +33,20 @@ Hook = Callable[[], Awaitable[None]]
 Serve = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
 
 _WITHOUT_LENGTH = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
-"""That of a 304 would be the length of the body that it spares (RFC 9110, section 8.6)."""
+"""A 304's length would be the length of the omitted body (RFC 9110, section 8.6)."""
 
 BODY_SHARE = 0.5
-"""The share of the longest deadline in which the body of a request must come; the rest is for the answer."""
+"""The share of the longest deadline within which the body of a request must arrive; the rest is for the answer."""
 
 RECHECK_S = 2.0
-"""An answer that goes on ends so many seconds, at most, after its caller may not ask for it any more."""
+"""Maximum seconds for which a streaming answer outlives its caller's right to it."""
 
 
 class Asgi:
-    """Answers for `flask`, whose routes are complete by then.
+    """Answers for `flask`, whose routes are complete before the first request.
 
     starting, ending: awaited in this order when the server starts, on its loop, and when it ends.
-    guarding: says who may ask; that of an instance when it is None.
+    guarding: the access control; an instance's guard when it is None.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Asgi:
             for rule in flask.url_map.iter_rules()
             if rule.endpoint in self._handlers and "GET" in (rule.methods or ())
         ]
-        # As Flask does: what is written in a rule goes before what is in brackets, segment by segment.
+        # Flask's order: literal segments before parameters, segment by segment.
         rules.sort(key=lambda rule: [part.startswith("<") for part in rule.rule.split("/")])
         self._fixed = {rule.rule: rule for rule in rules if "<" not in rule.rule}
         self._patterns = [(_pattern(rule.rule), rule) for rule in rules if "<" in rule.rule]
@@ -100,12 +100,12 @@ class Asgi:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def start(self) -> None:
-        """Begin what runs in the background."""
+        """Start background work."""
         for hook in self._starting:
             await hook()
 
     async def close(self) -> None:
-        """Let go of what the application holds open."""
+        """Release the application's resources."""
         for hook in self._ending:
             await hook()
 
@@ -119,11 +119,11 @@ class Asgi:
         try:
             path = path_of(scope)
             if self._cors.asked_before(scope):
-                # Whoever sends it has no credential, and learns nothing of paths.
+                # A preflight has no credential, and its sender learns nothing of paths.
                 response: Response | EventStream = Response(HTTPStatus.NO_CONTENT, b"", {})
             else:
                 caller = None if self._is_open(path, scope) else await self._guard.identify(scope["headers"])
-                # Before the request counts as one in flight: slow clients keep nobody out.
+                # The body is read before the request counts as in flight: slow clients keep no others out.
                 within_s = BODY_SHARE * self._settings.deadline_ms / 1000
                 body = await read_body(receive, within_s) if scope["method"] == "POST" else None
                 response = await self._answer(scope, path, started, body, caller)
@@ -145,9 +145,9 @@ class Asgi:
     async def _stream(
         self, stream: EventStream, caller: Any, scope: Mapping[str, Any], receive: Any, send: Any
     ) -> None:
-        """Send chunks until the client leaves or may not ask any more, or the server ends.
+        """Send chunks until the client leaves or loses its right, or the server ends.
 
-        No chunk is made before the one before it is sent.
+        Each chunk is made after the previous chunk is sent.
         """
 
         async def send_chunks() -> None:
@@ -175,14 +175,14 @@ class Asgi:
         await send({"type": "http.response.body", "body": b""})
 
     async def _lapse(self, caller: Any, headers: guard.Headers) -> None:
-        """Returns when these headers do not name `caller` any more, with all that it may do."""
+        """Returns when these headers no longer name `caller` with all its rights."""
         while True:
             await asyncio.sleep(RECHECK_S)
             try:
                 if await self._guard.identify(headers) != caller:
                     return
             except Problem as problem:
-                # Any other says that it is not known now who asks.
+                # Other problems leave the caller unknown for the moment.
                 if problem.status == HTTPStatus.UNAUTHORIZED:
                     return
 
@@ -218,7 +218,7 @@ class Asgi:
             self._in_flight -= 1
 
     def _require_known(self, rule: Rule, request: Request) -> None:
-        """Raise a 400 `Problem` for a parameter that the route does not have, unless it is for a health check."""
+        """Raise a 400 `Problem` for a parameter unknown to the route, unless the request is a health check."""
         known = self.flask.parameters.get(rule.endpoint)
         if known is not None and request.scope["query_string"] and request.path not in probes.PATHS:
             require_known(request.query, known)
@@ -233,13 +233,13 @@ class Asgi:
         return response
 
     def _is_open(self, path: str, scope: Mapping[str, Any]) -> bool:
-        """Whether anybody is answered: about the process itself, and at the port for it about its metrics."""
+        """Whether a request needs no credential: for the process itself, and at the probe port also for its metrics."""
         if path == probes.METRICS_PATH:
             return bool(self._settings.probe_port) and scope["server"][1] == self._settings.probe_port
         return path in self._open_paths
 
     def _match(self, path: str, method: str) -> tuple[Rule, Mapping[str, Any]]:
-        """The rule of a request. Reads are matched here: werkzeug takes a tenth of a read's CPU time for that."""
+        """The rule of a request. Reads are matched here: werkzeug's matching takes a tenth of a read's CPU time."""
         if method == "GET":
             if rule := self._fixed.get(path):
                 return rule, {}
@@ -269,13 +269,13 @@ def _decoded(arguments: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _pattern(rule: str) -> re.Pattern[str]:
-    """What the paths of a rule are matched with: `<name>` stands for one segment, `<path:name>` for all that follow."""
+    """The pattern for the paths of a rule: `<name>` matches one segment, `<path:name>` the whole rest."""
     segment = re.sub("<([a-z]+)>", r"(?P<\1>[^/]+)", re.escape(rule))
     return re.compile(re.sub("<path:([a-z]+)>", r"(?P<\1>[^/].*)", segment), re.DOTALL)
 
 
 def _failure(error: Exception, route: str, path: str) -> Response:
-    """The answer to a request for `path` that ended with `error`."""
+    """The answer to a request for `path` that raised `error`."""
     problem = problem_of(error, route)
     headers = {"Content-Type": CONTENT_TYPE, **problem.headers}
     if isinstance(error, MethodNotAllowed) and error.valid_methods:

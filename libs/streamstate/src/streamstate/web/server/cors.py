@@ -1,4 +1,4 @@
-"""Cross-origin requests (WHATWG Fetch, section 3.3): the pages of other origins that a browser lets ask."""
+"""Cross-origin requests (WHATWG Fetch, section 3.3) from pages of other origins."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -21,7 +21,7 @@ _PREFLIGHT = {
 
 
 class Cors:
-    """Which `origins`, each scheme://host[:port], may read answers; `ANY` stands for all of them."""
+    """The `origins`, each scheme://host[:port], whose pages may read answers; `ANY` stands for all origins."""
 
     def __init__(self, origins: Collection[str]) -> None:
         self._origins = origins
@@ -35,11 +35,11 @@ class Cors:
         return {**_TOLD, "Access-Control-Allow-Origin": origin, **(_PREFLIGHT if _asks_before(scope) else _ANSWERED)}
 
     def asked_before(self, scope: Mapping[str, Any]) -> bool:
-        """Whether a request is the preflight of an allowed origin: a browser sends it without a credential."""
+        """Whether a request is the preflight of an allowed origin: a browser sends preflights without a credential."""
         return bool(self._origins) and _asks_before(scope) and bool(self._allowed(scope))
 
     def _allowed(self, scope: Mapping[str, Any]) -> str:
-        """The origin of the page that asks; empty when it is not allowed, or the request is not of a page."""
+        """The origin of the requesting page; empty for a forbidden origin, or a request without an origin."""
         origin = next((text.decode("latin-1") for name, text in scope["headers"] if name == b"origin"), "")
         return origin if origin in self._origins or ANY in self._origins else ""
 

@@ -1,4 +1,4 @@
-"""Who may ask: what `Asgi` calls before each request that is not for a probe."""
+"""Access control: `Asgi` calls the guard before each request other than a probe."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -21,9 +21,9 @@ _RAW_HEADER = HEADER.lower().encode()
 
 
 class Guard:
-    """Lets everybody ask everything: access is off.
+    """Admits every request: access is off.
 
-    problems: one of each kind that it answers. schemes: how callers identify themselves, as OpenAPI has it.
+    problems: an example of each kind of its problems. schemes: OpenAPI security schemes of callers.
     told: the names of the headers that it adds to answers.
     """
 
@@ -32,31 +32,31 @@ class Guard:
     told: Sequence[str] = ()
 
     def security(self, scope: Scope) -> Sequence[Mapping[str, Sequence[str]]]:  # noqa: ARG002
-        """What a request for what needs `scope` must have, as OpenAPI has it."""
+        """The OpenAPI security requirement of a request with `scope`."""
         return ()
 
     async def identify(self, headers: Headers) -> Any:  # noqa: ARG002
-        """The caller, None for one who may ask everything. Raises a 401 `Problem`; no body was read by then."""
+        """The caller, None for a caller with all rights. Raises a 401 `Problem`; called before the body is read."""
         return None
 
     async def refuse(self, caller: Any) -> None:
-        """Charge a request that no route answers. Raises a 429 `Problem`."""
+        """Charge a request without a matching route. Raises a 429 `Problem`."""
 
     async def admit(self, caller: Any, rule: Rule, arguments: Mapping[str, Any], request: Request) -> Mapping[str, str]:  # noqa: ARG002
         """Further headers of the answer to a request that `rule` matched. Raises a 403 or 429 `Problem`."""
         return {}
 
     def streaming(self, caller: Any, stream: EventStream) -> EventStream:  # noqa: ARG002
-        """`stream` as `caller` gets it. Closes it and raises a 429 `Problem` when the caller has too many."""
+        """`stream` as limited for `caller`. Closes it and raises a 429 `Problem` when the caller has too many."""
         return stream
 
     def answered(self, caller: Any, response: Response) -> Response:  # noqa: ARG002
-        """What `caller` gets of `response`."""
+        """`response` as limited for `caller`."""
         return response
 
 
 class InternalGuard(Guard):
-    """Lets the gateway and other instances ask: those who have the token."""
+    """Admits the gateway and other instances, by the token."""
 
     def __init__(self, tokens: InternalTokens) -> None:
         self._tokens = tokens
@@ -73,7 +73,7 @@ class InternalGuard(Guard):
 
 
 def internal_tokens(settings: HttpSettings, telemetry: Telemetry) -> InternalTokens | None:
-    """What instances ask for, None where access is off. Raises `Misconfigured` without a file that can be read."""
+    """The tokens accepted by instances, None where access is off. Raises `Misconfigured` without a readable file."""
     if settings.access == "off":
         return None
     if settings.internal_tokens is None:
@@ -93,7 +93,7 @@ def _not_the_gateway() -> Problem:
 
 
 def unauthorized(detail: str, challenge: str) -> Problem:
-    """The problem that says by `challenge` (RFC 9110, section 11.6.1) what has to be sent."""
+    """The problem whose `challenge` (RFC 9110, section 11.6.1) names the required credential."""
     problem = Problem(401, "unauthorized", detail)
     problem.headers["WWW-Authenticate"] = challenge
     return problem

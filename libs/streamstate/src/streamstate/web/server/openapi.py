@@ -1,4 +1,4 @@
-"""Routes whose OpenAPI document is made from the types of what they take, and an example of what they answer."""
+"""Routes with an OpenAPI document made from the types of parameters, and from an example of the answer."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -20,14 +20,14 @@ MANY = "/v1/many"
 FOUND, ACCEPTED = "200", "202"
 
 Handler = Callable[..., Awaitable[Response | EventStream]]
-"""A coroutine function that gets the request and, by name, what the path has in brackets; `Asgi` awaits it."""
+"""A coroutine function that gets the request and the path's parameters by name; awaited by `Asgi`."""
 
 
 class Routes(APIFlask):
     """The routes of a process, with their document at /openapi.json.
 
-    problems: one of each kind that it may answer, apart from those of `guard`, which says who may ask. A status that
-        none of them has is not in the document.
+    problems: an example of each kind of its problems, apart from the problems of `guard`, the access control. The
+        document has no other error statuses.
     """
 
     def __init__(self, service: str, problems: Iterable[Problem]) -> None:
@@ -36,9 +36,9 @@ class Routes(APIFlask):
         # An empty key is an error, not a redirect.
         self.url_map.merge_slashes = False
         self.scopes: dict[str, Scope] = {"openapi.spec": READ}
-        """What a caller must be allowed, by endpoint; `ADMIN` for one that is not here."""
+        """The scope that a caller needs, by endpoint; `ADMIN` for an endpoint without an entry."""
         self.open_paths: set[str] = set()
-        """What is answered to anybody."""
+        """Paths answered without a credential."""
         self.parameters: dict[str, Collection[str]] = {}
         """The names of the parameters of a query, by endpoint; whoever is not here looks at its parameters itself."""
         self.guard = Guard()
@@ -51,21 +51,21 @@ class Routes(APIFlask):
     def hidden(
         self, path: str, name: str, handler: Handler, scope: Scope = ADMIN, methods: Sequence[str] = ("GET",)
     ) -> None:
-        """Add a route that the document does not show."""
+        """Add a route without an entry in the document."""
         self.scopes[name] = scope
         self.add_url_rule(path, name, cast("Any", handler), methods=methods)
 
     def process(
         self, path: str, name: str, handler: Handler, summary: str, example: Any, key: KeyCodec[Any] | None = None
     ) -> None:
-        """Add a route that tells of the process itself, or of others, and demands nothing of a state."""
+        """Add a route about the process itself, or other processes, without demands on a state."""
         in_path = places(path, key)
         operation = {"operationId": name, "summary": summary, "parameters": in_path}
         self._documented(path, operation, Answer(type(example), example), (404,) if in_path else ())
         self.hidden(path, name, handler)
 
     def deletion(self, path: str, name: str, handler: Handler, summary: str, example: Any, key: KeyCodec[Any]) -> None:
-        """Add a route for DELETE, which is accepted with an answer like `example`, and done later."""
+        """Add a route for DELETE, accepted with an answer like `example`, and executed later."""
         operation = {"operationId": name, "summary": summary, "parameters": places(path, key)}
         self._documented(path, operation, Answer(type(example), example), (404,), "delete")
         self.hidden(path, name, handler, methods=("DELETE",))
@@ -81,7 +81,7 @@ class Routes(APIFlask):
         query: Sequence[Parameter] = (),
         scope: Scope = ADMIN,
     ) -> None:
-        """Add a route whose answers are of the type of `example`; `key` is the type of the key in its path."""
+        """Add a route with answers of the type of `example`; `key` is the type of the key in its path."""
         in_path = places(path, key)
         operation = {"operationId": name, "summary": summary, "parameters": [*in_path, *query, *DEMANDS]}
         further = (404, 421) if in_path else (421,)
@@ -100,7 +100,7 @@ class Routes(APIFlask):
         query: Sequence[Parameter] = (),
         scope: Scope = ADMIN,
     ) -> None:
-        """Add a route that answers with events like `example`, whose data are of the type `data`; as `read` else."""
+        """Add a route with events like `example`, with data of the type `data`; otherwise as `read`."""
         operation = {"operationId": name, "summary": summary, "parameters": [*places(path, key), *query]}
         self._documented(path, operation, Answer(data, example))
         self.hidden(path, name, handler, scope)
@@ -114,14 +114,14 @@ class Routes(APIFlask):
             operation = {"operationId": name, "summary": summary, "parameters": DEMANDS}
             self._documented(MANY, operation, answer, further, method)
             self.hidden(MANY, name, handler, READ, (method.upper(),))
-            # They are named by view.
+            # Its parameters are named by view.
             del self.parameters[name]
         self._paths[MANY] = many_operations(self._paths[MANY], keys)
 
     def _documented(
         self, path: str, operation: Document, answer: Answer, further: Iterable[int] = (), method: str = "get"
     ) -> None:
-        """Describe an operation; `further` are statuses besides those that any route may answer."""
+        """Describe an operation; `further` are statuses in addition to `ALWAYS`."""
         (schema,), schemas = responses.schemas(answer.kind)
         found: Document = dict.fromkeys(map(str, sorted({*ALWAYS, *further})))
         self.parameters[operation["operationId"]] = [p["name"] for p in operation["parameters"] if p["in"] == "query"]
@@ -148,9 +148,9 @@ class Routes(APIFlask):
         return {"paths": paths, "components": components}
 
     def completed(self, path: str, operation: Document, scope: Scope | None = None) -> Document:
-        """`operation` with the problems that this process may answer, and what callers need (`scope`).
+        """`operation` with the problems of this process, and the rights that callers need (`scope`).
 
-        Of its responses, the statuses count: which problems they are for is said anew.
+        Its error responses keep their statuses; their problems are described anew.
         """
         is_open = path in self.open_paths
         guarding = () if is_open else self.guard.problems

@@ -1,4 +1,4 @@
-"""What requests may have, as the OpenAPI document has it: keys, parameters and bodies."""
+"""The inputs of requests in the OpenAPI document: keys, parameters and bodies."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from streamstate.web.http.problems import MOST_KEYS, MOST_KEYS_POSTED
 from streamstate.web.http.request import JSON
 
 PLACE = re.compile("<([a-z]+)>")
-"""What a path has in brackets."""
+"""A parameter in a path."""
 
 _NUMBERS = ((LONG.name, LONG), (INT.name, INT), (DIGITS.name, DIGITS.number))
 _KEYS: Mapping[str, dict[str, Any]] = {
@@ -84,18 +84,20 @@ def places(path: str, key: KeyCodec[Any] | None) -> list[Parameter]:
 
 
 def of_struct(kind: type[msgspec.Struct]) -> list[Parameter]:
-    """The parameters that `http.parameters.parse` takes for `kind`."""
+    """The parameters parsed by `http.parameters.parse` for `kind`."""
     _, schemas = msgspec.json.schema_components([kind])
     return [parameter("query", name, **schema) for name, schema in schemas[kind.__name__]["properties"].items()]
 
 
 def example_key(key: str) -> str:
-    """A key of the type of this name."""
+    """An example of a key of the type named `key`."""
     return str(_KEYS[key]["examples"][0])
 
 
 def many_operations(item: Mapping[str, Any], keys: Mapping[str, str], parts: Sequence[str] = ()) -> dict[str, Any]:
-    """The operations of `item` for many keys, given the name of the key's type by view; parts: what may be chosen."""
+    """The operations of `item` for many keys, given the name of the key's type by view; parts: the parts to choose
+    from.
+    """
     chosen: dict[str, Any] = {"parts": {"type": "array", "items": {"enum": parts}}} if parts else {}
     views = {view: {"type": "array", "items": _KEYS[key], "maxItems": MOST_KEYS} for view, key in keys.items()}
     query = [parameter("query", name, **schema) for name, schema in {**views, **chosen}.items()]

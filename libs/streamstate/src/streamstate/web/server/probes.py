@@ -1,4 +1,4 @@
-"""What every process that answers over HTTP tells of itself: `/livez`, `/readyz`, `/metrics`, `/docs`."""
+"""The own routes of every HTTP process: `/livez`, `/readyz`, `/metrics`, `/docs`."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -17,7 +17,7 @@ from streamstate.web.server.telemetry import Telemetry
 
 METRICS_PATH = "/metrics"
 OPEN = ("/livez", "/readyz")
-"""What is answered to anybody."""
+"""Paths answered without a credential."""
 
 PATHS = (*OPEN, METRICS_PATH)
 
@@ -27,10 +27,10 @@ ALIVE, READY = {"status": "alive"}, {"status": "ready"}
 def application(
     name: str, served_by: str, ready: Callable[[], Awaitable[None]], further: Iterable[Problem] = ()
 ) -> tuple[Routes, Telemetry]:
-    """These routes of the process called `name`, to which others may be added, and its metrics.
+    """The own routes of the process called `name`, open to further routes, and its metrics.
 
-    `ready` raises a `Problem` when the process is not; `further` are examples of those that only this kind of process
-    answers.
+    `ready` raises a `Problem` when the process is not ready; `further` are examples of the problems of this kind of
+    process only.
     """
     routes, telemetry = Routes(name, [*responses.problems(), *further]), Telemetry(name)
     routes.open_paths.update(OPEN)

@@ -1,4 +1,4 @@
-"""What routes answer, as the OpenAPI document has it: statuses, headers, and an example of each kind of problem."""
+"""The outputs of routes in the OpenAPI document: statuses, headers, and an example of each kind of problem."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,13 +64,13 @@ MEANINGS: Mapping[int, str] = {
 }
 
 ALWAYS = (400, 414, 431, 500, 503, 504)
-"""What any route may answer."""
+"""Error statuses of any route."""
 
 _OFFSETS = {"type": "string", "pattern": f"^{ENTRIES_PATTERN}$"}
 HEADERS: Mapping[str, tuple[str, Document]] = {
-    REQUEST_ID: ("names the request in the logs of all who had a part in its answer", {"type": "string"}),
+    REQUEST_ID: ("identifies the request in the logs of all processes involved", {"type": "string"}),
     SERVED_BY: (
-        "the instance that answered; `standby` when it stood in for an owner that could not be reached",
+        "the answering instance; `standby` for a substitute of an unreachable owner",
         {"type": "string"},
     ),
     POSITION: (
@@ -78,14 +78,14 @@ HEADERS: Mapping[str, tuple[str, Document]] = {
         _OFFSETS,
     ),
     AGE: (
-        "milliseconds since the state was last known to have all that its topics held; absent when that is long ago",
+        "milliseconds since the state last had all records of its topics; absent for an unknown age",
         {"type": "integer", "minimum": 0},
     ),
-    BEGIN: ("where the state begins, when it lacks the records before, in the form of Position", _OFFSETS),
+    BEGIN: ("the first offsets of a state that lacks earlier records, in the form of Position", _OFFSETS),
     "Retry-After": ("seconds after which to ask again", {"type": "integer", "minimum": 1}),
-    "WWW-Authenticate": ("what has to be sent (RFC 9110, section 11.6.1)", {"type": "string"}),
+    "WWW-Authenticate": ("the required credential (RFC 9110, section 11.6.1)", {"type": "string"}),
     "RateLimit-Policy": ("the caller's limits: q tokens in w seconds", {"type": "string"}),
-    "RateLimit": ("what is left of them: r tokens, the next ones in t seconds", {"type": "string"}),
+    "RateLimit": ("the remaining r tokens, with more after t seconds", {"type": "string"}),
 }
 OF_ANSWERS = (REQUEST_ID, SERVED_BY)
 _REQUIRED = ("Retry-After", "WWW-Authenticate")
@@ -93,7 +93,9 @@ OF_STATES = (POSITION, AGE, BEGIN)
 
 
 class Answer(NamedTuple):
-    """An answer of the type `kind`: an example of it, or of an event with such data, and the names of its headers."""
+    """An answer of the type `kind`: an example of the answer, or of an event with such data, and the names of its
+    headers.
+    """
 
     kind: Any
     example: Any
@@ -111,7 +113,7 @@ class ProblemDetails(msgspec.Struct):
 
 
 def problems() -> list[Problem]:
-    """One of each kind that a process may answer, whatever it serves."""
+    """An example of each kind of problem of any process."""
     return [
         problem_of(BadKey(f"an id is a whole number from 0 to {LONG.most}, in plain digits"), ""),
         bad_path(),
@@ -136,7 +138,7 @@ def problems() -> list[Problem]:
 
 
 def of_problems(examples: Iterable[Problem], told: Sequence[str]) -> Mapping[str, Document]:
-    """The responses for problems like these, by status; `told` are the names of headers that any of them may have."""
+    """The responses for problems like `examples`, by status; `told` are the headers that any problem may have."""
     statuses: defaultdict[int, list[Problem]] = defaultdict(list)
     for problem in examples:
         statuses[problem.status].append(problem)
@@ -153,7 +155,7 @@ def _problems(status: int, alike: Iterable[Problem], told: Sequence[str]) -> Doc
 
 
 def headers(examples: Iterable[Problem]) -> Mapping[str, Document]:
-    """What headers say, with the values that they have in `examples`."""
+    """The headers with their meanings, and with their values in `examples`."""
     texts = {name: text for problem in examples for name, text in problem.headers.items()}
     given = {name: {"example": int(text) if text.isdigit() else text} for name, text in texts.items()}
     return {
@@ -175,16 +177,16 @@ def found(schema: Document, answer: Answer) -> Document:
         schema = {"type": "object", "properties": {"event": {"type": "string"}, "id": {"type": "string"}, "data": line}}
         shown = {"event": name, "id": place, "data": data.decode()}
     else:
-        # As it is encoded, what is UNSET is not there.
+        # Encoding omits UNSET members.
         content_type, shown = JSON, msgspec.json.decode(msgspec.json.encode(answer.example))
     return {"description": "Found", "headers": told, "content": {content_type: {"schema": schema, "example": shown}}}
 
 
 def schemas(kind: Any) -> tuple[Sequence[Document], Mapping[str, Document]]:
-    """The schema of a type, and the named ones that it refers to."""
+    """The schema of a type, and the named schemas that it refers to."""
     of_kind, named = msgspec.json.schema_components([kind], ref_template=REF.format(kind="schemas", name="{name}"))
     for shape in named.values():
-        # A default is encoded like any other value: only what may be UNSET can be missing from an answer.
+        # Defaults are encoded like other values: an answer lacks UNSET members only.
         shape["required"] = [
             name for name, schema in shape["properties"].items() if name in shape["required"] or "default" in schema
         ]

@@ -1,4 +1,4 @@
-"""Pages that a process serves beside its answers. Their files are read once, and load nothing from another server."""
+"""Static pages of a process. Their files are read once, and load nothing from another server."""
 
 import hashlib
 from collections.abc import Iterable
@@ -25,11 +25,11 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""A client keeps a file, and asks by its ETag whether it is still the same."""
+"""A client caches a file, and revalidates it by its ETag."""
 
 
 def static(files: Iterable[Traversable]) -> Handler:
-    """A view that answers with one of `files` by its name, which is the view's argument; without one, with `INDEX`.
+    """A view that answers with the file of `files` named by its argument; without an argument, with `INDEX`.
 
     The view raises `NotFound` for another name.
     """

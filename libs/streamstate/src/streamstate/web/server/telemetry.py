@@ -1,4 +1,4 @@
-"""What a process tells Prometheus, and the log line of a request. No label and no line holds a key."""
+"""Metrics of a process, and the log line of a request. No label and no line holds a key."""
 
 import itertools
 import os
@@ -61,7 +61,7 @@ METRICS = (REQUESTS, SECONDS, FORWARDED, STOOD_IN, REFUSED, UNREADABLE, OPEN_STR
 
 
 class Telemetry:
-    """What a process counts of its own requests; of all worker processes together where gunicorn runs several."""
+    """Counters of a process's own requests; summed over all worker processes of gunicorn."""
 
     def __init__(self, service: str) -> None:
         self._service = service
@@ -90,17 +90,17 @@ class Telemetry:
         self._further.append(source)
 
     def refused(self, problem: str) -> None:
-        """Count a request that the application never saw, by the kind of its problem."""
+        """Count a request refused before the application, by the kind of its problem."""
         self._refused.labels(self._service, problem).inc()
 
     def unreadable(self, file: str) -> None:
-        """Count a look at a changed `file` that cannot be used."""
+        """Count an attempt to read a changed `file` that cannot be used."""
         self._unreadable.labels(self._service, file).inc()
 
     def ids(self, headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
-        """What tells a request from others in the logs of all who have a part in its answer, as headers.
+        """Headers that identify a request in the logs of all processes with a part in its answer.
 
-        `REQUEST_ID` is the one that `headers` give, if it is one, else a new one; `TRACE_PARENT` is there if given.
+        `REQUEST_ID` is taken from `headers` if valid, or else new; `TRACE_PARENT` is present if given.
         """
         ids = {}
         for lower, value in headers:
@@ -120,7 +120,7 @@ class Telemetry:
         counter, histogram = children
         counter.inc()
         histogram.observe(seconds)
-        # A 503 says itself what is missing, and there may be thousands.
+        # A 503 explains itself, and there may be thousands.
         if (status >= 500 and status != 503) or seconds > _SLOW_S:
             log.warning("slow or failed", route=route, status=status, ms=round(seconds * 1000))
         elif logged:
@@ -129,9 +129,9 @@ class Telemetry:
     def views_answered(self) -> int:
         """The requests for views, by all worker processes together since the start."""
         if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
-            # Their counts alone: to read all that they keep would take ten times as long.
+            # Counters only: reading all metrics would take ten times as long.
             files = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).glob("counter_*.db")
-            # It has no annotations.
+            # prometheus_client has no annotations.
             metrics = cast("Any", MultiProcessCollector).merge([str(file) for file in files])
         else:
             metrics = self._requests.collect()
@@ -139,7 +139,7 @@ class Telemetry:
         return int(sum(sample.value for sample in samples if sample.labels["route"].startswith("/v1/")))
 
     async def scrape(self) -> bytes:
-        """All counts as Prometheus reads them."""
+        """All metrics in Prometheus' text format."""
         further = [metric for source in self._further for metric in await source()]
         workers = "PROMETHEUS_MULTIPROC_DIR" in os.environ
         # The collector has no annotations.

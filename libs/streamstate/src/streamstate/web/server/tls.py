@@ -1,4 +1,4 @@
-"""The certificates that the settings name: those that a server shows, and those by which instances are asked."""
+"""The certificates in the settings: a server's own, and those for calls to instances."""
 
 import ssl
 from pathlib import Path
@@ -8,7 +8,7 @@ from streamstate.deployment.connections import TlsSettings
 
 
 def shown(settings: TlsSettings) -> Certificates | None:
-    """What a server shows; None where it speaks plain HTTP. Raises `Misconfigured`."""
+    """A server's own certificates; None for plain HTTP. Raises `Misconfigured`."""
     pair = _pair(settings.tls_certificate, settings.tls_key)
     return Certificates(ssl.Purpose.CLIENT_AUTH, pair, settings.tls_client_ca) if pair else None
 

@@ -117,7 +117,7 @@ class _Topic:
 
     def expire(self, records: Records, context: FoldContext) -> Iterator[Operation]:
         """Records of erased users let time go on, too."""
-        if any(record.erased for record in records):
+        if any(record.key is None for record in records):
             now = max(clock(records, context))
             for index, kept in (("range", self.kept.range), ("windows", self.kept.windows)):
                 if kept:

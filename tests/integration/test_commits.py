@@ -10,8 +10,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from devkit.redis_server import Redis
 from streamstate.kafka.admin import Topics
+from streamstate.kafka.security import OPEN
 from streamstate.processing.limits import TimestampLimit
-from streamstate.spark.task import READY_CHANGES, Job
+from streamstate.settings import StreamSettings
+from streamstate.spark.task import READY_CHANGES, FoldTask
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Origin
@@ -50,8 +52,10 @@ def test_a_task_commits_what_is_built_in_large_steps_and_what_is_read_in_small_o
         store = RedisStore(client, app.name)
         claims = {0: store.claim(0, "a:1", {TOPIC: RECORDS} if built else {})}
         kafka = driving.cluster.kafka.bootstrap
-        job = Job(app, claims, origins, TimestampLimit(), RECORDS, RECORDS, 0, 1.0, {}, False, kafka, url, 5.0)
-        list(job(iter([pa.RecordBatch.from_pydict(columns)])))
+        limits = {"batch_records": RECORDS, "commit_records": RECORDS}
+        settings = StreamSettings.model_validate({"kafka": kafka, "redis": url, **limits})
+        task = FoldTask(app, claims, origins, TimestampLimit(), {}, OPEN, settings)
+        list(task(iter([pa.RecordBatch.from_pydict(columns)])))
         made = int(client.hget(tag(app.name, 0), "ended") or 0)
         assert made == 2 if built else made >= RECORDS * MEMBERS / READY_CHANGES
         assert store.read({0: []})[0].positions == {TOPIC: RECORDS}

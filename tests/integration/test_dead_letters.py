@@ -6,7 +6,7 @@ from typing import Any
 
 from services.events import LISTENING_EVENTS
 from services.names.model import ENRICHED
-from streamstate.kafka.letters import Choice, overview
+from streamstate.kafka.dlq.topic import Choice, overview
 from streamstate.keys import LONG, partition_of
 from streamstate.marker import Marker
 from tests.integration.driving import Driving, headers

@@ -16,7 +16,7 @@ from services.clicks.model import USER_CLICKS, USER_REGIONS
 from services.events import LISTENING_EVENTS
 from services.topics.settings import KeptTopic, WindowIndex
 from streamstate.cli.main import app
-from streamstate.kafka.letters import is_halting
+from streamstate.kafka.dlq.topic import is_halting
 from streamstate.kafka.producer import producer
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Snapshot

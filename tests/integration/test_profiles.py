@@ -10,7 +10,7 @@ import urllib3
 from devkit.local_cluster import get
 from services.events import KINDS, LISTENING_EVENTS
 from services.names.model import ENRICHED
-from streamstate.kafka.dead_letters import TOPIC_HEADER
+from streamstate.kafka.dlq.records import TOPIC_HEADER
 from streamstate.marker import Marker
 from tests.integration import expected_answers
 from tests.integration.driving import Driving, eventually, headers

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS
 from streamstate.cli.main import app
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.dead_letters import RECEIPT_HEADER, TOPIC_ID_HEADER
+from streamstate.kafka.dlq.records import RECEIPT_HEADER, TOPIC_ID_HEADER
 from streamstate.kafka.producer import Headers, producer
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.operations import Fields

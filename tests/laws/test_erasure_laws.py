@@ -11,8 +11,8 @@ from services.recommendations.packing import unpack
 from streamstate.app import App
 from streamstate.erasure.applying import pending, steps
 from streamstate.erasure.deletions import Bound, DeletionRecord, Deletions, erased
+from streamstate.erasure.folds import personal
 from streamstate.processing.decode import RawRecord
-from streamstate.processing.limits import Limits
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin, Store
 from streamstate.testing import Driver
@@ -47,7 +47,7 @@ class World:
             store.commit(step.commit)
         known = self.deletions.asked(self.app.name, 0, {topic: topic for topic in self.app.topics})
         self.driver.claims = {0: store.claim(0, "driver:1", {}, self.origins)}
-        self.driver.limits = Limits(erased=erased(known, 0))
+        self.driver.folds = {0: personal(self.app, 0, erased(known, 0), keep_seen=False)}
 
     def write(self, deletions: Iterable[DeletionRecord]) -> None:
         for deletion in deletions:
@@ -142,7 +142,7 @@ def test_the_state_is_that_of_the_records_that_remain(name: str, data: st.DataOb
     world = played(name, data)
     bounds = erased(world.deletions.asked(name, 0, {topic: topic for topic in world.logs}), 0)
     rest = World(world.app)
-    rest.driver.limits = Limits(erased=bounds)
+    rest.driver.folds = {0: personal(world.app, 0, bounds, keep_seen=False)}
     for topic, log in world.logs.items():
         # What is left out lets time go on all the same.
         kept = [record for record in log if record[0] >= bounds.get((topic, 0), {}).get(record[2] or b"", 0)]

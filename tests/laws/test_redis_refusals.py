@@ -184,7 +184,7 @@ def test_a_commit_that_uses_one_key_as_two_types(server: Redis) -> None:
     client = connect(server.url, 5.0)
     store = RedisStore(client, "app")
     claim = store.claim(0, "a:1", {})
-    with pytest.raises(RedisError, match="one commit uses a key as string and as zset"):
+    with pytest.raises(RedisError, match="one commit uses a key as text and as a ranking"):
         store.commit(attempt(claim, Put("key", "x"), IncrementScores("key", {"a": 1})))
     assert not client.exists("{app:0}:sum", "{app:0}:key")
     store.commit(attempt(claim, Put("key", "x"), Delete("key"), IncrementScores("key", {"a": 1})))

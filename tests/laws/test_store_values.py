@@ -2,12 +2,13 @@
 
 import pytest
 
+from streamstate.errors import Inexact
 from streamstate.state.operations import (
-    LARGE_NUMBERS,
     Append,
     Between,
     Delete,
     ExpireBefore,
+    Fields,
     IncrementScores,
     Insert,
     Members,
@@ -82,15 +83,49 @@ class TestEveryStore:
             [],
         ]
 
-    def test_a_large_number_is_counted_by_each_commit_that_writes_it(self, store: Store) -> None:
+    def test_a_list_that_two_operations_of_a_commit_push_to_keeps_its_newest(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})
-        writes = [Merge("f", most={"n": 2**53}), Merge("f", most={"n": 0}), Merge("f", add={"n": -1})]
-        for offset, merge in enumerate(writes):
-            store.commit(step(claim, [merge], offset or None, offset + 1))
-        assert read_snapshot(store).counters == {LARGE_NUMBERS: 2}
-        store.commit(step(claim, [IncrementScores("t", {"m": 2**53})], 3, 4))
-        store.commit(step(claim, [IncrementScores("t", {"m": 0})], 4, 5))
-        assert read_snapshot(store).counters == {LARGE_NUMBERS: 4}
+        store.commit(step(claim, [PushRecent("n", {str(time): time}, keep=2) for time in range(5)]))
+        assert read_snapshot(store).values[3] == [("4", 4), ("3", 3)]
+
+    @pytest.mark.parametrize("number", [2**53, -(2**53)])
+    @pytest.mark.parametrize("beyond", [1, 2, 3, 2**53])
+    @pytest.mark.parametrize("ranked", [{}, {"b": 1}, None])
+    def test_only_a_commit_with_a_sum_beyond_2_to_the_53_is_refused(
+        self, store: Store, number: int, beyond: int, ranked: dict[str, int] | None
+    ) -> None:
+        claim, other = store.claim(0, A, {T: 10}), store.claim(1, A, {T: 10})
+        store.commit(step(claim, [Merge("f", add={"a": number}), IncrementScores("t", {"a": number})]))
+        more = {"a": beyond if number > 0 else -beyond}
+        last: Operation = Merge("f", add=more) if ranked is None else IncrementScores("t", {**more, **ranked})
+        commits = step(other, STEP), step(claim, [Put("v", "x"), last], 1, 2)
+        for take, position in ((store.check, None), (store.commit, 1)):
+            with pytest.raises(Inexact) as refused:
+                take(*commits)
+            assert refused.value.refused == [1]
+            assert store.read({1: []})[1].positions.get(T) == position
+        assert read_snapshot(store, reads=[Value("v"), Fields("f"), Top("t", 9)]).values == [
+            None,
+            {"a": number},
+            [("a", number)],
+        ]
+
+    def test_operations_on_one_key_are_added_up_in_their_order(self, store: Store) -> None:
+        claim = store.claim(0, A, {T: 10})
+        store.commit(step(claim, [Merge("f", add={"a": 5}), IncrementScores("t", {"m": 5})]))
+        twice: list[Operation] = [
+            Merge("f", add={"a": 1}, least={"b": 4}),
+            IncrementScores("t", {"m": 1}),
+            Merge("f", add={"a": 2**53 - 10}, least={"b": 2}),
+            IncrementScores("t", {"m": 2, "o": 1}),
+            Delete("f"),
+            Merge("f", add={"a": 7}),
+            Merge("f", add={"a": 2}, most={"c": 1}),
+        ]
+        store.commit(step(claim, twice, 1, 2))
+        assert read_snapshot(store, reads=[Fields("f"), Top("t", 3)]).values == [{"a": 9, "c": 1}, [("m", 8), ("o", 1)]]
+        with pytest.raises(Inexact):
+            store.commit(step(claim, [Merge("f", add={"a": 2**52}), Merge("f", add={"a": 2**52})], 2, 3))
 
     def test_what_is_expired_is_not_read_however_much_it_is(self, store: Store) -> None:
         claim = store.claim(0, A, {T: 10})

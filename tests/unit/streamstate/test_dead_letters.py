@@ -7,7 +7,7 @@ from confluent_kafka import Message
 
 from streamstate.app import App, Derived, Emit, Record
 from streamstate.errors import BadRecord
-from streamstate.kafka.dead_letters import (
+from streamstate.kafka.dlq.records import (
     RECEIPT_HEADER,
     TOPIC_HEADER,
     TOPIC_ID_HEADER,
@@ -15,7 +15,7 @@ from streamstate.kafka.dead_letters import (
     derived,
     shortened,
 )
-from streamstate.kafka.letters import DERIVED, Choice, cause_of, is_receipt, letter_of, overview, stage_of
+from streamstate.kafka.dlq.topic import DERIVED, Choice, cause_of, is_receipt, letter_of, overview, stage_of
 from streamstate.kafka.producer import Headers, Outgoing
 from streamstate.keys import TEXT
 from streamstate.marker import HEADER, Marker

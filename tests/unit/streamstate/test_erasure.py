@@ -6,11 +6,11 @@ from services.events import LISTENING_EVENTS
 from services.metrics.model import APP
 from streamstate.erasure import stream
 from streamstate.erasure.deletions import Bound, DeletionRecord, Deletions, erased
+from streamstate.erasure.folds import personal
 from streamstate.erasure.stream import Erasure
 from streamstate.errors import Misconfigured
 from streamstate.keys import LONG
 from streamstate.processing.decode import RawRecord
-from streamstate.processing.limits import Limits
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Fields
 from streamstate.state.store import Claim, Origin
@@ -105,7 +105,9 @@ class Stream:
         for user in users:
             raw.append((self.topics.written.get(PLACE, 0), time, LONG.encode(user), play_json((user, 1, 1, 1, 5))))
             self.topics.written[PLACE] = raw[-1][0] + 1
-        Driver(APP, self.store, limits=Limits(seen=True)).feed(0, {LISTENING_EVENTS: raw})
+        driver = Driver(APP, self.store)
+        driver.folds = {0: personal(APP, 0, {}, keep_seen=True)}
+        driver.feed(0, {LISTENING_EVENTS: raw})
 
     def count(self, user: int) -> int | None:
         count: int | None = self.store.read({0: [Fields(f"user:{user}")]})[0].values[0].get("count")

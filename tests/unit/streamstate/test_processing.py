@@ -24,7 +24,7 @@ from streamstate.processing.decode import (
     decode_records,
     reasons,
 )
-from streamstate.processing.parts import merge
+from streamstate.processing.fold_batch import merge
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Fields, Put, Value
 from streamstate.testing import Driver

@@ -10,7 +10,8 @@ from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import AdminConnection
 from streamstate.kafka.security import Security
 from streamstate.processing.limits import TimestampLimit
-from streamstate.spark.task import Job
+from streamstate.settings import StreamSettings
+from streamstate.spark.task import FoldTask
 from streamstate.state.redis_login import Login
 
 SCRAM = Security("SASL_SSL", "SCRAM-SHA-512", "reader", 'a"b\\c', "the CA")
@@ -101,9 +102,10 @@ def test_what_tasks_get_shows_no_secret(tmp_path: Path) -> None:
     login = Login("reader", password)
     security = Security("SASL_SSL", "SCRAM-SHA-512", "reader", password, key="hidden").read_files()
     limit = TimestampLimit()
-    job = Job(APP, {}, {}, limit, 1, 1, 1, 0.1, {}, False, "kafka:9092", "redis://redis", 1.0, login, security)
+    settings = StreamSettings.model_validate({"redis_username": "reader", "redis_password": password})
+    task = FoldTask(APP, {}, {}, limit, {}, security, settings)
     assert security.password == "hidden"
-    assert "hidden" not in repr(job)
+    assert "hidden" not in repr(task)
     options = login.options(tls=False)
     assert options["credential_provider"].get_credentials() == ("reader", "hidden")
     assert "hidden" not in repr(options)

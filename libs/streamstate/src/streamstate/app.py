@@ -23,7 +23,6 @@ class Record(msgspec.Struct, Generic[K, V], gc=False):
 
     stream_time: the greatest timestamp of a decoded record in the topic's partition up to and including this record.
     marker: the marker of a record of a derived topic, if the source is `marked`.
-    erased: whether the user, the key, was erased after the record.
     """
 
     topic: str
@@ -33,7 +32,6 @@ class Record(msgspec.Struct, Generic[K, V], gc=False):
     timestamp: int
     stream_time: int
     marker: Marker | None = None
-    erased: bool = False
 
 
 class Emit(msgspec.Struct, frozen=True):
@@ -142,7 +140,7 @@ class Fold:
         of the windows: unless a deployment says otherwise, a timestamp further ahead of the clock is refused.
     users: the personal data in the state, where keys are users. `apply`, `lookups` and `reads` do not get records older
         than the erasure of their user.
-    shared: as `apply`, for state that names no user. It also gets, and keeps counting, the records of erased users.
+    shared: as `apply`, for state that names no user. It also gets the records of erased users, with None as the key.
 
     The state stores version and settings; a state of another version or settings is not continued.
     """

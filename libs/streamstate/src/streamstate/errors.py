@@ -29,6 +29,15 @@ class Fenced(StreamStateError):
     """The store refused a commit: another writer committed, or the store is not the one that the query started from."""
 
 
+class Inexact(StreamStateError):
+    """Commits that the store refused since a number would be beyond ±2^53; all others of the same call are applied."""
+
+    def __init__(self, refused: Sequence[int]) -> None:
+        """refused: the indexes of the commits in the call."""
+        super().__init__("a stored number would be beyond 2^53, up to which numbers are exact")
+        self.refused = refused
+
+
 class IncompleteCommit(StreamStateError):
     """A commit or a deletion was applied to a partition in part: its state belongs to no offset."""
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
-from streamstate.app import App, Emit
-from streamstate.processing.advance import Advance, Folded
+from streamstate.app import App, Emit, Fold
 from streamstate.processing.decode import DeadLetter, Markers, RawRecord
+from streamstate.processing.fold_batch import FoldResult
 from streamstate.processing.limits import Limits
+from streamstate.processing.writer import PartitionWriter
 from streamstate.state.store import Origin, Store
 
 NO_MARKERS: Mapping[str, Markers] = {}
@@ -38,6 +39,7 @@ class Driver:
         held = range(partitions) if held is None else held
         origins = {topic: Origin(topic, partitions) for topic in app.topics}
         self.claims = {p: store.claim(p, "driver:1", {}, origins) for p in held}
+        self.folds: Mapping[int, Sequence[Fold]] = dict.fromkeys(self.claims, app.folds)
 
     def feed(
         self,
@@ -50,16 +52,23 @@ class Driver:
         markers: the headers `streamstate.source` of derived topics, by topic and offset.
         """
         counts = dict.fromkeys(self.app.topics, self.partitions)
-        advance = Advance(self.app, self.store, self.claims, counts, self._publish, self.limits)
-        advance(
-            {(topic, partition): records for topic, records in raw.items()},
+        writer = PartitionWriter(self.app, self.store, self.claims, counts, self, self.limits, self.folds)
+        writer.write(
+            {(topic, partition): records for topic, records in raw.items() if records},
             {(topic, partition): headers for topic, headers in markers.items()},
         )
 
-    def _publish(self, folded: Sequence[Folded]) -> None:
-        for part in folded:
-            self.emitted += part.emits
-            self.dead += part.dead
+    def require_same_topics(self) -> None:
+        """Nothing makes topics anew."""
+
+    def publish(self, results: Sequence[FoldResult]) -> None:
+        """Keep the records for the test."""
+        for result in results:
+            self.emitted += result.emits
+            self.dead += result.dead
+
+    def publish_halting(self, letters: Sequence[tuple[int, DeadLetter]]) -> None:
+        """A test sees them in the error."""
 
     def view(self, name: str, key: Any = "", query: msgspec.Struct | None = None) -> msgspec.Struct | None:
         """The answer of the view `name` for `key`."""

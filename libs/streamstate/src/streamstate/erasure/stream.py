@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 from streamstate.app import App
 from streamstate.erasure.applying import expiries, pending, steps
 from streamstate.erasure.deletions import Asked, DeletionRecord, erased
+from streamstate.erasure.folds import Erased
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import Misconfigured
 from streamstate.state.store import Claim, Origin, Store, TopicPartition
@@ -27,8 +28,6 @@ EXPIRED = 10_000
 
 PAUSE_S = 10.0
 """Minimum seconds between two restarts of a query for deletions; requests in between are applied together."""
-
-Erased = Mapping[TopicPartition, Mapping[bytes, int]]
 
 
 class Erasure:

@@ -14,8 +14,8 @@ from confluent_kafka import Message, Producer
 
 from streamstate.app import App
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.dead_letters import RECEIPT_HEADER, TOPIC_ID_HEADER
-from streamstate.kafka.letters import (
+from streamstate.kafka.dlq.records import RECEIPT_HEADER, TOPIC_ID_HEADER
+from streamstate.kafka.dlq.topic import (
     DERIVED,
     NOT_COMMITTED,
     Cause,

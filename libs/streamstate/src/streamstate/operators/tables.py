@@ -141,7 +141,7 @@ def _joined(table: str, records: Sequence[Record[K, Any]], context: FoldContext)
     rows: dict[K, str | None] = {}
     joined = []
     for record in records:
-        if record.erased:
+        if record.key is None:
             joined.append(Joined(record, None))
             continue
         if record.topic == table:

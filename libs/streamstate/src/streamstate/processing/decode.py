@@ -80,14 +80,10 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Which records are decoded: with timestamps from 0 to `latest` (milliseconds), except at the offsets `refused`.
-
-    erased: by the keys of users who were erased, the offset before which their records are left out.
-    """
+    """The records to decode: with timestamps from 0 to `latest` (milliseconds), except at the offsets `refused`."""
 
     latest: int
     refused: Mapping[int, Refusal] = field(default_factory=dict)
-    erased: Mapping[bytes, int] = field(default_factory=dict)
 
 
 def decode_records(
@@ -129,8 +125,7 @@ def decode_records(
             entries.append(DeadLetter(topic, offset, timestamp, time, raw_key, value, refused, error))
             continue
         time = max(time, timestamp)
-        erased = bool(admission.erased) and offset < admission.erased.get(raw_key or b"", 0)
-        entries.append(Record(topic, key, content, offset, timestamp, time, erased=erased))
+        entries.append(Record(topic, key, content, offset, timestamp, time))
         if partition_of(raw_key or b"", partitions) != partition:
             misplaced.add(offset)
     return Decoded(entries, misplaced)

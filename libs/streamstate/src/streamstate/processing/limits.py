@@ -3,7 +3,7 @@
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from streamstate.errors import TooManyDeadLetters
@@ -91,17 +91,10 @@ NO_LIMIT = CommitLimit()
 class Limits:
     """The limits of a stream; by default there are none.
 
-    building: of commits to what is built from nothing, of which nobody reads. ready: of all others.
-    erased: as of an `Admission`. seen: whether it is kept when each user was seen.
+    building: of commits to a state that is built from nothing and not read yet. ready: of all others.
     """
 
     building: CommitLimit = NO_LIMIT
     ready: CommitLimit = NO_LIMIT
     dead_letters: DeadLetterLimit = field(default_factory=DeadLetterLimit)
     timestamps: TimestampLimit = field(default_factory=TimestampLimit)
-    erased: Mapping[TopicPartition, Mapping[bytes, int]] = field(default_factory=dict)
-    seen: bool = False
-
-    def admission(self, place: TopicPartition, now_ms: int) -> Admission:
-        """What is taken of `place` when the clock says `now_ms` (milliseconds since 1970)."""
-        return replace(self.timestamps.admission(place, now_ms), erased=self.erased.get(place, {}))

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import read_to_end
 from streamstate.processing.decode import RawRecord
-from streamstate.spark.task import Job
+from streamstate.spark.task import FoldTask
 from streamstate.state.store import TopicPartition
 
 Offsets = dict[TopicPartition, int]
@@ -25,21 +25,21 @@ Offsets = dict[TopicPartition, int]
 Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
 
-def kafka_source(reader: Reader, job: Job, offsets: Offsets) -> Reader:
-    """`reader` with the options of Spark's Kafka source for reading what `job` needs from `offsets`."""
+def kafka_source(reader: Reader, task: FoldTask, offsets: Offsets) -> Reader:
+    """`reader` with the options of Spark's Kafka source for reading what `task` needs from `offsets`."""
     assigned: dict[str, list[int]] = {}
     for topic, partition in offsets:
         assigned.setdefault(topic, []).append(partition)
     return (
-        reader.options(**job.security.source())
-        .option("kafka.bootstrap.servers", job.kafka)
-        .option("groupIdPrefix", f"{job.app.group}-spark")
+        reader.options(**task.security.source())
+        .option("kafka.bootstrap.servers", task.settings.kafka)
+        .option("groupIdPrefix", f"{task.app.group}-spark")
         .option("assign", json.dumps(assigned))
         .option("startingOffsets", as_json(offsets))
         # The source asks for a partition's begin and end behind each fetch, on the connection on which the consumer
         # prefetches already: Kafka holds them back until that fetch is answered, and there is nothing more to come.
         .option("kafka.fetch.max.wait.ms", "0")
-        .option("includeHeaders", bool(job.app.marked))
+        .option("includeHeaders", bool(task.app.marked))
         .option("kafka.isolation.level", "read_committed")
         # All brokers may be at other addresses behind the names that were given (KIP-899).
         .option("kafka.metadata.recovery.strategy", "rebootstrap")
@@ -100,21 +100,21 @@ MOST_MS = _END // 1_000
 """The greatest timestamp that Spark reads. It keeps microseconds in 64 bits, and a query ends at a greater one."""
 
 
-def unreadable(topics: Topics, offsets: Offsets, job: Job) -> dict[TopicPartition, RawRecord]:
+def unreadable(topics: Topics, offsets: Offsets, task: FoldTask) -> dict[TopicPartition, RawRecord]:
     """The first record from `offsets` on, by topic and partition, with a timestamp that Spark cannot read."""
-    starts = {place: offset for place, offset in offsets.items() if place[0] in job.timestamps.unbounded}
+    starts = {place: offset for place, offset in offsets.items() if place[0] in task.timestamps.unbounded}
     if not starts:
         return {}
     firsts = {place: offset for place, offset in topics.offsets_at(starts, MOST_MS + 1).items() if offset >= 0}
     # Kafka names the first of the whole log, which may be folded already.
     candidates = {place: max(first, starts[place]) for place, first in firsts.items()}
-    records = {place: _first_unreadable(place, offset, job) for place, offset in candidates.items()}
+    records = {place: _first_unreadable(place, offset, task) for place, offset in candidates.items()}
     return {place: record for place, record in records.items() if record}
 
 
-def _first_unreadable(place: TopicPartition, offset: int, job: Job) -> RawRecord | None:
+def _first_unreadable(place: TopicPartition, offset: int, task: FoldTask) -> RawRecord | None:
     """The first such record at `offset` or behind it."""
-    for record in read_to_end(job.kafka, {place: offset}, job.security):
+    for record in read_to_end(task.settings.kafka, {place: offset}, task.security):
         timestamp = record.timestamp()[1]
         if timestamp > MOST_MS:
             return record.offset() or 0, timestamp, record.key(), record.value()

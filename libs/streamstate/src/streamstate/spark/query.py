@@ -27,16 +27,17 @@ from streamstate.errors import FencedInstance, IncompleteCommit, Misconfigured, 
 from streamstate.formats.applied import registered
 from streamstate.kafka.claims import Claims
 from streamstate.kafka.consumer_group import Membership, Partitions
+from streamstate.kafka.dlq.topic import Refusals
 from streamstate.kafka.held_up import HeldUp
-from streamstate.kafka.letters import Refusals
 from streamstate.kafka.totals import Publisher
+from streamstate.processing.limits import TimestampLimit
 from streamstate.processing.offset_gaps import passed
 from streamstate.processing.truncation import needed
 from streamstate.settings import StreamSettings
 from streamstate.spark.offsets import Offsets, as_json, kafka_source, next_slice, unreadable
 from streamstate.spark.run import Run, reason
 from streamstate.spark.status import TELL_S, Presence, Status
-from streamstate.spark.task import Job, in_tasks
+from streamstate.spark.task import FoldTask, in_tasks, writer
 from streamstate.state.store import Claim, Snapshot, whole
 
 log = structlog.get_logger()
@@ -170,8 +171,10 @@ class Stream:
         why = {partition: self._commands.complete(str(error)) for partition, error in left_out.items()}
         tell("folding", partitions=sorted(claims), topics=folded, left_out=list(why.values()), waiting=waiting)
         refused = self._refusals.read(origins, claims)
-        job = Job.for_claims(app, claims, origins, self._topics, refused, erased, self._settings)
-        return Run(bool(tables), offsets, job, publisher, why)
+        tolerances = {t: self._settings.tolerance_ms(fold.grace_ms) for fold in app.folds for t in fold.topics}
+        timestamps = TimestampLimit(self._topics.unbounded(tolerances), refused)
+        task = FoldTask(app, claims, origins, timestamps, erased, self._topics.security, self._settings)
+        return Run(bool(tables), offsets, task, publisher, why)
 
     def _supervise(self, run: Run) -> str:
         """Run the query until it has to start again; returns why. Raises what ends it by itself."""
@@ -230,7 +233,7 @@ class Stream:
         if self._erasure.has_due_deletions:
             return "a user is to be deleted"
         self._presence.require_one_redis()
-        if self._topics.security != run.job.security:
+        if self._topics.security != run.task.security:
             return "what proves us to Kafka changed"
         if self._held_up.can_resume():
             return "the schema registry answers"
@@ -250,7 +253,7 @@ class Stream:
         A backlog of merged topics goes slice by slice, so that no micro-batch is larger than memory. A record that
         Spark cannot read ends a slice, and is refused without Spark.
         """
-        blocked = unreadable(self._topics, run.offsets, run.job)
+        blocked = unreadable(self._topics, run.offsets, run.task)
         while blocked or self._app.merges:
             stops = {place: offset for place, (offset, *_) in blocked.items()}
             if not (ends := next_slice(self._topics, run.offsets, self._settings.read_records(in_memory=True), stops)):
@@ -261,17 +264,17 @@ class Stream:
             run.offsets.update(ends)
             if reached := [place for place, offset in stops.items() if ends[place] == offset]:
                 for place in reached:
-                    run.job.advance()({place: [blocked[place]]})
+                    writer(run.task).write({place: [blocked[place]]})
                     run.offsets[place] += 1
                 # Not for each slice: to find the next one, all records behind it may be read.
-                blocked = unreadable(self._topics, run.offsets, run.job)
+                blocked = unreadable(self._topics, run.offsets, run.task)
             self._log.info("a part of the backlog is folded")
         return True
 
     def _fold_until(self, ends: Offsets, run: Run) -> None:
         """Fold a slice. The loop turns meanwhile: a slice may take longer than the loop may stand still."""
-        reader = kafka_source(self._spark.read.format("kafka"), run.job, run.offsets)
-        rows = in_tasks(reader.option("endingOffsets", as_json(ends)).load(), run.job, self._tasks)
+        reader = kafka_source(self._spark.read.format("kafka"), run.task, run.offsets)
+        rows = in_tasks(reader.option("endingOffsets", as_json(ends)).load(), run.task, self._tasks)
         save = rows.write.format("noop").mode("overwrite").save
         with ThreadPoolExecutor(1) as executor:
             folding = executor.submit(inheritable_thread_target(self._spark)(save))
@@ -282,16 +285,16 @@ class Stream:
             folding.result()
 
     def _start(self, run: Run, checkpoint: str) -> StreamingQuery:
-        reader = kafka_source(self._spark.readStream.format("kafka"), run.job, run.offsets)
+        reader = kafka_source(self._spark.readStream.format("kafka"), run.task, run.offsets)
         if not self._app.merges:
             reader = reader.option("maxOffsetsPerTrigger", self._settings.read_records(in_memory=self._app.one_task))
         # The commits are made in the tasks and fenced, so nothing is left to be written: the sink is empty. Nothing
         # reads the checkpoint again, so it is hardly ever written.
-        rows = in_tasks(reader.load(), run.job, self._tasks)
-        writer = rows.writeStream.format("noop").option("asyncProgressTrackingEnabled", "true")
-        writer = writer.option("asyncProgressTrackingCheckpointIntervalMs", str(CHECKPOINT_MS))
-        writer = writer.trigger(processingTime=f"{self._settings.trigger_ms} milliseconds")
-        return writer.queryName(self.name).option("checkpointLocation", checkpoint).start()
+        rows = in_tasks(reader.load(), run.task, self._tasks)
+        sink = rows.writeStream.format("noop").option("asyncProgressTrackingEnabled", "true")
+        sink = sink.option("asyncProgressTrackingCheckpointIntervalMs", str(CHECKPOINT_MS))
+        sink = sink.trigger(processingTime=f"{self._settings.trigger_ms} milliseconds")
+        return sink.queryName(self.name).option("checkpointLocation", checkpoint).start()
 
     def _pass_gaps(self, read: Mapping[str, Mapping[str, int]], run: Run, snapshots: Mapping[int, Snapshot]) -> None:
         """Where nothing is left to be read, bring the state to the end, to which no record may have brought it."""

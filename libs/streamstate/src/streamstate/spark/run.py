@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from streamstate.kafka.totals import Publisher
 from streamstate.spark.offsets import Offsets
-from streamstate.spark.task import Job
+from streamstate.spark.task import FoldTask
 from streamstate.state.store import Claim, Origin
 
 _TRACEBACK = "Traceback (most recent call last):"
@@ -23,22 +23,22 @@ class Run:
 
     building: bool
     offsets: Offsets
-    job: Job
+    task: FoldTask
     publisher: Publisher | None
     left_out: Mapping[int, str]
 
     @property
     def partitions(self) -> int:
         """The partitions of the app, whoever owns them."""
-        return max(self.job.counts.values())
+        return max(self.task.counts.values())
 
     @property
     def origins(self) -> Mapping[str, Origin]:
-        return self.job.origins
+        return self.task.origins
 
     @property
     def claims(self) -> Mapping[int, Claim]:
-        return self.job.claims
+        return self.task.claims
 
 
 def reason(error: Exception) -> str:

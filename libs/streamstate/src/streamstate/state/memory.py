@@ -1,15 +1,14 @@
 """A store in memory: the reference for the behaviour of a store."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, assert_never
 
-from streamstate.errors import Fenced, IncompleteCommit
+from streamstate.errors import Fenced, IncompleteCommit, Inexact
 from streamstate.state import timelines
 from streamstate.state.operations import (
-    LARGE,
-    LARGE_NUMBERS,
+    MOST,
     Append,
     Between,
     Delete,
@@ -105,10 +104,30 @@ class MemoryStore:
         return Claim(partition, held.epoch, self._server, positions, dict(held.times), dict(held.skips), deletions)
 
     def commit(self, *commits: Commit) -> None:
-        for commit in commits:
-            self._commit(commit)
+        inexact = [index for index, commit in enumerate(commits) if not self._commit(commit)]
+        if inexact:
+            raise Inexact(inexact)
 
-    def _commit(self, commit: Commit) -> None:
+    def check(self, *commits: Commit) -> None:
+        inexact = [index for index, commit in enumerate(commits) if not _exact(self._fenced(commit), commit)]
+        if inexact:
+            raise Inexact(inexact)
+
+    def _commit(self, commit: Commit) -> bool:
+        held = self._fenced(commit)
+        if not _exact(held, commit):
+            return False
+        held.incomplete = True
+        for operation in commit.operations:
+            _apply(held.keys, operation)
+        for step in commit.steps:
+            held.positions[step.topic], held.times[step.topic] = step.next, step.time
+        for name, count in commit.counters.items():
+            held.counters[name] = held.counters.get(name, 0) + count
+        held.incomplete = False
+        return True
+
+    def _fenced(self, commit: Commit) -> _Partition:
         held = self._complete(commit.claim.partition)
         stored = {step.topic: held.positions.get(step.topic) for step in commit.steps}
         expected = {step.topic: step.expected for step in commit.steps}
@@ -116,19 +135,7 @@ class MemoryStore:
         if held.owner is None or (held.epoch, self._server, stored) != believed:
             msg = f"partition {commit.claim.partition} stands at {stored} in epoch {held.epoch} on {self._server}"
             raise Fenced(msg)
-        held.incomplete = True
-        counters = dict(commit.counters)
-        for operation in commit.operations:
-            # Unchanged fields are not written, scores always are.
-            before = _large_numbers(held.keys, operation) if isinstance(operation, Merge) else set()
-            _apply(held.keys, operation)
-            if _large_numbers(held.keys, operation) - before:
-                counters[LARGE_NUMBERS] = 1
-        for step in commit.steps:
-            held.positions[step.topic], held.times[step.topic] = step.next, step.time
-        for name, count in counters.items():
-            held.counters[name] = held.counters.get(name, 0) + count
-        held.incomplete = False
+        return held
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         return {partition: self._snapshot(partition, reads) for partition, reads in wanted.items()}
@@ -224,17 +231,21 @@ def _merge(fields: dict[str, int], add: dict[str, int], least: dict[str, int], m
         fields[name] = max(fields.get(name, number), number)
 
 
-def _large_numbers(keys: dict[str, Any], operation: Operation) -> set[tuple[str, int]]:
-    """The names of the large numbers among the targets of `operation`."""
-    match operation:
-        case Merge(key, add, least, most):
-            names: Iterable[str] = (*add, *least, *most)
-        case IncrementScores(key, by):
-            names = by
-        case _:
-            return set()
-    numbers = keys.get(key, {})
-    return {(name, numbers[name]) for name in names if abs(numbers.get(name, 0)) > LARGE}
+def _exact(held: _Partition, commit: Commit) -> bool:
+    """Whether all numbers that the commit would make are within ±2^53."""
+    made: dict[str, dict[str, int]] = {}
+    for operation in commit.operations:
+        match operation:
+            case Delete(key):
+                made[key] = {}
+            case Merge() | IncrementScores():
+                if operation.key not in made:
+                    made[operation.key] = dict(held.keys.get(operation.key, {}))
+                _apply(made, operation)
+                numbers = made[operation.key]
+                if any(abs(number) > MOST for number in numbers.values()):
+                    return False
+    return True
 
 
 def _answer(keys: dict[str, Any], read: Read) -> Any:

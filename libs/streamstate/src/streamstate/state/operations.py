@@ -3,14 +3,12 @@
 The classes of operations are also the wire format: an array of tag and fields, unpacked by a server-side script.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 MOST = 2**53
 """The greatest size of a stored number: Redis' scores and Lua's numbers are exact up to it."""
-
-LARGE = 2**52
-LARGE_NUMBERS = "large_numbers"
-"""What counts the commits of a partition that stored a number beyond ±`LARGE`."""
 
 
 class Put(msgspec.Struct, frozen=True, array_like=True, tag="put"):
@@ -120,6 +118,26 @@ Operation = (
     | DeleteTimeline
     | ExpireBefore
 )
+
+
+def require_exact(operations: Iterable[Operation]) -> None:
+    """Raise `OverflowError` for a number of an operation that is beyond ±`MOST`."""
+    for operation in operations:
+        match operation:
+            case IncrementScores():
+                numbers = [operation.by]
+            case Merge():
+                numbers = [operation.add, operation.least, operation.most]
+            case _:
+                continue
+        if any(not -MOST <= number <= MOST for of in numbers for number in of.values()):
+            msg = f"a number of a commit is beyond {MOST}, up to which numbers are exact"
+            raise OverflowError(msg)
+
+
+def adds(operation: Operation) -> bool:
+    """Whether a stored number may get too large by `operation`."""
+    return isinstance(operation, IncrementScores | Merge)
 
 
 def changes(operation: Operation) -> int:

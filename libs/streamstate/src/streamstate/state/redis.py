@@ -26,7 +26,7 @@ from redis.exceptions import NoScriptError, ResponseError
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from streamstate.errors import Fenced, IncompleteCommit, Misconfigured
+from streamstate.errors import Fenced, IncompleteCommit, Inexact, Misconfigured
 from streamstate.state.operations import Read
 from streamstate.state.redis_login import NO_LOGIN, Login
 from streamstate.state.redis_reads import (
@@ -133,6 +133,7 @@ _Call = tuple[int, Sequence[str | bytes | int]]
 
 _MISCONFIGURED = "MISCONFIGURED "
 _INCOMPLETE = "INCOMPLETE "
+_OVERFLOW = "OVERFLOW "
 _SERVER, _CLAIM, _COMMIT = Script("server.lua"), Script("server.lua", "claim.lua"), Script("commit.lua")
 _SKIP, _MEND = Script("skip.lua"), Script("mend.lua")
 SCRIPTS = (READ, _SERVER, _CLAIM, _COMMIT, _SKIP, _MEND)
@@ -174,11 +175,21 @@ class RedisStore:
         return claim(partition, answer)
 
     def commit(self, *commits: Commit) -> None:
-        for together in _round_trips(commits):
-            answers = self._run(_COMMIT, [_commit_call(commit) for commit in together])
-            for commit, (applied, *stored) in zip(together, answers, strict=True):
-                if not applied:
-                    raise Fenced(_refusal(tag(self._app, commit.claim.partition), commit, *map(bytes.decode, stored)))
+        self._apply(commits)
+
+    def check(self, *commits: Commit) -> None:
+        self._apply(commits, 1)
+
+    def _apply(self, commits: Sequence[Commit], *mode: int) -> None:
+        calls = ([_commit_call(commit, *mode) for commit in together] for together in _round_trips(commits))
+        answers = [answer for together in calls for answer in self._run(_COMMIT, together)]
+        inexact = [index for index, answer in enumerate(answers) if isinstance(answer, ResponseError)]
+        for commit, answer in zip(commits, answers, strict=True):
+            if not isinstance(answer, ResponseError) and not answer[0]:
+                hash_tag = tag(self._app, commit.claim.partition)
+                raise Fenced(_refusal(hash_tag, commit, *map(bytes.decode, answer[1:])))
+        if inexact:
+            raise Inexact(inexact)
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         asked = [(tag(self._app, partition), reads) for partition, reads in wanted.items()]
@@ -227,7 +238,10 @@ class RedisStore:
         return {instance: None if text is None else text.decode() for instance, text in found.items()}
 
     def _run(self, script: Script, calls: Sequence[_Call]) -> list[Any]:
-        """The answers to `calls`, made in one round trip; loads the script into a server that lacks it."""
+        """The answers to `calls`, made in one round trip; loads the script into a server that lacks it.
+
+        The refusal of an inexact number is an answer; any other error is raised.
+        """
         answers = self._send(script, calls)
         unknown = [index for index, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if unknown:
@@ -239,7 +253,7 @@ class RedisStore:
                 raise IncompleteCommit(tag(self._app, partition)) from answer
             if isinstance(answer, ResponseError) and str(answer).startswith(_MISCONFIGURED):
                 raise Misconfigured(str(answer).removeprefix(_MISCONFIGURED)) from answer
-            if isinstance(answer, Exception):
+            if isinstance(answer, Exception) and not str(answer).startswith(_OVERFLOW):
                 raise answer
         return answers
 
@@ -270,10 +284,10 @@ def _round_trips(commits: Sequence[Commit]) -> Iterator[Sequence[Commit]]:
         yield commits[begin:]
 
 
-def _commit_call(commit: Commit) -> _Call:
+def _commit_call(commit: Commit, *mode: int) -> _Call:
     claim = commit.claim
     packed = pack(commit.steps), pack(commit.operations), pack(commit.counters)
-    return claim.partition, [claim.epoch, claim.server, *packed]
+    return claim.partition, [claim.epoch, claim.server, *packed, *mode]
 
 
 def _refusal(hash_tag: str, commit: Commit, epoch: str, server: str, topic: str, offset: str) -> str:

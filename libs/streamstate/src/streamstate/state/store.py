@@ -169,10 +169,15 @@ class Store(Protocol):
         ...
 
     def commit(self, *commits: Commit) -> None:
-        """Apply `commits` in order, each completely or not at all; raises `Fenced` when one was refused.
+        """Apply `commits` in order, each completely or not at all.
 
-        After `Fenced`, the other commits may have been applied or not. May be repeated: the second time is refused.
+        Raises `Fenced` when one was refused; the others may have been applied or not. Raises `Inexact` for commits that
+        take a number beyond ±2^53, with the others applied. May be repeated: the second time is refused.
         """
+        ...
+
+    def check(self, *commits: Commit) -> None:
+        """Raise as `commit` of each alone would, and change nothing."""
         ...
 
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:

@@ -7,7 +7,6 @@ from confluent_kafka import Message, murmur2
 
 from streamstate.erasure.deletions import erased
 from streamstate.erasure.topic import DeletionTopic
-from streamstate.state.operations import LARGE_NUMBERS
 from streamstate.state.store import DELETIONS, Origin, TopicPartition
 from streamstate.user_state import SEEN
 from streamstate.verify.derived_topics import Effects, dead_content
@@ -89,7 +88,7 @@ class Counting:
             f"time:{topic}": str(self._times.get(topic, 0)) for topic in self._logs if f"offset:{topic}" in held
         }
         known = {"owner", "epoch", "format", "begun", "ended", f"offset:{DELETIONS}", f"time:{DELETIONS}"}
-        known |= {f"count:{name}" for name in (LARGE_NUMBERS, *self.recount.unsure)}
+        known |= {f"count:{name}" for name in self.recount.unsure}
         fields = "offset", "target", "origin", "begin", "fold", "allow"
         # A claim stores the fields of all topics, also of topics with fewer partitions.
         known |= {f"{field}:{topic}" for field in fields for topic in self._origins}

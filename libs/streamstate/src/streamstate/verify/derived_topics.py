@@ -6,8 +6,8 @@ from hashlib import sha256
 
 from confluent_kafka import Message
 
-from streamstate.kafka.dead_letters import SHA256_HEADER
-from streamstate.kafka.letters import Cause, cause_of, is_derived, is_halting, is_receipt
+from streamstate.kafka.dlq.records import SHA256_HEADER
+from streamstate.kafka.dlq.topic import Cause, cause_of, is_derived, is_halting, is_receipt
 from streamstate.marker import Marker
 from streamstate.verify.recount import Difference
 

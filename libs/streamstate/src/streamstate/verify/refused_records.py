@@ -11,7 +11,7 @@ from confluent_kafka import Message
 
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.letters import Cause, cause_of, is_derived, is_receipt, letter_of, stage_of
+from streamstate.kafka.dlq.topic import Cause, cause_of, is_derived, is_receipt, letter_of, stage_of
 from streamstate.processing.decode import Stage
 from streamstate.settings import ServiceSettings
 from streamstate.verify.topic_log import TopicLog

@@ -1,6 +1,7 @@
 -- KEYS[1]: the partition's hash tag, e.g. {metrics:7}; it is also the hash that holds owner, epoch, offsets and times.
 -- KEYS[2]: never exists; with it, Redis refuses the script while the slot migrates.
--- ARGV: epoch, run id of the server, steps ({topic, expected offset or nil, next offset, stream time}), operations, counters.
+-- ARGV: epoch, run id of the server, steps ({topic, expected offset or nil, next offset, stream time}), operations, counters,
+-- and 1 where nothing is to be written.
 -- Returns {1} when all was applied, else {0, epoch, run id, topic, offset ('' for none)} as they are, and nothing was.
 local tag, call = KEYS[1], redis.call
 local epoch, server, steps = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
@@ -68,29 +69,69 @@ end
 -- So many entries are removed by a commit, and as many more as it inserts; reads leave out those that are left over.
 local expiring = 500
 
--- Returns the old values of what an operation changes, and their names where there are several: tables cost as much as
--- a command, and most operations of a small commit change one member.
+-- Numbers are exact up to 2^53. A greater sum is rounded: without the summand, another number is left.
+local function add(number, summand)
+  local sum = number + summand
+  if sum > 2^53 or sum < -2^53 or sum - summand ~= number then
+    error(redis.error_reply('OVERFLOW a stored number would be beyond 2^53, up to which numbers are exact'))
+  end
+  return sum
+end
+
+local function merge(number, summand, least, most)
+  if summand then number = add(number or 0, summand) end
+  if least and (not number or least < number) then number = least end
+  if most and (not number or most > number) then number = most end
+  return number
+end
+
+-- Changes the first operation to one that does the work of both, of the same kind and key.
+local combine = {
+  merge = function(op, next_op)
+    for name, by in pairs(next_op[3]) do op[3][name] = add(op[3][name] or 0, by) end
+    for name, least in pairs(next_op[4]) do op[4][name] = math.min(op[4][name] or least, least) end
+    for name, most in pairs(next_op[5]) do op[5][name] = math.max(op[5][name] or most, most) end
+  end,
+  increment = function(op, next_op)
+    for name, by in pairs(next_op[3]) do op[3][name] = add(op[3][name] or 0, by) end
+  end,
+}
+
+-- Returns the numbers that an operation makes, and their names where there are several: tables cost as much as a command,
+-- and most operations of a small commit change one member. A key is `empty` when the commit has deleted it before, and
+-- `repeated` when several operations have it.
 local read = {
-  merge = function(key, op)
+  merge = function(key, op, empty)
     local names = append_names(append_names(append_names({}, op[3]), op[4]), op[5])
-    local values = call_in_pieces('HMGET', key, names, #names)
+    local numbers = empty and {} or call_in_pieces('HMGET', key, names, #names)
     for i = 1, #names do
-      local number = values[i] and tonumber(values[i])
-      if values[i] and not number then
+      local name = names[i]
+      local number = numbers[i] and tonumber(numbers[i])
+      if numbers[i] and not number then
         error(redis.error_reply('CORRUPT a field of ' .. string.match(key, '^[^}]*}:[^:]*') .. ' is no number, nothing was '
           .. 'written; verify names it: restore it, or delete all keys of its partition to build them anew'))
       end
-      values[i] = number
+      numbers[i] = merge(number or nil, op[3][name], op[4][name], op[5][name])
     end
-    return values, names
+    return numbers, names
   end,
-  increment = function(key, op)
-    local name = next(op[3])
-    if name and not next(op[3], name) then return call('ZSCORE', key, name) end
-    local names = append_names({}, op[3])
-    return call_in_pieces('ZMSCORE', key, names, #names), names
+  -- Scores are stored negated: Redis then orders ties by member, ascending. Two commands for a ranking cost less than a
+  -- ZINCRBY for each member.
+  increment = function(key, op, empty)
+    local by = op[3]
+    local name = next(by)
+    if name and not next(by, name) then
+      return add(not empty and tonumber(call('ZSCORE', key, name) or nil) or 0, -by[name])
+    end
+    local names = append_names({}, by)
+    local scores = empty and {} or call_in_pieces('ZMSCORE', key, names, #names)
+    for i = 1, #names do scores[i] = add(tonumber(scores[i] or nil) or 0, -by[names[i]]) end
+    return scores, names
   end,
-  push_recent = function(key) return call('ZCARD', key) end,
+  push_recent = function(key, _, empty, repeated)
+    local size = empty and 0 or call('ZCARD', key)
+    return repeated and math.huge or size
+  end,
 }
 
 local touch = {
@@ -113,55 +154,19 @@ local touch = {
   end,
 }
 
-local function merged(was, add, least, most)
-  local now = was
-  if add then now = (now or 0) + add end
-  if least and (not now or least < now) then now = least end
-  if most and (not now or most > now) then now = most end
-  return now
-end
-
 -- Written over by each operation, up to the count that it passes on.
 local changes = {}
-
--- Whether a number has come beyond 2^52, half of what is exact: from then on, sums are looked at before a commit.
-local large = false
-local function look_at_size(number)
-  if number > 2^52 or number < -2^52 then large = true end
-end
 
 local write = {
   put = function(key, op) call('SET', key, op[3]) end,
   delete = function(key) call('DEL', key) end,
-  merge = function(key, op, values, names)
-    local count, add, least, most = 0, op[3], op[4], op[5]
-    for i = 1, #names do
-      local name = names[i]
-      local was = values[i] or nil
-      local now = merged(was, add[name], least[name], most[name])
-      if now ~= was then
-        look_at_size(now)
-        changes[count + 1], changes[count + 2] = name, now
-        count = count + 2
-      end
-    end
-    call_in_pieces('HSET', key, changes, count)
+  merge = function(key, _, numbers, names)
+    for i = 1, #names do changes[2 * i - 1], changes[2 * i] = names[i], numbers[i] end
+    call_in_pieces('HSET', key, changes, 2 * #names)
   end,
-  -- Scores are stored negated: Redis then orders ties by member, ascending. Two commands for a ranking cost less than a
-  -- ZINCRBY for each member.
-  increment = function(key, op, values, names)
-    if not names then
-      local name, by = next(op[3])
-      look_at_size((values or 0) - by)
-      call('ZADD', key, (values or 0) - by, name)
-      return
-    end
-    local by = op[3]
-    for i = 1, #names do
-      changes[2 * i - 1] = (values[i] or 0) - by[names[i]]
-      look_at_size(changes[2 * i - 1])
-      changes[2 * i] = names[i]
-    end
+  increment = function(key, op, scores, names)
+    if not names then return call('ZADD', key, scores, (next(op[3]))) end
+    for i = 1, #names do changes[2 * i - 1], changes[2 * i] = scores[i], names[i] end
     call_in_pieces('ZADD', key, changes, 2 * #names)
   end,
   -- Of equal scores, Redis orders members by their bytes.
@@ -218,31 +223,42 @@ local write = {
   end,
 }
 
-local types = {put = 'string', merge = 'hash', append = 'stream', delete = 'none'}
+local types = {
+  put = 'text', merge = 'numbers', increment = 'a ranking', index = 'an index', push_recent = 'a list', append = 'a log',
+  insert = 'a timeline', remove = 'a timeline', delete_timeline = 'a timeline', expire = 'a timeline', delete = 'nothing',
+}
 local replaces = {put = true, delete = true}
-local of_family = {insert = true, remove = true, delete_timeline = true, expire = true}
 
 require_rights('commit')
-local keys, old, names, seen = {}, {}, {}, {}
-local prefix = tag .. ':'
+local keys, last, repeated, prefix = {}, {}, {}, tag .. ':'
 for i = 1, #operations do
   local op = operations[i]
   local kind, key = op[1], prefix .. op[2]
-  local before, after = seen[key], types[kind] or 'zset'
+  local before = last[key]
+  local before_kind = before and operations[before][1]
   if not checked[kind] then require_rights(kind) end
-  if before and before ~= after and before ~= 'none' and not replaces[kind] then
-    error(redis.error_reply('WRONGTYPE one commit uses a key as ' .. before .. ' and as ' .. after .. ', nothing was written'))
+  if before_kind and before_kind ~= 'delete' and not replaces[kind] and types[before_kind] ~= types[kind] then
+    error(redis.error_reply('WRONGTYPE one commit uses a key as ' .. types[before_kind] .. ' and as ' .. types[kind]
+      .. ', nothing was written'))
   end
-  if before and read[kind] then
-    -- Of a key that comes again, the values that this commit wrote are read.
-    names[i] = 'again'
-  elseif read[kind] then
-    old[i], names[i] = read[kind](key, op)
-  elseif touch[kind] and (not before or of_family[kind]) then
-    old[i] = touch[kind](key, op)
+  if before_kind == kind and combine[kind] then
+    combine[kind](operations[before], op)
+  else
+    keys[i], last[key], repeated[key] = key, i, before and true
   end
-  keys[i], seen[key] = key, after
 end
+local results, names, deleted = {}, {}, {}
+for i = 1, #operations do
+  local op, key = operations[i], keys[i]
+  local kind = op[1]
+  if kind == 'delete' then deleted[key] = true end
+  if key and read[kind] then
+    results[i], names[i] = read[kind](key, op, deleted[key], repeated[key])
+  elseif touch[kind] and not deleted[key] then
+    results[i] = touch[kind](key, op)
+  end
+end
+if ARGV[6] then return {1} end
 
 -- The two differ when a write fails all the same: nothing is written on top of half a commit. One is counted, the other
 -- one set: a Redis that lost the end of a transaction in its file keeps the beginning there, and at its next start applies
@@ -250,11 +266,8 @@ end
 begun = call('HINCRBY', tag, 'begun', 1)
 for i = 1, #operations do
   local op = operations[i]
-  local kind, key = op[1], keys[i]
-  if names[i] == 'again' then old[i], names[i] = read[kind](key, op) end
-  write[kind](key, op, old[i], names[i])
+  if keys[i] then write[op[1]](keys[i], op, results[i], names[i]) end
 end
-if large then counters.large_numbers = 1 end
 for name, count in pairs(counters) do call('HINCRBY', tag, 'count:' .. name, count) end
 local fields = {'ended', begun}
 for _, step in ipairs(steps) do

@@ -1,4 +1,4 @@
-"""What a fold asked for, and an error for anything else that it looks at."""
+"""The answers that a fold asked for, and an error for any other one."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def requested(
+def declared(
     fold: Fold, lookups: Mapping[str, Collection[Any]], rows: Rows, reads: Iterable[Read], values: Mapping[Read, Any]
 ) -> tuple[Rows, Mapping[Read, Any]]:
     """Of the answers to all folds of a batch (`rows`, `values`), those that `fold` asked for in one partition."""

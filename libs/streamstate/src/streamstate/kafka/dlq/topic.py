@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Message
 
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.dead_letters import (
+from streamstate.kafka.dlq.records import (
     EXCEPTION_HEADER,
     HALTED_HEADER,
     KEY_HEADER,

@@ -1,0 +1,59 @@
+"""The records that partitions publish before their commits: derived records and dead letters."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
+
+from confluent_kafka import Producer
+
+from streamstate.app import App
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.dlq.records import dead_letters, derived, halting, original_headers, shortened
+from streamstate.kafka.producer import Outgoing, send_all
+from streamstate.processing.decode import DeadLetter
+from streamstate.processing.fold_batch import FoldResult
+from streamstate.processing.topic_identity import require_same_topics
+from streamstate.state.store import Origin
+
+
+class KafkaOutbox:
+    """The `Outbox` of `app`, the input topics of which have these `origins`."""
+
+    def __init__(
+        self, app: App, topics: Topics, producer: Callable[[], Producer], origins: Mapping[str, Origin], kafka: str
+    ) -> None:
+        """kafka: the bootstrap servers. producer: called where there are records to send."""
+        self._app = app
+        self._topics = topics
+        self._producer = producer
+        self._origins = origins
+        self._kafka = kafka
+
+    def require_same_topics(self) -> None:
+        require_same_topics([self._origins], self._topics.describe(self._origins))
+
+    def publish(self, results: Sequence[FoldResult]) -> None:
+        ids = {source.own_name: self._origins[source.topic].id for source in self._app.sources}
+        records = [record for each in results for record in derived(self._app, each.emits, each.partition, ids)]
+        self._send([*records, *(letter for each in results for letter in self._letters(each.partition, each.dead))])
+
+    def publish_halting(self, letters: Sequence[tuple[int, DeadLetter]]) -> None:
+        by_partition: dict[int, list[DeadLetter]] = {}
+        for partition, letter in letters:
+            by_partition.setdefault(partition, []).append(letter)
+        for partition, dead in by_partition.items():
+            self._send(list(halting(self._letters(partition, sorted(dead, key=attrgetter("offset"))))))
+
+    def _letters(self, partition: int, letters: Sequence[DeadLetter]) -> Iterator[Outgoing]:
+        by_topic: dict[str, list[DeadLetter]] = {}
+        for letter in letters:
+            by_topic.setdefault(letter.topic, []).append(letter)
+        for own_name, dead in by_topic.items():
+            place = self._app.source(own_name).topic, partition
+            offsets = [letter.offset for letter in dead]
+            headers = original_headers(self._kafka, place, offsets, self._topics.security)
+            yield from dead_letters(self._app, dead, place, self._origins[place[0]].id, headers)
+
+    def _send(self, records: Sequence[Outgoing]) -> None:
+        if records:
+            send_all(self._producer(), records, instead=partial(shortened, self._app))

@@ -1,0 +1,157 @@
+"""The records of a micro-batch for one fold in one partition: how they are folded, and how they are cut."""
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+from streamstate.app import Count, Emit, Fold, FoldContext, Record, Rows
+from streamstate.errors import NotRequested, RegistryUnavailable
+from streamstate.processing.declared_reads import declared
+from streamstate.processing.decode import DEAD, DEAD_FOR, MISPLACED, DeadLetter, Decoded, Entry, Held, RawRecord
+from streamstate.state.operations import Operation, Read, require_exact
+from streamstate.state.store import Claim, Commit, OffsetAdvance
+
+Position = tuple[int | None, int]
+"""Next offset of a topic (None: nothing is stored), and stream time there in milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoldResult:
+    """The commit of a batch, and the records that are published before it."""
+
+    partition: int
+    commit: Commit
+    emits: Sequence[Emit]
+    dead: Sequence[DeadLetter]
+
+
+class Unfoldable(Exception):
+    """The records of a batch cannot be folded together; `reason` is why, should there be a single record."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class FoldBatch:
+    """The `entries` for `fold` in `partition`, in the order in which they are folded.
+
+    raw: the raw records by topic. misplaced: topic and offset of the records whose key belongs to another partition.
+    unavailable: why further records wait for the schema registry. Topics are as the service calls them.
+    """
+
+    fold: Fold
+    partition: int
+    entries: Sequence[Entry]
+    raw: Mapping[str, Sequence[RawRecord]]
+    misplaced: Set[tuple[str, int]]
+    unavailable: RegistryUnavailable | None = None
+
+    @cached_property
+    def records(self) -> Sequence[Record[Any, Any]]:
+        return [entry for entry in self.entries if isinstance(entry, Record)]
+
+    @cached_property
+    def dead(self) -> Sequence[DeadLetter]:
+        return [entry for entry in self.entries if isinstance(entry, DeadLetter)]
+
+    @cached_property
+    def lookups(self) -> Mapping[str, set[Any]]:
+        """The keys of the rows that the fold asks for, by table. Raises `Unfoldable`."""
+        with _refusing():
+            asked = self.fold.lookups(self.records) if self.records else {}
+            return {table: set(keys) for table, keys in asked.items()}
+
+    @cached_property
+    def reads(self) -> Sequence[Read]:
+        """The reads of the partition's own state that the fold asks for. Raises `Unfoldable`."""
+        with _refusing():
+            return list(self.fold.reads(self.records)) if self.records else []
+
+    @property
+    def questions(self) -> int:
+        """The number of reads and lookups."""
+        return len(self.reads) + sum(map(len, self.lookups.values()))
+
+    def apply(
+        self, claim: Claim, positions: Mapping[str, Position], rows: Rows, values: Mapping[Read, Any]
+    ) -> FoldResult:
+        """Fold the records. `positions` is where the topics stand; `rows` and `values` answer lookups and reads.
+
+        Raises `Unfoldable`.
+        """
+        operations: list[Operation] = []
+        emits: list[Emit] = []
+        counters = Counter(self._counters)
+        with _refusing():
+            stream_time = max(positions[topic][1] for topic in self.fold.topics)
+            context = FoldContext(*declared(self.fold, self.lookups, rows, self.reads, values), stream_time)
+            functions = (self.fold.apply, self.fold.shared) if self.records else ()
+            for effect in chain.from_iterable(function(self.records, context) for function in functions):
+                if isinstance(effect, Emit):
+                    emits.append(effect)
+                elif isinstance(effect, Count):
+                    counters[effect.what] += effect.by
+                else:
+                    operations.append(effect)
+            require_exact(operations)
+        commit = Commit(claim, self._steps(positions), operations, +counters)
+        return FoldResult(self.partition, commit, emits, self.dead)
+
+    @property
+    def _counters(self) -> dict[str, int]:
+        records = self.records if self.misplaced else ()
+        misplaced = sum((record.topic, record.offset) in self.misplaced for record in records)
+        by_reason = Counter(DEAD_FOR + letter.reason for letter in self.dead)
+        return {DEAD: len(self.dead), MISPLACED: misplaced, **by_reason}
+
+    def _steps(self, positions: Mapping[str, Position]) -> Sequence[OffsetAdvance]:
+        last = {self.fold.deployed[entry.topic]: entry for entry in self.entries}
+        return [
+            OffsetAdvance(topic, positions[topic][0], entry.offset + 1, entry.stream_time)
+            for topic, entry in last.items()
+        ]
+
+    def split(self, size: int) -> tuple["FoldBatch", "FoldBatch"]:
+        """A batch of the first `size` entries, and one of the rest."""
+        return replace(self, entries=self.entries[:size]), replace(self, entries=self.entries[size:])
+
+    def smaller(self, error: Exception) -> Sequence["FoldBatch"]:
+        """Its halves, or the batch with its only record as a dead letter, for which `error` is the reason."""
+        if len(self.records) > 1:
+            return self.split((len(self.entries) + 1) // 2)
+        (record,) = self.records
+        key, value = next(raw[2:] for raw in self.raw[record.topic] if raw[0] == record.offset)
+        times = record.timestamp, record.stream_time
+        letter = DeadLetter(record.topic, record.offset, *times, key, value, "fold", error)
+        return [replace(self, entries=[letter if entry is record else entry for entry in self.entries])]
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Raise `Unfoldable` for any exception of an app's function, except for a fault that no record causes."""
+    try:
+        yield
+    except (MemoryError, NotRequested):
+        raise
+    except Exception as error:
+        raise Unfoldable(error) from error
+
+
+def merge(topics: Sequence[Decoded]) -> Sequence[Entry]:
+    """The entries of all `topics` in one order: by stream time, at a tie in the order given; offsets stay in order.
+
+    They end where one of the topics is held up.
+    """
+    if len(topics) == 1:
+        return topics[0].entries
+    queues: list[Sequence[Entry | Held]] = [[*of.entries, of.held] if of.held else of.entries for of in topics]
+    merged = heapq.merge(*queues, key=lambda entry: entry.stream_time)
+    return list(itertools.takewhile(lambda entry: not isinstance(entry, Held), merged))  # type: ignore[arg-type]

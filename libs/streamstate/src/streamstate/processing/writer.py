@@ -1,0 +1,236 @@
+"""From the raw records of partitions to their commits, for the Spark task and for the testing driver."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, Protocol
+
+from streamstate.app import App, Fold, Lookups
+from streamstate.errors import Inexact, RegistryUnavailable, TooManyDeadLetters
+from streamstate.operators.tables import look_up
+from streamstate.processing.decode import DeadLetter, Decoded, Markers, RawRecord, decode_records, mark
+from streamstate.processing.fold_batch import FoldBatch, FoldResult, Position, Unfoldable, merge
+from streamstate.processing.limits import CommitLimit, Limits
+from streamstate.state.operations import Read, adds
+from streamstate.state.store import Claim, Commit, Store, TopicPartition
+
+RawRows = Mapping[TopicPartition, Sequence[RawRecord]]
+NO_MARKERS: Mapping[TopicPartition, Markers] = {}
+
+NOWHERE: Position = (None, 0)
+INEXACT = "a stored number would be beyond 2^53, up to which numbers are exact"
+
+CHANGES_A_RECORD = 7.5
+"""Initial estimate of changes and reads per record; afterwards 1.25 times the last commit's."""
+
+
+class Outbox(Protocol):
+    """Kafka's topics, as the commits of partitions need them."""
+
+    def require_same_topics(self) -> None:
+        """Raise `Misconfigured` when an input topic was made anew, or widened: its records may be the new topic's."""
+
+    def publish(self, results: Sequence[FoldResult]) -> None:
+        """Return when all derived records and dead letters are published for good. Without a commit they come again."""
+
+    def publish_halting(self, letters: Sequence[tuple[int, DeadLetter]]) -> None:
+        """Publish the dead letters, with their partitions, for which the stream halts."""
+
+
+class PartitionWriter:
+    """Brings partitions forward by commits.
+
+    claims: the partitions that may be written. counts: partition counts by topic. folds: by partition, by
+    default the app's. clock: the time, in seconds since 1970.
+
+    It remembers where partitions stand, and reads the store only where the first record is not the next one. A wrong
+    belief would be refused by the store. There is one round trip for each kind of call and batch of rows, not for each
+    partition: a small micro-batch waits for round trips.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        store: Store,
+        claims: Mapping[int, Claim],
+        counts: Mapping[str, int],
+        outbox: Outbox,
+        limits: Limits,
+        folds: Mapping[int, Sequence[Fold]] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._app = app
+        self._store = store
+        self._claims = claims
+        self._counts = counts
+        self._outbox = outbox
+        self._limits = limits
+        self._folds = folds or dict.fromkeys(claims, app.folds)
+        self._clock = clock
+        self._positions: dict[int, dict[str, Position]] = {}
+        self._targets: dict[int, Mapping[str, int]] = {}
+        self._changes_a_record = dict.fromkeys((fold.topics for fold in app.folds), CHANGES_A_RECORD)
+
+    def write(self, rows: RawRows, markers: Mapping[TopicPartition, Markers] = NO_MARKERS) -> None:
+        """Fold `rows`, those of tables first, publish, commit; `markers` are those of marked topics.
+
+        A record that cannot be decoded or folded becomes a dead letter, by itself. Raises `TooManyDeadLetters`, and
+        `Fenced` when a partition is claimed by another. Raises `RegistryUnavailable` when all records are committed
+        except for those that wait for a schema, and the records behind them.
+        """
+        self._outbox.require_same_topics()
+        try:
+            self._learn(rows)
+            waiting = [*self._write(rows, markers, tables=True), *self._write(rows, markers, tables=False)]
+        except BaseException:
+            self._positions.clear()
+            raise
+        if waiting:
+            raise waiting[0]
+
+    def _learn(self, rows: RawRows) -> None:
+        """Read where partitions stand, unless their first records are the next ones.
+
+        A fold of several topics needs all their stream times, which another process with the same claim may have moved.
+        """
+        unknown = {
+            partition
+            for (topic, partition), records in rows.items()
+            if self._app.merges or self._positions.get(partition, {}).get(topic, NOWHERE)[0] != records[0][0]
+        }
+        if unknown:
+            for partition, snapshot in self._store.read(dict.fromkeys(unknown, ())).items():
+                self._positions[partition] = {topic: snapshot.position_and_time(topic) for topic in self._app.topics}
+                self._targets[partition] = snapshot.targets
+
+    def _write(
+        self, rows: RawRows, markers: Mapping[TopicPartition, Markers], *, tables: bool
+    ) -> Sequence[RegistryUnavailable]:
+        """Write the rows of tables, or all others; returns why further records wait for the schema registry."""
+        places = ((fold, p) for p in sorted({p for _, p in rows}) for fold in self._folds[p])
+        wanted = [(fold, p) for fold, p in places if fold.sources[0].table is tables]
+        batches = [batch for fold, p in wanted if (batch := self._batch(fold, p, rows, markers))]
+        self._require_few_dead_letters(batches)
+        for pieces in zip_longest(*map(self._pieces, batches)):
+            self._commit([piece for piece in pieces if piece])
+        return [batch.unavailable for batch in batches if batch.unavailable]
+
+    def _batch(
+        self, fold: Fold, partition: int, rows: RawRows, markers: Mapping[TopicPartition, Markers]
+    ) -> FoldBatch | None:
+        """The decoded records for `fold`; None when there are none."""
+        now_ms = int(self._clock() * 1_000)
+        raw: dict[str, Sequence[RawRecord]] = {}
+        decoded: dict[str, Decoded] = {}
+        for source in fold.sources:
+            topic, place = source.own_name, (source.topic, partition)
+            if place in rows:
+                raw[topic] = rows[place]
+                position, width = self._positions[partition][source.topic], self._counts[source.topic]
+                admission = self._limits.timestamps.admission(place, now_ms)
+                decoded[topic] = decode_records(source, raw[topic], position, (partition, width), admission)
+                mark(decoded[topic].entries, markers.get(place, {}))
+        misplaced = {(topic, offset) for topic, of in decoded.items() for offset in of.misplaced}
+        unavailable = next((of.held.error for of in decoded.values() if of.held), None)
+        entries = merge(list(decoded.values())) if decoded else ()
+        return FoldBatch(fold, partition, entries, raw, misplaced, unavailable) if decoded else None
+
+    def _pieces(self, batch: FoldBatch) -> Iterator[FoldBatch]:
+        """The batch in pieces for one commit each, by the fold's last commit when the turn of a piece comes."""
+        while batch.entries:
+            limit = self._limit(batch)
+            by_changes = int(limit.changes / self._changes_a_record[batch.fold.topics])
+            piece, batch = batch.split(max(1, min(limit.records, by_changes)))
+            yield piece
+
+    def _limit(self, batch: FoldBatch) -> CommitLimit:
+        """Reads are refused until a fold has all that its topics held when the build began."""
+        positions, targets = self._positions[batch.partition], self._targets[batch.partition]
+        building = any((positions[topic][0] or 0) < targets.get(topic, 0) for topic in batch.fold.topics)
+        return self._limits.building if building else self._limits.ready
+
+    def _commit(self, batches: Sequence[FoldBatch]) -> None:
+        """Fold, publish and commit together; where a record is refused, in ever smaller batches."""
+        try:
+            results = self._fold(batches)
+        except Unfoldable as error:
+            for smaller in batches if len(batches) > 1 else batches[0].smaller(error.reason):
+                self._commit([smaller])
+            return
+        self._require_few_dead_letters(batches)
+        self._outbox.publish(results)
+        inexact = _inexact(self._store.commit, [result.commit for result in results])
+        applied = [index for index in range(len(batches)) if index not in inexact]
+        for step, partition in ((step, results[i].partition) for i in applied for step in results[i].commit.steps):
+            self._positions[partition][step.topic] = step.next, step.time
+        records, letters = _counted([batches[index] for index in applied])
+        self._limits.dead_letters.add(records, len(letters))
+        for index in inexact:
+            for smaller in batches[index].smaller(OverflowError(INEXACT)):
+                self._commit([smaller])
+
+    def _fold(self, batches: Sequence[FoldBatch]) -> Sequence[FoldResult]:
+        """The results of all `batches`. Raises `Unfoldable` when at least one has none."""
+        rows = look_up(self._app, self._store, self._counts, _lookups(batches))
+        values = self._values(batches)
+        results = []
+        for batch in batches:
+            claim, positions = self._claims[batch.partition], self._positions[batch.partition]
+            results.append(batch.apply(claim, positions, rows, values.get(batch.partition, {})))
+            self._require_small(batch, results[-1].commit)
+        # Readers would count the derived records of a record that is refused after they are published.
+        unsure = [each.commit for each in results if each.emits and any(map(adds, each.commit.operations))]
+        if unsure and _inexact(self._store.check, unsure):
+            raise Unfoldable(OverflowError(INEXACT))
+        return results
+
+    def _values(self, batches: Iterable[FoldBatch]) -> Mapping[int, Mapping[Read, Any]]:
+        """The answers to the reads of all folds, by partition."""
+        reads: defaultdict[int, list[Read]] = defaultdict(list)
+        for batch in batches:
+            if batch.reads:
+                reads[batch.partition] += batch.reads
+        snapshots = self._store.read(reads) if reads else {}
+        return {p: dict(zip(reads[p], snapshot.values, strict=True)) for p, snapshot in snapshots.items()}
+
+    def _require_small(self, batch: FoldBatch, commit: Commit) -> None:
+        """Raise `Unfoldable` for several records that keep the store busy for too long."""
+        size, records = commit.changes + batch.questions, len(batch.records)
+        if records:
+            self._changes_a_record[batch.fold.topics] = 1.25 * (size + 1) / records
+        if records > 1 and size > self._limit(batch).changes:
+            raise Unfoldable(OverflowError("too many changes for one commit"))
+
+    def _require_few_dead_letters(self, batches: Iterable[FoldBatch]) -> None:
+        """Raise `TooManyDeadLetters`, with the letters published as the reason why the stream halts."""
+        try:
+            self._limits.dead_letters.require(*_counted(batches))
+        except TooManyDeadLetters as error:
+            self._outbox.publish_halting(error.letters)
+            raise
+
+
+def _inexact(take: Callable[..., None], commits: Sequence[Commit]) -> Sequence[int]:
+    """The indexes of the `commits` that `take`, a verb of the store, refuses for a number beyond 2^53."""
+    try:
+        take(*commits)
+    except Inexact as error:
+        return error.refused
+    return ()
+
+
+def _counted(batches: Iterable[FoldBatch]) -> tuple[int, Sequence[tuple[int, DeadLetter]]]:
+    """The number of records in `batches`, and the dead letters among them with their partitions."""
+    batches = list(batches)
+    letters = [(batch.partition, letter) for batch in batches for letter in batch.dead]
+    return sum(len(batch.entries) for batch in batches), letters
+
+
+def _lookups(batches: Iterable[FoldBatch]) -> Lookups:
+    """The lookups of all folds in all partitions."""
+    keys: defaultdict[str, set[Any]] = defaultdict(set)
+    for batch in batches:
+        for table, of_batch in batch.lookups.items():
+            keys[table] |= of_batch
+    return keys

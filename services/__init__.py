@@ -1,6 +1,6 @@
-"""The deployable services, one folder each."""
+"""The deployable services, a folder each."""
 
 from streamstate.service import modules
 
-# Services may share an environment: the settings of all are defined, so that only other names are refused.
+# Services may share an environment: the settings of all services are defined, so that only unknown names are refused.
 modules(__name__, "settings")

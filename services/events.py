@@ -1,4 +1,4 @@
-"""The listening event, as all services read it."""
+"""The listening event, shared by all services."""
 
 from typing import Annotated
 
@@ -14,11 +14,11 @@ Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=YEAR_9999_MS)]
 
 LISTENING_EVENTS = "listening-events"
 KINDS = ("artists", "albums", "tracks")
-"""The three kinds of things a user plays: topics of names, tables, charts and URL paths are called by these words."""
+"""The kinds of items: the words name topics, tables, charts and URL paths."""
 
 
 class ListeningEvent(msgspec.Struct, gc=False, rename="camel"):
-    """One play. `timestamp` is the moment of the play, in milliseconds since 1970 (UTC)."""
+    """A play. `timestamp` is the moment of the play, in milliseconds since 1970 (UTC)."""
 
     user_id: Id
     artist_id: Id
@@ -35,7 +35,7 @@ _decode = json_decoder(ListeningEvent)
 
 
 def decode_event(user_id: int, value: bytes | None) -> ListeningEvent:
-    """The event of a record; raises `BadRecord` or `msgspec.ValidationError` when it cannot be used."""
+    """The event of a record; raises `BadRecord` or `msgspec.ValidationError` for an invalid record."""
     event = _decode(value)
     if event.user_id != user_id:
         msg = "the key is not the userId of the value"

@@ -1,4 +1,4 @@
-"""Decoding for the recounts. It shares no code with the folds, so that a defect of one shows as a difference."""
+"""Decoding for the recounts, without code of the folds, so that a defect of either side shows as a difference."""
 
 import json
 from typing import Any
@@ -12,14 +12,14 @@ _LONG_MAX = 2**63 - 1
 
 
 def number_key(raw: bytes | None, size: int) -> int | None:
-    """The key as an id of so many bytes, None when it is not one."""
+    """The key as an id of `size` bytes, None for another key."""
     if not isinstance(raw, bytes) or len(raw) != size or raw[0] > 127:
         return None
     return int.from_bytes(raw, "big")
 
 
 def long_key(message: Message) -> int | None:
-    """The key as an id of 8 bytes, None when it is not one."""
+    """The key as an id of 8 bytes, None for another key."""
     return number_key(message.key(), 8)
 
 
@@ -32,7 +32,7 @@ def text_key(raw: bytes | None) -> str | None:
 
 
 def uuid_key(raw: bytes | None) -> str | None:
-    """The text of a key that is a UUID in its usual form, None for any other."""
+    """The text of a key with a UUID in its usual form, None for another key."""
     text = text_key(raw)
     try:
         return text if text is not None and str(UUID(text)) == text else None
@@ -41,13 +41,13 @@ def uuid_key(raw: bytes | None) -> str | None:
 
 
 def pair_key(raw: bytes | None) -> str | None:
-    """The text of a key of two parts with a colon between them, None for any other."""
+    """The text of a key of two parts separated by a colon, None for another key."""
     text = text_key(raw)
     return text if text is not None and all(text.partition(":")) else None
 
 
 def parsed(value: bytes) -> Any:
-    """A JSON value. Raises `ValueError`, or `RecursionError` when it is nested too deeply."""
+    """A JSON value. Raises `ValueError`, or `RecursionError` for too deep nesting."""
     return json.loads(value.decode(), parse_constant=_refuse)
 
 
@@ -56,7 +56,7 @@ def _refuse(constant: str) -> None:
 
 
 def document(value: bytes | None) -> dict[str, Any] | None:
-    """A JSON object, None when the value is not one."""
+    """A JSON object, None for another value."""
     try:
         content = parsed(value or b"")
     except (ValueError, RecursionError):
@@ -69,7 +69,7 @@ def is_id(value: object) -> bool:
 
 
 def listening_event(message: Message) -> dict[str, int] | None:
-    """The listening event in `message`, None when it is invalid."""
+    """The listening event in `message`, None for an invalid event."""
     event = document(message.value())
     if event is None or not all(is_id(event.get(name)) for name in ("userId", "timestamp", *FIELDS.values())):
         return None
@@ -79,5 +79,5 @@ def listening_event(message: Message) -> dict[str, int] | None:
 
 
 def sortable(number: int) -> str:
-    """The number after a letter for its count of digits (a: 1, b: 2), so that texts sort as the numbers do."""
+    """The number after a letter for its count of digits (a: 1, b: 2), so that texts sort like their numbers."""
     return "abcdefghijklmnopqrs"[len(str(number)) - 1] + str(number)

@@ -1,6 +1,6 @@
-"""One play on its way through all of it: produced to Kafka, folded, asked of the gateway.
+"""A play on its way through the system: produced to Kafka, folded, requested from the gateway.
 
-python -m services.smoke URL    (Kafka: the settings STREAMSTATE_KAFKA…, as of every process)
+python -m services.smoke URL    (Kafka: the settings STREAMSTATE_KAFKA…)
 """
 
 import secrets
@@ -23,7 +23,7 @@ def main(url: str) -> None:
     """Exits with a reason when a new user's only play is not counted within a minute."""
     with bootstrap.exiting():
         settings = bootstrap.configure(KafkaSettings)
-    # A user that nobody has: most of the ids are free.
+    # An unused user id: most ids are free.
     user = secrets.randbelow(2**62) + 2**62
     play = ListeningEvent(user, 1, 1, 1, time.time_ns() // 1_000_000)
     record: Outgoing = (LISTENING_EVENTS, LONG.encode(user), msgspec.json.encode(play), [])

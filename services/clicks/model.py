@@ -1,4 +1,4 @@
-"""Clicks per region: every click counts where its user was at that time."""
+"""Clicks per region: every click counts in its user's region at the time of the click."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ from streamstate.view import View
 
 USER_CLICKS, USER_REGIONS, CLICKS_PER_REGION = "user-clicks", "user-regions", "clicks-per-region"
 UNKNOWN = "UNKNOWN"
-"""The region of a user of whom none is known."""
+"""The region of a user without a known region."""
 
 REGIONS = "regions"
 """The state key: the clicks of a partition's users, by region."""
@@ -27,7 +27,7 @@ MOST = 2**53
 
 
 class Region(msgspec.Struct):
-    """The clicks of a region, of all users who were there."""
+    """The clicks of a region, by all users in the region at the time."""
 
     region: str
     clicks: int
@@ -66,7 +66,7 @@ def fold(records: Sequence[Joined[str]], _context: FoldContext) -> Iterable[Oper
 
 
 def places(user: str) -> Iterable[UserKey]:
-    """Clicks name nobody: those of an erased user stay counted, by a build from nothing without a region."""
+    """Counts name no user: clicks of an erased user stay counted, in a new build without a region."""
     return [UserKey(Value(row(USER_REGIONS, user)))]
 
 
@@ -91,7 +91,7 @@ def region(name: str, partitions: Sequence[Sequence[Any]]) -> Region | None:
     return Region(name, sum(parts)) if parts else None
 
 
-# The regions are no table, whose topic is compacted: where users were is wanted again when the state is built anew.
+# The regions are no table, because a table's topic is compacted, and a new build needs the former regions.
 REGIONS_OF_USERS = changelog(USER_REGIONS, TEXT, decode_region, form="text")
 CLICKS = Source(USER_CLICKS, TEXT, decode_clicks, form="text")
 JOIN = left_join(REGIONS_OF_USERS, CLICKS, users=UserState(places), shared=fold)

@@ -16,8 +16,8 @@ MOST = 2**53
 class Clicks(Recount):
     """The users of a partition.
 
-    Where a click came between two regions of its user depends on when a micro-batch was cut: its region may be any that
-    the user ever had, or none. The sum is exact.
+    The position of a click between two regions of its user depends on the limits of micro-batches: any region of the
+    user, or none, is right. The sum is exact.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Orders and their payments, matched when they are at most five minutes apart."""
+"""Orders and their payments, matched within five minutes."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -20,8 +20,8 @@ Entries = dict[bytes, float]
 class Inventory(Recount):
     """A partition.
 
-    Whether an order or a payment was late depends on when a micro-batch was cut. Those that cannot have been late must
-    be there, and the others may be.
+    The lateness of an order or a payment depends on the limits of micro-batches. Records in time with any limits must
+    be in the state; other records may be.
     """
 
     unsure = ("late_records",)
@@ -91,7 +91,7 @@ class Inventory(Recount):
         return None if fits else f"expected the records of the topic {stream}, found {stored!r}"
 
     def _certain(self, entries: Entries) -> Entries:
-        """Those that were in time, and are remembered."""
+        """The records in time that the state keeps."""
         return {member: time for member, time in entries.items() if time + WITHIN_MS + GRACE_MS >= self._now}
 
     def _payments(self, order: str) -> tuple[int, int]:

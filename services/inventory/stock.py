@@ -1,4 +1,4 @@
-"""The stock of a store: two topics, one number an item."""
+"""The stock of a store: two topics, a number for each item."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -27,14 +27,14 @@ class Change(msgspec.Struct):
 
 
 class Item(msgspec.Struct):
-    """How many of an item there are; less than 0 when it was sold before it was restocked."""
+    """The stock of an item; negative for an item sold before its first delivery."""
 
     item: str
     quantity: int
 
 
 class Stock(msgspec.Struct):
-    """The items that a store ever had, by name."""
+    """The items of a store, past items included, by name."""
 
     store: str
     items: list[Item]
@@ -67,7 +67,7 @@ def reads(store: str, wanted: Wanted) -> Sequence[Read]:
 
 
 def stock(store: str, values: Sequence[Any], wanted: Wanted) -> Stock | None:
-    """None for a store that never had anything, or not the item that is wanted."""
+    """None for a store without any item, or without the requested item."""
     (quantities,) = values
     if wanted.item is not None:
         quantities = {} if quantities is None else {wanted.item: quantities}

@@ -1,4 +1,4 @@
-"""The profile of a user: what a play changes, and what is answered."""
+"""The profile of a user: the fold of a play, and the view."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001, an offset would be part of the te
 
 
 class PlayCount(msgspec.Struct, rename="camel", gc=False):
-    """An artist, album or track and how often the user played it."""
+    """An artist, album or track and the number of the user's plays."""
 
     id: int
     count_plays: int
@@ -74,7 +74,7 @@ def version(user: int) -> Read:
 
 
 def profile(user: int, values: Sequence[Any]) -> UserMetrics | None:
-    """The profile without names, None for a user who never played anything."""
+    """The profile without names, None for a user without plays."""
     fields, *charts = values
     if not fields:
         return None
@@ -85,7 +85,7 @@ def profile(user: int, values: Sequence[Any]) -> UserMetrics | None:
 
 
 def instant(milliseconds: int) -> str:
-    """ISO 8601 in UTC, with a fraction only where there is one."""
+    """ISO 8601 in UTC, with a fraction only if not zero."""
     moment = _EPOCH + timedelta(milliseconds=milliseconds)
     return f"{moment.isoformat(timespec='milliseconds' if milliseconds % 1000 else 'seconds')}Z"
 

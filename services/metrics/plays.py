@@ -1,4 +1,4 @@
-"""All plays by day and by hour, over all users: an hour that is unlike the same hour of other days shows."""
+"""All plays by day and by hour, over all users, with the median of an hour over the days for comparison."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from streamstate.view import View
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 PERIOD_MS = 32 * DAY_MS
-"""Hours are kept for this one and the last period: two state keys take turns, so that a period is forgotten at once."""
+"""Hours of the current and the previous period are kept: two state keys alternate, so a period expires as a whole."""
 
 ALL = "plays"
 _MIDNIGHT = 1_767_225_600_000
@@ -26,7 +26,7 @@ _MIDNIGHT = 1_767_225_600_000
 
 
 class HourOfPlays(msgspec.Struct):
-    """The plays from `start` (milliseconds since 1970) on, and the median of this hour of the day, of all days."""
+    """The plays from `start` (milliseconds since 1970) on, and the median of the same hour over all days."""
 
     start: int
     count: int
@@ -41,7 +41,7 @@ class DayOfPlays(msgspec.Struct):
 
 
 class Plays(msgspec.Struct):
-    """All plays ever, and those of the last weeks by Kafka timestamp: each day and hour between the first and last."""
+    """The count of all plays, and the last weeks by Kafka timestamp: each day and hour from the first to the last."""
 
     count: int
     days: list[DayOfPlays]
@@ -59,7 +59,7 @@ class Span(msgspec.Struct, frozen=True, rename={"from_": "from"}):
 
 
 def tally(records: Sequence[Record[Any, Any]], context: FoldContext) -> Iterable[Operation | Count]:
-    """Two operations, and two more where a period begins or hours of the last one come. Older records are late."""
+    """Two operations, and two more at the start of a period or for the previous period. Older records are late."""
     yield Merge(ALL, add={"count": len(records)})
     current = _period(records[-1].stream_time)
     for period in range(max(_period(context.time) + 1, current - 1), current + 1):
@@ -68,7 +68,7 @@ def tally(records: Sequence[Record[Any, Any]], context: FoldContext) -> Iterable
     for period in (current - 1, current):
         if of_period := {str(hour): number for hour, number in hours.items() if _period(hour * HOUR_MS) == period}:
             yield Merge(_key(period), add=of_period)
-    # A record that was late when it came is of neither period.
+    # A late record belongs to neither period.
     if _period(min(hours) * HOUR_MS) < current - 1 and (late := sum(map(_is_late, records))):
         yield Count(LATE, late)
 

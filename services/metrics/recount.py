@@ -15,7 +15,7 @@ _KEY = re.compile(r"user:([0-9]+)(?::(\w+))?")
 
 
 class User:
-    """One user's plays."""
+    """The plays of a user."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -69,7 +69,7 @@ class Profiles(Recount):
         return unequal(expected, stored)
 
     def _plays(self) -> dict[str, Stored]:
-        """Of all users: the count, and the hours of this period and the last one, each under its own key."""
+        """Over all users: the count, and the hours of the current and the previous period, each under its own key."""
         if not self._count:
             return {}
         expected: dict[str, Stored] = {"plays": {b"count": b"%d" % self._count}}

@@ -1,1 +1,1 @@
-"""Artists, albums and tracks by id, and what each user played most recently, with names."""
+"""Artists, albums and tracks by id, and the most recent plays of each user, with names."""

@@ -30,7 +30,7 @@ class Name(msgspec.Struct, gc=False):
 
 
 class EnrichedEvent(msgspec.Struct, rename="camel"):
-    """A play with names; a name that is not known is null."""
+    """A play with names; an unknown name is null."""
 
     user_id: int
     timestamp: int
@@ -67,7 +67,7 @@ def lookups(records: Sequence[Record[int, ListeningEvent]]) -> Lookups:
 
 
 def fold(records: Sequence[Record[int, ListeningEvent]], context: FoldContext) -> Iterable[Operation | Emit]:
-    """Publishes every event, joined with its names (a left join), and stores it without them."""
+    """Publishes every event joined with its names (a left join), and stores the event without names."""
     plays: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
     for record in records:
         event = record.value
@@ -79,7 +79,7 @@ def fold(records: Sequence[Record[int, ListeningEvent]], context: FoldContext) -
 
 
 def enrich(event: ListeningEvent, names: Iterable[str | None]) -> EnrichedEvent:
-    """`event` with its `names`, which are in the order of `KINDS`."""
+    """`event` with its `names`, in the order of `KINDS`."""
     artist, album, track = names
     return EnrichedEvent(
         event.user_id, event.timestamp, event.artist_id, artist, event.album_id, album, event.track_id, track
@@ -95,7 +95,7 @@ def places(user: int) -> Iterable[UserKey]:
 
 
 def recent(user: int, values: Sequence[Any]) -> RecentPlays | None:
-    """The most recent plays, None for a user who never played anything."""
+    """The most recent plays, None for a user without plays."""
     (plays,) = values
     events = [_event(user, member, time) for member, time in plays]
     return RecentPlays(user, events) if events else None
@@ -144,7 +144,7 @@ def _plays(user: int) -> str:
 
 
 def _member(record: Record[int, ListeningEvent]) -> str:
-    """The offset keeps two equal plays apart and orders those of one moment."""
+    """The offset distinguishes equal plays and orders plays of the same moment."""
     artist, album, track = record.value.ids()
     return f"{sortable(record.offset)} {artist} {album} {track}"
 

@@ -12,10 +12,10 @@ from streamstate.verify.recount import Published, Recount, Recounted, Stored, un
 EVENTS = "listening-events"
 RECENT = 50
 _LONE = re.compile(r"[\ud800-\udfff]")
-"""Halves of surrogate pairs, which JSON can write and UTF-8 cannot."""
+"""Halves of surrogate pairs: valid in JSON escapes, invalid in UTF-8."""
 
 Ids = tuple[int, ...]
-"""What a play says, in the order of `_ids`."""
+"""The content of a play, in the order of `_ids`."""
 
 
 def _ids(event: dict[str, int]) -> Ids:
@@ -23,7 +23,7 @@ def _ids(event: dict[str, int]) -> Ids:
 
 
 def _name(key: int, value: bytes | None) -> str | None:
-    """The name in the value of a table's record, None when it cannot be used."""
+    """The name in the value of a table's record, None for an invalid value."""
     record = document(value) or {}
     name = record.get("name")
     usable = is_id(record.get("id")) and record["id"] == key and isinstance(name, str) and not _LONE.search(name)

@@ -29,7 +29,7 @@ FAMILY = "windows"
 
 
 class WindowUpdate(msgspec.Struct, rename="camel"):
-    """How many messages a user got in a window, after one more."""
+    """The number of a user's messages in a window, after a further message."""
 
     user: str
     window_start: int
@@ -46,7 +46,7 @@ class Window(msgspec.Struct):
 
 
 class Notified(msgspec.Struct):
-    """Windows in the order of the request; `next` is the cursor of the next page, null on the last one."""
+    """Windows in the order of the request; `next` is the cursor of the next page, null on the last page."""
 
     user: str
     windows: list[Window]
@@ -65,7 +65,7 @@ def decode_tick(_user: str, _value: bytes | None) -> None:
 
 
 def fold(records: Sequence[Joined[str]], context: FoldContext, *, windowed: Windowed) -> Iterable[Effect]:
-    """Each record of a user who is closed by then is a message: the closing itself, and every tick after it."""
+    """Each record of a closed user is a message: the closing itself, and every later tick."""
     samples: list[Sample] = []
     for joined in records:
         record, closed = joined.record, joined.row in CLOSED
@@ -93,7 +93,7 @@ def places(user: str) -> Iterable[UserKey]:
 
 
 def notified(user: str, values: Sequence[Any], page: Page) -> Notified | None:
-    """The windows of the page, None for a user who got nothing for as long as windows are kept."""
+    """The windows of the page, None for a user without a message in the kept windows."""
     if (cut := page.cut(values)) is None:
         return None
     entries, following = cut
@@ -102,13 +102,13 @@ def notified(user: str, values: Sequence[Any], page: Page) -> Notified | None:
 
 
 def app(settings: GraceSettings) -> App:
-    """The use case with windows of this grace."""
+    """The use case, with the grace of its windows in milliseconds."""
     windowed = Windowed(FAMILY, Windows(SIZE_MS, MINUTE_MS, retention=2 * DAY_MS, grace=settings.grace_ms))
 
     def apply(records: Sequence[Joined[str]], context: FoldContext) -> Iterable[Effect]:
         return fold(records, context, windowed=windowed)
 
-    # Ticks matter while windows are kept; a user stays closed for as long as no record opens them again.
+    # Ticks matter while windows are kept; a user stays closed until a record opens the user again.
     states = changelog(OPEN, TEXT, decode_state, form="text")
     ticks = Source(TICK, TEXT, decode_tick, requires_beginning=False, form="text")
     return App(

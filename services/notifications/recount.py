@@ -1,4 +1,4 @@
-"""The states of users counted again, and the most that a window can hold."""
+"""The states of users counted again, and upper bounds of windows."""
 
 import json
 from collections import Counter
@@ -18,8 +18,8 @@ MINUTE_MS, SIZE_MS = 60_000, 600_000
 class States(Recount):
     """The users of a partition.
 
-    Whether a tick found its user closed, and whether it was late, depends on when a micro-batch was cut. So windows
-    hold what came in their time at most, and how many came late is left open.
+    The state of the user at a tick, and the tick's lateness, depend on the limits of micro-batches. So the records of a
+    window's time are an upper bound, and the number of late records is open.
     """
 
     unsure = ("late_records",)

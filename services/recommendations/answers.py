@@ -1,4 +1,4 @@
-"""What can be asked of the recommender, and what it answers: without the machinery that finds it."""
+"""Parameters and answers of the recommender, apart from the walks."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -14,7 +14,7 @@ from streamstate.web.http.parameters import bad_parameter
 from streamstate.web.partition_map import ViewEntry
 
 MOST_STEPS = 1_000_000
-"""Of all walks of a request together: at most some 30 ms of one core."""
+"""The most steps of all walks of a request: some 30 ms of a core."""
 
 VIAS = 10
 WHYS = 3
@@ -27,22 +27,22 @@ ALL_KINDS = "/v1/users/<key>/recommendations"
 
 
 def member(kind: str) -> str:
-    """The member of such an answer that holds the recommendations of `kind`."""
+    """The member of the answer with the recommendations of `kind`."""
     return f"{kind.removesuffix('s')}Recommendations"
 
 
 def view(kind: str) -> str:
-    """The name of the view that recommends this kind of things."""
+    """The name of the view of the kind."""
     return f"recommended-{kind}"
 
 
 def path(kind: str) -> str:
-    """Where it is asked."""
+    """The path of the view."""
     return f"{ALL_KINDS}/{kind}"
 
 
 def entries(topic: str) -> list[ViewEntry]:
-    """The views. Any instance answers; the keys are those of `topic`."""
+    """The views. Any instance answers; the keys are the keys of `topic`."""
     entry = partial(ViewEntry, topic=topic, key=LONG.name, anywhere=True, scope=READ)
     names = NamedIds({f"{member(kind)}.{place}": kind for kind in KINDS for place in ("id", "why.id")})
     part = Part(members=tuple(map(member, KINDS)), remarks=("fallbacks",), parameters=("explain",))
@@ -81,7 +81,7 @@ class Parameters(msgspec.Struct, rename="camel", frozen=True):
     explain: Annotated[bool, Meta(description=f"tell the (at most {VIAS}) known items that led to each item")] = False
 
     def check(self) -> None:
-        """Raise a 400 `Problem` for more steps in all than one request may take."""
+        """Raise a 400 `Problem` for more steps than the limit of a request."""
         if self.walks * self.walk_length > MOST_STEPS:
             raise bad_parameter(f"walks x walkLength must be at most {MOST_STEPS}; lower one of them")
 
@@ -95,18 +95,18 @@ class AllParameters(msgspec.Struct, frozen=True):
 
 
 class Via(msgspec.Struct):
-    """A known item, and how many of the walks came through it."""
+    """A known item, and the number of walks through the item."""
 
     id: int
     visits: int
 
 
 class RecommendedItem(msgspec.Struct):
-    """An item that the user did not play within the window of the graph.
+    """An item without plays of the user in the window of the graph.
 
-    `score` is the number of visits by the walks; of plays in a fallback.
+    `score` is the number of visits by the walks, or of plays in a fallback.
 
-    `via` are the known items that led to it, the one with most visits first; `why` are the first of them.
+    `via` are the known items on the way, most visits first; `why` are the first items of `via`.
     """
 
     id: int
@@ -118,8 +118,8 @@ class RecommendedItem(msgspec.Struct):
 class Recommendations(msgspec.Struct, rename="camel"):
     """Items for a user, best first, ties by id.
 
-    `walks` were done. `partial` says that the time ended before all were. `fallback` is `popular` where walks
-    found nothing new, since the user has no plays or too few: then the items are the most played ones.
+    `walks` is the number of finished walks. `partial`: the time ended before the last walk. `fallback` is `popular`
+    when walks found nothing new, because the user has no or few plays: the items are then the most played items.
     """
 
     user_id: int
@@ -132,8 +132,8 @@ class Recommendations(msgspec.Struct, rename="camel"):
 class AllRecommendations(msgspec.Struct, rename="camel"):
     """Items of all kinds for a user, best first, ties by id.
 
-    `fallbacks` names the lists that are only what is popular, since walks from this user found nothing new.
-    `warnings` names each list whose time ended before all walks were done.
+    `fallbacks` names the lists of popular items, whose walks found nothing new.
+    `warnings` names each list whose time ended before the last walk.
     """
 
     user_id: int
@@ -153,7 +153,7 @@ class AllRecommendations(msgspec.Struct, rename="camel"):
 
 
 def _short(item: RecommendedItem) -> RecommendedItem:
-    """As it is among those of all kinds."""
+    """The item's form in the answer of all kinds."""
     return item if item.via is UNSET else RecommendedItem(item.id, item.score, why=item.via[:WHYS])
 
 

@@ -45,11 +45,11 @@ from streamstate.web.state import State
 from streamstate.web.user_data import UserData
 
 WALKING = 0.8
-"""The share of the time left that may be walked; the rest is for ranking and for the way back."""
+"""The share of the remaining time for walks; the rest is for ranking and the response."""
 
 
 def create() -> Asgi:
-    """The application with the settings of the process. Raises `Misconfigured` when one does not fit."""
+    """The application with the settings of the process. Raises `Misconfigured` for an invalid setting."""
     settings = bootstrap.configure(ApiSettings)
     app = bootstrap.app("services.recommendations", settings)
     window, pool = load(WindowSettings).window, Pool(load(PoolSettings))
@@ -69,7 +69,7 @@ def build(
     pool: Pool,
     deletions: DeletionTopic | None = None,
 ) -> Asgi:
-    """The application over these parts; what runs in the background begins with the server."""
+    """The application over these parts; background threads start with the server."""
     views = entries(live.topic)
     state = State(app, reads, freshness, settings.truncated_topics, bootstrap.commands(app))
 
@@ -91,7 +91,7 @@ def build(
 
 
 class _Answers:
-    """What the routes answer."""
+    """The answers of the routes."""
 
     def __init__(self, settings: ApiSettings, freshness: Freshness, live: Live, pool: Pool) -> None:
         self._settings = settings
@@ -101,7 +101,7 @@ class _Answers:
         self._demands = Demands(freshness, self._positions, settings)
 
     async def recommend(self, kind: str, request: Request, key: str) -> Response:
-        """What is recommended of one kind."""
+        """The recommendations of a kind."""
         asked = parameters.parse(Parameters, request.query)
         asked.check()
         user = LONG.parse(key)

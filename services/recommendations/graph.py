@@ -1,8 +1,8 @@
-"""The live graph: users x items of several kinds, one edge per play, newest last, oldest dropped.
+"""The live graph: users x items of several kinds, an edge per play, newest last, oldest dropped.
 
-As GraphJet (Sharma et al., VLDB 2016) it is a dynamic bipartite multigraph that is bounded by a temporal
-window and is read while it is written. Unlike it there are no segments: a node's edges lie side by side, so a
-walker picks one of them with two memory accesses.
+Like GraphJet (Sharma et al., VLDB 2016), a dynamic bipartite multigraph with a temporal window, readable during
+writes. Unlike GraphJet, there are no segments: a node's edges lie side by side, so a walker picks an edge with two
+memory accesses.
 """
 
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from services.recommendations.ids import Ids, IdTable
 from services.recommendations.lists import LENGTH, Lists
 
-MOST_EVENTS = 1 << 30  # of a window: places in a pool, which has half as many cells again, are int32
-CHUNK = 1 << 12  # events taken in at once: bounds the room that is held ready for new ids
+MOST_EVENTS = 1 << 30  # of a window: places in a pool, 1.5 times as long, are int32
+CHUNK = 1 << 12  # events of an append: bounds the reserve for new ids
 
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 
 
 class Bipartite(NamedTuple):
-    """One kind of the graph as it was at one moment. Never changes, may be walked by any number of threads.
+    """An immutable snapshot of a kind of the graph, for any number of threads.
 
     `users[u]` is (start, length): the items of user number u are `user_edges[start:start + length]`, oldest
     first; `items` and `item_edges` likewise with users. Node arrays are int32 of shape (nodes, 2).
@@ -43,10 +43,10 @@ class Bipartite(NamedTuple):
 
 
 class Graph:
-    """Users x items of `kinds`, over the newest `window` events. One thread writes; readers need no lock.
+    """Users x items of `kinds`, over the newest `window` events. A single thread writes; readers need no lock.
 
-    A reader takes one immutable `Bipartite` with `view` and keeps it as long as it likes. What was appended
-    is seen at once and as a whole by the views taken after `append` returned.
+    A reader takes an immutable `Bipartite` by `view`, for any duration. Views taken after the return of `append` have
+    all appended events.
     """
 
     def __init__(self, kinds: Sequence[str], window: int) -> None:
@@ -54,12 +54,12 @@ class Graph:
         self._user_ids, self._item_ids = Ids(), [Ids() for _ in kinds]
         self._users = Lists(self._user_ids.capacity, len(self.kinds))
         self._items = [Lists(ids.capacity, 1) for ids in self._item_ids]
-        self._log = np.empty(window, np.int32)  # the events' users, a ring: who loses the oldest edge next
+        self._log = np.empty(window, np.int32)  # the events' users in a ring: the next user to lose the oldest edge
         self._first = self._events = 0
         self._publish()
 
     def __len__(self) -> int:
-        """Events in the graph; each is one edge per kind."""
+        """Events in the graph; each is an edge per kind."""
         return self._events
 
     @property
@@ -67,19 +67,19 @@ class Graph:
         """Bytes of all arrays, slack and the published copies included."""
         ids = sum(ids.nbytes for ids in (self._user_ids, *self._item_ids))
         lists = sum(lists.nbytes for lists in (self._users, *self._items))
-        log = self._events * self._log.itemsize  # the rest of it was never touched, so it takes no memory
+        log = self._events * self._log.itemsize  # the rest was never touched, so it takes no memory
         copies = self._views[0].users.nbytes + sum(view.items.nbytes for view in self._views)
         return ids + lists + log + copies
 
     def view(self, kind: str) -> Bipartite:
-        """The graph of one kind as of the last `append`. Raises ValueError for an unknown kind."""
+        """The graph of a kind after the last `append`. Raises ValueError for an unknown kind."""
         return self._views[self.kinds.index(kind)]
 
     def append(self, events: Int64s) -> None:
-        """Add events, oldest first: int64 of shape (n, 1 + kinds), the user's id and one item id per kind.
+        """Add events, oldest first: int64 of shape (n, 1 + kinds), the user's id and an item id per kind.
 
-        Ends with a publication, which copies 8 bytes per node (about 1 ms for 500,000 nodes): so hand over
-        what has arrived in one call.
+        Ends with a publication, a copy of 8 bytes per node (about 1 ms for 500,000 nodes): prefer few calls with many
+        events.
         """
         newest = events[-self.window :]
         for at in range(0, len(newest), CHUNK):

@@ -1,4 +1,4 @@
-"""What an API instance tells Prometheus of its graph."""
+"""The metrics of an API instance's graph."""
 
 from collections.abc import Iterable
 

@@ -16,10 +16,10 @@ Int64s = NDArray[np.int64]
 
 
 class IdTable(NamedTuple):
-    """What a reader needs: `external[number]` is the id, `slots` the hash table of numbers.
+    """The map for readers: `external[number]` is the id, `slots` the hash table of numbers.
 
-    The writer goes on filling both arrays, only with ids that are newer than the reader's view, and only in
-    cells that mean nothing to it. So a reader must take a number for unknown that has no edges in its view.
+    The writer goes on filling empty cells of both arrays with ids newer than the reader's view. So a reader treats a
+    number without edges in its view as unknown.
     """
 
     external: Int64s
@@ -31,10 +31,10 @@ class IdTable(NamedTuple):
 
 
 class Ids:
-    """Growing map of one kind's ids; numbers of ids that died are given out again.
+    """Growing map of a kind's ids; numbers of dead ids are reused.
 
-    Open addressing with linear probing. Nothing is deleted in place: `make_room` writes both arrays anew, so
-    that readers of the old ones are never disturbed.
+    Open addressing with linear probing. Nothing is deleted in place: `make_room` writes new arrays, and
+    readers keep the old arrays.
     """
 
     def __init__(self) -> None:
@@ -43,12 +43,12 @@ class Ids:
         self._used = np.zeros(2, np.int64)  # numbers given out so far, holes filled so far
 
     def __len__(self) -> int:
-        """All numbers ever given out are below this."""
+        """The upper bound of all assigned numbers."""
         return int(self._used[0])
 
     @property
     def capacity(self) -> int:
-        """Numbers stay below this until the next `make_room`."""
+        """The upper bound of numbers until the next `make_room`."""
         return len(self.names.external)
 
     @property
@@ -61,7 +61,7 @@ class Ids:
         return self.capacity - len(self) + len(self._holes) - int(self._used[1])
 
     def add(self, names: Int64s) -> Int32s:
-        """The dense numbers of these ids; unknown ones get a new one. There must be `room()` for all."""
+        """The dense numbers of these ids; unknown ids get new numbers. There must be `room()` for all."""
         numbers = np.empty(len(names), np.int32)
         _add(*self.names, self._holes, self._used, names, numbers)
         return numbers
@@ -71,7 +71,7 @@ class Ids:
         holes = np.flatnonzero(~alive[: len(self)]).astype(np.int32)
         living = len(self) - len(holes)
         needed = living + count
-        # A sweep that frees little is not worth the next one soon: then the arrays grow as well.
+        # After a sweep that frees little, the arrays grow as well, to postpone the next sweep.
         capacity = self.capacity if needed * GROWTH <= self.capacity else int(needed * GROWTH)
         external = np.zeros(capacity, np.int64)
         external[: len(self)] = self.names.external[: len(self)]
@@ -106,7 +106,7 @@ def _add(external: Int64s, slots: Int32s, holes: Int32s, used: Int64s, names: In
             else:
                 number = np.int32(used[0])
                 used[0] += 1
-            external[number] = names[j]  # before the slot that leads readers to it
+            external[number] = names[j]  # before the slot by which readers find the id
             slots[at] = number
         out[j] = number
 

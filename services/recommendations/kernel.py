@@ -1,4 +1,4 @@
-"""How numeric kernels are compiled, in one place."""
+"""The compilation of numeric kernels."""
 
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar, cast
@@ -10,9 +10,9 @@ R = TypeVar("R")
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function` to machine code at its first call; it then runs without the GIL.
+    """Compile `function` to machine code at its first call; the code runs without the GIL.
 
-    The code is kept on disk: in `NUMBA_CACHE_DIR` when that is set, else beside the source. Indexes in a
-    kernel are not checked: each kernel says why its own stay inside.
+    The code is cached on disk: in `NUMBA_CACHE_DIR` if set, else beside the source. Indexes in a kernel are not
+    checked: each kernel documents why its indexes stay inside.
     """
     return cast("Callable[P, R]", numba.njit(nogil=True, cache=True)(function))

@@ -1,4 +1,4 @@
-"""Growable first-in-first-out lists of edges in one pool: the adjacency of one side of the graph."""
+"""Growable first-in-first-out lists of edges in a pool: the adjacency of a side of the graph."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,12 @@ Int32s = NDArray[np.int32]
 
 
 class Lists:
-    """For each node a list of cells, oldest first; a cell has one int32 per column.
+    """For each node a list of cells, oldest first; a cell has an int32 per column.
 
-    A list lies in one piece of the pool. New cells go behind its end; when the piece is full, the list is
-    copied to a bigger one; the oldest cell is dropped by moving the start. A full pool is copied without its
-    gaps into a new one. So **a cell is written once, before any reader is told of it**, and a copy of `nodes`
-    with the pool of that moment is a snapshot that nothing can change.
+    A list is a contiguous piece of the pool. New cells are added at the end; a full list is copied to a bigger piece;
+    the oldest cell is dropped by moving the start. A full pool is copied without gaps into a new pool. So **a cell is
+    written once, before readers learn of the cell**, and a copy of `nodes` with the current pool is an immutable
+    snapshot.
     """
 
     def __init__(self, nodes: int, columns: int) -> None:
@@ -49,7 +49,7 @@ class Lists:
             self._compact()
 
     def drop(self, nodes: Int32s) -> Int32s:
-        """Take the oldest cell from the list of each of `nodes` (which must have one); returns the cells."""
+        """Take the oldest cell from the list of each of `nodes` (no list may be empty); returns the cells."""
         cells = np.empty((len(self.pool), len(nodes)), np.int32)
         _drop(self.nodes, self.pool, nodes, cells)
         return cells
@@ -71,7 +71,7 @@ def _push(
     cells: Int32s,
     done: int,
 ) -> tuple[int, int]:
-    """PushRecent from `done` on until all is pushed or the pool is full: (how far it came, new top)."""
+    """Push cells from `done` on until the last cell or a full pool. Returns (next cell, new top)."""
     for j in range(done, len(to)):
         node = to[j]
         start, length = nodes[node, START], nodes[node, LENGTH]
@@ -104,7 +104,7 @@ def _drop(nodes: Int32s, pool: Int32s, of: Int32s, cells: Int32s) -> None:
 
 @kernel
 def _copy(nodes: Int32s, ends: Int32s, old: Int32s, new: Int32s) -> int:
-    """Lay all lists one behind the other into `new`, each with its slack: the top above them."""
+    """Copy all lists one after another into `new`, each with its slack; returns the new top."""
     top = 0
     for node in range(len(nodes)):
         start, length = nodes[node, START], nodes[node, LENGTH]

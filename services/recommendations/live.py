@@ -1,4 +1,4 @@
-"""The graph of an API process, kept up with the store by one thread."""
+"""The graph of an API process, updated from the store by a thread."""
 
 import time
 from functools import cache
@@ -25,7 +25,7 @@ STEPS, LONGEST_S = 100, 600
 
 
 class Live:
-    """The newest `window` plays of each partition. `step` is for one thread, the rest for any."""
+    """The newest `window` plays of each partition. `step` is for a single thread, all other methods for any thread."""
 
     def __init__(self, store: Store, window: int, topic: str = LISTENING_EVENTS) -> None:
         self.topic = topic
@@ -41,7 +41,7 @@ class Live:
         keep_running("the graph", self._follow, POLL_S, longest_s=LONGEST_S)
 
     def graph(self) -> Graph:
-        """The graph with all that was stored; raises a 503 `Problem` until it is loaded."""
+        """The graph after loading the whole store; before, raises a 503 `Problem`."""
         ready = self._ready
         if ready is None:
             percent = int(self._tail.progress * 100)
@@ -50,28 +50,28 @@ class Live:
 
     @property
     def held(self) -> Graph:
-        """The graph as it is, loaded or not."""
+        """The current graph, possibly incomplete."""
         return self._graph
 
     @property
     def positions(self) -> dict[int, int]:
-        """By partition, the offset up to which the graph has all plays."""
+        """By partition, the next offset of the graph: all plays before are in the graph."""
         return self._positions
 
     def played(self, key: str) -> dict[str, list[int]]:
-        """What a user has played in the graph, by kind, oldest first. Raises as `graph` does."""
+        """A user's items in the graph, by kind, oldest first. Raises like `graph`."""
         graph, user = self.graph(), LONG.parse(key)
         known = {kind: graph.view(kind) for kind in graph.kinds}
         return {kind: view.item_names.external[view.known(user)].tolist() for kind, view in known.items()}
 
     def step(self) -> bool:
-        """Take in what is new; tells whether there is likely more. Raises what the servers' clients raise."""
+        """Read new plays; returns whether more plays are likely. Raises the errors of the servers' clients."""
         if self._tail.partitions == 0 and not self._begin():
             return False
         try:
             plays = self._tail.poll()
         except Rewritten as error:
-            # Until the new one is loaded, the old one answers.
+            # The old graph answers until the new graph is loaded.
             log.info("the graph is built again", reason=str(error))
             return self._begin(self._ready)
         except LogRewound as error:
@@ -82,7 +82,7 @@ class Live:
         self._positions = self._tail.positions
         if self._ready is not self._graph and self._tail.caught_up:
             self._ready = self._graph
-            resources.return_free_memory()  # of the texts that it was read from, and of a former graph
+            resources.return_free_memory()  # of the parsed texts, and of a former graph
             log.info("the graph is loaded", plays=len(self._graph))
         return self._tail.more
 
@@ -97,7 +97,7 @@ class Live:
         return partitions > 0
 
     def _follow(self) -> None:
-        """Take in what is there; of much, a part."""
+        """Read available plays, at most a part of a long log."""
         warm_up()
         try:
             for _ in range(STEPS):
@@ -107,7 +107,7 @@ class Live:
             log.warning("the graph is not kept up now; tried again shortly", reason=str(error))
             time.sleep(PAUSE_S)
         except Exception:
-            # What was read may be missing from the graph: it is built again.
+            # Plays may be missing from the graph: build the graph again.
             self._tail = Tail(self._store, 0, self.topic)
             time.sleep(PAUSE_S)
             raise
@@ -115,7 +115,7 @@ class Live:
 
 @cache
 def warm_up() -> None:
-    """Have all kernels compiled, or read from their cache, before the first request needs them."""
+    """Compile all kernels, or load cached code, before the first request."""
     graph = Graph(KINDS, 2_000)
     for first in (0, 1_000, 2_000):
         numbers = np.arange(first, first + 1_000, dtype=np.int64)

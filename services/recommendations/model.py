@@ -1,4 +1,4 @@
-"""What a play changes: a log of packed plays for each partition, from which every API instance builds its graph."""
+"""The state: a log of packed plays for each partition, from which every API instance builds its graph."""
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
@@ -18,18 +18,18 @@ PLAYS = "plays"
 """The key of the log."""
 
 ENTRY_PLAYS = 4_096
-"""So many plays make an entry of a log that is written again."""
+"""Plays of an entry in a rewritten log."""
 
 
 def fold(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext, *, window: int) -> Iterable[Operation]:
-    """One entry for all of them; its number is the offset that follows them."""
+    """A single entry for all plays; its number is the offset after the last play."""
     if records:
         ids = np.array([(record.key, *record.value.ids()) for record in records], np.int64)
         yield Append(PLAYS, records[-1].offset + 1, pack(PlayBatch(records[0].stream_time, ids)), keep=window)
 
 
 def without(users: Collection[int], values: Sequence[Any], *, window: int) -> Iterable[Operation]:
-    """The log again without the plays of `users`: Redis changes no entry. Small entries become one."""
+    """The log rewritten without the plays of `users`, because Redis cannot change entries. Small entries are merged."""
     (entries,) = values
     yield Delete(PLAYS)
     merged: list[Int64s] = []

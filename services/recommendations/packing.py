@@ -1,4 +1,4 @@
-"""Plays as short text: what the stream appends to its log and every API instance reads."""
+"""Plays as short text: the entries of the log."""
 
 import binascii
 import struct
@@ -14,9 +14,9 @@ Int64s = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class PlayBatch:
-    """Some plays of one partition, in offset order.
+    """Some plays of a partition, in offset order.
 
-    time: the stream time of the first of them, in milliseconds.
+    time: the stream time of the first play, in milliseconds.
     ids: int64 of shape (n, 4): user, artist, album, track.
     """
 
@@ -25,7 +25,7 @@ class PlayBatch:
 
 
 def pack(plays: PlayBatch) -> str:
-    """Base64 of the columns, each as wide as its greatest id. Ids are from 0 to 2^63 - 1, and there is at least one."""
+    """Base64 of the columns, each as wide as its greatest id. Ids are from 0 to 2^63 - 1; at least one play."""
     columns = np.ascontiguousarray(plays.ids.T, "<i8")
     widths = [max(1, (int(greatest).bit_length() + 7) // 8) for greatest in columns.max(axis=1)]
     parts = [column.view(np.uint8).reshape(-1, 8)[:, :width] for column, width in zip(columns, widths, strict=True)]
@@ -34,7 +34,7 @@ def pack(plays: PlayBatch) -> str:
 
 
 def unpack(text: bytes) -> PlayBatch:
-    """What `pack` packed. Raises ValueError for a text that it did not make."""
+    """The inverse of `pack`. Raises ValueError for another text."""
     raw = binascii.a2b_base64(text, strict_mode=True)
     if len(raw) < _HEAD.size:
         msg = "a log entry is cut off"

@@ -1,4 +1,4 @@
-"""Walks beside the event loop: some threads, and a queue before them that is never long."""
+"""Walks beside the event loop: some threads with a short queue."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Pool:
-    """Runs what takes the CPU for milliseconds and does not hold the interpreter's lock. For one event loop."""
+    """Runs functions that take milliseconds of CPU without the interpreter's lock. For a single event loop."""
 
     def __init__(self, settings: PoolSettings) -> None:
         threads = settings.walkers or cores()
@@ -22,17 +22,17 @@ class Pool:
         self._taken = 0
 
     async def run(self, walk: Callable[[], T]) -> T:
-        """What `walk` gives, called in a thread; raises a 503 `Problem` at once when the queue is full."""
+        """The result of `walk`, called in a thread; raises a 503 `Problem` at once when the queue is full."""
         if self._taken >= self._most:
             raise overloaded(wanted="walks")
         self._taken += 1
         walking = asyncio.get_running_loop().run_in_executor(self._threads, walk)
-        # Also when nobody waits for it any more, it takes a thread until it is done.
+        # A cancelled walk occupies its thread until the end.
         walking.add_done_callback(self._leave)
         return await asyncio.shield(walking)
 
     async def close(self) -> None:
-        """Take nothing more; what waits is dropped."""
+        """Refuse further walks, and drop waiting walks."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _leave(self, walking: "asyncio.Future[T]") -> None:

@@ -45,14 +45,14 @@ class PlaysRecount(Recount):
         return event is not None
 
     def add_erased(self, _message: Message, _stream_time: int) -> None:
-        """The entries that such plays were in may have their times and offsets."""
+        """Record an erasure: entries may have the times and offsets of erased plays."""
         self._erased = True
 
     def expected_keys(self) -> Iterable[str]:
         return [KEY] if self._plays else []
 
     def wrong(self, key: str, stored: Stored | None) -> str | None:
-        """The batches may be of any size, and the first ones may be beyond the window."""
+        """Compare the log. Batches may be of any size, and the first batches may be beyond the window."""
         if key != KEY or not self._plays:
             return unequal(None, stored)
         if not isinstance(stored, list):
@@ -71,7 +71,7 @@ class PlaysRecount(Recount):
         return unequal("a log", stored) if not stored else None
 
     def _fits(self, number: int, time: int, start: int, end: int) -> bool:
-        """Whether an entry of the plays from `start` to before `end` may have this number and stream time."""
+        """Whether an entry of the plays from `start` to before `end` may have the given number and stream time."""
         first, last = self._plays[start], self._plays[end - 1]
         if not self._erased:
             return (number, time) == (last[0] + 1, first[1])

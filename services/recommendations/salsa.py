@@ -25,16 +25,16 @@ Scored = list[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """What `recommend` found."""
+    """The result of `recommend`."""
 
     items: Scored
     """(item id, score), best first, ties by id. The score is the number of visits; of edges if `fallback`."""
     walks: int
-    """Walks that were done."""
+    """Finished walks."""
     partial: bool = False
-    """The time budget ended the walks; more of them would have made the ranking better."""
+    """The time budget ended the walks; further walks would improve the ranking."""
     fallback: bool = False
-    """The user has no edges, or the walks met nothing new: these are the most popular items."""
+    """The user has no edges, or the walks met nothing new: the items are the most popular items."""
     explanations: dict[int, Scored] = field(default_factory=dict)
     """Item id -> (known item's id, visits through it), most first; the visits add up to the score."""
 
@@ -52,15 +52,15 @@ def recommend(
     budget_s: float | None = None,
     explain: bool = False,
 ) -> Recommendation:
-    """At most `limit` items that the user does not know yet, by how often walkers came to them.
+    """At most `limit` items unknown to the user, by the number of visits of walkers.
 
-    A walker starts at the user. In each of `walk_length` / 2 rounds (rounded up) it goes back to the user
-    with `reset_probability`, else along one of the edges it stands at to an item, which counts as a visit,
-    and along one of the item's edges to a user. A repeated play is an edge of its own, so it weighs more.
+    A walker starts at the user. In each of `walk_length` / 2 rounds (rounded up) the walker goes back to the
+    user with `reset_probability`, else along an edge of the current user to an item, which counts as a visit, and
+    along an edge of the item to a user. A repeated play is a further edge, so repeated plays weigh more.
 
-    The same `seed` on the same graph gives the same list. `early_stop` ends when the list is settled (what it
-    spares: see `Leaders`). `budget_s` (seconds) ends after the block of walks during which it ran out; one
-    block is always done. `explain` fills `explanations`. The ranges are the caller's to check: counts from 1.
+    The same `seed` on the same graph gives the same list. `early_stop` ends at a settled list (savings: see
+    `Leaders`). `budget_s` (seconds) ends the walks after the current block; the first block is always finished.
+    `explain` fills `explanations`. The caller checks the ranges: counts from 1.
     """
     known, rounds = graph.known(user_id), (walk_length + 1) // 2
     visits = Visits(
@@ -97,7 +97,7 @@ def _walk(visits: Visits, walks: int, settle: int | None, budget_s: float | None
 
 
 def _top(graph: Bipartite, items: Int32s, scores: Int32s, limit: int) -> tuple[Int32s, Int32s]:
-    """The best `limit` of the items, ties by id; ids are only looked up for those that can be on the list."""
+    """The best `limit` of the items, ties by id; ids are looked up only for candidates of the list."""
     if len(items) > limit:
         enough = scores >= np.sort(scores)[-limit]
         items, scores = items[enough], scores[enough]

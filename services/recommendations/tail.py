@@ -1,4 +1,4 @@
-"""The logs of all partitions, followed as one."""
+"""The logs of all partitions, merged."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -15,23 +15,23 @@ from streamstate.state.store import Snapshot, Store
 
 log = structlog.get_logger()
 
-ANSWER_BYTES = 4_000_000  # of one partition in one read: enough for speed, and Redis is busy for milliseconds only
-FIRST, FEWEST, MOST = 64, 8, 8_192  # entries of one read
+ANSWER_BYTES = 4_000_000  # of a partition in a read: enough for speed, and Redis is busy for milliseconds only
+FIRST, FEWEST, MOST = 64, 8, 8_192  # entries of a read
 
 
 class LogRewound(StreamStateError):
-    """The store no longer holds what was read from it: it was emptied, or fell back to an older state."""
+    """The store lost entries after they were read: the store was emptied, or fell back to an older state."""
 
 
 class Rewritten(LogRewound):
-    """The log was written again without the plays of users who were deleted."""
+    """The log was rewritten without the plays of deleted users."""
 
 
 @dataclass
 class _Part:
-    """How far one partition was read: up to the entry `last`, which is `text`.
+    """The position in a partition, after the entry `last` with the text `text`.
 
-    `given` is the number of the last entry that was given out, `waiting` are those that are still to be.
+    `given` is the number of the last returned entry, `waiting` has the entries to return next.
     """
 
     epoch: int = 0
@@ -48,7 +48,7 @@ class _Part:
 
     @property
     def position(self) -> int:
-        """The offset up to which all was given out."""
+        """The next offset: all plays before were returned."""
         return self.given if self.more or self.waiting else self.stored
 
     def give(self) -> PlayBatch:
@@ -76,10 +76,10 @@ def _readable(entries: list[tuple[int, bytes]]) -> Iterator[tuple[int, PlayBatch
 
 
 class Tail:
-    """Reads on in the logs of `partitions` partitions. For one thread.
+    """Follows the logs of `partitions` partitions. For a single thread.
 
-    A store that falls back refuses its writers until they claim it anew. So it is enough to look, when a partition
-    was claimed, whether the last entry that was read is still there: then all before it is as it was.
+    A store that falls back refuses its writers until a new claim. So after a claim of a partition, the presence of the
+    last entry that was read proves that all earlier entries are unchanged.
     """
 
     def __init__(self, store: Store, partitions: int, topic: str = LISTENING_EVENTS) -> None:
@@ -89,7 +89,7 @@ class Tail:
         self._parts = {partition: _Part() for partition in range(partitions)}
 
     def poll(self) -> list[PlayBatch]:
-        """What is new, all partitions merged by time as far as they were read. Raises `LogRewound`."""
+        """New plays of all partitions, merged by time up to the read positions. Raises `LogRewound`."""
         reads = {p: [Since(PLAYS, part.last, part.many)] for p, part in self._parts.items() if not part.waiting}
         for partition, snapshot in self._store.read(reads).items():
             part = self._parts[partition]
@@ -108,18 +108,18 @@ class Tail:
 
     @property
     def caught_up(self) -> bool:
-        """Whether all was given out that was stored, and the stored state is complete."""
+        """Whether all stored plays were returned, and the stored state is complete."""
         return all(part.ready and not part.more and not part.waiting for part in self._parts.values())
 
     @property
     def progress(self) -> float:
-        """How much of what is wanted at first was given out, 0 to 1."""
+        """The returned share of the plays at the start, 0 to 1."""
         wanted = sum(max(part.stored, part.target) for part in self._parts.values())
         return sum(part.position for part in self._parts.values()) / wanted if wanted else 0.0
 
     @property
     def positions(self) -> dict[int, int]:
-        """By partition, the offset up to which all was given out."""
+        """By partition, the next offset: all plays before were returned."""
         return {partition: part.position for partition, part in self._parts.items()}
 
     def _require_width(self, snapshot: Snapshot) -> None:
@@ -147,7 +147,7 @@ def _require_as_written(partition: int, part: _Part, snapshot: Snapshot) -> None
 
 
 def _merged(parts: list[_Part]) -> Iterator[PlayBatch]:
-    """The oldest of what waits, again and again, until it depends on a partition that has to be read first."""
+    """The oldest waiting entries in turn, until the order depends on a partition without a waiting entry."""
     while all(part.waiting or not part.more for part in parts):
         waiting = [part for part in parts if part.waiting]
         if not waiting:

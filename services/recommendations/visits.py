@@ -1,4 +1,4 @@
-"""Where walkers from one user came to, and how often."""
+"""The visits of walkers from a user."""
 
 import secrets
 
@@ -13,7 +13,7 @@ Int32s = NDArray[np.int32]
 
 
 class Visits:
-    """The items that walkers from one user came to, one after the other.
+    """The items visited by walkers from a user, in sequence.
 
     Visits are counted by sorting the trail: a counter per item of the catalogue costs more in cache misses.
     """
@@ -29,7 +29,7 @@ class Visits:
         seed: int | None,
         explain: bool,
     ) -> None:
-        """Room for `walks` walks of `rounds` rounds; the other arguments are those of `recommend`."""
+        """Room for `walks` walks of `rounds` rounds; other arguments as for `recommend`."""
         self.walks = self._visits = 0
         self._graph, self._query, self._rounds = graph, graph.user_names.find(user_id), rounds
         self._reset = np.uint64(reset * 2**32)
@@ -52,18 +52,18 @@ class Visits:
         self.walks += walks
 
     def since(self, visits: int) -> Int32s:
-        """The item numbers of all visits but the first so many, in no order that means anything."""
+        """The item numbers of all visits but the first `visits`, in arbitrary order."""
         return self._trail[visits : self._visits]
 
     def unknown(self) -> tuple[Int32s, Int32s]:
-        """The numbers of the visited items that the user does not know, rising, and their visits."""
+        """The rising numbers of the visited items unknown to the user, and their visits."""
         ordered = np.sort(self._trail[: self._visits])
         items, visits = np.empty_like(ordered), np.empty_like(ordered)
         count = _count(ordered, self._fresh, items, visits)
         return items[:count], visits[:count]
 
     def through(self, item: int) -> tuple[Int32s, Int32s]:
-        """The numbers of the known items through which the walkers came to `item`, and how often."""
+        """The numbers of the known items on the way to `item`, and the counts of walkers."""
         at_item = self._trail[: self._visits] == item
         vias, visits = np.unique(self._vias[: self._visits][at_item], return_counts=True)
         return vias, visits.astype(np.int32)
@@ -71,7 +71,7 @@ class Visits:
 
 @kernel
 def _count(ordered: Int32s, fresh: NDArray[np.bool_], items: Int32s, visits: Int32s) -> int:
-    """Run lengths of the fresh items: how many there are. A run is overwritten until it ends: no branches."""
+    """Write run lengths of fresh items; returns the number of runs. A run is overwritten until its end: no branches."""
     count = run = 0
     for k in range(len(ordered)):
         item = ordered[k]

@@ -1,4 +1,4 @@
-"""The random walk itself, as one kernel: thousands of walkers in step."""
+"""The random walk as a kernel: thousands of walkers in step."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +27,14 @@ def walk(
     trail: Int32s,
     vias: Int32s,
 ) -> int:
-    """Let `walkers` start at user number `query` and write the items they visit to `trail`: how many visits.
+    """Let `walkers` start at user number `query` and write visited items to `trail`; returns the number of visits.
 
-    A round is a reset (with probability `reset` / 2**32) or two half-steps, to an item and to one of its
-    users. `trail` has room for walkers * rounds. `vias`, as long or empty, gets for each visit the known item
-    through which the walker last left the query user. `state` is the generator's one word.
+    A round is a reset (with probability `reset` / 2**32) or two half-steps, to an item and to a user of
+    the item. `trail` has room for walkers * rounds. `vias`, as long or empty, gets for each visit the known item
+    by which the walker last left the query user. `state` is the generator's single word.
 
-    The walkers move in step, and each phase is a loop over them without dependencies, so the processor waits
-    for many of their memory accesses at once: several times as fast as one walker after the other. Indexes
+    The walkers move in step, and each phase is a loop over all walkers without dependencies, so the processor waits
+    for many memory accesses at once: several times as fast as a walker after another. Indexes
     are unsigned, which saves Python's wrap-around; an edge always leads to a node that has an edge back.
     """
     at, via = np.full(walkers, query, np.int32), np.zeros(walkers, np.int32)
@@ -67,13 +67,13 @@ def _leave(
     going: Int32s,
     edge: Words,
 ) -> int:
-    """Reset walkers, or choose an edge of the user they are `at`: how many go on. All are then at the query user."""
+    """Reset walkers, or choose an edge of their user `at`: the number of moving walkers. `at` becomes `query`."""
     on = 0
     for walker in range(len(at)):
         edge[on] = _pick(users, at[walker], draws[walker])
         going[on], home[on] = walker, at[walker] == query
         at[walker] = query
-        on += int((draws[walker] & LOW_HALF) >= reset)  # one that resets is overwritten by the next
+        on += int((draws[walker] & LOW_HALF) >= reset)  # the next walker overwrites a reset walker
     return on
 
 
@@ -100,7 +100,7 @@ def _draw(state: Words, draws: Words) -> None:
 
 @kernel
 def _pick(nodes: Int32s, node: np.int32, draw: np.uint64) -> np.uint64:
-    """The place of one of the node's edges, by the upper half of `draw`."""
+    """The place of an edge of the node, by the upper half of `draw`."""
     at = np.uint64(node)
     start, length = np.uint64(nodes[at, START]), np.uint64(nodes[at, LENGTH])
     return start + ((draw >> np.uint64(32)) * length >> np.uint64(32))

@@ -1,4 +1,4 @@
-"""What is answered of a topic's keys."""
+"""Answers about a topic's keys."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ class HistoryRecord(msgspec.Struct):
 
 
 class History(msgspec.Struct):
-    """Records of a key in the order of the request; `next` is the cursor of the next page, null on the last one."""
+    """Records of a key in the order of the request; `next` is the cursor of the next page, null on the last page."""
 
     key: int | str
     records: list[HistoryRecord]
@@ -47,7 +47,7 @@ class NumberWindow(msgspec.Struct):
 
 
 class NumberWindows(msgspec.Struct):
-    """Windows of a key in the order of the request; `next` is the cursor of the next page, null on the last one."""
+    """Windows of a key in the order of the request; `next` is the cursor of the next page, null on the last page."""
 
     key: int | str
     windows: list[NumberWindow]
@@ -62,7 +62,7 @@ WINDOWS = NumberWindows("anna", [NumberWindow(_TIME, _TIME + 60_000, count=2, mi
 
 
 def history(key: int | str, values: Sequence[Any], page: Page) -> History | None:
-    """A page of the history, from entries of sortable offset and value; None for a key that has none."""
+    """A page of the history, from entries of sortable offset and value; None for a key without history."""
     if (cut := page.cut(values)) is None:
         return None
     entries, following = cut
@@ -74,7 +74,7 @@ def history(key: int | str, values: Sequence[Any], page: Page) -> History | None
 
 
 def windows(key: int | str, values: Sequence[Any], page: Page, *, size: int) -> NumberWindows | None:
-    """A page of the windows, which are `size` milliseconds long; None for a key that has none."""
+    """A page of the windows of `size` milliseconds; None for a key without windows."""
     if (cut := page.cut(values)) is None:
         return None
     entries, following = cut

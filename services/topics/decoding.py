@@ -1,4 +1,4 @@
-"""What is read of a record: its value as JSON text, and its number for windows."""
+"""Decoding of a record: its value as JSON text, and its number for windows."""
 
 import base64
 from collections.abc import Callable
@@ -25,7 +25,7 @@ Decode = Callable[[Any, bytes | None], Kept]
 
 
 def decoder(kept: KeptTopic) -> Decode:
-    """How records of this topic are decoded; raises `BadRecord` for one of other types."""
+    """The decoder of the topic's records; raises `BadRecord` for a record of other types."""
     text = {"json": _json, "text": _text, "bytes": _base64}[kept.value]
 
     def decode(_key: Any, value: bytes | None) -> Kept:

@@ -1,4 +1,4 @@
-"""The keys of a topic in their order: what its index holds, and pages of it over all partitions."""
+"""The keys of a topic in order: members of the index, and pages of keys over all partitions."""
 
 import sys
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from streamstate.state.operations import Members, Read
 
 Key = int | str
 Span = tuple[str, str]
-"""The first member that is wanted, and the first one that is not wanted any more; empty: to the end."""
+"""The first member of a range, and the first member after the range; empty: to the end."""
 
 _SURROGATES, _BEHIND_SURROGATES = 0xD800, 0xE000
-"""No text has what lies between them."""
+"""No text contains surrogates."""
 
 _Number = Annotated[int, Meta(ge=0, le=LONG_MAX)]
 _Text = Annotated[str, Meta(max_length=TEXT_MAX_BYTES)]
@@ -27,7 +27,7 @@ _CURSOR = Meta(description="`next` of the answer before; the other parameters st
 
 
 class Keys(msgspec.Struct):
-    """Keys that have a value, in the order of the request; `next` is the cursor of the next page, null on the last."""
+    """Keys with a value, in the order of the request; `next` is the cursor of the next page, null on the last page."""
 
     keys: list[Key]
     next: Key | None
@@ -42,7 +42,7 @@ class _Paged(msgspec.Struct, frozen=True, rename={"from_": "from"}):
 
 
 class NumberRange(_Paged, frozen=True):
-    """A range of keys that are numbers."""
+    """A range of number keys."""
 
     from_: Annotated[_Number, _FROM] = 0
     to: Annotated[_Number | None, _TO] = None
@@ -54,7 +54,7 @@ class NumberRange(_Paged, frozen=True):
 
 
 class TextRange(_Paged, frozen=True):
-    """A range of keys that are texts, in the order of their bytes."""
+    """A range of text keys, in the order of their bytes."""
 
     prefix: Annotated[_Text, Meta(description="what the keys begin with")] = ""
     from_: Annotated[_Text, _FROM] = ""
@@ -70,12 +70,12 @@ KeyRange = NumberRange | TextRange
 
 
 def member(key: Key) -> str:
-    """What stands for `key` in the index, which orders its members by their bytes."""
+    """The member of the index for `key`; the index orders members by their bytes."""
     return sortable(key) if isinstance(key, int) else key
 
 
 def reads(index: str, asked: KeyRange) -> Sequence[Read]:
-    """Of every partition: a page of its keys and one more."""
+    """A page of each partition's keys, and a further key."""
     (start, end), descending = asked.span, asked.order == "desc"
     if asked.cursor is not None:
         last = member(asked.cursor)
@@ -96,7 +96,7 @@ def keys(partitions: Sequence[Sequence[Any]], asked: KeyRange) -> Keys:
 
 
 def behind(prefix: str) -> str:
-    """The first text behind all that begin with `prefix`, empty when there is none."""
+    """The first text after all texts with `prefix`, empty without such a text."""
     rest = prefix.rstrip(chr(sys.maxunicode))
     if not rest:
         return ""
@@ -105,5 +105,5 @@ def behind(prefix: str) -> str:
 
 
 def _first(*ends: str) -> str:
-    """The first of `ends`; an empty one is the end of all."""
+    """The first of `ends`; an empty end is the last."""
     return min(filter(None, ends), default="")

@@ -1,4 +1,4 @@
-"""What is kept of each topic: the last values, histories, windows; and how it is asked for."""
+"""The kept state of each topic: last values, histories, windows; and its views."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ class _Topic:
 
     @property
     def settings(self) -> Mapping[str, Setting]:
-        """What makes another state of the same records."""
+        """The members that determine the state of the same records."""
         kept = self.kept
         settings: dict[str, Setting] = {
             "key": kept.key,
@@ -98,7 +98,7 @@ class _Topic:
     def _range(self, records: Records, context: FoldContext, retention: int) -> Iterator[Operation]:
         histories: defaultdict[Any, dict[str, int]] = defaultdict(dict)
         for record in records:
-            # The offset keeps equal values apart and orders those of one moment.
+            # The offset distinguishes equal values and orders values of the same moment.
             histories[record.key][f"{sortable(record.offset)} {record.value.text or 'null'}"] = record.timestamp
         for key, entries in histories.items():
             yield Insert(self.family("range"), str(key), entries)
@@ -134,7 +134,7 @@ _decode_latest = msgspec.json.Decoder(tuple[int, int, msgspec.Raw]).decode
 
 
 def latest(key: Any, values: Sequence[Any]) -> Latest | None:
-    """The last value, None for a key that is unknown or deleted."""
+    """The last value, None for an unknown or deleted key."""
     (text,) = values
     if text is None:
         return None
@@ -143,7 +143,7 @@ def latest(key: Any, values: Sequence[Any]) -> Latest | None:
 
 
 def views(kept: KeptTopic) -> Iterator[View[Any]]:
-    """A view for each index that is kept."""
+    """A view for each kept index."""
     topic, name, path = _Topic(kept), f"topic-{kept.topic}", f"/v1/topics/{kept.topic}/<key>"
     view = partial(View[Any], topic=kept.topic, key=CODECS[kept.key], scope=EXPLORE)
     if kept.latest:
@@ -168,7 +168,7 @@ def views(kept: KeptTopic) -> Iterator[View[Any]]:
 
 
 def fold(kept: KeptTopic) -> Fold:
-    """The fold that keeps one topic."""
+    """The fold of a kept topic."""
     topic = _Topic(kept)
     # Ranges and windows end with their retention, a last value never.
     form: Form = "json" if kept.value == "json" else "text"
@@ -178,6 +178,6 @@ def fold(kept: KeptTopic) -> Fold:
 
 
 def app(settings: KeptSettings) -> App:
-    """The use case over the topics that are kept."""
+    """The use case over the kept topics."""
     kept = settings.kept
     return App("topics", tuple(map(fold, kept)), tuple(view for topic in kept for view in views(topic)))

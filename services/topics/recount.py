@@ -21,7 +21,7 @@ KEYS: Mapping[str, Callable[[Any], int | str | None]] = {
     "uuid": uuid_key,
     "pair": pair_key,
 }
-"""How a key of each type is decoded; None for one that is not of it."""
+"""The decoder of keys of each type; None for a key of another type."""
 
 Window = list[Any]
 """Start, count, least, most and sum."""
@@ -29,7 +29,7 @@ Window = list[Any]
 
 @dataclass
 class Topic:
-    """One topic's part of a partition, by key: the last value, the history, the windows; `now` is the stream time."""
+    """A topic's part of a partition, by key: the last value, the history, the windows; `now` is the stream time."""
 
     kept: KeptTopic
     now: int = 0
@@ -80,12 +80,12 @@ class Topic:
             window[1:] = window[1] + 1, min(window[2], number), max(window[3], number), window[4] + number
 
     def expired(self, index: str) -> float:
-        """The time before which entries of `index` may still be stored, and are not answered."""
+        """The time before which entries of `index` may remain in the state, without being answered."""
         kept = self.kept.range if index == "range" else self.kept.windows
         return self.now - kept.retention_ms if kept else 0
 
     def state(self) -> dict[str, Any]:
-        """What there must be: texts as what they say, sorted sets as {what a member says: score}."""
+        """The required state: decoded texts, and sorted sets as {decoded member: score}."""
         name = self.kept.topic
         expected: dict[str, Any] = {}
         if self.kept.latest:
@@ -116,7 +116,7 @@ class TopicsRecount(Recount):
 
     def __init__(self, kept: Sequence[KeptTopic]) -> None:
         self._topics = {topic.topic: Topic(topic) for topic in kept}
-        # A state counts what came late of users before it has erased them, a build does not.
+        # A state counts late records of users until their erasure, a build does not.
         self.unsure = ("late_records",) if any(topic.users for topic in kept) else ()
         self._state: dict[str, Any] | None = None
 
@@ -152,7 +152,7 @@ class TopicsRecount(Recount):
         return unequal(expected, stored)
 
     def _wrong_family(self, family: str, stored: Stored | None) -> str | None:
-        """The sorted set of a family's timelines: each with a time that none of its entries is before."""
+        """The sorted set of a family's timelines, each with a lower bound of the times of its entries."""
         times = {
             key.removeprefix(f"{family}:"): min(_times(entries))
             for key, entries in self._expected().items()
@@ -175,7 +175,7 @@ class TopicsRecount(Recount):
 
 
 def _wrong_index(expected: dict[str, int], stored: Stored | None) -> str | None:
-    """The keys that an index lacks, and those that it has besides or with another score than 0."""
+    """The missing keys of an index, and its surplus keys or keys with another score than 0."""
     if not isinstance(stored, dict):
         return unequal(expected or None, stored)
     entries = {(member.encode(), score) for member, score in expected.items()}
@@ -201,7 +201,7 @@ def _entry(index: str, member: str, score: object) -> tuple[Any, Any]:
 
 
 def recounted(service: str, kept: Sequence[KeptTopic]) -> Recounted:
-    """The recount of a deployment that keeps these topics."""
+    """The recount of a deployment with these topics."""
     return Recounted(service, tuple(topic.topic for topic in kept), partial(TopicsRecount, kept))
 
 

@@ -1,4 +1,4 @@
-"""Settings of topics: what is kept of which topic."""
+"""Settings of topics: the kept state of each topic."""
 
 from typing import Literal, Self
 
@@ -43,7 +43,7 @@ class WindowIndex(BaseModel):
 
 
 class KeptTopic(BaseModel):
-    """One topic."""
+    """A kept topic."""
 
     model_config = _STRICT
 

@@ -22,14 +22,14 @@ _WORD = re.compile(r"\w+")
 
 
 class Word(msgspec.Struct):
-    """A word in lower case, and how often it was said."""
+    """A word in lower case, and its count."""
 
     word: str
     count: int
 
 
 def decode(_speaker: str, line: bytes | None) -> list[str]:
-    """The words of a line in lower case. A word is the key of its total, so that it cannot be longer than a key."""
+    """The words of a line in lower case. A word is the key of its total, so its length is limited to a key's."""
     if line is None:
         msg = "the line is null"
         raise BadRecord(msg)

@@ -1,4 +1,4 @@
-"""A client of the gateway: profiles of users, once or as they change, and any other answer.
+"""A client of the gateway: profiles of users, once or at each change, and any other answer.
 
     from streamstate_client import Client
 
@@ -7,7 +7,7 @@
     for profile in client.watch(1):
         ...
 
-`streamstate_client.asynchronous.AsyncClient` has the same calls for an event loop; it needs the extra `async`.
+`streamstate_client.asynchronous.AsyncClient` has the same calls for an event loop, with the extra `async`.
 """
 
 from streamstate_client.answers import Deletion, Played, Profile, Recommended, Why

@@ -1,4 +1,4 @@
-"""Answers about users. A gateway may have parts that are not here: `Client.get` has them all."""
+"""Answers about users. A gateway may have further parts, which `Client.get` returns."""
 
 from datetime import datetime
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Played(msgspec.Struct, rename="camel", frozen=True):
-    """An artist, album or track, how often a user played it, and its name, None while none is known."""
+    """An artist, album or track, the number of the user's plays, and the name, None while unknown."""
 
     id: int
     count_plays: int
@@ -14,7 +14,7 @@ class Played(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Why(msgspec.Struct, frozen=True):
-    """An item that the user knows, and how many visits of the walks came through it."""
+    """A known item of the user, and the number of visits of the walks through the item."""
 
     id: int
     visits: int
@@ -22,7 +22,7 @@ class Why(msgspec.Struct, frozen=True):
 
 
 class Recommended(msgspec.Struct, frozen=True):
-    """An item that the user may like and does not know. `why` is there when it was asked for."""
+    """A recommended item, unknown to the user. `why` is filled by `explain`."""
 
     id: int
     score: int
@@ -31,9 +31,9 @@ class Recommended(msgspec.Struct, frozen=True):
 
 
 class Profile(msgspec.Struct, rename="camel", frozen=True):
-    """What is known of a user. Members of parts that were not asked for are empty.
+    """A user's profile. Members of parts outside the request are empty.
 
-    warnings: what could not be had, or not in full.
+    warnings: missing and incomplete parts.
     """
 
     user_id: int
@@ -50,7 +50,7 @@ class Profile(msgspec.Struct, rename="camel", frozen=True):
 
 
 class PartitionDeletion(msgspec.Struct, frozen=True):
-    """A partition of a service's state; `before` are, by topic, the offsets before which the user does not count."""
+    """A partition of a service's state; `before` has, by topic, the first offset that counts again."""
 
     partition: int
     done: bool
@@ -58,7 +58,7 @@ class PartitionDeletion(msgspec.Struct, frozen=True):
 
 
 class ServiceDeletion(msgspec.Struct, frozen=True):
-    """A service that is to forget a user."""
+    """The progress of a deletion in a service."""
 
     service: str
     partitions: list[PartitionDeletion]

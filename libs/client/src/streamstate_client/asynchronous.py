@@ -16,7 +16,7 @@ from streamstate_client.protocol import Event, Parser, about, decoded, unreachab
 
 
 class AsyncClient:
-    """As `Client`. It is a context manager, whose end closes the connections."""
+    """Like `Client`, for an event loop. A context manager; leaving the context closes the connections."""
 
     def __init__(self, url: str, key: str = "") -> None:
         self.url = url.rstrip("/")
@@ -62,7 +62,7 @@ class AsyncClient:
         return await self._get(about(user, "/export"), Any)
 
     async def watch(self, user: int, parts: Iterable[str] = ()) -> AsyncGenerator[Profile | None, None]:
-        """As `Client.watch`. Leave it by `contextlib.aclosing`, or its connection ends with that of the client."""
+        """Like `Client.watch`. Leave by `contextlib.aclosing`, or the connection stays until the client closes."""
         path, last = user_path(user, parts, explain=False, stream=True), ""
         while True:
             try:

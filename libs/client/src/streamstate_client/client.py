@@ -20,7 +20,7 @@ def _ignore(_error: Unavailable) -> None:
 
 
 class Client:
-    """A gateway at `url`, such as http://127.0.0.1:8080; `key` is an API key or token for it."""
+    """A gateway at `url`, such as http://127.0.0.1:8080; `key` is an API key or token."""
 
     def __init__(self, url: str, key: str = "") -> None:
         self.url = url.rstrip("/")
@@ -31,9 +31,9 @@ class Client:
         return self._get(path, Any)
 
     def user(self, user: int, parts: Iterable[str] = (), *, explain: bool = False) -> Profile:
-        """The profile of a user, or only these parts of it. Raises `Refused` (404 for an unknown user), `Unavailable`.
+        """The profile of a user, or only these `parts`. Raises `Refused` (404 for an unknown user), `Unavailable`.
 
-        explain: tell why items are recommended.
+        explain: add the reasons of recommendations.
         """
         profile: Profile = self._get(user_path(user, parts, explain=explain), Profile)
         return profile
@@ -41,31 +41,31 @@ class Client:
     def delete(self, user: int | str) -> Deletion:
         """Ask all services to forget a user. Raises `Refused` (403 without the scope admin), `Unavailable`.
 
-        What is asked for is done some seconds later: see `deletion`. It may be asked for again.
+        The deletion takes some seconds: see `deletion`. The call may be repeated.
         """
         deletion: Deletion = self._get(about(user), Deletion, "DELETE")
         return deletion
 
     def deletion(self, user: int | str) -> Deletion:
-        """How far the deletion of a user is. Raises as `delete`; 404 when it was not asked for."""
+        """The progress of a user's deletion. Raises like `delete`; 404 without a request of deletion."""
         deletion: Deletion = self._get(about(user, "/deletion"), Deletion)
         return deletion
 
     def export(self, user: int | str) -> Any:
-        """All that the services hold of a user. Raises as `delete`; 404 when that is nothing."""
+        """All data of a user in the services. Raises like `delete`; 404 without data."""
         return self._get(about(user, "/export"), Any)
 
     def watch(self, user: int, parts: Iterable[str] = ()) -> Generator[Profile | None, None, None]:
-        """The profile now, and whenever it has changed, without end; None while nothing is known of the user.
+        """The current profile and every changed profile, without end; None for an unknown user.
 
-        It goes on by itself when the connection, or the gateway, is lost. Raises `Refused`.
+        Connects again after a lost connection. Raises `Refused`.
         """
         path = user_path(user, parts, explain=False, stream=True)
         for event in self.follow(path):
             yield msgspec.json.decode(event.data, type=Profile | None)
 
     def follow(self, path: str, lost: Callable[[Unavailable], None] = _ignore) -> Iterator[Event]:
-        """The events of the stream at `path`, without end. `lost` is called whenever it has to be asked for again."""
+        """The events of the stream at `path`, without end. `lost` is called before each new connection."""
         last = ""
         while True:
             try:
@@ -85,7 +85,7 @@ class Client:
         return decoded(self.url, answer.status, answer.data, kind)
 
     def _events(self, path: str, last: str) -> Iterator[Event]:
-        """Those of one connection, behind the event with the id `last`. Raises `Refused` and `Unavailable`."""
+        """The events of a connection after the event with the id `last`. Raises `Refused` and `Unavailable`."""
         timeout = urllib3.Timeout(connect=protocol.CONNECT_S, read=protocol.SILENCE_S)
         own = {**self._http.headers, **({protocol.LAST_EVENT_ID: last} if last else {})}
         try:

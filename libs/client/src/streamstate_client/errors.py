@@ -1,12 +1,12 @@
-"""What a call may raise."""
+"""Errors of the client."""
 
 
 class GatewayError(Exception):
-    """Base of both: the message says what to do next."""
+    """Base class; the message says what to do next."""
 
 
 class Refused(GatewayError):
-    """A request that was answered with a problem, which asking again does not solve. `status` is that of HTTP."""
+    """The gateway refuses the request; repeating the request does not help. `status` is the HTTP status."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -14,7 +14,7 @@ class Refused(GatewayError):
 
 
 class Unavailable(GatewayError):
-    """A gateway that cannot answer now: ask again."""
+    """The gateway cannot answer at the moment: repeat the request later."""
 
 
 class Unreachable(Unavailable):

@@ -1,4 +1,4 @@
-"""What is asked, and what an answer means, whatever sends it."""
+"""Paths, headers and answers, shared by both clients."""
 
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
@@ -16,28 +16,28 @@ ANSWER_S = 10.0
 """The gateway's own deadline is shorter."""
 
 SILENCE_S = 60.0
-"""A stream sends something more often than this, by default every 15 s."""
+"""The longest silence of a stream; the gateway sends at least every 15 s by default."""
 
 RETRY_S = 1.0
-"""Until a stream that ended is asked for again."""
+"""The pause before a new connection after the end of a stream."""
 
 LAST_EVENT_ID = "Last-Event-ID"
 
 
 class Event(NamedTuple):
-    """An event of a stream: its id, which resumes the stream behind it, and its data, which is JSON."""
+    """An event of a stream: the id, by which a client resumes the stream, and the data in JSON."""
 
     id: str
     data: str
 
 
 def headers(key: str) -> Mapping[str, str]:
-    """Those of each request, with the API key or token `key` unless that is empty."""
+    """The headers of each request, with the API key or token `key` unless empty."""
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def about(user: int | str, what: str = "") -> str:
-    """The path of a user, or of something about one."""
+    """The path of a user, or a path below."""
     return f"/v1/users/{quote(str(user), safe='')}{what}"
 
 
@@ -63,7 +63,7 @@ def decoded(url: str, status: int, body: bytes, kind: type[T]) -> T:
 
 
 def unreachable(url: str) -> Unreachable:
-    """For a server that does not answer as a gateway does."""
+    """The error for a server that does not answer like a gateway."""
     return Unreachable(f"no gateway answers at {url}; check the address, and that it runs")
 
 
@@ -74,7 +74,7 @@ class Parser:
         self._fields: dict[str, str] = {}
 
     def feed(self, line: bytes) -> Event | None:
-        """The event that ends with this line, if one does."""
+        """The event, if this line completes an event."""
         name, _, value = line.decode().rstrip("\r\n").partition(":")
         if name:
             self._fields[name] = value.removeprefix(" ")

@@ -1,4 +1,4 @@
-"""An application against its own OpenAPI document: all that the document allows, and what it does not."""
+"""An application against its own OpenAPI document: allowed and forbidden requests."""
 
 import json
 from collections.abc import Iterator, Mapping

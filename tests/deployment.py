@@ -62,7 +62,7 @@ class Deployment:
             deleted.result()
 
     def empty(self) -> None:
-        """Delete the whole state in one piece: nobody sees a part of it."""
+        """Delete the whole state atomically."""
         with connect(self.redis, 5.0) as client:
             client.delete(*client.scan_iter(f"{{{self.name}:*"))
 

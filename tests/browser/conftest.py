@@ -66,9 +66,9 @@ def driving(cluster: LocalCluster) -> Driving:
 
 @dataclass(frozen=True)
 class Later:
-    """One more instance of metrics, at `address`, and the service words; their `streams` are to be started.
+    """A further instance of metrics, at `address`, and the service words; the test starts their `streams`.
 
-    url: of a gateway that knows them too.
+    url: of a gateway with these services.
     """
 
     url: str

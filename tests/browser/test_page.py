@@ -1,4 +1,4 @@
-"""The page as people use it: a real browser, real services, events that come while it is open."""
+"""The page in a real browser, over real services, with events while the page is open."""
 
 import re
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ def bar_width(row: Locator) -> float:
 
 
 def plays(page: Page) -> int:
-    """The number of plays that the page shows, as soon as it does."""
+    """Wait until the page shows the number of plays, and return the number."""
     shown = page.locator(".facts .big")
     expect(shown).to_have_text(re.compile(r"\d"), timeout=PATIENT_MS)
     return int(shown.inner_text().replace(",", ""))
@@ -67,7 +67,7 @@ def live(page: Page) -> None:
 
 
 def test_a_stream_that_does_not_fold_says_why_on_the_page(show: Open, driving: Driving) -> None:
-    """As it says it to `streamstate status`, through the state and the API."""
+    """As in `streamstate status`, through the state and the API."""
     owner = get(f"{driving.cluster.url}/v1/system")["services"][0]["owners"][0]["address"]
     store, reason = RedisStore(connect(driving.cluster.redis.url, 5.0), "metrics"), "the schema 7 is not there"
     page = show("#/system")

@@ -1,4 +1,4 @@
-"""Which connections NetworkPolicies allow: a pod that one selects may do only what a rule of one allows."""
+"""The connections allowed by NetworkPolicies: a selected pod has only the connections of the rules."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -77,7 +77,7 @@ def pods(objects: list[Object]) -> Iterator[tuple[Object, Object]]:
 
 
 def environment(objects: list[Object], container: str) -> dict[str, Any]:
-    """What the container of this name gets: values, or where they come from."""
+    """The environment of the container `name`: values, or their sources."""
     maps = {item["metadata"]["name"]: item["data"] for item in of_kind(objects, "ConfigMap")}
     [container_spec] = [item for _, spec in pods(objects) for item in spec["containers"] if item["name"] == container]
     settings: dict[str, Any] = {}

@@ -85,7 +85,7 @@ def test_objects_find_one_another(objects: list[Object]) -> None:
 
 @pytest.mark.parametrize("chart", [name for name, values in charts().items() if isinstance(values, Pods)])
 def test_every_variable_is_a_setting(chart: str) -> None:
-    """What the charts say is what the processes read; stream and API share what they agree on, and take their part."""
+    """The variables of the charts are the settings of the processes, shared by stream and API or of one process."""
     known = {f"{PREFIX}{name.upper()}" for kind in processes(chart) for name in kind.model_fields}
     for name, path in SHAPES:
         if name == chart:

@@ -1,4 +1,4 @@
-"""Charts as they are installed: by either Helm, packaged, from a registry, and all of them as one release."""
+"""The installation of charts: by Helm 3 and 4, from packages and a registry, and as a single release."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Images as `make push` gives them to a registry, and as who pulls them finds out whose they are."""
+"""Images pushed by `make push`, and the verification of their signatures at a pull."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ OCI = "application/vnd.oci.image"
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory, registry: str) -> Path:
-    """Images that stand for those of `make images`: each is a folder, as skopeo's `dir:` has it."""
+    """Stand-ins for the images of `make images`: each is a folder in the format of skopeo's `dir:`."""
     folder = tmp_path_factory.mktemp("built")
     for image in images():
         lay_out(folder / registry / "team" / f"{image.name}:{TAG}")
@@ -49,7 +49,7 @@ def push(built: Path, prefix: str, signer: Path, *variables: str) -> None:
 
 
 def pulls(image: str, signer: Path, signatures: Path, folder: Path) -> str:
-    """What skopeo says where only what `SIGNER` has signed may be pulled; empty when it has pulled."""
+    """The error of skopeo's pull under a policy that requires signatures of `SIGNER`; empty after success."""
     key, policy, registries = folder / "key", folder / "policy.json", folder / "registries.d"
     gpg = ["gpg", "--homedir", str(signer), "--batch", "--yes", "--quiet", "--output", str(key), "--export", SIGNER]
     subprocess.run(gpg, check=True)

@@ -1,4 +1,4 @@
-"""What a chart's values change, and what they may not be."""
+"""The effects of a chart's values, and refused values."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""skaffold.yaml: what skaffold takes, and all that there is."""
+"""skaffold.yaml: accepted by skaffold, and complete."""
 
 import json
 import os

@@ -32,7 +32,7 @@ REDIS = "rediss://redis:6379/0"
 
 
 def run(*command: str, stdin: str | None = None) -> str:
-    """What the command prints; fails with what it says."""
+    """The output of the command; fails with the command's error."""
     result = subprocess.run(command, check=False, capture_output=True, text=True, input=stdin)
     assert result.returncode == 0, f"{' '.join(command)}: {result.stdout}{result.stderr}"
     return result.stdout
@@ -117,7 +117,7 @@ class Namespace:
         self.run_job(f"feed-{topic}-{first}", image, "python", "/feed/feed.py", topic, str(first), str(count))
 
     def run_job(self, name: str, image: str, *command: str) -> str:
-        """What a Job with this command says when it is done; fails when the command does."""
+        """The log of a finished Job with this command; fails with the command."""
         servers = {
             "STREAMSTATE_KAFKA": "kafka:9092",
             "STREAMSTATE_KAFKA_SECURITY": "SSL",

@@ -1,4 +1,4 @@
-"""One deployment for all of it: infra, every service that there is, and the gateway, in a namespace of its own."""
+"""A deployment of infra, all services and the gateway, in a namespace of its own."""
 
 import time
 from collections.abc import Iterator

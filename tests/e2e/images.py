@@ -24,7 +24,7 @@ def image(name: str) -> str:
 
 
 def build_services() -> None:
-    """Those of the first service have all that the others share, which is so built only once."""
+    """The images of the first service come first, so that shared layers are built only once."""
     jars.fetch(CACHE / "spark")
     first, *others = STANDARD
     _build_service(first)

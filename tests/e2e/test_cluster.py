@@ -1,4 +1,4 @@
-"""A deployment lives through what a cluster does to it. The tests build on one another, in this order."""
+"""A deployment survives operations of the cluster. The tests build on one another, in this order."""
 
 import json
 import time

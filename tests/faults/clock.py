@@ -10,7 +10,7 @@ BELIEVED = Path(__file__).with_name("believed")
 
 
 class Clock:
-    """The machine's clock, and `set` seconds ahead of it; time that only passes is as it is."""
+    """The machine's clock, shifted by `set` seconds; the monotonic clock is unchanged."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

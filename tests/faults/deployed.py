@@ -22,7 +22,7 @@ PLAYS = 5
 
 
 class Deployed(Deployment):
-    """Over `partitions` partitions. Those of `USERS` who `play` before it starts play no more."""
+    """Over `partitions` partitions. The users of `USERS` in `play` play only before the start."""
 
     def __init__(self, cluster: LocalCluster, name: str, partitions: int, redis: str = "") -> None:
         super().__init__(cluster, name, redis)
@@ -42,13 +42,13 @@ class Deployed(Deployment):
         send_all(producer(self.bootstrap), ((self.topic, *event, []) for event in events))
 
     def copy_from(self, other: "Deployed") -> None:
-        """Send what the topic of `other` holds, by the partitions of this one."""
+        """Send the records of the topic of `other`, by the partitions of this topic."""
         messages = read(self.cluster, other.topic)
         send_all(producer(self.bootstrap), ((self.topic, m.key(), m.value(), []) for m in messages))
 
     @cached_property
     def known(self) -> dict[int, Any]:
-        """The profiles of the users, as they are when they are asked for first."""
+        """The profiles of the users at the first request."""
         return known(self.url, USERS)
 
     def ends(self) -> dict[tuple[str, int], int]:

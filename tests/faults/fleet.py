@@ -54,7 +54,7 @@ class Fleet:
 
     @cached_property
     def known(self) -> dict[int, Any]:
-        """The profiles of users who play no more, as they are when they are asked for first."""
+        """The profiles at the first request, of users without further plays."""
         return known(self.url, range(1, KNOWN + 1))
 
     def differences(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Writes and reads that go on while something fails: those who are read play no more, others do."""
+"""Writes and reads during a fault: reads are for users without further plays, writes for other users."""
 
 import random
 import threading
@@ -66,7 +66,7 @@ class Writing:
 
 
 class Read(NamedTuple):
-    """One read: when it was asked (seconds of the monotonic clock), how long it took, and how it failed, if it did."""
+    """A read: moment (seconds of the monotonic clock), duration, and failure, if any."""
 
     user: int
     asked: float
@@ -76,7 +76,7 @@ class Read(NamedTuple):
 
 @dataclass
 class Reads:
-    """What the readers saw. `bad` tells what was wrong."""
+    """The reads. `bad` lists wrong answers."""
 
     all: list[Read] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)

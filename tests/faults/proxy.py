@@ -1,4 +1,4 @@
-"""A proxy for what a network does to those who ask: replies that are lost, late, or never come."""
+"""A proxy for faults of a network: lost, late and missing replies."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""What goes on for an hour beside the load: samples of everything, readers of one busy user, clients that do harm."""
+"""Background of the soak: samples of all processes, readers of a busy user, harmful clients."""
 
 import socket
 import time

@@ -1,4 +1,4 @@
-"""A broker that dies, transactions that are aborted, clocks that jump, records that cannot be used: F8, F9 and F23."""
+"""A dying broker, aborted transactions, jumping clocks, invalid records: F8, F9 and F23."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -26,7 +26,7 @@ def revive(child: Child) -> None:
 
 
 def own(fleet: Fleet, *instances: str) -> None:
-    """Wait until these instances, and no others, own the partitions."""
+    """Wait until exactly these instances own the partitions."""
     eventually(lambda: fleet.owned_by(*instances), f"{' and '.join(instances)} to own all partitions", PATIENCE_S)
 
 

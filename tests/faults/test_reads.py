@@ -144,7 +144,7 @@ def asked_again(server: Served) -> bool:
 
 
 def test_f20_the_api_server_is_away(trying: Trying, serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The instances that were known serve, and those that come later are known when it is back."""
+    """Known instances serve; later instances are found after the return of the API server."""
     server, gateway, answer = f"{LOCALHOST}:{free_port()}", f"{LOCALHOST}:{free_port()}", telling(slices(serving), [])
     monkeypatch.setenv("API_SERVER", f"http://{server}")
     behind = copy(serving)
@@ -187,7 +187,7 @@ class Walks:
 
 
 def feed_until(stop: threading.Event, graph: Folded, draw: Random) -> None:
-    """New plays of users who have one each, every other one of an artist whom nobody else plays."""
+    """New plays of users with a single play, every second play of an artist of its own."""
     for user in itertools.count(FIRST_MOVING, 200):
         if stop.wait(0.05):
             return

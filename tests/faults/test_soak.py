@@ -1,4 +1,4 @@
-"""F25: an hour in which 100,000 users play, one of them has a million events, and something fails every minute."""
+"""F25: an hour with 100,000 users, a user with a million events, and a fault every minute."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""One row of the report: a fault that is tried once for each seed under load, and what was seen."""
+"""A row of the report: a fault, tried for each seed under load, and the observations."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Kafka and Redis as a company runs them: everything is encrypted, and users may do what they were given, no more."""
+"""Kafka and Redis of a company: encrypted connections, and users with the granted rights only."""
 
 import base64
 import json

@@ -83,7 +83,7 @@ class Driving:
         return [difference for report in reports for difference in report.differences]
 
     def kill(self, part: str) -> None:
-        """kill -9 one of these processes of the streams, as soon as there is one."""
+        """kill -9 a process of this kind in the streams, as soon as one exists."""
         strike(self.cluster.streams, part, self.draw)
 
 

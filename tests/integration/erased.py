@@ -1,4 +1,4 @@
 """A user of the ring who is deleted."""
 
 USER = 987_654_321_012
-"""An id that is nobody else's, so that its digits are found wherever they are."""
+"""An id whose digits occur nowhere else, so that a search finds every trace."""

@@ -1,4 +1,4 @@
-"""The commands of a page, typed into a shell, and what it says they print."""
+"""The commands of a page, typed into a shell, and their documented output."""
 
 import json
 import os

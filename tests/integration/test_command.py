@@ -1,4 +1,4 @@
-"""`streamstate` beside a running cluster: what users and operators see of it."""
+"""`streamstate` with a running cluster: the output for users and operators."""
 
 import json
 import os
@@ -128,7 +128,7 @@ def test_verify_of_a_state_that_is_not_there_is_status_1_unless_it_may_be_empty(
     said = faults(answer(run("verify", "metrics", "--json", NAME="metricz"), 1))
     assert said == "nothing is stored of metricz; correct STREAMSTATE_NAME or STREAMSTATE_REDIS, or say --may-be-empty"
     assert faults(answer(run("verify", "metrics", "--json", "--may-be-empty", NAME="metricz"))) == ""
-    # Another Redis than that of the streams that run.
+    # Another Redis than the streams'.
     reports = answer(run("verify", "--json", REDIS=f"redis://127.0.0.1:{driving.cluster.redis.port}/5"), 1)
     assert {report["service"] for report in reports} >= {"metrics", "names"}
     assert all("not write to this Redis" in report["faults"][0] for report in reports)

@@ -56,7 +56,7 @@ def done(driving: Driving, place: str) -> bool:
 
 
 def values(client: Any, key: bytes) -> Iterator[bytes]:
-    """All that a key holds, with what is packed there unpacked."""
+    """The value of a key, unpacked."""
     match client.type(key):
         case b"string":
             yield client.get(key) or b""

@@ -30,7 +30,7 @@ def play(deployment: Deployment, user: int, after_ms: int) -> None:
 
 
 def counts(deployment: Deployment) -> list[int | None]:
-    """The plays of both users; None of one who is not known."""
+    """The plays of both users; None for an unknown user."""
     [snapshot] = deployment.store.read({0: [Fields(f"user:{user}") for user in (USER, OTHER)]}).values()
     return [user.get("count") for user in snapshot.values]
 
@@ -41,7 +41,7 @@ def test_who_was_not_seen_for_too_long_begins_anew(deployment: Deployment, expir
     stream = deployment.stream(**expiring)
     deployment.folded(2)
     assert counts(deployment) == [1, 1]
-    # It looks for them when it starts, and then every ten minutes.
+    # The stream looks for expired users at the start, and then every ten minutes.
     stream.stop()
     deployment.stream(**expiring)
     eventually(lambda: counts(deployment) == [None, 1], "the user to be forgotten", SETTLED_S)

@@ -51,7 +51,7 @@ class PlayOnDevice(ListeningEvent, rename="camel"):
 
 
 class LoudPlay(PlayOnDevice, rename="camel"):
-    """What even later ones send."""
+    """Events of even later producers."""
 
     volume: int | None = None
 
@@ -145,7 +145,7 @@ def text(url: str) -> tuple[int, str]:
 
 
 def waiting(port: int) -> float:
-    """What the metric of the stream with this status port says."""
+    """The value of the metric of the stream with this status port."""
     lines = text(f"http://127.0.0.1:{port}/metrics")[1].splitlines()
     (line,) = (line for line in lines if line.startswith("streamstate_stream_waiting_for_schema{"))
     return float(line.split()[-1])

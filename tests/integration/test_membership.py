@@ -1,4 +1,4 @@
-"""Who owns what when instances come and go."""
+"""Ownership of partitions when instances come and go."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -59,7 +59,7 @@ def test_an_instance_that_ends_gracefully_hands_over_before_its_session_is_over(
 
 
 def test_of_two_with_one_name_the_first_is_fenced_for_good(cluster: LocalCluster) -> None:
-    """As is one that hung for longer than its session: it must not go on as if it held its partitions."""
+    """An instance that hung for longer than its session must claim its partitions again."""
     first = Member(cluster.kafka.bootstrap, "same")
     eventually(lambda: first.held == frozenset(range(8)), "the first to have all", 60)
     second = Member(cluster.kafka.bootstrap, "same")
@@ -93,7 +93,7 @@ def test_a_broker_that_is_away_for_as_long_as_a_session_fences_nobody(tmp_path: 
 
 
 def halves(members: Iterable[Member]) -> bool:
-    """Whether each of two has its half. Each tells how far it is, as it does while it folds."""
+    """Whether each of two instances has its half, by the gauges of both."""
     for member in members:
         member.membership.commit({(LISTENING_EVENTS, partition): 0 for partition in member.held or ()})
     return [len(member.held or ()) for member in members] == [4, 4]

@@ -1,4 +1,4 @@
-"""A state whose topics or folds are no more those that it was built from: the stream refuses to go on and says why."""
+"""A state built from other topics or folds: the stream refuses to continue, with the reason."""
 
 import json
 import os
@@ -115,7 +115,7 @@ def test_partitions_that_are_added_while_it_runs_are_noticed(deployment: Deploym
 
 
 def test_a_state_is_not_built_from_a_topic_without_its_beginning_unless_that_is_allowed(deployment: Deployment) -> None:
-    """Else it would turn ready, with counts that lack the deleted records."""
+    """Otherwise the stream would become ready without the counts of the deleted records."""
     deployment.build().stop()
     deployment.delete_records(60)
     deployment.empty()
@@ -174,7 +174,7 @@ def test_a_log_that_ends_before_the_state_is_refused(deployment: Deployment) -> 
 
 
 def test_a_release_that_folds_otherwise_is_refused_and_the_earlier_one_goes_on(deployment: Deployment) -> None:
-    """Else windows of another advance would be mixed with those that are there."""
+    """Otherwise windows of two advances would be mixed."""
 
     def send(count: int) -> None:
         out = producer(deployment.cluster.kafka.bootstrap)

@@ -1,4 +1,4 @@
-"""Records that are not as they should be, sent to a deployment of its own: none of them stops or spoils the rest."""
+"""Invalid records, sent to a deployment of its own: no record stops or spoils the rest."""
 
 import json
 import time
@@ -66,11 +66,11 @@ class Deployment:
         eventually(lambda: self.state().positions.get(self.topic, 0) == offset, f"offset {offset}", 90)
 
     def status(self) -> str:
-        """What `streamstate status` says of it."""
+        """The output of `streamstate status` for the deployment."""
         return self._run("status", "metrics")
 
     def command(self, *arguments: str) -> Any:
-        """The JSON that `streamstate` prints of it."""
+        """The JSON of `streamstate` for the deployment."""
         return json.loads(self._run(*arguments))
 
     def _run(self, *arguments: str) -> str:
@@ -104,7 +104,7 @@ def refused(deployment: Deployment) -> set[tuple[bytes, bytes]]:
 
 
 def test_records_from_the_future_and_from_before_1970(deployment: Deployment) -> None:
-    """They would let every window and history expire; of those in nanoseconds, Spark cannot even read the timestamp.
+    """Such timestamps would let every window and history expire; Spark cannot even read timestamps in nanoseconds.
 
     Before 1970, Spark reads it by another calendar.
     """

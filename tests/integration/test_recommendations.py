@@ -73,7 +73,7 @@ def test_every_user_gets_items_that_are_new_to_them(driving: Driving) -> None:
 
 
 def test_an_event_can_be_walked_within_two_seconds(driving: Driving) -> None:
-    """A newcomer gets what is popular; once the first play is walked, what others play who played the same."""
+    """A newcomer gets popular items, and after the first play items of users with the same play."""
 
     def seconds(user: int) -> float:
         key, value = records.event(user, 1, 1, KNOWN_TRACK, 1_000)
@@ -138,7 +138,7 @@ def test_answers_go_on_while_50000_plays_a_second_come_and_the_oldest_go(recomme
     assert took < 1.2 * TICKS * TICK_S
     assert {status for status, _, _ in seen} == {200}
     assert statistics.median(seconds for _, _, seconds in seen) < 0.1
-    # A full window stays as large as it is while it lags behind.
+    # A full window keeps its size while the graph lags behind.
     eventually(lambda: _lags(address) == [0.0] * PARTITIONS, "the graph to have every play")
     eventually(lambda: edge_count(address) == PARTITIONS * WINDOW, "the graph to be as large as its window")
 

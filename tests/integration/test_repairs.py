@@ -59,7 +59,7 @@ class Fragile:
         self._out.flush()
 
     def die_replaying(self, partition: int, offset: int) -> None:
-        """What a replay has written that is killed before the end of its transaction."""
+        """The records of a replay that is killed before the end of its transaction."""
         out = producer(self._bootstrap, transactional_id=f"{APP.name}-replay")
         out.begin_transaction()
         out.produce(TOPIC, LATER, b"key", partition)
@@ -232,6 +232,6 @@ def test_totals_that_are_too_high_are_corrected(driving: Driving) -> None:
 
 
 def last_totals(driving: Driving) -> dict[str, int]:
-    """The last total of each region, apart from those that are taken away."""
+    """The last total of each region, without removed totals."""
     last = {(message.key() or b"").decode(): message.value() for message in driving.read(CLICKS_PER_REGION)}
     return {region: int(total) for region, total in last.items() if total is not None}

@@ -66,7 +66,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Company]:
 
 
 def send(out: Producer, clicks: bytes) -> None:
-    """One record for each user, and one that the service cannot use."""
+    """A record for each user, and an invalid record."""
     for user in range(USERS):
         out.produce(USER_CLICKS, clicks, f"user-{user}".encode())
     out.produce(USER_CLICKS, b"none", b"user-0")
@@ -74,7 +74,7 @@ def send(out: Producer, clicks: bytes) -> None:
 
 
 def settings(case: Case, servers: Company, home: Path) -> dict[str, str]:
-    """Those that stream and API have in common: every password is a file."""
+    """The settings shared by stream and API: every password is a file."""
     files = {"kafka": FIRST if case is SCRAM else OF_CLIENT, "redis": REDIS}
     for name, word in files.items():
         (home / name).write_text(f"{word}\n")
@@ -183,7 +183,7 @@ def test_it_folds_what_it_may_read_and_ends_when_it_is_told(running: Running, se
 
 
 def looked_at(processes: list[psutil.Process]) -> tuple[list[str], set[str]]:
-    """The command lines of those that are still there, and the addresses at which Spark's listen."""
+    """The command lines of running processes, and the addresses of Spark's listening sockets."""
     lines: list[str] = []
     listening: set[str] = set()
     for process in processes:

@@ -65,7 +65,7 @@ def fleet(redis_server: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iter
     of_gateway = {"INSTANCES": json.dumps(instances)}
     children: list[Child] = []
     try:
-        # The gateway last, when they answer: one that does not is left alone for a while.
+        # The gateway starts last, because the gateway avoids an instance without answer for a while.
         for service, at in zip(("metrics", "metrics", "names", "gateway"), addresses, strict=True):
             own = of_gateway if service == "gateway" else {"KAFKA": NOWHERE, "REDIS": url, "ADVERTISE": at}
             children.append(_started(service, at, home, own))
@@ -125,7 +125,7 @@ def test_an_owner_that_hangs_costs_no_read_and_slows_only_the_first_ones(fleet: 
     assert {status for _, status, _ in timed} == {200}
     first = [seconds for asked, _, seconds in timed if asked < 0.1]
     later = [seconds for asked, _, seconds in timed if asked > 1]
-    # The deadline is 2 s, of which the owner gets less than half; who asks later does not wait for it at all.
+    # The deadline is 2 s; the owner gets less than half, and later requests do not wait for the owner at all.
     assert max(first) < 2
     assert len(later) > 8
     assert sorted(later)[len(later) // 2] < min(first) / 2

@@ -30,13 +30,13 @@ HOUR = 1_700_000_000_000
 
 Log = dict[TopicPartition, list[RawRecord]]
 Sent = tuple[dict[str, str], Log]
-"""The topics that have the backlog, by the names that the app has for them, and what is in them."""
+"""The topics with the backlog by the app's names, and their contents."""
 
 
 def backlog() -> Iterator[tuple[str, int, bytes, bytes, int]]:
-    """Clicks of users who move, as topic, partition, key, value, timestamp.
+    """Clicks of moving users: topic, partition, key, value, timestamp.
 
-    Most are in one partition, all are late by minutes, 1,500 are of one moment, and nobody moves in the last part.
+    Most are in one partition, all are late by minutes, 1,500 are of one moment, and the last part has no moves.
     """
     draw, moment = random.Random(1), HOUR - HOUR_MS
     for number in range(6_000):

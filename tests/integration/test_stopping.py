@@ -1,4 +1,4 @@
-"""What a stream leaves behind when it ends; real Kafka, Redis and Spark."""
+"""Leftovers of an ended stream; real Kafka, Redis and Spark."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +12,13 @@ from tests.deployment import Deployment
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A shorter path than that of `tmp_path`: Spark has a socket in it, whose path has 107 characters at most."""
+    """A shorter path than `tmp_path`: Spark's socket in the folder has a path of at most 107 characters."""
     with TemporaryDirectory() as name:
         yield Path(name)
 
 
 def test_no_temporary_files_are_left(deployment: Deployment, folder: Path) -> None:
-    """Those of a stream that is killed go at the next start, those of one that is stopped with it."""
+    """Files of a killed stream are deleted at the next start, files of a stopped stream at its end."""
 
     def folders() -> list[Path]:
         return [path for path in folder.iterdir() if path.is_dir()]

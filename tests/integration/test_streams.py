@@ -55,7 +55,7 @@ def owner_states(driving: Driving, address: str) -> Generator[set[str]]:
 
 
 def with_plays(profiles: Iterator[Any], plays: int) -> dict[str, Any]:
-    """The next profile but those that have new recommendations alone, which has so many plays."""
+    """The next profile with `plays` plays, skipping profiles with new recommendations only."""
     profile: dict[str, Any] = next(each for each in profiles if each["eventCount"] != plays - 1)
     assert profile["eventCount"] == plays
     return profile

@@ -50,7 +50,7 @@ def _coordinates(kafka: Kafka) -> bool:
 
 
 def _knows_topics(kafka: Kafka) -> bool:
-    """Not at once: the broker learns from its controller what exists, also what it was asked to create itself."""
+    """Not at once: the broker learns of topics from its controller, even of topics that it was asked to create."""
     return AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=5).topics.keys() >= {IN, OUT}
 
 
@@ -67,7 +67,7 @@ def kafka(broker: Kafka) -> Iterator[Kafka]:
 
 
 class State:
-    """A state that has added up some numbers, one record each."""
+    """A state with some numbers added up, from a record each."""
 
     def __init__(self, kafka: Kafka, *numbers: int) -> None:
         self._kafka = kafka
@@ -152,7 +152,7 @@ def test_totals_never_go_down_when_kafka_has_forgotten_the_group(kafka: Kafka) -
 
 
 def test_a_total_that_was_aborted_is_published(kafka: Kafka) -> None:
-    """Its transaction did not end: who reads what is committed never saw it."""
+    """Its transaction did not end, so readers of committed records never saw the record."""
     dying = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": ID})
     dying.init_transactions()
     dying.begin_transaction()

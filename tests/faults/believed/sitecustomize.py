@@ -1,4 +1,4 @@
-"""What Python loads first where this folder is on its path: a clock that is ahead by what a file says."""
+"""Loaded by Python at the start, with this folder on the path: a clock with an offset from a file."""
 
 import os
 import time

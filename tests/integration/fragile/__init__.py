@@ -1,1 +1,1 @@
-"""A service that a record can stop, and that learns to decode another kind of record while it runs."""
+"""A service whose worker a record can kill, and that decodes a further kind of record later."""

@@ -51,8 +51,8 @@ class Plays(msgspec.Struct):
 class Span(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     """The parameters of a request. Times are milliseconds since 1970."""
 
-    from_: Annotated[Time, Meta(description="the first time that is wanted")] = 0
-    to: Annotated[Time, Meta(description="the first time that is not wanted any more")] = MOST_TIME
+    from_: Annotated[Time, Meta(description="the first time, inclusive")] = 0
+    to: Annotated[Time, Meta(description="the end of the times, exclusive")] = MOST_TIME
 
     def holds(self, start: int) -> bool:
         return self.from_ <= start < self.to

@@ -23,7 +23,7 @@ _Text = Annotated[str, Meta(max_length=TEXT_MAX_BYTES)]
 
 _FROM = Meta(description="the first key that is wanted")
 _TO = Meta(description="the first key that is not wanted any more; to the end without it")
-_CURSOR = Meta(description="`next` of the answer before; the other parameters stay as they were")
+_CURSOR = Meta(description="`next` of the previous answer, with otherwise unchanged parameters")
 
 
 class Keys(msgspec.Struct):

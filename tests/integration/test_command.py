@@ -188,7 +188,7 @@ def test_a_command_that_is_printed_runs_as_printed(run: Run, client: redis.Redis
 def test_a_state_that_a_gateway_answers_from_is_not_deleted_by_mistake(driving: Driving, run: Run) -> None:
     refused = run("reset", "metrics", "--yes")
     assert (refused.exit_code, refused.stdout) == (1, "")
-    assert f"the gateway {driving.cluster.url} answers from 8 partitions of it" in refused.stderr
+    assert f"the gateway {driving.cluster.url} answers from 8 partitions of the state" in refused.stderr
     unasked = run("reset", "metrics", "--partition", "2", "--yes", GATEWAY="http://127.0.0.1:1")
     assert unasked.exit_code == 1
     assert "STREAMSTATE_GATEWAY names the gateway" in unasked.stderr

@@ -178,7 +178,7 @@ def test_the_same_events_give_the_same_state_in_every_format(
     assert counted(driving, name) == {"dead_letters": 2, MISPLACED: 0}
     reasons = [str(headers(letter)["__streams.errors.message"]) for letter in driving.read(f"{name}-dlq")]
     assert any("has no schema 65536" in reason for reason in reasons)
-    assert any(f"schema {producing.first.number} is not what is read" in reason for reason in reasons)
+    assert any(f"schema {producing.first.number} does not fit" in reason for reason in reasons)
 
 
 def test_nothing_is_lost_while_streams_are_killed(
@@ -268,7 +268,7 @@ def test_outputs_register_their_schemas_or_are_refused(
     client.set_config(subject, ServerConfig(compatibility=ConfigCompatibilityLevel.BACKWARD))
     with released(driving, NAMES, "names-avro", {ENRICHED: topic}, **settings) as stream:
         eventually(lambda: refused(stream, port), "the refusal", 120)
-        assert f"the schema registry refuses what would be written to {subject}" in stream.tail(200)
+        assert f"the schema registry refuses the schema for {subject}" in stream.tail(200)
         client.set_config(subject, ServerConfig(compatibility=ConfigCompatibilityLevel.NONE))
     read: Any = AvroDeserializer(client)
     context = SerializationContext(topic, MessageField.VALUE)

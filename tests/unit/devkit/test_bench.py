@@ -9,7 +9,7 @@ from devkit.bench import freshness, reads, wrk
 from devkit.bench.cpu import Usage
 from devkit.bench.ingest import Ingest, rates
 from devkit.bench.reads import COMBINED, FEW, OWNER, STREAMS, Measured, Read, Reads, Situation
-from devkit.bench.report import Report, Target
+from devkit.bench.report import BenchReport, Target
 from devkit.bench.wrk import LoadResult, parse
 
 # Targets, tables and the page.
@@ -37,7 +37,7 @@ def test_a_missed_target_shows_the_shares_of_the_processes() -> None:
 
 
 def test_the_text_has_measured_sections_only() -> None:
-    report = Report()
+    report = BenchReport()
     freshness.tell([100, 100], Usage(10, {STREAMS: 5, "Redis": 2.5}, 0.25), report)
     text = report.text()
     assert "| CPU of stream and Redis at 5,000 events/s | 0.75 cores | at most 0.8 cores | 0.5 cores | yes |" in text
@@ -48,7 +48,7 @@ def test_the_text_has_measured_sections_only() -> None:
 def test_the_page_keeps_its_terms(tmp_path: Path) -> None:
     page = tmp_path / "bench.md"
     page.write_text("# Figures\n\nTerms.\n\n## Conditions\n\nold\n")
-    report = Report()
+    report = BenchReport()
     report.sections["Streams"]["ingest"] = "1"
     report.write(page, 1_000)
     text = page.read_text()
@@ -60,13 +60,13 @@ def test_the_page_keeps_its_terms(tmp_path: Path) -> None:
 def test_reads_are_compared_with_the_peer_with_walks_and_with_the_idle_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     costs = {OWNER: {"owner": 0.4}, COMBINED: {"gateway": 1.0, "recommender": 2.0}, "theirs": {"Kafka Streams": 0.1}}
 
-    def measure(read: Read, situation: Situation, _: Report) -> Measured:
+    def measure(read: Read, situation: Situation, _: BenchReport) -> Measured:
         return measured(read.name, costs[read.name], situation, 30 if situation.events else 10)
 
     monkeypatch.setattr(reads, "measure", measure)
     monkeypatch.setattr(reads, "warm", lambda _: None)
     monkeypatch.setattr(reads, "READ_S", 0)
-    report = Report()
+    report = BenchReport()
     each = Reads([read(OWNER), read(COMBINED)], read("theirs"), 2, report)
     each.idle()
     each.loaded()
@@ -82,7 +82,7 @@ def test_reads_are_compared_with_the_peer_with_walks_and_with_the_idle_machine(m
 def test_failed_requests_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = LoadResult(1_000, 10, 1, 1, 3, 0, 0)
     monkeypatch.setattr(wrk, "run", lambda *_: answers)
-    report = Report()
+    report = BenchReport()
     reads.measure(read(COMBINED), Situation(), report)
     assert report.failures == [f"{COMBINED}, {FEW} connections: 3 of 1,000 answers failed"]
 
@@ -96,7 +96,7 @@ def test_the_second_half_begins_where_half_is_folded() -> None:
 
 
 def test_ingest_is_compared_by_halves_and_as_a_whole() -> None:
-    report = Report()
+    report = BenchReport()
     Ingest(30, 44, "1").compare(Ingest(20, 20, "1"), report)
     assert [target.value for target in report.targets] == [pytest.approx(2.2), pytest.approx(1.5)]
 

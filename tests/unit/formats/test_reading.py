@@ -91,7 +91,7 @@ def test_a_schema_evolves_in_the_middle_of_a_topic(tmp_path: Path) -> None:
     assert folded.view("metrics", 7).event_count == 3  # type: ignore[union-attr]
     (letter,) = letters(folded)
     assert letter[:2] == (3, "decode")
-    assert "schema 4 is not what is read here: Object missing required field `timestamp`" in letter[2]
+    assert "schema 4 does not fit the topic's format: Object missing required field `timestamp`" in letter[2]
 
 
 def test_a_record_that_waits_for_its_schema_holds_up_what_is_behind_it_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_an_effect_that_was_too_large_for_the_topic_is_not_missing() -> None:
 def test_another_content_is_a_difference(wrong: Message) -> None:
     cause = by_marker(wrong)
     assert cause is not None
-    assert differing([*GOOD, wrong]) == [f"out:1:2: is not what in:3:{cause[2]} causes"]
+    assert differing([*GOOD, wrong]) == [f"out:1:2: differs from the effect of in:3:{cause[2]}"]
 
 
 @pytest.mark.parametrize("cause", ["", "in:3:5", "in:3:5:", "in", ":::", "a:b:c:d"])

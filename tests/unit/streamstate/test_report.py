@@ -112,7 +112,7 @@ REFUSED: dict[str, tuple[Seen, str]] = {
     "another fold": (stored(folds={"orders": "9"}), "fold 9 of orders"),
     "another format": (stored(format=0), "format 0"),
     "no stream at all": (replace(UP_TO_DATE, members={}), "no stream runs in the consumer group shop"),
-    "a partition without an instance": (replace(UP_TO_DATE, members=members(0)), "nobody folds partition 1"),
+    "a partition without an instance": (replace(UP_TO_DATE, members=members(0)), "no instance folds partition 1"),
     "what could not be read": (replace(UP_TO_DATE, faults=["Redis is moving a slot"]), "Redis is moving a slot"),
 }
 

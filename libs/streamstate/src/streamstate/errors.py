@@ -46,7 +46,7 @@ class IncompleteCommit(StreamStateError):
         number = partition.strip("{}").rpartition(":")[2]
         super().__init__(
             f"a commit to {partition}, or a reset of it, stopped half way; run `streamstate verify SERVICE --mend`, "
-            "which takes it for whole if it equals its topics, or restore the store from a backup, or run "
+            "which accepts the partition if it equals its topics, or restore the store from a backup, or run "
             f"`streamstate reset SERVICE --partition {number}`, and the service builds it anew"
         )
 

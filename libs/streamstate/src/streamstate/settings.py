@@ -300,7 +300,7 @@ def load(kind: type[S]) -> S:
     except SettingsError as error:
         field = re.search(r'field "(\w+)"', str(error))
         name = f"{prefix}{field[1].upper()}" if field else str(error)
-        raise _misconfigured([f"{name} (not the JSON that is expected)"]) from error
+        raise _misconfigured([f"{name} (not valid JSON)"]) from error
 
 
 def require_known(environment: Mapping[str, str]) -> None:

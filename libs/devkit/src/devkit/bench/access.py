@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from devkit.bench.reads import Read, Situation, measure, warm
-from devkit.bench.report import Report, Target
+from devkit.bench.report import BenchReport, Target
 from devkit.child_process import LOCALHOST, free_port
 from devkit.demo import say
 from devkit.local_cluster import LocalCluster, answers
@@ -15,7 +15,7 @@ PAIRS = 3
 UNLIMITED = 10_000_000
 
 
-def compare(cluster: LocalCluster, read: Read, folder: Path, report: Report) -> None:
+def compare(cluster: LocalCluster, read: Read, folder: Path, report: BenchReport) -> None:
     """`read` is by the gateway of `cluster`; the other gateway has its limits in the Redis of the state."""
     say("a second gateway, with required keys")
     key, file, address = keys.generate(), folder / "keys", f"{LOCALHOST}:{free_port()}"

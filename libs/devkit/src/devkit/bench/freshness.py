@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from devkit import DevkitError, records
 from devkit.bench import cpu
-from devkit.bench.report import RATE, Report, Target
+from devkit.bench.report import RATE, BenchReport, Target
 from devkit.demo import say
 from services.events import LISTENING_EVENTS
 from streamstate.kafka.admin import QUIET
@@ -21,7 +21,7 @@ _POLL_S = 0.01
 _LOST_S = 30
 
 
-def measure(bootstrap: str, address: str, trees: Mapping[str, int], report: Report) -> None:
+def measure(bootstrap: str, address: str, trees: Mapping[str, int], report: BenchReport) -> None:
     """Send `MARKERS` events, one after another at uneven moments; `address` is the owner's, for all partitions.
 
     trees: stream and Redis. Raises `DevkitError` when an event does not become visible.
@@ -36,7 +36,7 @@ def measure(bootstrap: str, address: str, trees: Mapping[str, int], report: Repo
     tell(waited, meter.read(), report)
 
 
-def tell(waited_ms: list[float], usage: cpu.Usage, report: Report) -> None:
+def tell(waited_ms: list[float], usage: cpu.Usage, report: BenchReport) -> None:
     """Add rows and targets."""
     at, cores = f"at {RATE:,} events/s", usage.cores
     p50, p99 = np.percentile(waited_ms, (50, 99)).tolist()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import redis
 
 from devkit.bench import cpu
-from devkit.bench.report import Report, Target
+from devkit.bench.report import BenchReport, Target
 from devkit.demo import say
 from devkit.local_cluster import LocalCluster
 from services.events import KINDS, LISTENING_EVENTS
@@ -28,14 +28,14 @@ class Ingest:
     per_second: str
     parts: Mapping[str, float] = field(default_factory=dict)
 
-    def tell(self, report: Report, who: str = "") -> None:
+    def tell(self, report: BenchReport, who: str = "") -> None:
         """Add the rows, with the prefix `who`."""
         whole, warm = f"{self.whole:,.0f}", f"{self.warm:,.0f}"
         rates = {"ingest, events a CPU second, all / second half": f"{whole} / {warm}"}
         rates["ingest, events a second"] = self.per_second
         report.sections["Streams"].update({f"{who}{what}": figure for what, figure in rates.items()})
 
-    def compare(self, theirs: "Ingest", report: Report) -> None:
+    def compare(self, theirs: "Ingest", report: BenchReport) -> None:
         """Add the targets, relative to the ingest of Kafka Streams."""
         what, warm, whole = "ingest, events a CPU second over Kafka Streams'", "second half", "all, with our start-up"
         for name, value, limit, goal in (
@@ -45,7 +45,7 @@ class Ingest:
             report.targets.append(Target(f"{what}: {name}", value, limit, goal, "x", at_least=True, parts=self.parts))
 
 
-def measure(cluster: LocalCluster, events: int, report: Report) -> Ingest:
+def measure(cluster: LocalCluster, events: int, report: BenchReport) -> Ingest:
     """Fold the `events` of the topic into an empty state."""
     say("folding the events from offset 0")
     store, memory = bootstrap.store(cluster.redis.url, 60, APP.name), used_memory(cluster)

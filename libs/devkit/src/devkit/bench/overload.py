@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from devkit.bench import cpu, wrk
 from devkit.bench.reads import FEW, Read
-from devkit.bench.report import Report, Target
+from devkit.bench.report import BenchReport, Target
 from devkit.bench.wrk import Clients, LoadResult
 from devkit.demo import say
 
@@ -35,7 +35,7 @@ class Overload:
         """Memory after the flood over memory before the flood."""
         return self.after / self.before
 
-    def tell(self, report: Report) -> None:
+    def tell(self, report: BenchReport) -> None:
         """Add rows and targets."""
         answers, clients = self.answers, f"{CLIENTS} clients without pause"
         report.sections["Overload"].update(

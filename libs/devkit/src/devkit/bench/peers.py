@@ -16,7 +16,7 @@ from devkit import DevkitError
 from devkit.bench.ingest import Ingest
 from devkit.bench.reads import Read, write_paths
 from devkit.bench.recommendations import SECTION
-from devkit.bench.report import Report
+from devkit.bench.report import BenchReport
 from devkit.child_process import LOCALHOST, free_port
 from devkit.demo import CACHE, say
 from devkit.local_cluster import LocalCluster
@@ -76,7 +76,7 @@ def ingested(printed: str) -> Ingest:
     return Ingest(*cpu, per_second=f"{line['events_s']:,.0f}")
 
 
-def graphjet(scripts: Path, source: Path, data: Path, request_ms: float, report: Report) -> None:
+def graphjet(scripts: Path, source: Path, data: Path, request_ms: float, report: BenchReport) -> None:
     """Build GraphJet from `source` and run it on `edges.bin` of the folder `data` (minutes).
 
     request_ms: CPU of a list of this project. Raises `DevkitError` when the script fails.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devkit.bench import cpu, wrk
-from devkit.bench.report import RATE, Report, Target
+from devkit.bench.report import RATE, BenchReport, Target
 from devkit.bench.wrk import Clients, LoadResult
 from devkit.child_process import Child
 from devkit.demo import say
@@ -116,7 +116,7 @@ def warm(read: Read) -> None:
     wrk.run(read.address, read.paths, Clients(FEW, WARM_S, key=read.key))
 
 
-def measure(read: Read, situation: Situation, report: Report) -> Measured:
+def measure(read: Read, situation: Situation, report: BenchReport) -> Measured:
     """Send `read` in `situation`; failed requests are failures of `report`."""
     # So many connections saturate the server, and requests may be refused.
     tally, seconds = situation.connections == MANY, PACED_S if situation.rate else READ_S
@@ -137,7 +137,7 @@ class Reads:
     walks_ms: CPU milliseconds of the walks of a combined answer.
     """
 
-    def __init__(self, reads: Sequence[Read], peer: Read | None, walks_ms: float, report: Report) -> None:
+    def __init__(self, reads: Sequence[Read], peer: Read | None, walks_ms: float, report: BenchReport) -> None:
         self._reads = reads
         self._peer = peer
         self._walks_ms = walks_ms

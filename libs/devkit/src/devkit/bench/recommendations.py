@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from devkit.bench.data import Int64s
-from devkit.bench.report import Report
+from devkit.bench.report import BenchReport
 from devkit.demo import say
 from devkit.local_cluster import LocalCluster
 from services.events import KINDS
@@ -23,7 +23,7 @@ SECTION = "Recommender, inside its process"
 BATCH, ASKED = 50_000, 1_000
 
 
-def measure(plays: Int64s, users: Sequence[int], report: Report) -> float:
+def measure(plays: Int64s, users: Sequence[int], report: BenchReport) -> float:
     """The graph of `plays`, int64 of shape (n, 4), and recommendations of tracks for `users`.
 
     Returns the median CPU milliseconds of a list.
@@ -52,7 +52,7 @@ def cpu_ms(call: Callable[[], object]) -> float:
     return 1000 * (time.thread_time() - before)
 
 
-def loaded(cluster: LocalCluster, users: Sequence[int], report: Report) -> float:
+def loaded(cluster: LocalCluster, users: Sequence[int], report: BenchReport) -> float:
     """Load the graph of the cluster's recommender, with compiled kernels.
 
     Returns mean CPU milliseconds of the three lists of a combined answer.

@@ -48,7 +48,7 @@ class Target:
         return {"": f"{value:.0%}", "x": f"{value:.2f} x"}.get(self.unit) or f"{value:.3g} {self.unit}"
 
 
-class Report:
+class BenchReport:
     """The figures of a run. sections: figures by name."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from devkit.bench import access, freshness, ingest, overload, peers, recommendat
 from devkit.bench.data import Data
 from devkit.bench.lab import WARM_S, folded, servers
 from devkit.bench.reads import STREAMS, Read, Reads, of_cluster
-from devkit.bench.report import RATE, Report
+from devkit.bench.report import RATE, BenchReport
 from devkit.bench.settings import BenchSettings
 from devkit.bench.watchers import measure as watchers
 from devkit.demo import say
@@ -24,7 +24,7 @@ class BenchRun:
     def __init__(self, settings: BenchSettings, home: Path) -> None:
         self._settings = settings
         self._home = home
-        self._report = Report()
+        self._report = BenchReport()
         self._data = Data.make(settings.events)
         self._users = self._data.users()
         self._peers = settings.peers and settings.peers.absolute()
@@ -33,7 +33,7 @@ class BenchRun:
         else:
             say("Kafka Streams and GraphJet are left out: PEERS is not set")
 
-    def measure(self) -> Report:
+    def measure(self) -> BenchReport:
         """Raises `StreamStateError` when a part cannot be measured or a state is not exact."""
         runs, graphjet = self._settings.runs, self._settings.graphjet
         if runs("recommendations"):

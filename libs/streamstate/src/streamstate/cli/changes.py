@@ -93,7 +93,7 @@ def allow(service: Service, topic: Topic, *, reason: Reason, dry_run: DryRun = F
         of.store.allow(partition, topic, Allowance(begin, reason))
     answer = Allowed(of.app.name, topic, before, reason, dry_run)
     verb = "would be" if dry_run else "is"
-    text = f"the state of {answer.service} {verb} allowed to lack what {topic} had before these offsets:"
+    text = f"the state of {answer.service} {verb} allowed to lack the records of {topic} had before these offsets:"
     output.show(answer, text, output.table(("partition", "offset"), before.items()), as_json=as_json)
 
 
@@ -104,4 +104,4 @@ def _require_topic(of: Deployment, topic: str) -> None:
 
 def _require_reason(reason: str) -> None:
     if not 0 < len(reason.strip()) <= MOST_CHARACTERS:
-        raise typer.BadParameter(f"--reason needs 1 to {MOST_CHARACTERS} characters: it is kept")
+        raise typer.BadParameter(f"--reason needs 1 to {MOST_CHARACTERS} characters")

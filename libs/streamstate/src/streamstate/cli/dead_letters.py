@@ -16,7 +16,7 @@ from streamstate.kafka.replay import Replay, ReplayPlan
 
 Reason = Annotated[str, typer.Option(help="Letters with the text in stage, exception or message.")]
 
-app = typer.Typer(help="The records that a service could not use, in its dead-letter topic.", no_args_is_help=True)
+app = typer.Typer(help="The unusable records of a service, in its dead-letter topic.", no_args_is_help=True)
 
 
 class LetterReport(msgspec.Struct):
@@ -132,14 +132,14 @@ def replay(
 ) -> None:
     """Send the records of dead letters to their topics again, once each."""
     if offset is not None and partition is None:
-        msg = "--offset needs --partition, that of the letter"
+        msg = "--offset needs --partition of the letter"
         raise typer.BadParameter(msg)
     of = deployment(service)
     choice = Choice(partition, offset, reason)
     replay = Replay(of.app, of.topics, of.settings.kafka, choice, again, of.settings.security)
     plan = replay.plan()
     if plan.places and not dry_run:
-        warning = "Every service that reads these topics gets the records again, also one that has folded them."
+        warning = "Every service of these topics gets the records again, even if it has folded them before."
         agree([_text(plan), warning], "Replay?", yes=yes)
         plan = replay.run()
     answer = Replayed(of.app.name, dict(plan.topics), dict(plan.left_out), dry_run)
@@ -163,7 +163,7 @@ def _shown(of: Deployment, partition: int, offset: int) -> Shown:
             # Its receipt has the same key, and so follows in the same partition.
             replayed = any(is_receipt(later) and cause_of(later) == letter.cause for later in messages)
             return _all_of(letter, replayed=replayed)
-    msg = f"{topic} has no dead letter at {partition}:{offset}; `streamstate dlq list SERVICE` shows which there are"
+    msg = f"{topic} has no dead letter at {partition}:{offset}; `streamstate dlq list SERVICE` lists all"
     raise Declined(of.commands.complete(msg))
 
 

@@ -113,15 +113,15 @@ def failing() -> Iterator[None]:
         message = f"Redis refuses: {error}; `streamstate acl redis` prints the rights of its user"
         raise _failed(message, Exit.REFUSED) from error
     except RedisError as error:
-        message = f"Redis does not answer ({error}); check that it runs and that STREAMSTATE_REDIS names it"
+        message = f"Redis does not answer ({error}); check the server and STREAMSTATE_REDIS"
         raise _failed(message, Exit.UNREACHABLE) from error
     except KafkaException as error:
         # The text alone may be empty.
         reason = f"{error.args[0].name()}: {error.args[0].str()}"
         if error.args[0].code() in _KAFKA_REFUSES:
-            message = f"Kafka refuses ({reason}); `streamstate acl kafka` prints the rights that are needed"
+            message = f"Kafka refuses ({reason}); `streamstate acl kafka` prints the required rights"
             raise _failed(message, Exit.REFUSED) from error
-        message = f"Kafka does not answer ({reason}); check that it runs and that STREAMSTATE_KAFKA names it"
+        message = f"Kafka does not answer ({reason}); check the brokers and STREAMSTATE_KAFKA"
         raise _failed(message, Exit.UNREACHABLE) from error
 
 

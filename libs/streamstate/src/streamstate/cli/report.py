@@ -207,7 +207,7 @@ def _not_folded(app: App, seen: Seen) -> Iterator[str]:
             "STREAMSTATE_GROUP"
         )
     elif left:
-        yield f"nobody folds {_numbers(left)} of {app.name}; start the instances that are away, or look at their logs"
+        yield f"no instance folds {_numbers(left)} of {app.name}; start the missing instances, or read their logs"
 
 
 def _dead_letters(made: ServiceReport, seen: Seen, settings: StreamSettings) -> Iterator[str]:
@@ -219,7 +219,7 @@ def _dead_letters(made: ServiceReport, seen: Seen, settings: StreamSettings) -> 
     )
     if made.lag and dead > settings.dead_letters and dead > settings.dead_letter_share * read:
         yield (
-            f"{dead} of {read} records are dead letters, for which a stream stops: look at them with "
+            f"{dead} of {read} records are dead letters, which stops a stream: see "
             "`streamstate dlq list SERVICE`, then roll the release back or fix it"
         )
 

@@ -103,12 +103,12 @@ def _require_unread(of: Deployment, there: Collection[int]) -> None:
     try:
         answering = [owner for service in gateway().get(SYSTEM)["services"] for owner in service["owners"]]
     except GatewayError as error:
-        why = f"{error}; STREAMSTATE_GATEWAY names the gateway to be asked whether it answers from it"
+        why = f"{error}; set STREAMSTATE_GATEWAY to the gateway that may answer from the state"
     else:
         read = [of["partition"] for of in answering if of["address"] and of["address"] == owners.get(of["partition"])]
         if not read:
             return
-        why = f"the gateway {asked} answers from {len(read)} partitions of it"
+        why = f"the gateway {asked} answers from {len(read)} partitions of the state"
     ways_out = "build a state beside it under another STREAMSTATE_NAME, or say --live"
     msg = f"the state of {of.app.name} may be live: {why}; {ways_out}"
     raise Declined(msg)
@@ -149,7 +149,7 @@ def _correct_totals(of: Deployment, *, yes: bool, dry_run: bool, as_json: bool) 
     with of.commands:
         snapshots = of.store.read(dict.fromkeys(range(width), reads(app.totals)))
     if building := [p for p, snapshot in snapshots.items() if not snapshot.ready(app.topics)]:
-        msg = f"partition {building[0]} of {app.name} is being built; its totals would be too low, so wait until it is"
+        msg = f"partition {building[0]} of {app.name} is being built; its totals would be too low, so wait for its end"
         raise Declined(msg)
     published = last_published(app.totals, of.topics, kafka, security)
     changes = corrections(published, summed(app.totals, snapshots.values()))
@@ -157,7 +157,7 @@ def _correct_totals(of: Deployment, *, yes: bool, dry_run: bool, as_json: bool) 
     rows = [(each.topic, each.field, *(_total(n) for n in (each.published, each.total))) for each in answer]
     tables = [output.table(("topic", "field", "published", "by the state"), rows)] if rows else ["no total differs"]
     if answer and not dry_run:
-        agree(tables, "Publish what the state has?", yes=yes)
+        agree(tables, "Publish the totals of the state?", yes=yes)
         Publisher(app, of.store, of.topics, kafka, security).correct(width)
     output.show(answer, *tables, as_json=as_json)
 

@@ -26,9 +26,7 @@ SHOWN = 20
 MayBeEmpty = Annotated[bool, typer.Option("--may-be-empty", help="Accept a service without stored keys.")]
 
 
-Mend = Annotated[
-    bool, typer.Option("--mend", help="Accept a partition with half a commit where it equals the recount.")
-]
+Mend = Annotated[bool, typer.Option("--mend", help="Accept a partition with half a commit if it equals the recount.")]
 
 
 def verify(

@@ -59,7 +59,7 @@ class KafkaSettings(Settings):
                 msg = f"{self.kafka_security} needs KAFKA_USERNAME and KAFKA_PASSWORD, a file"
                 raise ValueError(msg)
             if (self.kafka_mechanism == OAUTH) != bool(self.kafka_token_url):
-                msg = "OAUTHBEARER needs KAFKA_TOKEN_URL, and no other mechanism takes it"
+                msg = "OAUTHBEARER needs KAFKA_TOKEN_URL, and other mechanisms must not have it"
                 raise ValueError(msg)
         _require_both(self.kafka_certificate, self.kafka_key, "KAFKA_CERTIFICATE", "KAFKA_KEY")
         return self

@@ -51,7 +51,7 @@ class DeletionTopic:
             try:
                 came.append(_decode(message.value() or b""))
             except msgspec.MsgspecError:
-                log.error("a record that is no deletion is left out", topic=self._name, offset=self._next - 1)
+                log.error("an invalid record of a deletion is ignored", topic=self._name, offset=self._next - 1)
                 continue
             self.deletions.add(self._next - 1, came[-1])
         self._next = max(self._next, end)
@@ -86,7 +86,7 @@ class DeletionTopic:
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_AUTHORIZATION_FAILED:
                 raise
-            msg = f"the topic {self._name} may not be read; let this user of Kafka describe, read and write it"
+            msg = f"the topic {self._name} may not be read; grant the Kafka user Describe, Read and Write"
             raise Misconfigured(msg) from error
 
 

@@ -57,7 +57,7 @@ class FormatDecoder:
             # A single word says nothing: an unknown name, a missing key.
             reason = str(error) if " " in str(error) else f"{type(error).__name__}: {error}"
             number = framing.schema_id(value)
-            raise BadRecord(f"a value of schema {number} is not what is read here: {reason}") from error
+            raise BadRecord(f"a value of schema {number} does not fit the topic's format: {reason}") from error
 
     def read(self, value: bytes) -> bytes:
         """`value` in the service's form. Raises `BadRecord`, or any error of the format's own decoder."""

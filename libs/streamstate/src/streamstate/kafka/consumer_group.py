@@ -151,7 +151,7 @@ class Membership:
                 asked = self._connection.admin().describe_consumer_groups([self._group], request_timeout=TIMEOUT_S)
                 members = asked[self._group].result().members
             except KafkaException as error:
-                log.warning("the consumer group does not say who is in it", reason=str(error))
+                log.warning("the consumer group does not list its members", reason=str(error))
             else:
                 return any(m.group_instance_id == self._instance and m.member_id != self._member for m in members)
         return False

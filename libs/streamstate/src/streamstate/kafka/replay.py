@@ -109,13 +109,13 @@ class Replay:
 def _obstacle(letter: Letter, topic_id: str | None) -> str:
     """Why `letter` cannot be replayed on its topic of this id (None: a topic not read); empty if it can."""
     if letter.stage == DERIVED:
-        return "of a derived record that its topic does not take"
+        return "of a derived record too large for its topic"
     if letter.stage == NOT_COMMITTED:
-        return "of a record that is still to be folded"
+        return "of a record still to be folded"
     if letter.size is not None:
         return "only the first kilobyte of the value is kept"
     if topic_id is None:
-        return "of a topic that is not read any more"
+        return "of a topic no longer read"
     if letter.cause is None or letter.cause[0] != topic_id:
-        return "of a topic that was deleted and made anew"
+        return "of a recreated topic"
     return ""

@@ -23,13 +23,13 @@ TimeEntry = tuple[str, int]
 class Page(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     """The parameters of a view over a timeline. Times are milliseconds since 1970."""
 
-    from_: Annotated[Time, Meta(description="the first time that is wanted")] = 0
-    to: Annotated[Time, Meta(description="the first time that is not wanted any more")] = MOST_TIME
+    from_: Annotated[Time, Meta(description="the first time, inclusive")] = 0
+    to: Annotated[Time, Meta(description="the end of the times, exclusive")] = MOST_TIME
     order: Order = "asc"
     limit: Annotated[int, Meta(ge=1, le=1_000, description="most entries of one answer")] = 100
     cursor: Annotated[
         Annotated[str, Meta(pattern=_CURSOR)] | None,
-        Meta(description="`next` of the answer before; the other parameters stay as they were"),
+        Meta(description="`next` of the previous answer, with otherwise unchanged parameters"),
     ] = None
 
     def reads(self, key: str) -> Sequence[Read]:

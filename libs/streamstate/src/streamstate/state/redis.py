@@ -145,7 +145,7 @@ def elsewhere(instances: Collection[str]) -> str:
     one = len(instances) == 1
     return (
         f"{', '.join(sorted(instances))} of the same consumer group {'does' if one else 'do'} not write to this Redis: "
-        "give all instances the same STREAMSTATE_REDIS, or look why it takes no writes (its log, its disk)"
+        "give all instances the same STREAMSTATE_REDIS, or find in the log of Redis why it refuses writes"
     )
 
 

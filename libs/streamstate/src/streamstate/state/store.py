@@ -51,8 +51,9 @@ class Allowance(NamedTuple):
 def committed(topic: str, partition: int, offset: int, stored: int) -> Declined:
     """The error for a record that cannot be skipped, since the stored next offset is behind it."""
     return Declined(
-        f"{topic}:{partition} is committed up to {stored}, so the record at {offset} is in the state; to leave it out, "
-        f"stop the streams, run `streamstate reset SERVICE --partition {partition}`, and skip it before they start"
+        f"{topic}:{partition} is committed up to {stored}, so the record at {offset} is in the state; to leave the "
+        f"record out, stop the streams, run `streamstate reset SERVICE --partition {partition}`, and skip "
+        "the record before the streams start"
     )
 
 

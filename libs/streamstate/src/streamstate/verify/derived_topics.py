@@ -80,7 +80,7 @@ class DerivedTopicCheck:
         if effects is None or offset >= len(effects.contents) or effects.contents[offset] == ANYTHING:
             return None
         if effects.contents[offset] != _digest(self._content(record)):
-            return f"is not what {_text(cause)} causes"
+            return f"differs from the effect of {_text(cause)}"
         seen[place][offset] = 1
         return None
 

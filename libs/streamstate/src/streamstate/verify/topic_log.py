@@ -77,7 +77,7 @@ class TopicLog:
         low, _high = self._consumer.get_watermark_offsets(place, timeout=TIMEOUT_S)
         if low > 0:
             msg = (
-                f"{self.topic}:{self._partition} begins at offset {low}: what came before is deleted, and cannot be "
+                f"{self.topic}:{self._partition} begins at offset {low}: earlier records are deleted, and cannot be "
                 "counted again"
             )
             raise StreamStateError(msg)

@@ -111,5 +111,5 @@ def skeleton(
 
     own = entry(app)
     for path, name in ((PATH, "processors"), (own.path, own.name)):
-        routes.process(path, name, owners, "Who owns which partition, and which views are answered", EXAMPLE)
+        routes.process(path, name, owners, "The owners of the partitions, and the views", EXAMPLE)
     return routes, telemetry

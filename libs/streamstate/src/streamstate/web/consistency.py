@@ -61,7 +61,7 @@ class Demand:
         for place, wanted in self._wanted(positions):
             missing = wanted - positions.get(place, wanted)
             if missing > 0:
-                return f"partition {place[1]} of {place[0]} is {missing} records before the position that is demanded"
+                return f"partition {place[1]} of {place[0]} is {missing} records before the demanded position"
         if self.staleness_s is not None and (age is None or age > self.staleness_s):
             return "the state has long been behind" if age is None else f"the state is {age * 1000:.0f} ms old"
         return ""
@@ -125,7 +125,7 @@ class Demands:
     async def _wait(self, demand: Demand, at: Positions, lacking: str, deadline: Deadline) -> None:
         """Until the places of `at` are there, as far as the shared look can tell."""
         if len(self._waiting) >= self._settings.demands_waiting:
-            raise not_ready(f"{lacking}, and as many requests wait for that as may")
+            raise not_ready(f"{lacking}, and the maximum number of requests waits already")
         self._waiting.append(demand)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())

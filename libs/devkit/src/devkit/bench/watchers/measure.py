@@ -15,7 +15,7 @@ from devkit.bench import cpu, wrk
 from devkit.bench.data import SEED, USERS, Data
 from devkit.bench.lab import CAUGHT_UP_S, WARM_S, folded, servers
 from devkit.bench.reads import FEW, PROFILE, STREAMS, write_paths
-from devkit.bench.report import RATE, Report, Target
+from devkit.bench.report import RATE, BenchReport, Target
 from devkit.bench.watchers.commits import behind, commits, has_reached, plays
 from devkit.bench.watchers.listeners import Heard, listening
 from devkit.demo import say
@@ -47,7 +47,7 @@ class Watching:
     memory: list[int] = field(default_factory=list)
     usage: tuple[cpu.Usage, cpu.Usage] = (cpu.NONE, cpu.NONE)
 
-    def tell(self, report: Report) -> None:
+    def tell(self, report: BenchReport) -> None:
         """Add rows and targets."""
         p50, p99, greatest = np.percentile(self.behind_ms, (50, 99, 100), method="nearest").tolist()
         pairs = zip(self.alone_ms, self.beside_ms, strict=True)
@@ -73,7 +73,7 @@ class Watching:
         ]
 
 
-def measure(home: Path, data: Data, report: Report) -> None:
+def measure(home: Path, data: Data, report: BenchReport) -> None:
     """Measure in servers of its own, with a state made of `data`."""
     say("watchers")
     with servers(home, instances=INSTANCES, services=SERVICES) as cluster:

@@ -31,7 +31,7 @@ def erase(user: User, *, wait: Seconds = 60, yes: Yes = False, as_json: AsJson =
     deletion still runs after --wait.
     """
     asked, unread = gateway(), ""
-    agree([], f"Delete all that is held of the user {user}?", yes=yes)
+    agree([], f"Delete all data of the user {user}?", yes=yes)
     deletion, end = _pending(asked, user) or asked.delete(user), time.monotonic() + wait
     while not deletion.done and time.monotonic() < end:
         time.sleep(PAUSE_S)
@@ -47,7 +47,7 @@ def erase(user: User, *, wait: Seconds = 60, yes: Yes = False, as_json: AsJson =
     ]
     output.show(deletion, output.table(("service", "partition", "state", "topic", "before"), rows), as_json=as_json)
     if unread:
-        text = f"the deletion is written, and goes on; its receipts cannot be read now ({unread}); call this again\n"
+        text = f"the deletion is requested, and its receipts cannot be read at present ({unread}); call this again\n"
         sys.stderr.write(text)
         raise typer.Exit(Exit.WRITTEN)
     if not deletion.done:

@@ -49,7 +49,7 @@ class RegistryClient:
         except SchemaRegistryError as error:
             if error.http_status_code in (INCOMPATIBLE, INVALID):
                 msg = (
-                    f"the schema registry refuses what would be written to {subject}: {error.error_message}; name "
+                    f"the schema registry refuses the schema for {subject}: {error.error_message}; name "
                     "another topic in TOPICS, or change the compatibility of this subject"
                 )
                 raise Misconfigured(msg) from error

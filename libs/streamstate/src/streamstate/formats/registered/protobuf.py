@@ -207,6 +207,6 @@ def _compiled_text(schema: Schema) -> list[File]:
         command = [sys.executable, "-m", "grpc_tools.protoc", *files, FILE]
         compiled = subprocess.run(command, check=False, capture_output=True, text=True)
         if compiled.returncode:
-            msg = f"the schema is not what the Protobuf compiler can read: {compiled.stderr.strip()}"
+            msg = f"the Protobuf compiler refuses the schema: {compiled.stderr.strip()}"
             raise BadRecord(msg)
         return [*descriptor_pb2.FileDescriptorSet.FromString(output.read_bytes()).file]

@@ -107,7 +107,7 @@ class Routes(APIFlask):
 
     def many(self, handler: Handler, keys: Mapping[str, str], examples: Mapping[str, Any]) -> None:
         """Add the routes for many keys, given the name of the key's type and an example of an answer by view."""
-        summary = "Many keys at once: answers by view and key, null for a key that is unknown"
+        summary = "Many keys at once: answers by view and key, null for an unknown key"
         found = {view: {example_key(key): examples[view]} for view, key in keys.items()}
         answer = Answer(dict[str, dict[str, Any]], found, OF_STATES)
         for method, name, further in (("get", "many", (421,)), ("post", "post-many", (408, 413, 421))):

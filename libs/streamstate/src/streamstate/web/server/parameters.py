@@ -65,16 +65,16 @@ def parameter(place: str, name: str, description: str = "", *, required: bool = 
     return {"in": place, "name": name, "description": description, "required": required, "schema": schema}
 
 
-_IN_TIME = "milliseconds within which an answer is wanted"
-_REACHED = f"{ENTRIES}: the state must have reached these next offsets, as a Position has them"
-_BEHIND = "milliseconds that the state may be behind its topics"
+_IN_TIME = "deadline of the answer, in milliseconds"
+_REACHED = f"{ENTRIES}: the next offsets that the state must have reached, in the form of Position"
+_BEHIND = "maximum milliseconds of the state behind its topics"
 DEMANDS = [
     parameter("header", HEADER, _IN_TIME, type="integer", minimum=1, maximum=MOST_MS),
     parameter("header", MIN_POSITION, _REACHED, type="string", pattern=f"^{ENTRIES_PATTERN}$"),
     parameter("header", MAX_STALENESS, _BEHIND, type="integer", minimum=LEAST_STALENESS_MS, maximum=MOST_MS),
 ]
 
-LAST = parameter("header", events.LAST_EVENT_ID, "the id of the last event that the client has", type="string")
+LAST = parameter("header", events.LAST_EVENT_ID, "the id of the client's last event", type="string")
 
 
 def places(path: str, key: KeyCodec[Any] | None) -> list[Parameter]:

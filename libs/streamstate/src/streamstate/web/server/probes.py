@@ -37,7 +37,7 @@ def application(
 
     async def livez(_request: Request) -> Response:
         if stuck := background.stuck(time.monotonic()):
-            raise not_ready(f"{', '.join(stuck)} does not go on in the background; start this process again")
+            raise not_ready(f"{', '.join(stuck)} is stuck in the background; restart the process")
         return json(ALIVE, served_by)
 
     async def readyz(_request: Request) -> Response:
@@ -48,7 +48,7 @@ def application(
         return Response(200, await telemetry.scrape(), {"Content-Type": CONTENT_TYPE_LATEST})
 
     routes.process("/livez", "livez", livez, "The process runs", ALIVE)
-    routes.process("/readyz", "readyz", readyz, "The process has all that it answers from", READY)
+    routes.process("/readyz", "readyz", readyz, "The process is ready to answer", READY)
     routes.hidden(METRICS_PATH, "prometheus", prometheus)
     swagger = resources.files("flask_swagger_ui") / "dist"
     own = (resources.files(__package__) / "docs").iterdir()

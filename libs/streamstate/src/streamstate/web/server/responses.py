@@ -49,8 +49,8 @@ Document = dict[str, Any]
 
 MEANINGS: Mapping[int, str] = {
     400: "The request is malformed; correct it",
-    401: "No credential, or one that is not known",
-    403: "The caller may not ask this",
+    401: "No credential, or an unknown credential",
+    403: "The caller lacks the right",
     404: "There is no such key or path",
     408: "The body came too slowly",
     413: "The body is too large",
@@ -59,7 +59,7 @@ MEANINGS: Mapping[int, str] = {
     429: "The caller's limit is used up",
     431: "The headers are too large",
     500: "A fault of the service",
-    503: "It cannot be answered now; ask again",
+    503: "Temporarily unavailable; retry",
     504: "The deadline passed",
 }
 
@@ -82,7 +82,7 @@ HEADERS: Mapping[str, tuple[str, Document]] = {
         {"type": "integer", "minimum": 0},
     ),
     BEGIN: ("the first offsets of a state that lacks earlier records, in the form of Position", _OFFSETS),
-    "Retry-After": ("seconds after which to ask again", {"type": "integer", "minimum": 1}),
+    "Retry-After": ("seconds before a retry", {"type": "integer", "minimum": 1}),
     "WWW-Authenticate": ("the required credential (RFC 9110, section 11.6.1)", {"type": "string"}),
     "RateLimit-Policy": ("the caller's limits: q tokens in w seconds", {"type": "string"}),
     "RateLimit": ("the remaining r tokens, with more after t seconds", {"type": "string"}),

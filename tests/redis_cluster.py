@@ -78,7 +78,7 @@ def say(port: int, command: str) -> str:
 
 
 def tell(port: int, command: str) -> None:
-    """The node at `port` does what it is told."""
+    """Run a command at the node at `port`."""
     assert (answer := say(port, command)) == "OK", f"{command}: {answer}"
 
 

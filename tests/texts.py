@@ -1,4 +1,4 @@
-"""Texts that are not what they should be, for all who read them."""
+"""Invalid texts, for all parsers."""
 
 NO_IDS = [
     "abc", "-1", "+1", " 1", "1 ", "1\n", "1_000", "１", "٣", "²", "00012", "00", "1e3", "1.0", "0x10", "NaN",  # noqa: RUF001

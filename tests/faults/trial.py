@@ -34,14 +34,14 @@ class Subject(Protocol):
         ...
 
     def differences(self) -> list[str]:
-        """What differs between the states and a recount of the topics."""
+        """The differences between the states and a recount of the topics."""
         ...
 
 
 class Trial:
-    """`draw` decides what happens, and when; it depends on the fault and the seed only.
+    """`draw` decides events and moments, by the fault and the seed alone.
 
-    figures: what else is to be told in the row.
+    figures: further texts of the row.
     """
 
     def __init__(self, fault: str, what: str) -> None:

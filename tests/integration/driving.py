@@ -63,9 +63,9 @@ class Driving:
         return read(self.cluster, topic)
 
     def usable_plays(self, *, but_of: int | None = None) -> set[Marker | None]:
-        """What the records that are derived from the usable plays are marked with, one each.
+        """The markers of the records derived from the valid plays, a marker each.
 
-        but_of: a user who was deleted, whose plays a release leaves out that came after it.
+        but_of: a user whose plays are left out: a release built after the user's deletion has never derived records.
         """
         topic_id = Topics(self.cluster.kafka.bootstrap).origin(LISTENING_EVENTS).id
         return {
@@ -75,7 +75,7 @@ class Driving:
         }
 
     def differences(self, *services: str) -> list[Difference]:
-        """What `streamstate verify` finds in `services`, which must have records; in all when none is named."""
+        """The differences of `streamstate verify` in `services`, which must have records, or in all services."""
         settings = self.cluster.settings
         reports = [Check(of.recounted, settings).run() for of in deployments(settings, services, "recount")]
         counted = [report.records > 0 for report in reports]
@@ -104,7 +104,7 @@ def parts(stream: Child) -> dict[str, list[psutil.Process]]:
 
 
 def strike(stream: Child, part: str, draw: Random) -> None:
-    """kill -9 one of the processes that are this part of `stream`; one that has just started has no workers yet."""
+    """kill -9 a process of this part of `stream`; a stream that has just started has no workers yet."""
     found: list[psutil.Process] = []
 
     def some() -> bool:

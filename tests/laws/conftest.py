@@ -1,4 +1,4 @@
-"""The stores for which the laws hold, each with what may happen to its server."""
+"""The stores of the laws, each with faults of its server."""
 
 import itertools
 from collections.abc import Callable, Iterator

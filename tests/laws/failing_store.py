@@ -1,4 +1,4 @@
-"""The store in memory, with what may happen to a real one."""
+"""The store in memory, with the faults of a real store."""
 
 from copy import deepcopy
 from typing import Any
@@ -10,7 +10,7 @@ class FailingStore(MemoryStore):
     """A store of which the server restarts, or falls back to an earlier state."""
 
     def save(self) -> dict[int, Any]:
-        """What the server's file, or a replica that lags from here on, would hold."""
+        """A copy of the current state, like the server's file or a lagging replica."""
         return deepcopy(self._partitions)
 
     def restart(self, saved: dict[int, Any] | None = None) -> None:

@@ -23,10 +23,10 @@ PARTITIONS = 2
 
 Positions = Mapping[str, int]
 Letters = defaultdict[TopicPartition, dict[int, Refusal]]
-"""By place and offset: the dead letters that say that an operator skips a record."""
+"""By place and offset: the dead letters of records that an operator skips."""
 
 History = dict[int, tuple[Positions, ...]]
-"""By partition: where it stood after each commit that the store took."""
+"""By partition: the position after each accepted commit."""
 
 
 class Fate(Enum):
@@ -81,7 +81,7 @@ class Network(FailingStore):
         return super().read(wanted)
 
     def commit(self, *commits: Commit) -> None:
-        """All at once; the fate is that of the last one."""
+        """All at once; the fate of the last commit counts."""
         *before, commit = commits
         for earlier in before:
             self.arrive(earlier)
@@ -119,7 +119,7 @@ class Network(FailingStore):
         self.history[partition] += (self.read({partition: []})[partition].positions,)
 
     def move(self, partition: int) -> None:
-        """The partition is on another node, whose run id is another one."""
+        """The partition moves to another node, with another run id."""
         self.moving -= {partition}
         self._moves[partition] += 1
 

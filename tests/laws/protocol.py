@@ -27,10 +27,10 @@ REGIONS = ("north", "south")
 KEEP = 3
 
 WORDS = "words"
-"""The topic that only a later release reads, and the count that only it knows."""
+"""The topic and the count of a later release."""
 
 BROKEN = Append("broken", 1, None, 1)  # type: ignore[arg-type]
-"""As a fold with a defect may return it: no store can apply it."""
+"""An operation of a defective fold: no store can apply it."""
 
 Tagged = tuple[str, RawRecord]
 """A topic and a record of it."""
@@ -38,7 +38,7 @@ Tagged = tuple[str, RawRecord]
 
 @dataclass(frozen=True)
 class Case:
-    """An app with what to read of its state, and what these reads must give after `records`, in their order."""
+    """An app, reads of its state, and the required answers after `records`, in their order."""
 
     app: App
     reads: Sequence[Read]
@@ -90,7 +90,7 @@ def recount_words(records: Sequence[Tagged]) -> list[tuple[str, int]]:
 
 
 def tally(records: Sequence[Record[str, int]], _context: FoldContext) -> Iterable[Effect]:
-    """One of each operation, none of which may happen twice."""
+    """An operation of each kind; none may happen twice."""
     for record in records:
         yield Merge(record.key, add={"count": 1, "sum": record.value}, least={"least": record.value})
         yield IncrementScores("ranking", {record.key: record.value})
@@ -116,7 +116,7 @@ def recount_tally(records: Sequence[Tagged]) -> list[Any]:
 
 
 def join(records: Sequence[Record[str, Any]], context: FoldContext) -> Iterable[Effect]:
-    """Clicks by the region that the user is in when they come."""
+    """Clicks by the region of the user at the time of the click."""
     regions = {read.key: value for read, value in context.values.items() if value is not None}
     for record in records:
         if record.topic == "regions":

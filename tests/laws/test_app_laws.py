@@ -1,4 +1,4 @@
-"""What every app keeps to: the state follows from the records, however they come."""
+"""Laws of every app: the records determine the state, whatever the batches."""
 
 import re
 from collections import Counter
@@ -81,7 +81,7 @@ KEYS: dict[str, list[str]] = {
     "pair": [*STOCK, "b:1"],
     "text": ["amy", "bob", "cat", "dan", "asia", "europe", "UNKNOWN"],
 }
-"""Keys that the records may name, and some that they do not, by the type of a view's key."""
+"""Keys with and without records, by the type of a view's key."""
 
 BAD: st.SearchStrategy[Pair] = st.tuples(ids.map(LONG.encode) | st.just(b"key"), broken)
 
@@ -155,7 +155,7 @@ def counts(driver: Driver) -> list[Any]:
 
 
 def effects(driver: Driver) -> list[Any]:
-    """What was emitted and dead-lettered, in an order that does not depend on the batches."""
+    """Emitted and dead-lettered records, in an order independent of the batches."""
     emitted = [(emit.topic, emit.key, emit.cause.offset, emit.value) for emit in driver.emitted]
     return [sorted(emitted), sorted((letter.offset, letter.key, letter.value or b"") for letter in driver.dead)]
 

@@ -152,7 +152,7 @@ class CommitProtocol(RuleBasedStateMachine):
         if offset not in self.letters[topic, partition]:
             self.pending.add((topic, partition, offset))
         if any(positions.get(topic, 0) > offset for positions in self.saved[1][partition]):
-            # An earlier copy of the state has the record: who skips it must not go back to that one.
+            # An earlier copy of the state has the record, so after a skip the state must not go back to the copy.
             self.save()
 
     def _lose_skips(self) -> None:
@@ -163,7 +163,7 @@ class CommitProtocol(RuleBasedStateMachine):
 
     @rule(partition=partitions, number=indices, count=sizes)
     def the_log_begins_later(self, partition: int, number: int, count: int) -> None:
-        """Retention deletes records, read or not; those who read are started again."""
+        """Retention deletes records, read or not; readers are started again."""
         place = self._topic(number), partition
         if deleted := self.logs.left(place)[:count]:
             self.logs.begin[place] = deleted[-1][0] + 1

@@ -1,4 +1,4 @@
-"""A commit keeps Redis from answering others: it may be large only where nobody reads."""
+"""A commit blocks other clients of Redis, so only an unread state gets large commits."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""The deletion of a state in Redis: only of what it is told, in small steps, and harmless when it stops half way."""
+"""The deletion of a state in Redis: only the given keys, in small steps, and harmless after a stop half way."""
 
 from collections.abc import Callable
 

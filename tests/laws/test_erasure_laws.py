@@ -1,4 +1,4 @@
-"""What an erasure keeps to: the state is that of the records that remain, wherever it comes and whatever is lost."""
+"""Laws of an erasure: the state equals a fold of the remaining records, at any position and after any loss."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -138,7 +138,7 @@ def test_a_build_from_nothing_is_the_state_that_went_on(name: str, data: st.Data
 @settings(max_examples=80)
 @given(data=st.data())
 def test_the_state_is_that_of_the_records_that_remain(name: str, data: st.DataObject) -> None:
-    """Apart from what names nobody, which still counts all of them."""
+    """Except counts that name no user: they still count all records."""
     world = played(name, data)
     bounds = erased(world.deletions.asked(name, 0, {topic: topic for topic in world.logs}), 0)
     rest = World(world.app)

@@ -1,4 +1,4 @@
-"""Records that cannot be folded: dead-lettered by themselves, the same ones wherever batches are cut."""
+"""Records that cannot be folded: only these are dead-lettered, the same records for any batches."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -59,7 +59,7 @@ def dead(driver: Driver) -> list[int]:
 
 
 def accepted(values: Iterable[int]) -> tuple[int, list[int]]:
-    """The sum of those that are added one by one as long as it stays within ±2^53, and the offsets of the others."""
+    """The sum of numbers, added in turn while within ±2^53, and the offsets of all other numbers."""
     total, refused = 0, []
     for offset, value in enumerate(values):
         if abs(total + value) > MOST:

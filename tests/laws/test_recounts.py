@@ -1,4 +1,4 @@
-"""What every recount keeps to: it finds the state that the folds made, whatever the records, and nothing else."""
+"""Laws of every recount: it accepts exactly the state of the folds, for any records."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -67,7 +67,7 @@ def plays(api: Client) -> int | None:
 
 
 def cut_off(replica: int) -> None:
-    """The primary asks for no password, and refuses who sends one."""
+    """The primary requires no password, and refuses clients with a password."""
     say(replica, "CONFIG SET masterauth none")
     say(replica, "CLIENT KILL TYPE master")
 
@@ -115,7 +115,7 @@ def test_a_replica_that_serves_no_old_data_is_not_read_while_it_is_cut_off(
 def test_the_primary_is_read_while_no_replica_answers(servers: Watched, api: Client, fault: signal.Signals) -> None:
     assert plays(api) == 1
     os.kill(servers.replica.pid, fault)
-    # One that hangs is asked until the Sentinels take it for gone.
+    # A hanging primary gets requests until the Sentinels declare it down.
     until(lambda: plays(api) == 1, 10)
 
 

@@ -1,4 +1,4 @@
-"""Users of Redis with the rights that the documents list, and how they prove who they are."""
+"""Users of Redis with the documented rights, and their authentication."""
 
 from contextlib import suppress
 from dataclasses import replace

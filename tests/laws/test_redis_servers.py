@@ -78,7 +78,7 @@ def test_a_partition_that_moved_to_another_node_is_found_there(cluster: list[int
 
 
 def test_a_cluster_all_of_whose_nodes_have_moved_is_found_again(tmp_path: Path) -> None:
-    """A name that is configured leads to the new nodes; those that the client had found are gone."""
+    """The configured name leads to the new nodes; the known nodes are gone."""
     reads: dict[int, list[Read]] = {p: [Value("k")] for p in PARTITIONS}
     with Proxy(0) as seed, ThreadPoolExecutor(1) as executor:
         url = f"redis+cluster://{LOCALHOST}:1,{LOCALHOST}:{seed.port}"

@@ -109,7 +109,7 @@ def test_each_of_many_gets_its_own_answer(redis_server: Redis, app: str, get: Ge
 def test_what_redis_refuses_is_told(
     redis_server: Redis, redis_client: Client, app: str, get: Get, lacking: str
 ) -> None:
-    """After a command that is refused while queueing, EXEC itself says only that there was one."""
+    """After a refused command in the queue, EXEC reports only the fact."""
     allow(redis_client, app, acl.of_reader() - {lacking})
     for error in get(address(redis_server, app), app, READS, READS):
         assert isinstance(error, ResponseError)

@@ -1,4 +1,4 @@
-"""What every store keeps to, the one in memory and the real one: claims, commits, positions."""
+"""Laws of the stores in memory and in Redis: claims, commits, positions."""
 
 from dataclasses import replace
 

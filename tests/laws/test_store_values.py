@@ -1,4 +1,4 @@
-"""What every store keeps to, the one in memory and the real one: the values that operations make and reads answer."""
+"""Laws of the stores in memory and in Redis: values of operations and reads."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Files of keys and tokens: what they hold, and how they change under a running process."""
+"""Files of keys and tokens: contents, and changes under a running process."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The images: what is installed in them, what is left out, and the jars that they fetch."""
+"""The images: installed packages, omitted files, and fetched jars."""
 
 import hashlib
 import json

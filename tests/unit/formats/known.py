@@ -1,4 +1,4 @@
-"""A registry that cannot be reached, and the schemas that are known of it."""
+"""An unreachable registry with known schemas."""
 
 from pathlib import Path
 from typing import Any

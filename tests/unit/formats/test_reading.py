@@ -1,4 +1,4 @@
-"""Topics of other formats, read by services that know nothing of them."""
+"""Topics of other formats, read by services without code for these formats."""
 
 import base64
 import json

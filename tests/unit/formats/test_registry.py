@@ -1,4 +1,4 @@
-"""What a schema registry may answer, and what becomes of it."""
+"""Answers of a schema registry, and their effects."""
 
 import json
 from collections.abc import Iterable, Iterator

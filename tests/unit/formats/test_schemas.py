@@ -78,7 +78,7 @@ message Play {
 
 
 def compiled() -> str:
-    """The same in base64, as clients that compile it register it: without what they import."""
+    """The same in base64, in the form of clients that compile schemas: without imports."""
     imports = [meta_pb2.DESCRIPTOR.name, date_pb2.DESCRIPTOR.name, "google/protobuf/timestamp.proto"]
     file = descriptor_pb2.FileDescriptorProto(name="play.proto", syntax="proto3", dependency=imports)
     play = file.message_type.add(name="Play")

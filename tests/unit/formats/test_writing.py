@@ -58,7 +58,7 @@ def derived(app: App, topic: str, value: str, registry: Registry, number: int = 
 
 
 def members(value: bytes | None) -> Any:
-    """What a value says, apart from members that are null: Protobuf has none."""
+    """The content of a value without null members, because Protobuf has no null."""
     content = json.loads(value or b"null")
     return {name: each for name, each in content.items() if each is not None} if isinstance(content, dict) else content
 

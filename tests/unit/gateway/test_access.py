@@ -1,4 +1,4 @@
-"""Who may ask the gateway for what: every route, with every credential."""
+"""Access to the gateway: every route, with every credential."""
 
 import threading
 from typing import Any
@@ -214,7 +214,7 @@ def test_who_did_what_an_admin_may_is_in_the_log_and_no_user_is(guarded: Guarded
 
 
 def test_the_gateway_needs_a_file_of_somebody(guarded: Guarded) -> None:
-    """Without one it would let nobody in, which is most likely not what is meant."""
+    """Without a key the gateway would refuse everybody, most likely by mistake."""
     guarded.deployment.access = load(AccessSettings)
     with pytest.raises(Exception, match="ACCESS=off answers everybody"):
         guarded.deployment.app()

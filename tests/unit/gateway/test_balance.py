@@ -18,7 +18,7 @@ MOST = 3
 
 
 class Acted(Instances):
-    """Instances that do what the test says: a status, no answer, or an event for which calls wait."""
+    """Instances controlled by the test: a status, no answer, or an event that calls wait for."""
 
     def __init__(self, **does: int | Exception | asyncio.Event) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a request costs its caller, and what is refused."""
+"""The cost of a request, and refused requests."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""The gateway's document with access on: what callers need, and real answers against what it says of them."""
+"""The gateway's document with access on: credentials of callers, and real answers compared with the document."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
@@ -86,7 +86,7 @@ def test_every_problem_has_an_example(guarded: Guarded) -> None:
 
 
 def hold(found: Mapping[str, Any], path: str, response: TestResponse, method: str = "get") -> None:
-    """Fails when `response` is not one that the document has for `path`."""
+    """Fails for a `response` that the document does not have for `path`."""
     described = found["paths"][path][method]["responses"][str(response.status_code)]
     described = found["components"]["responses"].get(described.get("$ref", "").rpartition("/")[2], described)
     content = described["content"][response.content_type]

@@ -1,4 +1,4 @@
-"""Instances as EndpointSlices tell of them, and what is kept when they do not."""
+"""Instances from EndpointSlices, and the kept instances without an answer."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -35,7 +35,7 @@ def slice_of(service: str, *endpoints: V1Endpoint, name: str = "") -> V1Endpoint
 
 
 def telling(slices: list[V1EndpointSlice], changes: list[tuple[str, V1EndpointSlice]]) -> Wsgi:
-    """What an API server answers that tells of these slices once, then of the changes."""
+    """The answers of an API server with these slices, followed by changes."""
     sanitize = ApiClient().sanitize_for_serialization
 
     def answer(environ: Any, start_response: Any) -> Iterable[bytes]:

@@ -28,7 +28,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_a_bucket_never_gives_more_than_its_rate(steps: list[tuple[float, int, int]]) -> None:
-    """Beyond what it has, a full bucket gives what one request needs."""
+    """A full bucket admits a request that costs more than the bucket holds."""
 
     async def given_in_all() -> None:
         now, total, overdrawn = 0.0, 0, 0

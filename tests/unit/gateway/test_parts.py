@@ -1,4 +1,4 @@
-"""The parts of an answer about a user: which a request chooses, and a service that brings a new one."""
+"""The parts of an answer about a user: the choice by a request, and a new part by a service."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -18,7 +18,7 @@ EXAMPLES = examples("docs/security.md")
 
 @pytest.fixture(scope="module")
 def terminal(redis_server: Redis) -> Iterator[Terminal]:
-    """A shell; the state of metrics is there, and who owns it is away."""
+    """A shell; the state of metrics exists, and its owner is away."""
     url = f"redis://{LOCALHOST}:{redis_server.port}/{DATABASE}"
     store = RedisStore(connect(url, 10), METRICS.name)
     feed_plays(Driver(METRICS, store), [(1, 1, 2, 3, 1_000)])

@@ -95,7 +95,7 @@ def test_plays_of_others_in_the_partition_are_not_told(deployment: Services, gat
         deployment.play([(other, 1, 2, 3, 9_000)])
         until(lambda before=looks: asked(deployment, VERSIONS) > before)  # type: ignore[misc]
         assert client.quiet(QUIET_S)
-    # The first time, it was not known at which version the profile was read.
+    # The first read has no known version.
     assert bulk_reads(deployment) == 2
 
 

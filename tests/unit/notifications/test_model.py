@@ -1,4 +1,4 @@
-"""Who is told what, and how often."""
+"""Messages of notifications, and their number."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Plays brought into a store as the stream brings them, and the graph that should come of them."""
+"""Plays written to a store in the way of the stream, and the expected graph."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

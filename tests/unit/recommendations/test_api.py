@@ -173,7 +173,7 @@ def test_the_graph_is_measured(recommender: Recommender) -> None:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shortest deadline there may be, for what is started after this."""
+    """The shortest deadline, for requests started from now on."""
     monkeypatch.setenv("STREAMSTATE_DEADLINE_MS", "10")
 
 

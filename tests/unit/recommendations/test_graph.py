@@ -1,4 +1,4 @@
-"""The graph against a list of edges: what is in it, in which order, and what readers may see meanwhile."""
+"""The graph compared with a list of edges: contents, order, and views during writes."""
 
 import threading
 from collections import defaultdict, deque

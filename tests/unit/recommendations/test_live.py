@@ -1,4 +1,4 @@
-"""The graph that is loaded from the store and follows it, against one built from the plays edge by edge."""
+"""The graph loaded from the store and updated, compared with a graph built edge by edge."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ def follow(following: Live) -> None:
 
 
 def loaded(store: MemoryStore) -> list[int]:
-    """The tracks that a graph of this store has, each play one."""
+    """The tracks of the store's graph, a track for each play."""
     following = live(store)
     follow(following)
     return [track for tracks in edges(following.graph())["tracks"].values() for track in tracks]
@@ -199,7 +199,7 @@ def test_an_entry_that_cannot_be_read_is_left_out_alone() -> None:
 
 
 def test_positions_tell_of_nothing_that_the_graph_has_not() -> None:
-    """Of a partition with many entries only some are read at a time, and those of others wait for them."""
+    """A partition with many entries is read in parts, while entries of other partitions wait."""
     store, topic = MemoryStore(), records([(0 if n % 20 else n % 7, 1, 1, n, 1_000) for n in range(400)])
     fold(driver(store), topic, range(400))
     following, seen = live(store), set()

@@ -17,7 +17,7 @@ EVENT_BYTES = 20_000
 
 
 def create() -> Asgi:
-    """`/v1/counted` tells a number that rises all the time, `/v1/still` one that does not."""
+    """`/v1/counted` streams a rising number, `/v1/still` a constant number."""
     counted, still, streams = LatestEvent(), LatestEvent(), Streams(PLACES, HEARTBEAT_S)
     still.publish(_event(0))
 

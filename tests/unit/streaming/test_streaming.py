@@ -43,7 +43,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 class Client:
-    """A client of a stream, which reads when it is told to."""
+    """A client of a stream, which reads on request."""
 
     def __init__(self, address: str, path: str, last_id: str = "") -> None:
         host, _, port = address.partition(":")
@@ -121,7 +121,7 @@ def test_a_client_that_does_not_read_gets_the_latest_next_and_not_a_queue(connec
     while time.monotonic() < pause:
         now = fast.number()
     assert now > before + 100
-    # What the kernels and the server's connection had already, and then what is new.
+    # First the buffered events of kernels and connection, then the new events.
     late = [number for number in (slow.number() for _ in range(60)) if number < now]
     assert len(late) * EVENT_BYTES < 500_000
 

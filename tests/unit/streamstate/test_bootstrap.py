@@ -1,4 +1,4 @@
-"""The start of a process: which variables it takes, and how it ends when one is unknown."""
+"""The start of a process: accepted variables, and the exit after an unknown variable."""
 
 import os
 import subprocess

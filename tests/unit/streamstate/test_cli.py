@@ -1,4 +1,4 @@
-"""The command: what it prints where, and its exit statuses."""
+"""The command: its output, and its exit statuses."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Dead letters and derived records: their markers, what is read from their topics, and what verify says of them."""
+"""Dead letters and derived records: markers, reading of their topics, and the report of verify."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Deletions of users: what their topic says, and how a stream applies them."""
+"""Deletions of users: records of their topic, and their application by a stream."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from tests.deletions import InMemory
 from tests.raw import play_json
 from tests.serving import FixedTopics
 
-# What the topic of deletions says of a partition: requests, receipts that replace them, and those of others.
+# The topic of deletions, for a partition: requests, receipts in their place, and records of other partitions.
 
 IDS = {"plays": "id"}
 

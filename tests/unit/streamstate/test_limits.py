@@ -1,4 +1,4 @@
-"""What stops a stream, and which timestamps it takes."""
+"""The limits of a stream: failures before a stop, and accepted timestamps."""
 
 import pytest
 

@@ -141,7 +141,7 @@ def test_parameters_beyond_their_limits_are_refused(given: dict[str, str]) -> No
         parse(**given)
 
 
-# What totals are, and which state may publish them.
+# Totals, and the state behind totals.
 
 A, B = ("t", 0), ("t", 1)
 TOTALS = (Totals("out", "sums"), Totals("other", "more"))

@@ -92,12 +92,12 @@ def test_memory_that_was_freed_goes_back_below_what_is_kept() -> None:
 
 
 def test_threads_share_the_memory_of_the_c_library() -> None:
-    """Eight of them, which glibc would otherwise give a heap each."""
+    """Eight threads, which would otherwise get a heap each from glibc."""
     heaps_of_children, heaps = printed(SHARING).split("\n", 1)
     assert 1 <= heaps.count("<heap nr") <= int(heaps_of_children) == 2
 
 
-# Folders of processes: those of processes that were killed go at the next start, and no others.
+# Folders of processes: the next start deletes exactly the folders of killed processes.
 
 HOLDING = """
 import sys, time

@@ -1,4 +1,4 @@
-"""What becomes of the raw records of one partition: folded or dead-lettered, each by itself."""
+"""The processing of a partition's raw records: each record is folded or dead-lettered."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence

@@ -97,7 +97,7 @@ def test_a_changed_file_is_read_by_the_next_client_and_one_that_cannot_be_used_i
 
 
 def test_what_tasks_get_shows_no_secret(tmp_path: Path) -> None:
-    """It is what an error of a task may print."""
+    """Errors of tasks may print the value."""
     (password := tmp_path / "password").write_text("hidden")
     login = Login("reader", password)
     security = Security("SASL_SSL", "SCRAM-SHA-512", "reader", password, key="hidden").read_files()

@@ -1,4 +1,4 @@
-"""What a stream says of itself, what streamstate status says of it, and how verify shows a difference."""
+"""The status of a stream, the output of `streamstate status`, and differences shown by verify."""
 
 import time
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What is kept of a topic: last values, history, windows; and how that is configured."""
+"""The kept state of a topic: last values, history, windows; and their settings."""
 
 import base64
 import json
@@ -182,7 +182,7 @@ def test_a_topic_of_any_name_is_answered_and_documented(loop: Loop) -> None:
     assert set(limits) == {"from", "to", "order", "limit", "cursor"}
 
 
-# What is kept of which topic: an error names the place and the reason.
+# The settings of topics: an error names the place and the reason.
 
 TOPIC = {"topic": "t", "key": "long", "value": "json"}
 WINDOWS = {"field": "n", "size_ms": 10, "retention_ms": 20}

@@ -14,7 +14,7 @@ from tests.unit.web.conftest import APP, COUNTS
 SPOILT = 987_654_321
 
 
-# Who is slow is cut off sooner, so that no test waits for long.
+# Slow clients are cut off early, so that no test waits for long.
 waiting.PATIENCE_S, server.TICK_S = 1.0, 0.1
 
 

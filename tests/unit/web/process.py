@@ -15,7 +15,7 @@ KNOWN = "/v1/numbers/7"
 
 
 def serving(home: Path, **settings: str) -> AbstractContextManager[Child]:
-    """The process that serves the API at the address that is its name; one number is known to it."""
+    """The process of an API, named by its address; a single number exists."""
     address = new_address()
     return running("tests.unit.web", address, home, {"ADVERTISE": address, **settings}, f"http://{address}{KNOWN}")
 
@@ -41,7 +41,7 @@ def whole(client: socket.socket) -> bytes:
 
 
 def ask(client: socket.socket, sent: bytes) -> tuple[HTTPResponse, Any]:
-    """What is answered to these bytes on this connection: the response, and the JSON in it."""
+    """The answer to these bytes on a connection: the response, and its JSON."""
     client.sendall(sent)
     response = HTTPResponse(client)
     response.begin()

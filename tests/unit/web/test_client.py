@@ -1,4 +1,4 @@
-"""Calls to instances: connections that end, owners that are gone, time that is up."""
+"""Calls to instances: ended connections, missing owners, passed deadlines."""
 
 import asyncio
 import socket

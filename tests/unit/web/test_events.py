@@ -1,4 +1,4 @@
-"""Server-sent events: what a client gets of a series, however slow it is, and wherever it begins."""
+"""Server-sent events: the received events of a series, for slow clients and any start."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -48,7 +48,7 @@ def ended(worker: psutil.Process, clients: list[socket.socket]) -> bool:
 
 @contextmanager
 def others_are_answered(child: Child) -> Iterator[psutil.Process]:
-    """Others ask while the block runs, and none of them fails; yields the worker, which is the same after it."""
+    """Other clients send requests without failure while the block runs; yields the worker, which stays the same."""
     worker = worker_of(child)
 
     def ask() -> int | str:
@@ -69,7 +69,7 @@ def test_a_thousand_half_heads_and_a_byte_more_on_each(child: Child) -> None:
         clients = [stack.enter_context(connect(child.name)) for _ in range(ROOM + 10)]
         for client in clients:
             client.sendall(HALF)
-        # Whoever is answered after them, and stays, shows that all of them were taken in.
+        # A later client that is answered and stays proves that all earlier clients were accepted.
         assert ask(stack.enter_context(connect(child.name)), request(KNOWN))[0].status == 200
         worker.suspend()
         # One turn of the loop finds both: somebody new, for whom the oldest has to go, and a byte of the oldest.

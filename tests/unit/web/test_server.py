@@ -34,7 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the served API."""
     with serving(tmp_path_factory.mktemp("server"), REQUESTS_IN_FLIGHT=str(ROOM)) as child:
         yield child.name
-    # Of requests that are refused nothing is logged: that would tell who was asked for.
+    # Refused requests are not logged: a log would contain the requested user.
     assert all("slow or failed" in line for line in child.log.read_text().splitlines())
 
 

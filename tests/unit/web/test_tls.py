@@ -27,7 +27,7 @@ WITHIN_S = 20.0
 
 @dataclass
 class Place:
-    """The files of one side, and the authority that signs its certificates."""
+    """The files of a side, and the authority of its certificates."""
 
     home: Path
     authority: Authority
@@ -131,7 +131,7 @@ def test_changed_certificates_are_used_without_a_restart(
     mutual = ToInstances(client.pair, authority.path, "")
     before, pid = serial(address, client.pair, authority), child.pid
     assert before == ssl.PEM_cert_to_DER_cert(server.pair.certificate.read_text())
-    # A key that is not the certificate's: the last good ones stay.
+    # With a key of another certificate, the last valid files stay.
     key = server.pair.key.read_bytes()
     server.pair.key.write_bytes(client.pair.key.read_bytes())
 

@@ -4,14 +4,14 @@ local function between(tag, timeline, first, last, n, skip, most_bytes, descendi
   first, last, n, skip, most_bytes = tonumber(first), tonumber(last), tonumber(n), tonumber(skip), tonumber(most_bytes)
   if n < 1 then return {} end
   local key, descends = tag .. ':' .. timeline, tostring(descending) == '1'
-  -- All entries before it are expired, whether they are removed by now or not. Names of families may have colons too.
+  -- All entries before `expired` are expired, removed or not. Names of families may contain colons.
   for colon in string.gmatch(timeline, '():') do
     local expired = call('HGET', tag, 'expired:' .. string.sub(timeline, 1, colon - 1))
     if expired then first = math.max(first, tonumber(expired)) end
   end
-  -- So many entries are looked at before it is asked whether they are enough: each may have a megabyte.
+  -- Entries read before checking the size of the answer: each may have a megabyte.
   local PIECE = 16
-  -- By rank: it costs the same wherever it begins, and however many entries of one time are skipped.
+  -- By rank: the cost is independent of the start, and of the number of skipped entries of one time.
   local order, before = {'WITHSCORES'}, {'-inf', string.format('(%.0f', first)}
   if descends then order, before = {'REV', 'WITHSCORES'}, {string.format('%.0f', last), '+inf'} end
   local start = call('ZCOUNT', key, unpack(before)) + skip

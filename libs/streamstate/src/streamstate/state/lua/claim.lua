@@ -1,4 +1,4 @@
--- After server.lua, whose `info` it has.
+-- Concatenated to server.lua, which sets `info`.
 -- KEYS[1]: the partition's hash tag. ARGV: owner, format of the state, {ends, begins, origins, folds}: each by topic.
 -- Returns the partition's hash and the run id of the server as 'server': names and values in turn.
 local tag, call = KEYS[1], redis.call
@@ -8,7 +8,7 @@ if call('HGET', tag, 'begun') ~= call('HGET', tag, 'ended') then
 end
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
--- At least the time (microseconds): the epoch rises even over a store that was emptied in between.
+-- At least the time (microseconds): the epoch rises even after the store was emptied.
 local epoch = string.format('%.0f', math.max(now, (tonumber(call('HGET', tag, 'epoch') or nil) or 0) + 1))
 call('HSET', tag, 'owner', owner, 'epoch', epoch)
 call('HSETNX', tag, 'format', format)
@@ -16,7 +16,7 @@ local function stored(topic) return call('HGET', tag, 'offset:' .. topic) end
 for topic, target in pairs(given.ends) do
   if not stored(topic) then call('HSETNX', tag, 'target:' .. topic, target) end
 end
--- Until the first commit, each claim is a new build, with what its topics and folds are by then.
+-- Until the first commit, each claim starts a new build, with the present topics and folds.
 for topic, begin in pairs(given.begins) do
   if not stored(topic) then call('HSET', tag, 'begin:' .. topic, begin) end
 end

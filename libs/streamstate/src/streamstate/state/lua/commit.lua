@@ -2,7 +2,7 @@
 -- KEYS[2]: never exists; with it, Redis refuses the script while the slot migrates.
 -- ARGV: epoch, run id of the server, steps ({topic, expected offset or nil, next offset, stream time}), operations, counters,
 -- and 1 where nothing is to be written.
--- Returns {1} when all was applied, else {0, epoch, run id, topic, offset ('' for none)} as they are, and nothing was.
+-- Returns {1} after applying all, else {0, epoch, run id, topic, offset ('' for none)} as stored, with nothing applied.
 local tag, call = KEYS[1], redis.call
 local epoch, server, steps = ARGV[1], ARGV[2], cmsgpack.unpack(ARGV[3])
 local operations, counters = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
@@ -18,7 +18,7 @@ for _, step in ipairs(steps) do
 end
 
 -- What a script has written stays when it fails. So everything that Redis may refuse is tried before the first write: the
--- rights to the commands, and a read of each key, which finds one of another type.
+-- rights to the commands, and a read of each key, which finds a key of another type.
 local rights = {
   put = {{'SET', tag, ''}},
   delete = {{'DEL', tag}},
@@ -45,7 +45,7 @@ local function require_rights(kind)
   checked[kind] = true
 end
 
--- Lua passes only so many arguments at a time.
+-- Lua's limit of arguments.
 local PIECE = 1000
 local function call_in_pieces(command, key, arguments, count)
   if count <= 2 * PIECE then return count > 0 and call(command, key, unpack(arguments, 1, count)) or {} end
@@ -66,7 +66,7 @@ local function append_names(names, map)
   return names
 end
 
--- So many entries are removed by a commit, and as many more as it inserts; reads leave out those that are left over.
+-- Expired entries removed by a commit, in addition to the number that it inserts; reads omit the remaining ones.
 local expiring = 500
 
 -- Numbers are exact up to 2^53. A greater sum is rounded: without the summand, another number is left.
@@ -85,7 +85,7 @@ local function merge(number, summand, least, most)
   return number
 end
 
--- Changes the first operation to one that does the work of both, of the same kind and key.
+-- Merges the second operation into the first, of the same kind and key.
 local combine = {
   merge = function(op, next_op)
     for name, by in pairs(next_op[3]) do op[3][name] = add(op[3][name] or 0, by) end
@@ -154,7 +154,7 @@ local touch = {
   end,
 }
 
--- Written over by each operation, up to the count that it passes on.
+-- Reused by each operation, up to the count that it passes on.
 local changes = {}
 
 local write = {
@@ -190,7 +190,7 @@ local write = {
     local added = redis.pcall('XADD', key, 'MINID', '=', oldest, number, 'text', op[4])
     if type(added) == 'table' and added.err and not string.find(added.err, 'equal or smaller') then error(added) end
   end,
-  -- The family is a sorted set itself, of its timelines with a time that none of their entries is before.
+  -- The family itself is a sorted set of its timelines, each with a lower bound of its entries' times.
   insert = function(family, op)
     local key, oldest = family .. ':' .. op[3], math.huge
     for _, time in pairs(op[4]) do
@@ -200,7 +200,7 @@ local write = {
     for text, time in pairs(op[4]) do call('ZADD', key, time, text) end
     if oldest < math.huge then call('ZADD', family, 'LT', oldest, op[3]) end
   end,
-  -- The family may name a timeline that is empty: `expire` drops it.
+  -- The family may name an empty timeline: `expire` drops it.
   remove = function(family, op) call('ZREM', family .. ':' .. op[3], op[4]) end,
   delete_timeline = function(family, op)
     call('DEL', family .. ':' .. op[3])
@@ -260,9 +260,9 @@ for i = 1, #operations do
 end
 if ARGV[6] then return {1} end
 
--- The two differ when a write fails all the same: nothing is written on top of half a commit. One is counted, the other
--- one set: a Redis that lost the end of a transaction in its file keeps the beginning there, and at its next start applies
--- it before the commit that came instead.
+-- `begun` and `ended` differ when a write fails all the same: nothing is written on top of half a commit. One is counted,
+-- the other set: a Redis that lost the end of a transaction in its file keeps the beginning there, and at its next start
+-- applies the beginning before the commit that came instead.
 begun = call('HINCRBY', tag, 'begun', 1)
 for i = 1, #operations do
   local op = operations[i]

@@ -1,4 +1,4 @@
--- Refuses a server that would lose state. What claim.lua begins with, and a script of its own for those who only look.
+-- Refuses a server that would lose state. The beginning of claim.lua, and by itself a check without a claim.
 local info = redis.call('INFO', 'server', 'memory', 'replication')
 local policy = string.match(info, 'maxmemory_policy:([%w-]+)') or ''
 if string.find(policy, '^allkeys') then

@@ -73,8 +73,7 @@ class LocalCluster:
             for service, addresses in self.addresses.items()
             for number, at in enumerate(addresses)
         ]
-        address = f"{LOCALHOST}:{plan.gateway_port}"
-        self.gateway = self.further_gateway(address)
+        self.gateway = self.further_gateway(f"{LOCALHOST}:{plan.gateway_port}")
 
     @property
     def settings(self) -> CommandSettings:
@@ -228,10 +227,8 @@ class LocalCluster:
 
     def further_gateway(self, address: str, **settings: str) -> Child:
         """A gateway to all instances at `address`."""
-        return self._api("gateway", "gateway", address, **self._gateway_settings(), **settings)
-
-    def _gateway_settings(self) -> dict[str, str]:
-        return {"INSTANCES": json.dumps({name: ",".join(addresses) for name, addresses in self.addresses.items()})}
+        instances = json.dumps({name: ",".join(addresses) for name, addresses in self.addresses.items()})
+        return self._api("gateway", "gateway", address, INSTANCES=instances, **settings)
 
     def _servers(self) -> dict[str, str]:
         servers = {"KAFKA": self.kafka.bootstrap, "REDIS": self.redis.url}

@@ -44,15 +44,15 @@ class Catalogue:
         draw = Random(seed)  # noqa: S311, nothing secret
         made = cls({}, {}, {}, {})
         for artist in range(1, artists + 1):
-            made.artists[artist] = sample_names.artist(draw)
+            made.artists[artist] = sample_names.name(draw, "artist")
             for _ in range(draw.randint(2, 5)):
                 album = len(made.albums) + 1
-                made.albums[album] = sample_names.album(draw)
+                made.albums[album] = sample_names.name(draw, "album")
                 for _ in range(draw.randint(6, 12)):
                     track = len(made.homes) + 1
                     made.homes[track] = (artist, album)
                     if track % NAMELESS:
-                        made.tracks[track] = sample_names.track(draw)
+                        made.tracks[track] = sample_names.name(draw, "track")
         return made
 
 

@@ -37,51 +37,24 @@ _WORDS = {
 }
 _LISTS = {kind: words.split() for kind, words in _WORDS.items()}
 
-_ARTISTS = (
-    "The {adjective} {thing}s",
-    "{first} {last}",
-    "{first} {last} Quartet",
-    "{first} & the {thing}s",
-    "{adjective} {thing}",
-    "{place} {thing} Orchestra",
-    "{verb} {place}",
-    "{adjective} {last}",
-)
-_ALBUMS = (
-    "{adjective} {thing}",
-    "Songs for the {adjective} {thing}",
-    "{verb} {place}",
-    "Live in {place}",
-    "The {thing} Sessions",
-    "{adjective} & {verb}",
-)
-_TRACKS = (
-    "{verb} the {thing}",
-    "{adjective} {thing}",
-    "{thing} in {place}",
-    "{day} {thing}",
-    "{first}'s {thing}",
-    "{verb} on a {adjective} {day}",
-    'The "{adjective}" One',
-    "{verb} ({day} Version)",
-)
+_PATTERNS = {
+    "artist": (
+        "The {adjective} {thing}s|{first} {last}|{first} {last} Quartet|{first} & the {thing}s|"
+        "{adjective} {thing}|{place} {thing} Orchestra|{verb} {place}|{adjective} {last}"
+    ),
+    "album": (
+        "{adjective} {thing}|Songs for the {adjective} {thing}|{verb} {place}|Live in {place}|"
+        "The {thing} Sessions|{adjective} & {verb}"
+    ),
+    "track": (
+        "{verb} the {thing}|{adjective} {thing}|{thing} in {place}|{day} {thing}|{first}'s {thing}|"
+        '{verb} on a {adjective} {day}|The "{adjective}" One|{verb} ({day} Version)'
+    ),
+}
+"""Patterns of names by kind, separated by `|`."""
 
 
-def artist(draw: Random) -> str:
-    """The name of an artist; two artists may have the same name."""
-    return _compose(draw, _ARTISTS)
-
-
-def album(draw: Random) -> str:
-    """The title of an album."""
-    return _compose(draw, _ALBUMS)
-
-
-def track(draw: Random) -> str:
-    """The title of a track."""
-    return _compose(draw, _TRACKS)
-
-
-def _compose(draw: Random, patterns: tuple[str, ...]) -> str:
-    words = {kind: draw.choice(words) for kind, words in _LISTS.items()}
-    return draw.choice(patterns).format_map(words)
+def name(draw: Random, kind: str) -> str:
+    """The name of an artist, album or track; two items may have the same name."""
+    words = {sort: draw.choice(words) for sort, words in _LISTS.items()}
+    return draw.choice(_PATTERNS[kind].split("|")).format_map(words)

@@ -122,17 +122,17 @@ Operation = (
 
 def require_exact(operations: Iterable[Operation]) -> None:
     """Raise `OverflowError` for a number of an operation that is beyond ±`MOST`."""
+    numbers: list[int] = []
     for operation in operations:
-        match operation:
-            case IncrementScores():
-                numbers = [operation.by]
-            case Merge():
-                numbers = [operation.add, operation.least, operation.most]
-            case _:
-                continue
-        if any(not -MOST <= number <= MOST for of in numbers for number in of.values()):
-            msg = f"a number of a commit is beyond {MOST}, up to which numbers are exact"
-            raise OverflowError(msg)
+        if isinstance(operation, IncrementScores):
+            numbers += operation.by.values()
+        elif isinstance(operation, Merge):
+            numbers += operation.add.values()
+            numbers += operation.least.values()
+            numbers += operation.most.values()
+    if numbers and not -MOST <= min(numbers) <= max(numbers) <= MOST:
+        msg = f"a number of a commit is beyond {MOST}, up to which numbers are exact"
+        raise OverflowError(msg)
 
 
 def adds(operation: Operation) -> bool:

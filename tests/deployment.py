@@ -19,8 +19,8 @@ from streamstate.kafka.producer import producer, send_all
 from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Snapshot
-from tests.integration.driving import eventually
 from tests.serving import sample
+from tests.waiting import until
 
 USER = 7
 SETTLED_S = 180
@@ -48,7 +48,7 @@ class Deployment:
 
     def delete(self) -> None:
         self.admin.delete_topics([self.topic])[self.topic].result()
-        eventually(lambda: self.topic not in self.admin.list_topics(timeout=5).topics, "the topic to be gone")
+        until(lambda: self.topic not in self.admin.list_topics(timeout=5).topics, 30, "the topic to be gone")
 
     def keep(self, retention_ms: int) -> None:
         """Let Kafka delete records of the topic after so long, never at -1."""
@@ -119,7 +119,7 @@ class Deployment:
         return self.snapshot().positions.get(self.topic, 0)
 
     def folded(self, position: int) -> None:
-        eventually(lambda: self.position() == position, f"the position {position}", SETTLED_S)
+        until(lambda: self.position() == position, SETTLED_S, f"the position {position}")
 
 
 class Stream:
@@ -142,7 +142,7 @@ class Stream:
             except urllib3.exceptions.HTTPError:
                 return ""
 
-        eventually(lambda: parts[0] in reason(), f"a refusal since {parts[0]}", REFUSED_S)
+        until(lambda: parts[0] in reason(), REFUSED_S, f"a refusal since {parts[0]}")
         assert [part for part in parts if part not in reason()] == []
         # The log is JSON.
         assert [part for part in parts if json.dumps(part)[1:-1] not in self.child.tail(200)] == []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from tests.redis_cluster import answers, node, say
-from tests.serving import until
+from tests.waiting import until
 
 PRIMARY = "profiles"
 _SENTINEL = """port {port}

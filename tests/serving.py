@@ -242,11 +242,3 @@ def forwarded(address: str) -> float | None:
 
 def soon(seconds: float = 5.0) -> Deadline:
     return Deadline(time.monotonic() + seconds)
-
-
-def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
-    """Wait until `condition` is true; fails when it is not in time."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

@@ -18,7 +18,8 @@ from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster, Plan, answers, get
 from streamstate.kafka.producer import producer
-from tests.integration.driving import Driving, eventually
+from tests.integration.driving import Driving
+from tests.waiting import until
 
 SEED = 7
 EVENTS = 6_000
@@ -60,7 +61,7 @@ def driving(cluster: LocalCluster) -> Driving:
     feed.send_names(driving.out, sample_events.names(catalogue))
     driving.feed(islice(events, EVENTS))
     driving.settle()
-    eventually(cluster.ready, "all instances to be ready", 120)
+    until(cluster.ready, 120, "all instances to be ready")
     return driving
 
 

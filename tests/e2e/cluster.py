@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from devkit.child_process import LOCALHOST, Child, free_port
 from streamstate.access import internal, keys
 from tests.certificates import Authority
 from tests.e2e import feed
+from tests.waiting import until
 
 GATEWAY, INFRA = "gateway", "infra"
 GATEWAY_TLS, INSTANCES_TLS, INFRA_TLS = "gateway-tls", "instances-tls", "infra-tls"
@@ -92,7 +93,7 @@ class Namespace:
             self.helm("uninstall", release, "--wait")
         ours = ("--selector", "app.kubernetes.io/part-of=streamstate")
         left = ("get", "all,configmap,role,rolebinding,networkpolicy,pdb", *ours, "--output", "name")
-        eventually(lambda: self.kubectl(*left) == "", "nothing of it to be left")
+        until(lambda: self.kubectl(*left) == "", 120, "nothing of it to be left")
         self.delete()
 
     def delete(self) -> None:
@@ -151,7 +152,7 @@ class Namespace:
         }
         self.kubectl("apply", "--filename", "-", stdin=json.dumps(whole))
         ended = "{.status.succeeded}{.status.failed}"
-        eventually(lambda: self.kubectl("get", f"job/{name}", "--output", f"jsonpath={ended}") != "", f"the Job {name}")
+        until(lambda: self.kubectl("get", f"job/{name}", "--output", f"jsonpath={ended}") != "", 120, f"the Job {name}")
         said = self.kubectl("logs", f"job/{name}")
         assert self.kubectl("get", f"job/{name}", "--output", "jsonpath={.status.succeeded}") == "1", said
         return said
@@ -179,15 +180,6 @@ class Namespace:
     def _create_secret(self, name: str, data: dict[str, str]) -> None:
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
         self.kubectl("create", "--filename", "-", stdin=json.dumps(secret))
-
-
-def eventually(holds: Callable[[], bool], what: str, seconds: float = 120) -> float:
-    """Wait until `holds`, and return for how many seconds; fails after `seconds`, naming `what` was waited for."""
-    start = time.monotonic()
-    while not holds():
-        assert time.monotonic() - start < seconds, f"waited {seconds} s for {what}"
-        time.sleep(0.2)
-    return time.monotonic() - start
 
 
 @dataclass

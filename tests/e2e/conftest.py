@@ -21,9 +21,9 @@ from tests.e2e.cluster import (
     REDIS,
     Api,
     Namespace,
-    eventually,
 )
 from tests.e2e.images import AT_ONCE, build_infra, build_services, image
+from tests.waiting import until
 
 # So that much fits on a small machine.
 SMALL: dict[str, Any] = {"resources": {"requests": {"cpu": "20m", "memory": "64Mi"}}}
@@ -62,9 +62,9 @@ class Deployment:
 
     def settle(self) -> float:
         """Wait until all that was sent is counted, and has names; seconds."""
-        took = eventually(lambda: plays(self.gateway) == self.sent, f"{self.sent} events to be counted")
+        took = until(lambda: plays(self.gateway) == self.sent, 120, f"{self.sent} events to be counted")
         named = [f"/v1/{kind}/{key}" for kind in KINDS for key in feed.KEYS]
-        eventually(lambda: all(self.gateway.get(path)[0] == 200 for path in named), "the names")
+        until(lambda: all(self.gateway.get(path)[0] == 200 for path in named), 120, "the names")
         return took
 
 

@@ -12,8 +12,9 @@ from urllib3.exceptions import HTTPError
 
 from devkit.registry import STANDARD
 from tests.e2e import feed
-from tests.e2e.cluster import GATEWAY, INFRA, REDIS, Api, Namespace, Reads, eventually
+from tests.e2e.cluster import GATEWAY, INFRA, REDIS, Api, Namespace, Reads
 from tests.e2e.conftest import Clock, Deployment, plays, values_of
+from tests.waiting import until
 
 EVENTS = 4_000
 NAMES_S = 8.0
@@ -31,7 +32,7 @@ def assert_profiles(deployment: Deployment) -> None:
         expected = feed.profile(user, deployment.sent) | {"warnings": []}
         read = partial(deployment.gateway.get, f"/v1/users/{user}")
         with suppress(AssertionError):
-            eventually(lambda: read()[1].items() >= expected.items(), "the names", NAMES_S)  # noqa: B023, called here
+            until(lambda: read()[1].items() >= expected.items(), NAMES_S, "the names")  # noqa: B023, called here
         status, profile = read()
         assert status == 200
         assert {name: profile[name] for name in expected} == expected
@@ -58,7 +59,7 @@ def test_profiles_are_what_the_events_say(deployment: Deployment) -> None:
 
 def test_each_instance_owns_its_share_and_is_asked_through_its_port_forward(deployment: Deployment) -> None:
     with deployment.namespace.forwarded("pod/metrics-0") as instance:
-        eventually(lambda: owners(instance) == {"metrics-0": 4, "metrics-1": 4}, "the partitions to be shared out")
+        until(lambda: owners(instance) == {"metrics-0": 4, "metrics-1": 4}, 120, "the partitions to be shared out")
     for user in range(1, feed.USERS + 1):
         assert deployment.gateway.get(f"/v1/users/{user}/metrics")[0] == 200
 
@@ -95,7 +96,7 @@ def test_no_read_fails_when_it_grows(deployment: Deployment) -> None:
     clock.say(f"2 to 3 instances: {reads.count} reads, {len(reads.failed)} failed, slowest {reads.slowest_s:.2f} s")
     assert reads.failed == []
     with deployment.namespace.forwarded("pod/metrics-0") as instance:
-        eventually(lambda: sorted(owners(instance).values()) == [2, 3, 3], "each of three to have its share")
+        until(lambda: sorted(owners(instance).values()) == [2, 3, 3], 120, "each of three to have its share")
     assert_profiles(deployment)
 
 
@@ -121,7 +122,7 @@ def test_an_instance_that_goes_hands_over_at_once(deployment: Deployment) -> Non
         deployment.namespace.kubectl("scale", "statefulset/metrics", "--replicas=1")
         start = time.monotonic()
         with deployment.namespace.forwarded("pod/metrics-0") as instance:
-            eventually(lambda: sum(owners(instance).values()) == owners(instance).get("metrics-0", 0), "one to own all")
+            until(lambda: sum(owners(instance).values()) == owners(instance).get("metrics-0", 0), 120, "one to own all")
         took = time.monotonic() - start
         deployment.feed(EVENTS)
         deployment.settle()
@@ -161,7 +162,7 @@ def test_two_releases_do_not_touch_each_other(deployment: Deployment) -> None:
     install_eu(deployment, deployment.namespace)
     deployment.feed(800, "listening-events-eu")
     with deployment.namespace.forwarded("service/metrics-eu") as instance:
-        eventually(lambda: plays(instance) == 800, "the other release to count its events")
+        until(lambda: plays(instance) == 800, 120, "the other release to count its events")
         assert instance.get("/processors")[1]["service"] == "metrics-eu"
     assert_profiles(deployment)
 
@@ -175,7 +176,7 @@ def test_two_namespaces_share_nothing(deployment: Deployment, tmp_path: Path) ->
     install_eu(deployment, second)
     second.send(deployment.image, "listening-events-eu", 0, 400)
     with first.forwarded("service/metrics-eu") as one, second.forwarded("service/metrics-eu") as other:
-        eventually(lambda: plays(other) == 400, "the other namespace to count its events")
+        until(lambda: plays(other) == 400, 120, "the other namespace to count its events")
         assert plays(one) == 800
         assert replace(one, headers=other.headers).get("/processors")[0] == 401
         with pytest.raises(HTTPError, match="CERTIFICATE_VERIFY_FAILED"):

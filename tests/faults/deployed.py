@@ -15,7 +15,8 @@ from streamstate.settings import ServiceSettings
 from streamstate.verify.check import Check
 from tests.deployment import SETTLED_S, Deployment
 from tests.faults.load import known
-from tests.integration.driving import eventually, read
+from tests.integration.driving import read
+from tests.waiting import until
 
 USERS = range(101, 141)
 PLAYS = 5
@@ -60,9 +61,7 @@ class Deployed(Deployment):
 
     def catch_up(self) -> float:
         started, ends = time.monotonic(), self.ends()
-        eventually(
-            lambda: all(at >= ends[p] for p, at in self.positions().items()), "the stream to catch up", SETTLED_S
-        )
+        until(lambda: all(at >= ends[p] for p, at in self.positions().items()), SETTLED_S, "the stream to catch up")
         return time.monotonic() - started
 
     def differences(self) -> list[str]:

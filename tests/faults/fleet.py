@@ -21,7 +21,7 @@ from streamstate.settings import CommandSettings
 from streamstate.state.redis import RedisStore, connect
 from streamstate.verify.check import Check, Report
 from tests.faults.load import known
-from tests.integration.driving import eventually
+from tests.waiting import until
 
 OTHERS = "others"
 PATIENCE_S = 180
@@ -124,7 +124,7 @@ class Fleet:
                 # A client has yet to notice that its server is back.
                 return False
 
-        eventually(caught_up, "the streams to catch up", within_s)
+        until(caught_up, within_s, "the streams to catch up")
         return time.monotonic() - started
 
 

@@ -26,8 +26,9 @@ from tests.faults.fleet import PATIENCE_S, Fleet
 from tests.faults.raising.model import APP as RAISING
 from tests.faults.raising.model import UNLUCKY
 from tests.faults.raising.recount import RECOUNT
-from tests.integration.driving import eventually, headers, read
+from tests.integration.driving import headers, read
 from tests.serving import scraped
+from tests.waiting import until
 
 ABORTED_S = 30
 FIRST_ABORTED, FIRST_EARLY, FIRST_POISONED = 5_000_000, 6_000_000, 7_000_000
@@ -88,7 +89,7 @@ def believing(clock: Clock, fleet: Fleet) -> Iterator[str]:
         fleet.streams[name] = fleet.cluster.host([instance], "stream-clock", STATUS_PORT=status.rpartition(":")[2])
     usual.stop()
     fleet.streams[name].start()
-    eventually(lambda: fleet.owned_by(name, "metrics-1") and answers(f"http://{status}/livez"), name, PATIENCE_S)
+    until(lambda: fleet.owned_by(name, "metrics-1") and answers(f"http://{status}/livez"), PATIENCE_S, name)
     try:
         yield status
     finally:
@@ -209,7 +210,7 @@ def test_poison(under_load: UnderLoad, fleet: Fleet) -> None:
             run.recover(fleet)
         run.times = sum(map(len, keys.values()))
         ends = {RAISING.name: fleet.ends()["metrics"]}
-        eventually(lambda: fleet.behind(ends) == 0, "the fold that raises to catch up", PATIENCE_S)
+        until(lambda: fleet.behind(ends) == 0, PATIENCE_S, "the fold that raises to catch up")
         run.differences += map(str, Check(RECOUNT, fleet.cluster.settings).run().differences)
     for kind, poison in KINDS.items():
         letters = [headers(letter) for letter in read(fleet.cluster, f"{poison.service}-dlq")]

@@ -30,9 +30,9 @@ from tests.faults.load import FIRST_MOVING, Read
 from tests.faults.proxy import Proxy
 from tests.faults.serving import USERS, Folded, Serving
 from tests.faults.trial import Trial
-from tests.integration.driving import eventually
 from tests.serving import Served
 from tests.unit.gateway.test_endpoints import endpoint, slice_of, telling
+from tests.waiting import until
 
 DEADLINE_S = 2.0
 OPEN_S = 5.0
@@ -160,7 +160,7 @@ def test_f20_the_api_server_is_away(trying: Trying, serving: Serving, monkeypatc
                 time.sleep(AWAY_S)
                 api_server = Served(server, answer)
                 run.times += 1
-                eventually(partial(asked_again, api_server), "the gateway to ask again", PATIENCE_S)
+                until(partial(asked_again, api_server), PATIENCE_S, "the gateway to ask again")
         api_server.stop()
         run.recount(behind)
     assert run.reads.failed <= len(run.reads.all) / 1_000

@@ -19,7 +19,7 @@ from tests.faults.conftest import USERS, UnderLoad
 from tests.faults.fleet import KNOWN, PATIENCE_S, Fleet, recounted
 from tests.faults.losses import kill_losing_a_second
 from tests.faults.proxy import Proxy
-from tests.integration.driving import eventually
+from tests.waiting import until
 
 BACK_S = 10
 
@@ -46,7 +46,7 @@ def test_f3_a_replica_that_lags_takes_over(under_load: UnderLoad, fleet: Fleet, 
             replica.start()
             copy = redis.Redis.from_url(replica.url)
             copy.replicaof("127.0.0.1", str(primary.port))
-            eventually(partial(in_step, copy), "the replica to be in step", PATIENCE_S)
+            until(partial(in_step, copy), PATIENCE_S, "the replica to be in step")
             run.moment()
             copy.replicaof("NO", "ONE")
             run.moment()
@@ -85,7 +85,7 @@ def test_f7_replies_of_redis_are_lost(under_load: UnderLoad, fleet: Fleet) -> No
         fleet.streams[name].start()
         for _ in run.seeds():
             proxy.dropped, proxy.every = 0, run.draw.randint(5, 15)
-            eventually(lambda: proxy.dropped >= 3, "replies to be lost", PATIENCE_S)
+            until(lambda: proxy.dropped >= 3, PATIENCE_S, "replies to be lost")
             dropped += proxy.dropped
             proxy.every = 0
             run.recover(fleet)

@@ -18,7 +18,8 @@ from tests.faults.fleet import OTHERS, PATIENCE_S, Fleet
 from tests.faults.load import FIRST_MOVING, Reading, Writing
 from tests.faults.soaking import SAMPLE_S, BusyUser, Harm, Samples
 from tests.faults.test_processes import ONE, OTHER, THIRD, end, own, revive
-from tests.integration.driving import eventually, strike
+from tests.integration.driving import strike
+from tests.waiting import until
 
 MINUTES = float(os.environ.get("MINUTES", "60"))
 USERS = 100_000
@@ -64,8 +65,8 @@ def delete_a_user(fleet: Fleet, draw: random.Random) -> None:
         receipt = urllib3.request("GET", f"{path}/deletion", timeout=10, retries=False)
         return receipt.status == 200 and bool(receipt.json()["done"])
 
-    eventually(taken, "all services to take a deletion", PATIENCE_S)
-    eventually(done, "a user to be deleted", PATIENCE_S)
+    until(taken, PATIENCE_S, "all services to take a deletion")
+    until(done, PATIENCE_S, "a user to be deleted")
 
 
 FAULTS: tuple[Callable[[Fleet, random.Random], None], ...] = (kill_a_part, delete_a_user, kill_an_owner, rebalance)

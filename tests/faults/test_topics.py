@@ -14,7 +14,7 @@ from streamstate.processing.truncation import LOST
 from tests.faults.conftest import Trying
 from tests.faults.deployed import PLAYS, USERS, Deployed
 from tests.faults.fleet import PATIENCE_S
-from tests.integration.driving import eventually
+from tests.waiting import until
 
 NOTICED_S = 30
 UNREAD = 10_000
@@ -43,7 +43,7 @@ def widen(deployment: Deployed, partitions: int) -> float:
     added, reason = time.monotonic(), f"has {partitions} partitions and had {deployment.partitions}"
     deployment.running.refused(reason)
     seconds = time.monotonic() - added
-    eventually(lambda: refused_to_read(deployment, reason), "the API to refuse", PATIENCE_S)
+    until(lambda: refused_to_read(deployment, reason), PATIENCE_S, "the API to refuse")
     return seconds
 
 

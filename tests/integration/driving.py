@@ -1,7 +1,6 @@
 """What the tests do to a cluster and see of it from outside: feed, kill, wait, ask the gateway, read topics back."""
 
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -22,6 +21,7 @@ from streamstate.marker import Marker
 from streamstate.verify.check import Check
 from streamstate.verify.recount import Difference
 from streamstate.verify.topic_log import whole
+from tests.waiting import until
 
 SETTLED_S = 120
 
@@ -40,7 +40,7 @@ class Driving:
 
     def settle(self) -> None:
         """Wait until every state has reached the ends of its topics."""
-        eventually(lambda: self.cluster.behind() == 0, "the streams to catch up", SETTLED_S)
+        until(lambda: self.cluster.behind() == 0, SETTLED_S, "the streams to catch up")
 
     def get(self, path: str) -> urllib3.BaseHTTPResponse:
         return urllib3.request("GET", f"{self.cluster.url}{path}", timeout=10, retries=False)
@@ -111,16 +111,8 @@ def strike(stream: Child, part: str, draw: Random) -> None:
         found[:] = parts(stream)[part]
         return bool(found)
 
-    eventually(some, f"{stream.name} to have a {part}", SETTLED_S)
+    until(some, SETTLED_S, f"{stream.name} to have a {part}")
     draw.choice(found).kill()
-
-
-def eventually(holds: Callable[[], bool], what: str, seconds: float = 30) -> None:
-    """Wait until `holds`; fails after `seconds`, naming `what` was waited for."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, f"waited {seconds} s for {what}"
-        time.sleep(0.1)
 
 
 def read(cluster: LocalCluster, topic: str) -> list[Message]:

@@ -10,9 +10,10 @@ from services.recommendations.live import Live
 from services.reference_decoding import listening_event
 from streamstate.state.redis import RedisStore, connect
 from tests.integration import erased
-from tests.integration.driving import Driving, eventually
+from tests.integration.driving import Driving
 from tests.serving import sample
 from tests.unit.recommendations.following import edges
+from tests.waiting import until
 
 WINDOW = 1_000_000
 
@@ -30,7 +31,7 @@ def assert_graph_agrees(driving: Driving) -> None:
         pass
     assert edges(live.graph()) == expected
     for address in driving.cluster.addresses["recommendations"]:
-        eventually(partial(_has, address, len(plays)), "the instance's graph to be complete")
+        until(partial(_has, address, len(plays)), 30, "the instance's graph to be complete")
 
 
 def _has(address: str, count: int) -> bool:

@@ -19,8 +19,9 @@ from streamstate.kafka.admin import Topics
 from streamstate.marker import Marker
 from streamstate.web.partition_map import PATH
 from tests.integration import expected_cases as expected_answers
-from tests.integration.driving import Driving, eventually
+from tests.integration.driving import Driving
 from tests.serving import sample
+from tests.waiting import until
 from tests.worked import CLICKS, TOTALS
 
 START_MS = 1_750_000_000_000
@@ -38,7 +39,7 @@ def produce(driving: Driving, topic: str, key: bytes, value: bytes | None, time:
 
 def settle(driving: Driving) -> None:
     driving.out.flush()
-    eventually(lambda: driving.cluster.behind(*SERVICES) == 0, "the three services to catch up", 120)
+    until(lambda: driving.cluster.behind(*SERVICES) == 0, 120, "the three services to catch up")
 
 
 def user(number: int) -> bytes:
@@ -80,7 +81,7 @@ def assert_totals(driving: Driving, expected: dict[str, int]) -> None:
     assert driving.regions() == expected
     for region, clicks in expected.items():
         assert driving.get(f"/v1/regions/{region}").json() == {"region": region, "clicks": clicks}
-    eventually(lambda: {region: of[-1] for region, of in published(driving).items()} == expected, "the totals", 10)
+    until(lambda: {region: of[-1] for region, of in published(driving).items()} == expected, 10, "the totals")
     assert all(of == sorted(of) for of in published(driving).values())
 
 
@@ -246,11 +247,11 @@ def test_exact_after_kill(driving: Driving, part: str) -> None:
     change_states(driving)
     feed(driving)
     left = driving.draw.randrange(1, 3 * ROUND)
-    eventually(lambda: driving.cluster.behind(*SERVICES) <= left, "the folding to be under way")
+    until(lambda: driving.cluster.behind(*SERVICES) <= left, 30, "the folding to be under way")
     driving.kill(part)
     feed(driving, 300)
     if part != "worker":
-        eventually(lambda: not driving.cluster.streams.alive, f"the process to end without its {part}")
+        until(lambda: not driving.cluster.streams.alive, 30, f"the process to end without its {part}")
     driving.cluster.revive()
     settle(driving)
     assert_exact(driving)
@@ -259,7 +260,7 @@ def test_exact_after_kill(driving: Driving, part: str) -> None:
 def test_a_state_that_was_emptied_is_built_again_and_no_total_goes_down(driving: Driving) -> None:
     before = driving.regions()
     redis.Redis(port=driving.cluster.redis.port).flushall()
-    eventually(lambda: driving.get("/v1/regions").status == 200, "the state to be built again", 120)
+    until(lambda: driving.get("/v1/regions").status == 200, 120, "the state to be built again")
     settle(driving)
     assert driving.regions() == before
     assert_exact(driving)

@@ -13,7 +13,8 @@ from streamstate.marker import Marker
 from streamstate.operators.repeats import REPEATS
 from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore, connect
-from tests.integration.driving import Driving, eventually
+from tests.integration.driving import Driving
+from tests.waiting import until
 
 NAME, TOPIC, DLQ = "chained", "enriched-again", "chained-dlq"
 
@@ -43,7 +44,7 @@ def test_what_was_sent_again_counts_once(driving: Driving) -> None:
             snapshots = store.read(wanted)
             return {p: snapshot.positions.get(TOPIC, 0) for p, snapshot in snapshots.items()} == ends
 
-        eventually(reached, "the copied records", 120)
+        until(reached, 120, "the copied records")
     finally:
         stream.stop()
     for partition, snapshot in store.read(wanted).items():

@@ -16,8 +16,9 @@ from services.notifications.model import OPEN, TICK
 from services.recommendations.recount import unpacked
 from streamstate.cli.main import app
 from streamstate.keys import LONG, sortable
-from tests.integration.driving import SETTLED_S, Driving, eventually
+from tests.integration.driving import SETTLED_S, Driving
 from tests.integration.erased import USER
+from tests.waiting import until
 
 SERVICES = ("metrics", "names", "recommendations", "clicks", "notifications")
 PATH = f"/v1/users/{USER}"
@@ -46,7 +47,7 @@ def delete(driving: Driving) -> str:
         places.extend([asked.headers["Location"]] if asked.status == 202 else [])
         return bool(places)
 
-    eventually(accepted, "all services to take the request")
+    until(accepted, 30, "all services to take the request")
     return places[0]
 
 
@@ -98,7 +99,7 @@ def active(driving: Driving) -> Driving:
     """The ring, where the user is known to all services."""
     play(driving, 3)
     assert driving.get(f"{PATH}/metrics").json()["eventCount"] == 3
-    eventually(lambda: set(export(driving)) == set(SERVICES), "all services to hold something of the user")
+    until(lambda: set(export(driving)) == set(SERVICES), 30, "all services to hold something of the user")
     assert len(places(driving)) > len(SERVICES)
     return driving
 
@@ -107,12 +108,12 @@ def test_nothing_names_a_user_who_was_deleted(active: Driving) -> None:
     place = delete(active)
     # In the middle of it.
     active.kill("driver")
-    eventually(lambda: not active.cluster.streams.alive, "the process to end")
+    until(lambda: not active.cluster.streams.alive, 30, "the process to end")
     active.cluster.revive()
-    eventually(lambda: done(active, place), "the services to forget the user", SETTLED_S)
+    until(lambda: done(active, place), SETTLED_S, "the services to forget the user")
     told = active.get(place).json()
     assert {each["service"] for each in told["services"]} == set(SERVICES)
-    eventually(lambda: places(active) == [], "the graphs to be loaded without the user", SETTLED_S)
+    until(lambda: places(active) == [], SETTLED_S, "the graphs to be loaded without the user")
     assert active.differences(*SERVICES) == []
 
     play(active, 1)
@@ -121,11 +122,11 @@ def test_nothing_names_a_user_who_was_deleted(active: Driving) -> None:
     assert active.differences(*SERVICES) == []
 
     place = delete(active)
-    eventually(lambda: done(active, place), "the services to forget the user again", SETTLED_S)
+    until(lambda: done(active, place), SETTLED_S, "the services to forget the user again")
     redis.Redis(port=active.cluster.redis.port).flushall()
-    eventually(lambda: active.cluster.ready() and done(active, place), "the state to be built again", SETTLED_S)
+    until(lambda: active.cluster.ready() and done(active, place), SETTLED_S, "the state to be built again")
     active.settle()
-    eventually(lambda: places(active) == [], "the graphs to be loaded without the user", SETTLED_S)
+    until(lambda: places(active) == [], SETTLED_S, "the graphs to be loaded without the user")
     assert active.differences(*SERVICES) == []
 
     # The state of clicks has no region asia any more, of which a total was published.

@@ -6,7 +6,8 @@ from devkit import records, topics
 from streamstate.kafka.producer import producer
 from streamstate.state.operations import Fields
 from tests.deployment import USER, Deployment
-from tests.integration.driving import SETTLED_S, eventually
+from tests.integration.driving import SETTLED_S
+from tests.waiting import until
 
 OTHER = USER + 1
 BEGIN_MS, EXPIRE_MS = 1_750_000_000_000, 86_400_000
@@ -44,7 +45,7 @@ def test_who_was_not_seen_for_too_long_begins_anew(deployment: Deployment, expir
     # The stream looks for expired users at the start, and then every ten minutes.
     stream.stop()
     deployment.stream(**expiring)
-    eventually(lambda: counts(deployment) == [None, 1], "the user to be forgotten", SETTLED_S)
+    until(lambda: counts(deployment) == [None, 1], SETTLED_S, "the user to be forgotten")
 
     play(deployment, USER, EXPIRE_MS + 2)
     deployment.folded(3)

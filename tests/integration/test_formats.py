@@ -34,8 +34,9 @@ from streamstate.processing.decode import MISPLACED
 from streamstate.state.redis import RedisStore, connect
 from streamstate.verify.redis_state import RedisState
 from tests.integration import erased
-from tests.integration.driving import Driving, eventually, headers
+from tests.integration.driving import Driving, headers
 from tests.integration.test_side_by_side import PARTITIONS, released
+from tests.waiting import until
 
 PLAYS = 3_000
 START_MS = 1_750_000_000_000
@@ -189,7 +190,7 @@ def test_nothing_is_lost_while_streams_are_killed(
     with released(driving, METRICS, "metrics-killed", topics, **producing.settings) as stream:
         for part in range(3):
             producing.send(plays[part * 1_000 : (part + 1) * 1_000], producing.second if part else producing.first)
-            eventually(lambda least=part * 1_000: folded(driving, "metrics-killed") > least, "some plays", 120)  # type: ignore[misc]
+            until(lambda least=part * 1_000: folded(driving, "metrics-killed") > least, 120, "some plays")  # type: ignore[misc]
             stream.kill()
             stream.start()
     assert state(driving, "metrics-killed") == as_json
@@ -205,14 +206,14 @@ def test_a_registry_that_is_away_holds_up_what_has_a_schema_that_is_not_known_ye
     (held,) = {partition_of(LONG.encode(7), PARTITIONS)}
     with released(driving, METRICS, "metrics-away", topics, STATUS_PORT=str(port), **producing.settings):
         producing.send(plays[:1_000], producing.first)
-        eventually(lambda: folded(driving, "metrics-away") == 1_000, "the plays of a known schema", 120)
+        until(lambda: folded(driving, "metrics-away") == 1_000, 120, "the plays of a known schema")
         registry.kill()
         late = [ListeningEvent(7, 1, 1, 1, START_MS)]
         producing.send(late, third)
         producing.send(plays[1_000:2_000], producing.first)
         elsewhere = [play for play in plays[1_000:2_000] if partition_of(LONG.encode(play.user_id), PARTITIONS) != held]
-        eventually(lambda: folded(driving, "metrics-away") >= 1_000 + len(elsewhere), "the other partitions", 120)
-        eventually(lambda: waiting(port) == 1, "the metric to say that a partition waits")
+        until(lambda: folded(driving, "metrics-away") >= 1_000 + len(elsewhere), 120, "the other partitions")
+        until(lambda: waiting(port) == 1, 30, "the metric to say that a partition waits")
         status, reason = text(f"http://127.0.0.1:{port}/readyz")
         assert (status, f"these partitions wait for a schema: plays-away:{held}" in reason) == (503, True)
         # Other services do not notice.
@@ -220,8 +221,8 @@ def test_a_registry_that_is_away_holds_up_what_has_a_schema_that_is_not_known_ye
         driving.settle()
         assert folded(driving, "metrics-away") == 1_000 + len(elsewhere)
         registry.start()
-        eventually(lambda: folded(driving, "metrics-away") == 2_001, "all plays", 120)
-        eventually(lambda: waiting(port) == 0, "the metric to say that nothing waits")
+        until(lambda: folded(driving, "metrics-away") == 2_001, 120, "all plays")
+        until(lambda: waiting(port) == 0, 30, "the metric to say that nothing waits")
     assert counted(driving, "metrics-away") == {"dead_letters": 0, MISPLACED: 0}
 
 
@@ -247,7 +248,7 @@ def test_a_java_producer_is_read_right(driving: Driving, registry: SchemaRegistr
             last = {record.key(): record.value() or b"" for record in driving.read("totals-java")}
             return sum(int.from_bytes(value, "big") for value in last.values())
 
-        eventually(lambda: totals() == total, "the totals, written by the same serializer", 120)
+        until(lambda: totals() == total, 120, "the totals, written by the same serializer")
     assert counted(driving, "clicks-java-release") == {"dead_letters": 0, MISPLACED: 0}
 
 
@@ -267,7 +268,7 @@ def test_outputs_register_their_schemas_or_are_refused(
     client.register_schema(subject, Registered(other, "AVRO"))
     client.set_config(subject, ServerConfig(compatibility=ConfigCompatibilityLevel.BACKWARD))
     with released(driving, NAMES, "names-avro", {ENRICHED: topic}, **settings) as stream:
-        eventually(lambda: refused(stream, port), "the refusal", 120)
+        until(lambda: refused(stream, port), 120, "the refusal")
         assert f"the schema registry refuses the schema for {subject}" in stream.tail(200)
         client.set_config(subject, ServerConfig(compatibility=ConfigCompatibilityLevel.NONE))
     read: Any = AvroDeserializer(client)

@@ -12,8 +12,9 @@ from services.topics.model import app
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.keys import LONG
 from streamstate.settings import PREFIX
-from tests.integration.driving import Driving, eventually
+from tests.integration.driving import Driving
 from tests.integration.test_side_by_side import released
+from tests.waiting import until
 
 TOPIC, NAME, DEPLOYED = "ranged", "topics-ranged", "ranged-eu"
 KEPT = KeptTopic(topic=TOPIC, key="long", value="json", keys=True)
@@ -48,9 +49,9 @@ def test_every_key_comes_once_and_in_order(driving: Driving, tmp_path: Path, mon
             driving.out.produce(DEPLOYED, None, LONG.encode(50))
             driving.out.flush()
             api.start()
-            eventually(ready, "the API to be ready", 120)
+            until(ready, 120, "the API to be ready")
             expected = [number for number in range(COUNT) if number != 50]
-            eventually(lambda: page(limit=1_000) == (expected, None), "all keys", 60)
+            until(lambda: page(limit=1_000) == (expected, None), 60, "all keys")
             paged, cursor = page(limit=50)
             while cursor is not None:
                 more, cursor = page(limit=50, cursor=cursor)

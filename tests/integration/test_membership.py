@@ -15,7 +15,8 @@ from services.events import LISTENING_EVENTS
 from streamstate.errors import FencedInstance
 from streamstate.kafka.consumer_group import Membership
 from streamstate.state.redis import RedisStore, connect
-from tests.integration.driving import Driving, eventually
+from tests.integration.driving import Driving
+from tests.waiting import until
 
 GROUP = "members"
 SESSION_MS = 10_000
@@ -44,7 +45,7 @@ class Member:
 @pytest.fixture
 def two(cluster: LocalCluster) -> Iterator[tuple[Member, Member]]:
     members = Member(cluster.kafka.bootstrap, "one"), Member(cluster.kafka.bootstrap, "two")
-    eventually(lambda: halves(members), "each to have its half")
+    until(lambda: halves(members), 30, "each to have its half")
     yield members
     for member in members:
         member.stop()
@@ -54,18 +55,18 @@ def test_an_instance_that_ends_gracefully_hands_over_before_its_session_is_over(
     staying, leaving = two
     start = time.monotonic()
     leaving.stop()
-    eventually(lambda: staying.held == frozenset(range(8)), "the other to have all", SESSION_MS / 1000 - 2)
+    until(lambda: staying.held == frozenset(range(8)), SESSION_MS / 1000 - 2, "the other to have all")
     assert time.monotonic() - start < SESSION_MS / 1000
 
 
 def test_of_two_with_one_name_the_first_is_fenced_for_good(cluster: LocalCluster) -> None:
     """An instance that hung for longer than its session must claim its partitions again."""
     first = Member(cluster.kafka.bootstrap, "same")
-    eventually(lambda: first.held == frozenset(range(8)), "the first to have all", 60)
+    until(lambda: first.held == frozenset(range(8)), 60, "the first to have all")
     second = Member(cluster.kafka.bootstrap, "same")
     try:
-        eventually(lambda: fenced(first), "the first to be told", 60)
-        eventually(lambda: second.held == frozenset(range(8)), "the second to have all", 60)
+        until(lambda: fenced(first), 60, "the first to be told")
+        until(lambda: second.held == frozenset(range(8)), 60, "the second to have all")
         second.membership.require()
     finally:
         first.stop()
@@ -79,12 +80,12 @@ def test_a_broker_that_is_away_for_as_long_as_a_session_fences_nobody(tmp_path: 
     create(kafka.bootstrap, configurations())
     members = [Member(kafka.bootstrap, name, SHORTEST_SESSION_MS) for name in ("one", "two")]
     try:
-        eventually(lambda: halves(members), "each to have its half", 60)
+        until(lambda: halves(members), 60, "each to have its half")
         kafka.kill()
         time.sleep(0.5)
         kafka.start()
         end = time.monotonic() + SHORTEST_SESSION_MS / 1000
-        eventually(lambda: time.monotonic() > end and halves(members), "each to have its half again", 30)
+        until(lambda: time.monotonic() > end and halves(members), 30, "each to have its half again")
         assert not any(fenced(member) for member in members)
     finally:
         for member in members:
@@ -113,7 +114,7 @@ def test_a_partition_that_a_stranger_claimed_is_taken_back_without_a_record_comi
     store = RedisStore(client, "metrics")
     before = store.read({3: []})[3].owner
     store.claim(3, "127.0.0.1:9", {})
-    eventually(lambda: store.read({3: []})[3].owner == before, "the owner to claim it again", 20)
+    until(lambda: store.read({3: []})[3].owner == before, 20, "the owner to claim it again")
     client.close()
 
 
@@ -122,8 +123,8 @@ def test_an_instance_without_partitions_is_told_so(two: tuple[Member, Member], c
     more = [Member(cluster.kafka.bootstrap, f"more-{number}") for number in range(7)]
     try:
         everyone = [*two, *more]
-        eventually(lambda: all(member.held is not None for member in everyone), "everyone to be told", 60)
-        eventually(lambda: sorted(len(member.held or ()) for member in everyone) == [0, *[1] * 8], "a share each", 60)
+        until(lambda: all(member.held is not None for member in everyone), 60, "everyone to be told")
+        until(lambda: sorted(len(member.held or ()) for member in everyone) == [0, *[1] * 8], 60, "a share each")
     finally:
         for member in more:
             member.stop()

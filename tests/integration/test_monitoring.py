@@ -11,7 +11,8 @@ import yaml
 from devkit.charts.dashboards import dashboards, metrics_of
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import answers
-from tests.integration.driving import Driving, eventually
+from tests.integration.driving import Driving
+from tests.waiting import until
 
 RULES = Path("charts/monitoring/rules.yaml").resolve()
 RATE_INTERVAL = "10s"
@@ -96,7 +97,7 @@ def test_every_target_can_be_scraped(prometheus: Prometheus) -> None:
     def failing() -> dict[str, str]:
         return {of["scrapeUrl"]: of["lastError"] for of in prometheus.api("targets")["activeTargets"]}
 
-    eventually(lambda: not any(failing().values()) and prometheus.has_data("up == 1"), "every scrape", SCRAPED_S)
+    until(lambda: not any(failing().values()) and prometheus.has_data("up == 1"), SCRAPED_S, "every scrape")
     assert prometheus.services("up == 0") == set()
 
 
@@ -113,11 +114,11 @@ def test_a_panel_has_data(driving: Driving, prometheus: Prometheus, title: str, 
     if title in EMPTY:
         shown()
     else:
-        eventually(shown, f"data of {query}", SCRAPED_S)
+        until(shown, SCRAPED_S, f"data of {query}")
 
 
 def test_every_rule_can_be_evaluated(prometheus: Prometheus) -> None:
-    eventually(lambda: all(rule["health"] == "ok" for rule in prometheus.rules().values()), "the rules", SCRAPED_S)
+    until(lambda: all(rule["health"] == "ok" for rule in prometheus.rules().values()), SCRAPED_S, "the rules")
     written = [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
     assert set(prometheus.rules()) == set(written)
 
@@ -125,7 +126,7 @@ def test_every_rule_can_be_evaluated(prometheus: Prometheus) -> None:
 def test_every_metric_of_a_rule_has_data(driving: Driving, prometheus: Prometheus) -> None:
     ask(driving)
     metrics = set().union(*(metrics_of(rule["query"]) for rule in prometheus.rules().values()))
-    eventually(lambda: all(map(prometheus.has_data, metrics)), f"data of {metrics}", SCRAPED_S)
+    until(lambda: all(map(prometheus.has_data, metrics)), SCRAPED_S, f"data of {metrics}")
 
 
 def test_no_service_looks_as_if_it_were_down(prometheus: Prometheus) -> None:
@@ -138,12 +139,12 @@ def test_streams_that_end_are_seen(driving: Driving, prometheus: Prometheus) -> 
     query = prometheus.rules()["StreamstateStreamDown"]["query"]
     driving.cluster.streams.stop()
     try:
-        eventually(
+        until(
             lambda: prometheus.services(query) == set(driving.cluster.addresses),
-            "every service to be told of",
             SCRAPED_S,
+            "every service to be told of",
         )
     finally:
         driving.cluster.revive()
-    eventually(lambda: not prometheus.services(query), "the streams to be seen again", SCRAPED_S)
+    until(lambda: not prometheus.services(query), SCRAPED_S, "the streams to be seen again")
     driving.settle()

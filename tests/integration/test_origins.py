@@ -16,8 +16,8 @@ from services.topics.settings import KeptTopic, WindowIndex
 from streamstate.kafka.producer import producer
 from streamstate.state.redis import connect
 from tests.deployment import USER, Deployment, Stream
-from tests.integration.driving import eventually
 from tests.serving import sample
+from tests.waiting import until
 
 
 def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(deployment: Deployment) -> None:
@@ -47,13 +47,13 @@ def test_what_retention_deletes_is_told_before_and_after(deployment: Deployment)
 
     [warning] = deployment.command("status")["warnings"]
     assert f"may delete the first record of {deployment.topic} in 1 day, 0:5" in warning
-    eventually(lambda: 89_000 < (left_s() or 0) <= 90_000, "the stream to tell its history")
+    until(lambda: 89_000 < (left_s() or 0) <= 90_000, 30, "the stream to tell its history")
     deployment.keep(-1)
-    eventually(lambda: deployment.command("status")["warnings"] == [], "no limit")
-    eventually(lambda: left_s() == inf, "no limit")
+    until(lambda: deployment.command("status")["warnings"] == [], 30, "no limit")
+    until(lambda: left_s() == inf, 30, "no limit")
     deployment.keep(90_000_000)
     deployment.delete_records(60)
-    eventually(lambda: left_s() == 0, "the end of the history")
+    until(lambda: left_s() == 0, 30, "the end of the history")
     status = deployment.command("status")
     assert "has deleted the first records" in status["warnings"][0]
     assert status["faults"] == []
@@ -78,7 +78,7 @@ def test_a_topic_that_is_to_be_written_and_is_missing_is_named_before_a_record_n
     stream = deployment.stream()
     advice = f"the topic {dead_letters} cannot be read"
     stream.refused(advice)
-    eventually(lambda: any(advice in fault for fault in deployment.command("status")["faults"]), "status to name it")
+    until(lambda: any(advice in fault for fault in deployment.command("status")["faults"]), 30, "status to name it")
     deployment.admin.create_topics([NewTopic(dead_letters, 1, 1)])[dead_letters].result()
     deployment.folded(100)
 

@@ -20,7 +20,8 @@ from streamstate.kafka.dlq.topic import is_halting
 from streamstate.kafka.producer import producer
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Snapshot
-from tests.integration.driving import Driving, eventually, headers
+from tests.integration.driving import Driving, headers
+from tests.waiting import until
 
 INSTANCE = "stream-0"
 DAY_MS = 86_400_000
@@ -63,7 +64,7 @@ class Deployment:
         return self._store.read({0: []})[0]
 
     def reached(self, offset: int) -> None:
-        eventually(lambda: self.state().positions.get(self.topic, 0) == offset, f"offset {offset}", 90)
+        until(lambda: self.state().positions.get(self.topic, 0) == offset, 90, f"offset {offset}")
 
     def status(self) -> str:
         """The output of `streamstate status` for the deployment."""
@@ -160,9 +161,9 @@ def test_a_topic_of_broken_records_stops_the_stream_before_it_is_dead_lettered(d
     try:
         deployment.reached(500)
         deployment.send(*[now] * 400, value=b"{")
-        eventually(lambda: "roll back the release or fix the decoder" in stream.tail(50), "the stream to stop", 90)
+        until(lambda: "roll back the release or fix the decoder" in stream.tail(50), 90, "the stream to stop")
         assert stream.alive
-        eventually(lambda: "roll back the release" in deployment.status(), "status to say so too")
+        until(lambda: "roll back the release" in deployment.status(), 30, "status to say so too")
         assert f"{INSTANCE} does not fold" in deployment.status()
         listed = deployment.command("dlq", "list", "metrics", "--json")
         assert listed["by_reason"]["not committed: DecodeError"] >= 3

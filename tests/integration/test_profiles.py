@@ -13,8 +13,9 @@ from services.names.model import ENRICHED
 from streamstate.kafka.dlq.records import TOPIC_HEADER
 from streamstate.marker import Marker
 from tests.integration import expected_answers
-from tests.integration.driving import Driving, eventually, headers
+from tests.integration.driving import Driving, headers
 from tests.integration.graphs import assert_graph_agrees
+from tests.waiting import until
 
 EVENTS_A_KILL = 6_000
 RECENT = 50
@@ -96,10 +97,10 @@ def test_a_name_that_changes_or_goes_shows_at_once(driving: Driving) -> None:
     key = (1).to_bytes(8, "big")
     send("artists", json.dumps({"id": 1, "name": "Renamed ✨"}).encode(), key)
     driving.out.flush()
-    eventually(lambda: driving.get("/v1/artists/1").json().get("name") == "Renamed ✨", "the new name")
+    until(lambda: driving.get("/v1/artists/1").json().get("name") == "Renamed ✨", 30, "the new name")
     send("artists", None, key)
     driving.out.flush()
-    eventually(lambda: driving.get("/v1/artists/1").status == 404, "the tombstone to delete the name")
+    until(lambda: driving.get("/v1/artists/1").status == 404, 30, "the tombstone to delete the name")
     found = driving.get("/v1/many?artists=1&artists=2&albums=1").json()
     assert found["artists"]["1"] is None
     assert found["artists"]["2"]["id"] == found["albums"]["1"]["id"] + 1 == 2
@@ -115,7 +116,7 @@ def test_a_state_that_was_emptied_is_built_again(driving: Driving) -> None:
         assert (answer.status, "Retry-After" in answer.headers) in ((200, False), (503, True))
         return answer.status == 200
 
-    eventually(built_again, "the state to be built again", 60)
+    until(built_again, 60, "the state to be built again")
     assert driving.get("/v1/users/1").json()["eventCount"] == before["eventCount"]
     driving.settle()
     assert_recount_agrees(driving)
@@ -127,11 +128,11 @@ def test_exact_after_kill(driving: Driving, part: str, time: int) -> None:
     """kill -9 while the streams are folding, start again what died, and count; each time at another moment."""
     driving.feed(islice(driving.events, time * EVENTS_A_KILL))
     left = driving.draw.randrange(EVENTS_A_KILL)
-    eventually(lambda: driving.cluster.behind() <= time * EVENTS_A_KILL + left, "the folding to be under way")
+    until(lambda: driving.cluster.behind() <= time * EVENTS_A_KILL + left, 30, "the folding to be under way")
     driving.kill(part)
     driving.feed(islice(driving.events, EVENTS_A_KILL))
     if part != "worker":
-        eventually(lambda: not driving.cluster.streams.alive, f"the process to end without its {part}")
+        until(lambda: not driving.cluster.streams.alive, 30, f"the process to end without its {part}")
     driving.cluster.revive()
     driving.settle()
     assert_recount_agrees(driving)

@@ -18,9 +18,10 @@ from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import LocalCluster, answers, get
 from services.events import LISTENING_EVENTS
 from streamstate.state.redis import RedisStore, connect
-from tests.integration.driving import Driving, eventually
+from tests.integration.driving import Driving
 from tests.integration.graphs import assert_graph_agrees, edge_count
 from tests.integration.plays import PlaysWriter
+from tests.waiting import until
 
 FRESH_S = 2
 MARKERS = 5
@@ -82,7 +83,7 @@ def test_an_event_can_be_walked_within_two_seconds(driving: Driving) -> None:
         started = time.monotonic()
         for address in driving.cluster.addresses["recommendations"]:
             path = f"http://{address}/v1/users/{user}/recommendations/tracks"
-            eventually(partial(_walked, path), "the play to be walked")
+            until(partial(_walked, path), 30, "the play to be walked")
         return time.monotonic() - started
 
     assert not _walked(f"{driving.cluster.url}/v1/users/{NEWCOMER}/recommendations/tracks")
@@ -97,14 +98,14 @@ def test_no_request_fails_when_an_instance_is_killed(driving: Driving) -> None:
     first, second = driving.cluster.addresses["recommendations"]
     victim = next(child for child in driving.cluster.apis if child.name == "recommendations-0")
     with reading(driving.cluster.url, range(1, 300), threads=8) as seen:
-        eventually(lambda: len({by for _, by, _ in seen}) == 2, "both instances to be asked")
+        until(lambda: len({by for _, by, _ in seen}) == 2, 30, "both instances to be asked")
         victim.kill()
         after = len(seen)
-        eventually(lambda: len(seen) > after + 200, "the other instance to go on")
+        until(lambda: len(seen) > after + 200, 30, "the other instance to go on")
         victim.start()
         victim.wait_until(lambda: answers(f"http://{first}/readyz"), timeout=60)
         again = len(seen)
-        eventually(lambda: first in {by for _, by, _ in seen[again:]}, "the instance to be asked again")
+        until(lambda: first in {by for _, by, _ in seen[again:]}, 30, "the instance to be asked again")
     assert {status for status, _, _ in seen} == {200}
     assert {by for _, by, _ in seen[after + 20 : after + 200]} == {second}
 
@@ -128,7 +129,7 @@ def test_answers_go_on_while_50000_plays_a_second_come_and_the_oldest_go(recomme
     address, store = recommender
     writer, draw = PlaysWriter(store, PARTITIONS, WINDOW), np.random.default_rng(1)
     writer.commit(_plays(draw))
-    eventually(lambda: answers(f"http://{address}/readyz"), "the graph to be loaded")
+    until(lambda: answers(f"http://{address}/readyz"), 30, "the graph to be loaded")
     with reading(f"http://{address}", range(1, 300), threads=2) as seen:
         started = time.monotonic()
         for tick in range(TICKS):
@@ -139,8 +140,8 @@ def test_answers_go_on_while_50000_plays_a_second_come_and_the_oldest_go(recomme
     assert {status for status, _, _ in seen} == {200}
     assert statistics.median(seconds for _, _, seconds in seen) < 0.1
     # A full window keeps its size while the graph lags behind.
-    eventually(lambda: _lags(address) == [0.0] * PARTITIONS, "the graph to have every play")
-    eventually(lambda: edge_count(address) == PARTITIONS * WINDOW, "the graph to be as large as its window")
+    until(lambda: _lags(address) == [0.0] * PARTITIONS, 30, "the graph to have every play")
+    until(lambda: edge_count(address) == PARTITIONS * WINDOW, 30, "the graph to be as large as its window")
 
 
 def _plays(draw: np.random.Generator) -> NDArray[np.int64]:

@@ -19,8 +19,9 @@ from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Snapshot
-from tests.integration.driving import SETTLED_S, Driving, eventually
+from tests.integration.driving import SETTLED_S, Driving
 from tests.integration.fragile.model import APP, COUNTS, FIXED, LATER, POISON, TOPIC
+from tests.waiting import until
 
 PACKAGE = "tests.integration"
 PARTITIONS = 3
@@ -73,7 +74,7 @@ class Fragile:
 
     def reached(self, partition: int, offset: int, **counts: int) -> None:
         """Wait until the state stands at `offset` with these `counts`, and recount it."""
-        eventually(lambda: self.state(partition).positions.get(TOPIC, 0) == offset, f"offset {offset}", SETTLED_S)
+        until(lambda: self.state(partition).positions.get(TOPIC, 0) == offset, SETTLED_S, f"offset {offset}")
         assert self.state(partition).values == [counts]
         [report] = self.command("verify")
         assert report["differences"] == []
@@ -109,7 +110,7 @@ def fragile(driving: Driving, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 def test_a_record_that_stops_the_stream_is_skipped_for_good(fragile: Fragile) -> None:
     fragile.send(0, b"good", POISON, b"good")
-    eventually(lambda: "the query stopped" in fragile.stream.tail(50), "the stream to stop", SETTLED_S)
+    until(lambda: "the query stopped" in fragile.stream.tail(50), SETTLED_S, "the stream to stop")
     assert fragile.state(0).positions.get(TOPIC, 0) == 0
     assert fragile.command("skip", TOPIC, "0", "1", "--reason", "kills", "--dry-run")["dry_run"]
     skipped = fragile.command("skip", TOPIC, "0", "1", "--reason", "kills the worker")
@@ -184,7 +185,7 @@ def test_a_partition_that_holds_half_a_commit_holds_up_no_other_and_is_folded_as
     fragile.send(2, b"late")
     fragile.send(0, b"new")
     at = other.positions[TOPIC] + 1
-    eventually(lambda: fragile.state(0).positions[TOPIC] == at, "the other partition to be folded", SETTLED_S)
+    until(lambda: fragile.state(0).positions[TOPIC] == at, SETTLED_S, "the other partition to be folded")
     [report] = fragile.command("status", status=1)
     assert (
         "STREAMSTATE_PACKAGE=tests.integration.fragile streamstate reset fragile --partition 2`" in report["faults"][0]
@@ -215,7 +216,7 @@ def test_totals_that_are_too_high_are_corrected(driving: Driving) -> None:
     driving.out.flush()
     driving.settle()
     totals = driving.regions()
-    eventually(lambda: last_totals(driving) == totals, "the first totals", SETTLED_S)
+    until(lambda: last_totals(driving) == totals, SETTLED_S, "the first totals")
     region, total = min(totals.items())
     driving.out.produce(CLICKS_PER_REGION, b"%d" % 2**50, region)
     driving.out.produce(CLICKS_PER_REGION, b"7", "nowhere")
@@ -225,10 +226,10 @@ def test_totals_that_are_too_high_are_corrected(driving: Driving) -> None:
     assert result.exit_code == 0, result.output
     corrected = {each["field"]: (each["published"], each["total"]) for each in json.loads(result.stdout)}
     assert corrected == {"nowhere": (7, None), region: (2**50, total)}
-    eventually(lambda: last_totals(driving) == totals, "the totals of the state")
+    until(lambda: last_totals(driving) == totals, 30, "the totals of the state")
     driving.out.produce(USER_CLICKS, b"5", b"a user")
     driving.out.flush()
-    eventually(lambda: sum(last_totals(driving).values()) == sum(totals.values()) + 5, "the next total", SETTLED_S)
+    until(lambda: sum(last_totals(driving).values()) == sum(totals.values()) + 5, SETTLED_S, "the next total")
 
 
 def last_totals(driving: Driving) -> dict[str, int]:

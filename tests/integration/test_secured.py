@@ -25,8 +25,9 @@ from streamstate.spark import jars
 from streamstate.web.http.request import AGE
 from tests.integration import company
 from tests.integration.company import Company, Issuer
-from tests.integration.driving import SETTLED_S, eventually
+from tests.integration.driving import SETTLED_S
 from tests.serving import sample
+from tests.waiting import until
 
 SECRETS = ('pass"word\\-of-kafka', "another-word-of-kafka", "word-of-redis", "new-word-of-redis", "secret-of-a-client")
 FIRST, SECOND, REDIS, REDIS_SECOND, OF_CLIENT = SECRETS
@@ -168,8 +169,8 @@ def answers(port: int, path: str) -> bool:
 
 
 def test_it_folds_what_it_may_read_and_ends_when_it_is_told(running: Running, servers: Company, tmp_path: Path) -> None:
-    eventually(lambda: running.clicks() >= USERS, "all clicks to be counted and their age to be known", 60)
-    eventually(lambda: running.metric("streamstate_stream_lag") == 0, "the lag to be told")
+    until(lambda: running.clicks() >= USERS, 60, "all clicks to be counted and their age to be known")
+    until(lambda: running.metric("streamstate_stream_lag") == 0, 30, "the lag to be told")
     process = psutil.Process(running.stream.pid)
     if running.case is SCRAM:
         rotate(running, servers, tmp_path)
@@ -208,14 +209,12 @@ def rotate(running: Running, servers: Company, home: Path) -> None:
     servers.tell_redis(f"ACL SETUSER {running.case.name} <{REDIS}")
     servers.set_password(running.case.name, SECOND)
     (home / "kafka").write_text(SECOND)
-    eventually(lambda: runs() > started, "the stream to fold with the new password", SETTLED_S)
+    until(lambda: runs() > started, SETTLED_S, "the stream to fold with the new password")
     servers.tell_redis(f"CLIENT KILL USER {running.case.name}")
     servers.kafka.kill()
     servers.kafka.start()
     send(producer(servers.kafka.bootstrap), b"2")
-    eventually(
-        lambda: running.clicks() == before + 2 * USERS, "the clicks after the rotation to be counted once", SETTLED_S
-    )
+    until(lambda: running.clicks() == before + 2 * USERS, SETTLED_S, "the clicks after the rotation to be counted once")
     assert (running.stream.pid, running.api.pid) == pids
     assert running.stream.alive
     assert running.api.alive

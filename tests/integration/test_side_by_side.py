@@ -23,7 +23,8 @@ from streamstate.state.redis import RedisStore, connect
 from streamstate.verify.check import Check
 from tests.collector import collecting
 from tests.integration import erased
-from tests.integration.driving import Driving, eventually
+from tests.integration.driving import Driving
+from tests.waiting import until
 from tests.worked import CLICKS, TOTALS
 
 PARTITIONS = 4
@@ -43,7 +44,7 @@ def released(driving: Driving, app: App, name: str, topics: Mapping[str, str], *
         except KafkaException:
             return False
 
-    eventually(led, "the new topics to have leaders")
+    until(led, 30, "the new topics to have leaders")
     formats = {"formats": json.loads(settings.get("FORMATS", "{}")), "registry": settings.get("REGISTRY", "")}
     own = {**cluster.settings.model_dump(), **formats, "name": name, "topics": topics}
     command = CommandSettings.model_validate(own)
@@ -60,11 +61,11 @@ def released(driving: Driving, app: App, name: str, topics: Mapping[str, str], *
             snapshots = store.read({partition: [] for partition in range(width)})
             return all(snapshots[p].positions.get(topic, 0) == end for (topic, p), end in ends.items())
 
-        eventually(reached, f"{name} to catch up", 120)
+        until(reached, 120, f"{name} to catch up")
         report = Check(deployed.recounted, command).run()
         assert report.records > 0
         assert report.differences == []
-        eventually(lambda: bool(deployed.topics.members(f"team.{name}")), f"{name} to be in its group", 120)
+        until(lambda: bool(deployed.topics.members(f"team.{name}")), 120, f"{name} to be in its group")
     finally:
         stream.stop()
 
@@ -81,7 +82,7 @@ def test_a_service_that_merges_topics_and_publishes_totals_over_other_topics(dri
             records = driving.read("eu-totals")
             return {(record.key() or b"").decode(): int(record.value() or b"0") for record in records}
 
-        eventually(lambda: totals() == TOTALS, "the totals", 120)
+        until(lambda: totals() == TOTALS, 120, "the totals")
     assert driving.regions() == before
 
 
@@ -105,8 +106,8 @@ def test_a_service_that_looks_up_tables_and_emits_records_into_a_topic_of_its_ow
 
         with released(driving, NAMES_APP, "names-eu", topics):
             # No record is too large: this release knows no names.
-            eventually(lambda: enriched() == plays, "the enriched events", 120)
-            eventually(lambda: traced() >= len(plays), "the spans of the micro-batches")
+            until(lambda: enriched() == plays, 120, "the enriched events")
+            until(lambda: traced() >= len(plays), 30, "the spans of the micro-batches")
         # No batch is told of twice.
         assert traced() <= sum(len(driving.read(topic)) for topic in NAMES_APP.topics)
     assert len(driving.read(ENRICHED)) == before

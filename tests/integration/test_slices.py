@@ -22,7 +22,8 @@ from streamstate.spark.offsets import Offsets, next_slice
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import TopicPartition
 from streamstate.testing import Driver
-from tests.integration.driving import SETTLED_S, Driving, eventually, parts, read
+from tests.integration.driving import SETTLED_S, Driving, parts, read
+from tests.waiting import until
 
 MOST, PARTITIONS, MINUTE_MS, HOUR_MS = 400, 2, 60_000, 3_600_000
 HOUR = 1_700_000_000_000
@@ -133,7 +134,7 @@ def test_what_comes_at_once_is_folded_slice_by_slice(driving: Driving) -> None:
     driving.settle()
     send_at_once(driving, 5_000)
     # A transaction that is committed is not at the ends of its topics yet: its markers come later.
-    eventually(lambda: "folded slice by slice" in driving.cluster.streams.log.read_text(), "the slices", SETTLED_S)
+    until(lambda: "folded slice by slice" in driving.cluster.streams.log.read_text(), SETTLED_S, "the slices")
     driving.settle()
     assert driving.differences("clicks") == []
 
@@ -142,7 +143,7 @@ def test_a_worker_that_is_killed_while_slices_are_folded_ends_no_other_query(dri
     log, line = driving.cluster.streams.log, "a part of the backlog is folded"
     before = log.read_text().count(line)
     send_at_once(driving, 20_000)
-    eventually(lambda: log.read_text().count(line) > before, "the first slice", SETTLED_S)
+    until(lambda: log.read_text().count(line) > before, SETTLED_S, "the first slice")
     for _ in range(40):
         with suppress(psutil.NoSuchProcess):
             for worker in parts(driving.cluster.streams)["worker"]:

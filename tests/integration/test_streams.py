@@ -16,7 +16,8 @@ import urllib3
 from devkit.child_process import Child
 from devkit.local_cluster import answers
 from devkit.records import event
-from tests.integration.driving import Driving, eventually
+from tests.integration.driving import Driving
+from tests.waiting import until
 
 (SNIPPET,) = re.findall(r"^```python\n(.*?)^for ", Path("docs/using.md").read_text(), re.DOTALL | re.MULTILINE)
 STREAMS = 1_000
@@ -127,4 +128,4 @@ def test_one_client_too_many_is_refused_and_the_others_hear_all(driving: Driving
             told = b""
             while b'"eventCount":2' not in told:
                 told += connection.recv(65_536)
-    eventually(lambda: next(watch(7_003), None) is not None, "a place to be free")
+    until(lambda: next(watch(7_003), None) is not None, 30, "a place to be free")

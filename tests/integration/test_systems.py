@@ -8,8 +8,9 @@ import pytest
 
 from devkit.registry import EXAMPLES
 from streamstate.marker import HEADER, Marker
-from tests.integration.driving import Driving, eventually
+from tests.integration.driving import Driving
 from tests.integration.terminal import Example, Terminal, examples, same
+from tests.waiting import until
 
 SYSTEMS = "docs/systems.md"
 *STARTED, VERIFIED, STOPPED = examples("docs/by-hand.md")
@@ -39,7 +40,7 @@ def test_the_answer_is_what_the_page_says(driving: Driving, terminal: Terminal, 
 
 @pytest.mark.parametrize("command", TABLE)
 def test_each_feature_of_the_table_answers(terminal: Terminal, command: str) -> None:
-    eventually(lambda: terminal.run(f"{command} -sf").status == 0, f"an answer to {command}")
+    until(lambda: terminal.run(f"{command} -sf").status == 0, 30, f"an answer to {command}")
 
 
 def test_a_record_of_a_derived_topic_that_came_again_is_read_once(driving: Driving, terminal: Terminal) -> None:
@@ -56,7 +57,7 @@ def test_a_record_of_a_derived_topic_that_came_again_is_read_once(driving: Drivi
 
 
 def test_the_examples_are_as_their_recounts_say(driving: Driving) -> None:
-    eventually(driving.cluster.ready, "every instance to be ready")
+    until(driving.cluster.ready, 30, "every instance to be ready")
     driving.settle()
     assert driving.differences(*EXAMPLES) == []
 

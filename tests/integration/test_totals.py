@@ -19,7 +19,7 @@ from streamstate.keys import TEXT
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Merge
 from streamstate.state.store import Commit, OffsetAdvance
-from tests.integration.driving import eventually
+from tests.waiting import until
 
 IN, OUT = "totalled-in", "totalled-out"
 ID = "totalled-totals"
@@ -32,7 +32,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
     kafka = Kafka(tmp_path_factory.mktemp("totals"), free_port(), CACHE.absolute() / "kafka")
     kafka.start()
     try:
-        eventually(lambda: _coordinates(kafka), "the coordinator of groups")
+        until(lambda: _coordinates(kafka), 30, "the coordinator of groups")
         yield kafka
     finally:
         kafka.stop()
@@ -60,7 +60,7 @@ def kafka(broker: Kafka) -> Iterator[Kafka]:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for created in admin.create_topics([NewTopic(IN, 1, 1), NewTopic(OUT, 3, 1)], operation_timeout=10.0).values():
         created.result()
-    eventually(lambda: _knows_topics(broker), "the broker to know its topics")
+    until(lambda: _knows_topics(broker), 30, "the broker to know its topics")
     yield broker
     for deleted in admin.delete_topics([IN, OUT], operation_timeout=10.0).values():
         deleted.result()
@@ -178,7 +178,7 @@ def test_totals_of_another_state_are_corrected_on_demand_wherever_the_state_stan
     behind = State(kafka, 3)
     publisher = behind.publisher()
     publisher.correct(1)
-    eventually(lambda: totals(kafka) == [43, 3], "the lower total")
+    until(lambda: totals(kafka) == [43, 3], 30, "the lower total")
     behind.add(4)
     publisher.publish(1)
     assert totals(kafka) == [43, 3, 7]
@@ -197,6 +197,6 @@ def test_a_total_that_kafka_does_not_take_fails_in_time(kafka: Kafka) -> None:
         assert time.monotonic() - begun < 3 * TIMEOUT_S
     finally:
         kafka.start()
-    eventually(lambda: _coordinates(kafka) and _knows_topics(kafka), "the groups and topics of the broker")
+    until(lambda: _coordinates(kafka) and _knows_topics(kafka), 30, "the groups and topics of the broker")
     state.publisher().publish(1)
     assert totals(kafka)[-1] == 7

@@ -15,8 +15,9 @@ from streamstate.cli.main import app
 from streamstate.cli.status import OPEN_S
 from streamstate.kafka.admin import Topics
 from streamstate.keys import LONG, partition_of
-from tests.integration.driving import Driving, eventually
+from tests.integration.driving import Driving
 from tests.serving import sample
+from tests.waiting import until
 
 Run = Callable[..., Result]
 
@@ -62,7 +63,7 @@ def test_a_state_reaches_an_end_that_is_no_record_and_counts_nothing_aborted(
     send(out)
     assert ends([PLACE])[PLACE] == before
     end(out)
-    eventually(lambda: ends([PLACE])[PLACE] == before + 2, "the record and the marker to show")
+    until(lambda: ends([PLACE])[PLACE] == before + 2, 30, "the record and the marker to show")
     driving.settle()
     assert driving.get(f"/v1/users/{USER}").json()["eventCount"] == 1
     assert driving.differences(*READERS) == []
@@ -92,13 +93,13 @@ def test_what_an_open_transaction_holds_back_is_not_read(driving: Driving, out: 
         # A build is not complete without them.
         redis.Redis(port=driving.cluster.redis.port).flushall()
         names = f"http://{driving.cluster.addresses['names'][0]}/processors"
-        eventually(lambda: not urllib3.request("GET", names).json()["partitions"][PLACE[1]]["ready"], "a new build")
+        until(lambda: not urllib3.request("GET", names).json()["partitions"][PLACE[1]]["ready"], 30, "a new build")
         time.sleep(5)
         assert not urllib3.request("GET", names).json()["partitions"][PLACE[1]]["ready"]
     finally:
         out.abort_transaction()
     driving.settle()
-    eventually(lambda: urllib3.request("GET", path, headers=age).status == 200, "the state to be fresh", 60)
+    until(lambda: urllib3.request("GET", path, headers=age).status == 200, 60, "the state to be fresh")
     assert "an open transaction" not in run("status", "metrics").stdout
 
 
@@ -106,5 +107,5 @@ def test_a_state_built_from_nothing_is_complete_at_such_an_end(driving: Driving)
     driving.settle()
     redis.Redis(port=driving.cluster.redis.port).flushall()
     driving.settle()
-    eventually(lambda: driving.get(f"/v1/users/{USER}").status == 200, "the state to be complete", 60)
+    until(lambda: driving.get(f"/v1/users/{USER}").status == 200, 60, "the state to be complete")
     assert driving.differences(*READERS) == []

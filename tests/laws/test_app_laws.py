@@ -1,7 +1,5 @@
 """Laws of every app: the records determine the state, whatever the batches."""
 
-import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count, pairwise
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 
 from devkit import registry
 from devkit.registry import SERVICES
-from services.recommendations.answers import entries as recommended
 from services.topics import model as kept
 from services.topics.settings import KeptSettings, KeptTopic, RangeIndex, WindowIndex
 from streamstate.app import App
@@ -23,9 +20,6 @@ from streamstate.keys import INT, LONG, LONG_MAX, PAIR, UUID, partition_of
 from streamstate.processing.decode import Admission, RawRecord, decode_records
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
-from streamstate.web import partition_map
-from streamstate.web.api import create
-from streamstate.web.server.openapi import MANY
 from tests.raw import name_json, plain, play_json
 
 PARTITIONS = 2
@@ -160,44 +154,6 @@ def effects(driver: Driver) -> list[Any]:
     return [sorted(emitted), sorted((letter.offset, letter.key, letter.value or b"") for letter in driver.dead)]
 
 
-def test_no_two_services_answer_the_same_view_or_path() -> None:
-    """The gateway finds the service of a request by either; only `/v1/many` asks for views of several services."""
-    apis = [create(f"services.{name}") for name in SERVICES]
-    rules = [rule for api in apis for rule in api.flask.url_map.iter_rules() if is_shared(rule.rule)]
-    views = Counter(rule.endpoint for rule in rules)
-    paths = Counter(re.sub("<.*?>", "<>", rule.rule) for rule in rules)
-    assert {view.name for name in SERVICES for view in APPS[name].views} <= set(views)
-    assert [name for counts in (views, paths) for name, count in counts.items() if count > 1] == []
-
-
-def test_what_services_declare_for_the_gateway_fits_together() -> None:
-    """Parts share no member but the key and warnings, and each id that gets a name is there, and of a view by key."""
-    declared = [*recommended("plays"), *(entry for name in SERVICES for entry in partition_map.entries(APPS[name]))]
-    by_key = {entry.name for entry in declared if not entry.anywhere}
-    paths: dict[str, Any] = {}
-    schemas: dict[str, Any] = {}
-    for flask in (create(f"services.{name}").flask for name in SERVICES):
-        with flask.app_context():
-            spec: Any = flask.spec
-        paths |= spec["paths"]
-        schemas |= spec["components"]["schemas"]
-    members: Counter[str] = Counter()
-    for entry in declared:
-        operation = paths[entry.path.replace("<key>", "{key}")]["get"]
-        answer = operation["responses"]["200"]["content"]["application/json"]["schema"]
-        if entry.part:
-            members.update(list(schemas[answer["$ref"].rpartition("/")[2]]["properties"]))
-        for place, view in entry.names.views.items() if entry.names else ():
-            assert view in by_key
-            *lists, member = place.split(".")
-            shape = schemas[answer["$ref"].rpartition("/")[2]]
-            for each in lists:
-                shape = schemas[shape["properties"][each]["items"]["$ref"].rpartition("/")[2]]
-            assert member in shape["properties"]
-    assert {name for name, count in members.items() if count > 1} <= {"userId", "warnings"}
-    assert [entry.name for entry in declared if entry.part and entry.part.required] == ["metrics"]
-
-
 VERSIONED = [(name, view.name) for name, app in APPS.items() for view in app.views if view.version]
 
 
@@ -225,10 +181,6 @@ def _told(driver: Driver, versioned: Driver, view: str) -> list[tuple[Any, Any]]
     key_type = driver.app.view(view).key
     keys = KEYS[key_type.name] if key_type else []
     return [(plain(driver.view(view, key)), versioned.view(view, key)) for key in keys]
-
-
-def is_shared(path: str) -> bool:
-    return path.startswith("/v1/") and path != MANY
 
 
 @pytest.mark.parametrize("name", APPS)

@@ -63,14 +63,6 @@ class CommitProtocol(RuleBasedStateMachine):
             return None
         return self.queries[-1]
 
-    @precondition(lambda self: self.store.incomplete - self.store.moving)
-    @rule(number=indices)
-    def claim_half_a_commit(self, number: int) -> None:
-        """An instance starts."""
-        partition = self._incomplete(number)
-        with pytest.raises(IncompleteCommit):
-            self.store.claim(partition, "driver:1", {})
-
     @rule(partition=partitions, records=st.lists(records, max_size=6), number=indices, most=sizes)
     def fold(self, partition: int, records: list[NewRecord], number: int, most: int) -> None:
         """Records come, and one of the instances that believe to own the partition runs a task."""

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.clicks.model import APP as CLICKS
-from services.clicks.model import UNKNOWN, USER_CLICKS
 from streamstate.app import App, Effect, Emit, Fold, FoldContext, Record, Source
 from streamstate.keys import TEXT
 from streamstate.operators.windows import Windowed, Windows, summaries
@@ -111,15 +109,6 @@ class TestNumbers:
         assert abs(total) <= MOST
         assert (dict(hash_).get("a", 0), dict(ranks).get("a", 0)) == (total, total)
         assert [emit.cause.offset for emit in driver.emitted] == counted
-
-    def test_legal_clicks_whose_sum_is_not_are_no_end_of_the_stream(self) -> None:
-        raw: list[RawRecord] = [(offset, 0, b"amy", b"%d" % MOST) for offset in range(2_049)]
-        driver = Driver(CLICKS, MemoryStore())
-        driver.feed(0, {USER_CLICKS: raw})
-        driver.feed(0, {USER_CLICKS: [(2_049, 0, b"bob", b"0"), (2_050, 0, b"bob", b"1")]})
-        state = driver.store.read({0: [Fields("regions")]})[0]
-        assert (state.values, state.positions) == ([{UNKNOWN: MOST}], {USER_CLICKS: 2_051})
-        assert dead(driver) == [*range(1, 2_049), 2_050]
 
     @pytest.mark.parametrize("operation", ["least", "most"])
     def test_a_least_or_most_beyond_is_refused(self, operation: str) -> None:

@@ -67,22 +67,6 @@ def spoil(folder: Path, kept: float) -> tuple[Path, bytes]:
     return file, file.read_bytes()
 
 
-def test_a_repair_keeps_what_it_cuts(server: Redis, tmp_path: Path) -> None:
-    folder = tmp_path / "redis"
-    folder.mkdir()
-    server.start()
-    try:
-        move(server, None, 3)
-        move(server, 3, 5)
-        server.stop()
-        file, spoilt = spoil(folder, 0.6)
-        server.start()
-        assert stands(server) == (3, "3")
-        assert (folder / f"{file.name}.cut").read_bytes() == spoilt[-(folder / f"{file.name}.cut").stat().st_size :]
-    finally:
-        server.kill()
-
-
 def test_a_damaged_file_is_not_cut_short_without_a_word(
     server: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,16 @@ def server(tmp_path: Path) -> Iterator[Redis]:
     redis.stop()
 
 
+@pytest.fixture
+def client(server: Redis) -> Client:
+    return connect(server.url, 5.0)
+
+
+@pytest.fixture
+def store(client: Client) -> RedisStore:
+    return RedisStore(client, "app")
+
+
 def attempt(claim: Claim, *operations: Operation) -> Commit:
     return Commit(claim, [OffsetAdvance("topic", None, 3)], [*FIRST, *operations], {"count": 1})
 
@@ -87,9 +97,7 @@ def assert_refused_then_applied(store: RedisStore, client: Client, commit: Commi
 
 @pytest.mark.parametrize("kind", [kind for kind in EACH if kind not in ("put", "delete")])
 @pytest.mark.parametrize("type_of_another", ["text", "set"])
-def test_a_key_of_another_type(server: Redis, kind: str, type_of_another: str) -> None:
-    client = connect(server.url, 5.0)
-    store = RedisStore(client, "app")
+def test_a_key_of_another_type(client: Client, store: RedisStore, kind: str, type_of_another: str) -> None:
     claim = store.claim(0, "a:1", {})
     operation = EACH[kind]
     in_family = isinstance(operation, Insert | Remove | DeleteTimeline | ExpireBefore)
@@ -102,9 +110,7 @@ def test_a_key_of_another_type(server: Redis, kind: str, type_of_another: str) -
         claim = store.claim(0, "a:1", {})
 
 
-def test_an_outdated_timeline_of_another_type(server: Redis) -> None:
-    client = connect(server.url, 5.0)
-    store = RedisStore(client, "app")
+def test_an_outdated_timeline_of_another_type(client: Client, store: RedisStore) -> None:
     claim = store.claim(0, "a:1", {})
     client.zadd("{app:0}:family", {"k": 1})
     client.set("{app:0}:family:k", "text")
@@ -113,10 +119,8 @@ def test_an_outdated_timeline_of_another_type(server: Redis) -> None:
 
 
 @pytest.mark.parametrize("operation", [Merge("fields", {"n": 1}), Merge("fields", {}, least={"n": 1})])
-def test_a_number_of_which_a_byte_is_wrong(server: Redis, operation: Merge) -> None:
+def test_a_number_of_which_a_byte_is_wrong(client: Client, store: RedisStore, operation: Merge) -> None:
     """Else it would be counted from nothing, and nobody could tell any more."""
-    client = connect(server.url, 5.0)
-    store = RedisStore(client, "app")
     commit = attempt(store.claim(0, "a:1", {}), operation)
     client.hset("{app:0}:fields", "n", "x2")
     assert_refused_then_applied(store, client, commit, partial(client.hset, "{app:0}:fields", "n", "12"))
@@ -129,21 +133,18 @@ def test_a_user_who_may_not_run_a_command(server: Redis, command: str, kind: str
         "writer", enabled=True, passwords=["+secret"], keys=["*"], categories=["+@all"], commands=[f"-{command}"]
     )
     client = connect(f"redis://writer:secret@{LOCALHOST}:{server.port}/0", 5.0)
-    store = RedisStore(client, "app")
     claim = RedisStore(admin, "app").claim(0, "a:1", {})
     admin.zadd("{app:0}:family", {"k": 1})
     admin.zadd("{app:0}:family:k", {"x": 1})
     assert_refused_then_applied(
-        store,
+        RedisStore(client, "app"),
         admin,
         attempt(claim, EACH[kind]),
         partial(admin.acl_setuser, "writer", enabled=True, passwords=["+secret"], keys=["*"], categories=["+@all"]),
     )
 
 
-def test_a_redis_that_lets_go_of_keys_is_refused_until_it_keeps_them(server: Redis) -> None:
-    client = connect(server.url, 5.0)
-    store = RedisStore(client, "app")
+def test_a_redis_that_lets_go_of_keys_is_refused_until_it_keeps_them(client: Client, store: RedisStore) -> None:
     client.config_set("maxmemory-policy", "allkeys-lru")
     with pytest.raises(Misconfigured, match="set maxmemory-policy noeviction"):
         store.claim(0, "a:1", {})
@@ -152,8 +153,7 @@ def test_a_redis_that_lets_go_of_keys_is_refused_until_it_keeps_them(server: Red
     store.claim(0, "a:1", {})
 
 
-def test_a_replica_is_refused_although_it_can_be_written_to(server: Redis) -> None:
-    client = connect(server.url, 5.0)
+def test_a_replica_is_refused_although_it_can_be_written_to(client: Client) -> None:
     client.config_set("replica-read-only", "no")
     client.replicaof(LOCALHOST, free_port())
     with pytest.raises(Misconfigured, match="name its primary"):
@@ -162,9 +162,7 @@ def test_a_replica_is_refused_although_it_can_be_written_to(server: Redis) -> No
     RedisStore(client, "app").claim(0, "a:1", {})
 
 
-def test_what_a_later_release_keeps_is_left_alone(server: Redis) -> None:
-    client = connect(server.url, 5.0)
-    store = RedisStore(client, "app")
+def test_what_a_later_release_keeps_is_left_alone(client: Client, store: RedisStore) -> None:
     claim = store.claim(0, "a:1", {})
     client.hset("{app:0}", mapping={"later:topic": "x", "later": "y"})
     store.commit(attempt(claim))
@@ -172,17 +170,13 @@ def test_what_a_later_release_keeps_is_left_alone(server: Redis) -> None:
     assert client.hmget("{app:0}", "later:topic", "later") == [b"x", b"y"]
 
 
-def test_a_full_memory(server: Redis) -> None:
-    client = connect(server.url, 5.0)
-    store = RedisStore(client, "app")
+def test_a_full_memory(client: Client, store: RedisStore) -> None:
     claim = store.claim(0, "a:1", {})
     client.config_set("maxmemory", 1)
     assert_refused_then_applied(store, client, attempt(claim), lambda: client.config_set("maxmemory", 0))
 
 
-def test_a_commit_that_uses_one_key_as_two_types(server: Redis) -> None:
-    client = connect(server.url, 5.0)
-    store = RedisStore(client, "app")
+def test_a_commit_that_uses_one_key_as_two_types(client: Client, store: RedisStore) -> None:
     claim = store.claim(0, "a:1", {})
     with pytest.raises(RedisError, match="one commit uses a key as text and as a ranking"):
         store.commit(attempt(claim, Put("key", "x"), IncrementScores("key", {"a": 1})))

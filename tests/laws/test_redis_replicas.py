@@ -20,7 +20,8 @@ from streamstate.web.http.request import POSITION
 from tests.raw import feed_plays
 from tests.redis_cluster import say
 from tests.redis_sentinel import Watched, watched
-from tests.serving import FixedTopics, Loop, until
+from tests.serving import FixedTopics, Loop
+from tests.waiting import until
 
 TOPIC = "listening-events"
 DRIVER = "driver:1"

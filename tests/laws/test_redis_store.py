@@ -24,7 +24,7 @@ from streamstate.state.operations import (
 )
 from streamstate.state.redis import Client, RedisStore, connect
 from streamstate.state.store import Commit, OffsetAdvance, Origin
-from tests.serving import until
+from tests.waiting import until
 
 
 def test_the_keys_are_those_that_are_documented(redis_client: Client) -> None:

@@ -19,7 +19,7 @@ from streamstate.state.redis_reads import tag
 from streamstate.state.store import Commit, OffsetAdvance
 from tests.laws.conftest import DATABASE
 from tests.redis_cluster import Migration, cluster_url, three_nodes
-from tests.serving import until
+from tests.waiting import until
 
 T = TypeVar("T")
 
@@ -116,13 +116,6 @@ def test_what_redis_refuses_is_told(
         assert f"'{lacking}'" in str(error)
 
 
-def test_a_script_that_the_server_forgot_is_sent_again(
-    redis_server: Redis, redis_client: Client, app: str, get: Get
-) -> None:
-    redis_client.script_flush()
-    assert get(address(redis_server, app), app, READS, READS) == [VALUES] * 2
-
-
 @contextmanager
 def full(*servers: Client) -> Iterator[None]:
     """No memory is left: what would need more is refused, and so is every transaction."""
@@ -166,11 +159,6 @@ def test_a_read_of_a_cluster_is_told_its_error(cluster: list[int], get: Get) -> 
     right, wrong, again = get(cluster_url(cluster), "app", READS, WRONG, READS)
     assert (right, again) == (VALUES, VALUES)
     assert "WRONGTYPE" in str(wrong)
-
-
-def test_a_cluster_that_is_full_is_read(cluster: list[int], get: Get) -> None:
-    with full(*(redis.Redis(port=port) for port in cluster)):
-        assert get(cluster_url(cluster), "app", READS, READS) == [VALUES] * 2
 
 
 def test_a_slot_that_moves_to_and_fro_is_read_rightly_or_not_at_all(cluster: list[int]) -> None:

@@ -1,5 +1,6 @@
 """An unreachable registry with known schemas."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +55,8 @@ def driver(app: App, registry: Registry, topic: str = LISTENING_EVENTS, **given:
 
 def letters(driver: Driver) -> list[tuple[int, str, str]]:
     return [(letter.offset, letter.stage, str(letter.error)) for letter in driver.dead]
+
+
+def avro_schema(*members: Any, name: str = "Play") -> Schema:
+    """Of a record with these members."""
+    return Schema("AVRO", json.dumps({"type": "record", "name": name, "fields": [*members]}))

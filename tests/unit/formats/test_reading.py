@@ -1,6 +1,5 @@
 """Topics of other formats, read by services without code for these formats."""
 
-import base64
 import json
 import struct
 from pathlib import Path
@@ -21,14 +20,12 @@ from services.names.model import APP as NAMES_APP
 from streamstate.errors import Misconfigured, RegistryUnavailable
 from streamstate.formats.applied import codec, formatted, registered
 from streamstate.formats.format import Format
-from streamstate.formats.reading import FormatDecoder
-from streamstate.formats.registered import protobuf
 from streamstate.formats.registered.client import RegistryClient
 from streamstate.formats.registered.registry import Registry, Schema
 from streamstate.keys import CODECS, LONG, LONG_MAX
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
-from tests.unit.formats.known import AWAY, NAMES, driver, know, letters, raw, registry, writer
+from tests.unit.formats.known import AWAY, NAMES, avro_schema, driver, know, letters, raw, registry, writer
 
 REGISTERED = ("avro", "protobuf", "jsonschema")
 ids = st.integers(0, LONG_MAX)
@@ -37,10 +34,6 @@ laws = settings(max_examples=50, suppress_health_check=[HealthCheck.function_sco
 
 PLAY = ListeningEvent(7, 1, 2, 3, 4)
 LONGS = [{"name": name, "type": "long"} for name in ("userId", "artistId", "albumId", "trackId", "timestamp")]
-
-
-def avro(*members: Any, name: str = "Play") -> Schema:
-    return Schema("AVRO", json.dumps({"type": "record", "name": name, "fields": [*members]}))
 
 
 @pytest.mark.parametrize("value", ["json", *REGISTERED])
@@ -69,9 +62,9 @@ def test_broken_bytes_are_dead_letters(value: str, broken: bytes, tmp_path: Path
 def test_a_schema_evolves_in_the_middle_of_a_topic(tmp_path: Path) -> None:
     known = registry(
         tmp_path,
-        _2=avro(*reversed(LONGS), {"name": "device", "type": ["null", "string"], "default": None}),
-        _3=avro({"name": "user_id", "type": "int"}, *LONGS[1:]),
-        _4=avro(*LONGS[:-1]),
+        _2=avro_schema(*reversed(LONGS), {"name": "device", "type": ["null", "string"], "default": None}),
+        _3=avro_schema({"name": "user_id", "type": "int"}, *LONGS[1:]),
+        _4=avro_schema(*LONGS[:-1]),
     )
     first = writer("avro", ListeningEvent, known)
     later = b"\0\0\0\0\2" + b"".join(bytes([2 * number]) for number in (4, 3, 2, 1, 7)) + b"\2\2x"
@@ -145,7 +138,7 @@ def test_clicks_are_read_from_each_of_kafkas_serializers(value: str, one: bytes)
 
 
 def test_a_member_is_the_value_where_a_service_reads_text(tmp_path: Path) -> None:
-    known = registry(tmp_path, _1=avro({"name": "region", "type": "string"}))
+    known = registry(tmp_path, _1=avro_schema({"name": "region", "type": "string"}))
     folded = driver(CLICKS, known, USER_REGIONS, value="avro", field="region")
     folded.feed(0, {USER_REGIONS: [(0, 0, b"amy", b"\0\0\0\0\1\x08asia")], USER_CLICKS: [(0, 1, b"amy", b"2")]})
     assert folded.view("regions") == Regions([Region("asia", 2)])
@@ -195,37 +188,6 @@ def test_formats_that_do_not_fit_are_refused(app: Any, formats: Any, reason: str
         formatted(app, {topic: Format(**each) for topic, each in formats.items()}, Registry(""))
 
 
-def test_times_are_numbers_and_other_types_are_what_json_has(tmp_path: Path) -> None:
-    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
-    known = registry(
-        tmp_path,
-        _1=avro(
-            {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
-            {"name": "price", "type": decimal},
-            {"name": "tags", "type": {"type": "map", "values": {"type": "array", "items": "boolean"}}},
-        ),
-    )
-    app = formatted(NAMES_APP, {"*": Format(value="avro")}, known)
-    reader = app.source(LISTENING_EVENTS).decode
-    assert isinstance(reader, FormatDecoder)
-    content = reader.read(b"\0\0\0\0\1" + b"\2\x08" + b"\2\x7b" + b"\2\2a\2\1\0\0")
-    assert json.loads(content) == {"at": 4, "price": 1.23, "tags": {"a": [True]}}
-
-
-def test_a_schema_may_name_others(tmp_path: Path) -> None:
-    inner = json.dumps({"type": "record", "name": "Inner", "fields": [{"name": "id", "type": "long"}]})
-    outer = json.dumps({"type": "record", "name": "Outer", "fields": [{"name": "inner", "type": "Inner"}]})
-    proto = 'syntax = "proto3"; import "inner.proto"; message Outer { Inner inner = 1; }'
-    known = registry(
-        tmp_path,
-        _1=Schema("AVRO", outer, {"Inner": inner}),
-        _2=Schema("PROTOBUF", proto, {"inner.proto": 'syntax = "proto3"; message Inner { int64 id = 1; }'}),
-    )
-    for value, content in (("avro", b"\0\0\0\0\1\x0e"), ("protobuf", b"\0\0\0\0\2\0\x0a\2\x08\7")):
-        reader: Any = formatted(METRICS, {"*": Format(value=value)}, known).source(LISTENING_EVENTS).decode  # type: ignore[arg-type]
-        assert json.loads(reader.read(content)) == {"inner": {"id": 7}}
-
-
 NESTED = {"userId": "user.id", "artistId": "what.artist.id", "timestamp": "at"}
 NESTED_AVRO = """{"type": "record", "name": "Play", "fields": [
   {"name": "user", "type": {"type": "record", "name": "User", "fields": [{"name": "id", "type": "long"}]}},
@@ -268,49 +230,6 @@ def test_what_is_not_within_is_missing_and_no_error_of_its_own(tmp_path: Path) -
 def test_names_within_members_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="records of listening-events-enriched are written"):
         formatted(NAMES_APP, {"listening-events-enriched": Format(value="json", fields=NESTED)}, registry(tmp_path))
-
-
-PROTO = """syntax = "proto3";
-package shop;
-import "google/protobuf/timestamp.proto";
-message Other { string name = 1; }
-message Order {
-  enum State { NEW = 0; PAID = 1; }
-  message Line { int64 item_id = 1; repeated double amounts = 2; Order parent = 3; }
-  int64 order_id = 1;
-  State state = 2;
-  optional string note = 3;
-  repeated Line lines = 4;
-  map<string, int32> counts = 5;
-  oneof payment { string card = 6; bool cash = 7; }
-  google.protobuf.Timestamp at = 8;
-}
-"""
-
-
-def test_messages_become_json_objects_with_the_names_of_the_schema() -> None:
-    schema = Schema("PROTOBUF", PROTO)
-    kind = protobuf.message_class(schema, (1,))
-    lines = [{"item_id": 2**60, "amounts": [0.5]}]
-    order = kind(order_id=5, state=1, lines=lines, counts={"a": 1}, cash=False, at={"seconds": 3})
-    content = b"\0\0\0\0\1\2\2" + order.SerializeToString()
-    expected = {
-        "order_id": 5,
-        "state": "PAID",
-        "lines": [{"item_id": 2**60, "amounts": [0.5]}],
-        "counts": {"a": 1},
-        "cash": False,
-        "at": {"seconds": 3, "nanos": 0},
-    }
-    assert protobuf.reader(schema, 5)(content) == expected
-    with pytest.raises(Exception, match="has no message"):
-        protobuf.reader(schema, 5)(b"\0\0\0\0\1\2\x08")
-
-
-def test_a_schema_may_be_a_descriptor_in_base64() -> None:
-    small = protobuf.message_class(Schema("PROTOBUF", 'syntax = "proto3"; message Other { string name = 1; }'), (0,))
-    described = base64.b64encode(small.DESCRIPTOR.file.serialized_pb).decode()
-    assert protobuf.reader(Schema("PROTOBUF", described), 5)(b"\0\0\0\0\1\0\x0a\1x") == {"name": "x"}
 
 
 def test_a_message_of_a_module_needs_no_registry() -> None:

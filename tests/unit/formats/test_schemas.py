@@ -12,9 +12,16 @@ from fastavro import parse_schema, schemaless_writer
 from google.protobuf import descriptor_pb2
 from google.type import date_pb2  # type: ignore[import-untyped]
 
+from services.events import LISTENING_EVENTS
+from services.metrics.model import APP as METRICS
+from services.names.model import APP as NAMES_APP
 from streamstate.errors import BadRecord
+from streamstate.formats.applied import formatted
+from streamstate.formats.format import Format
+from streamstate.formats.reading import FormatDecoder
 from streamstate.formats.registered import avro, protobuf
 from streamstate.formats.registered.registry import Schema
+from tests.unit.formats.known import avro_schema, registry
 
 UNITS = ("millis", "micros", "nanos")
 PLAY = {"type": "record", "name": "Play", "namespace": "music", "fields": [{"name": "user", "type": "long"}]}
@@ -105,3 +112,77 @@ def test_a_reference_is_written_nowhere_else(tmp_path: Path) -> None:
 def test_a_schema_that_does_not_compile_is_an_error_with_the_text_of_the_compiler() -> None:
     with pytest.raises(BadRecord, match=r'value.proto:3:.*"Album" is not defined'):
         protobuf.reader(Schema("PROTOBUF", 'syntax = "proto3";\nmessage Play {\n  Album album = 1;\n}'), 0)
+
+
+def test_times_are_numbers_and_other_types_are_what_json_has(tmp_path: Path) -> None:
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    known = registry(
+        tmp_path,
+        _1=avro_schema(
+            {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
+            {"name": "price", "type": decimal},
+            {"name": "tags", "type": {"type": "map", "values": {"type": "array", "items": "boolean"}}},
+        ),
+    )
+    app = formatted(NAMES_APP, {"*": Format(value="avro")}, known)
+    reader = app.source(LISTENING_EVENTS).decode
+    assert isinstance(reader, FormatDecoder)
+    content = reader.read(b"\0\0\0\0\1" + b"\2\x08" + b"\2\x7b" + b"\2\2a\2\1\0\0")
+    assert json.loads(content) == {"at": 4, "price": 1.23, "tags": {"a": [True]}}
+
+
+def test_a_schema_may_name_others(tmp_path: Path) -> None:
+    inner = json.dumps({"type": "record", "name": "Inner", "fields": [{"name": "id", "type": "long"}]})
+    outer = json.dumps({"type": "record", "name": "Outer", "fields": [{"name": "inner", "type": "Inner"}]})
+    proto = 'syntax = "proto3"; import "inner.proto"; message Outer { Inner inner = 1; }'
+    known = registry(
+        tmp_path,
+        _1=Schema("AVRO", outer, {"Inner": inner}),
+        _2=Schema("PROTOBUF", proto, {"inner.proto": 'syntax = "proto3"; message Inner { int64 id = 1; }'}),
+    )
+    for value, content in (("avro", b"\0\0\0\0\1\x0e"), ("protobuf", b"\0\0\0\0\2\0\x0a\2\x08\7")):
+        reader: Any = formatted(METRICS, {"*": Format(value=value)}, known).source(LISTENING_EVENTS).decode  # type: ignore[arg-type]
+        assert json.loads(reader.read(content)) == {"inner": {"id": 7}}
+
+
+PROTO = """syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+message Other { string name = 1; }
+message Order {
+  enum State { NEW = 0; PAID = 1; }
+  message Line { int64 item_id = 1; repeated double amounts = 2; Order parent = 3; }
+  int64 order_id = 1;
+  State state = 2;
+  optional string note = 3;
+  repeated Line lines = 4;
+  map<string, int32> counts = 5;
+  oneof payment { string card = 6; bool cash = 7; }
+  google.protobuf.Timestamp at = 8;
+}
+"""
+
+
+def test_messages_become_json_objects_with_the_names_of_the_schema() -> None:
+    schema = Schema("PROTOBUF", PROTO)
+    kind = protobuf.message_class(schema, (1,))
+    lines = [{"item_id": 2**60, "amounts": [0.5]}]
+    order = kind(order_id=5, state=1, lines=lines, counts={"a": 1}, cash=False, at={"seconds": 3})
+    content = b"\0\0\0\0\1\2\2" + order.SerializeToString()
+    expected = {
+        "order_id": 5,
+        "state": "PAID",
+        "lines": [{"item_id": 2**60, "amounts": [0.5]}],
+        "counts": {"a": 1},
+        "cash": False,
+        "at": {"seconds": 3, "nanos": 0},
+    }
+    assert protobuf.reader(schema, 5)(content) == expected
+    with pytest.raises(Exception, match="has no message"):
+        protobuf.reader(schema, 5)(b"\0\0\0\0\1\2\x08")
+
+
+def test_a_schema_may_be_a_descriptor_in_base64() -> None:
+    small = protobuf.message_class(Schema("PROTOBUF", 'syntax = "proto3"; message Other { string name = 1; }'), (0,))
+    described = base64.b64encode(small.DESCRIPTOR.file.serialized_pb).decode()
+    assert protobuf.reader(Schema("PROTOBUF", described), 5)(b"\0\0\0\0\1\0\x0a\1x") == {"name": "x"}

@@ -16,9 +16,10 @@ from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.guard import InternalGuard
 from streamstate.web.server.probes import application
 from tests.listening import Listener
-from tests.serving import Loop, sample, until
+from tests.serving import Loop, sample
 from tests.unit.gateway.deployment import USER
 from tests.unit.gateway.guarding import ADMIN, EXPLORE, MAY, NEEDED, OPEN, READ, TOKEN, Guarded, problem, request
+from tests.waiting import until
 
 
 def test_no_route_is_forgotten(guarded: Guarded) -> None:

@@ -8,9 +8,10 @@ from werkzeug.test import TestResponse
 
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
-from tests.serving import Loop, Serve, Served, scrape, until
+from tests.serving import Loop, Serve, Served, scrape
 from tests.texts import NO_IDS
 from tests.unit.gateway.deployment import FAN, PARTITIONS, STRANGER, USER, Services
+from tests.waiting import until
 
 TEMPLATES = ["/v1/users/{}", "/v1/users/{}/metrics", "/v1/users/{}/recent", "/v1/artists/{}", "/v1/many?tracks={}"]
 PROFILE = {

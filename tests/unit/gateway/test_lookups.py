@@ -14,8 +14,9 @@ from services.gateway.route import positive_hash
 from services.gateway.search import DRAWN, MOST_DIGITS, candidates, drawn, tried
 from services.recommendations.answers import member
 from streamstate.keys import LONG, LONG_MAX
-from tests.serving import Loop, soon, until
+from tests.serving import Loop, soon
 from tests.unit.gateway.deployment import FAN, PARTITIONS, USER, Services
+from tests.waiting import until
 
 # The route of a key, explained.
 

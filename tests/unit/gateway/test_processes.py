@@ -21,7 +21,8 @@ from streamstate.state.redis import RedisStore, connect
 from streamstate.testing import Driver
 from tests.collector import Collector, collecting
 from tests.raw import feed_plays
-from tests.serving import new_address, running, until
+from tests.serving import new_address, running
+from tests.waiting import until
 
 LISTENER = 7
 

@@ -18,8 +18,9 @@ from streamstate.keys import LONG, partition_of
 from streamstate.state.store import Commit, OffsetAdvance, Origin
 from streamstate.web.http.problems import MOST_KEYS, Problem
 from streamstate.web.http.request import Response
-from tests.serving import Loop, forwarded, soon, until
+from tests.serving import Loop, forwarded, soon
 from tests.unit.gateway.deployment import MOST, PARTITIONS, STRANGER, USER, Services
+from tests.waiting import until
 
 PLACE = partition_of(LONG.encode(USER), PARTITIONS)
 

@@ -7,8 +7,8 @@ from services.gateway.system import service
 from streamstate.keys import LONG, partition_of
 from streamstate.web.partition_map import Partition, Processors, ViewEntry
 from tests.listening import Listener
-from tests.serving import until
 from tests.unit.gateway.deployment import PARTITIONS, USER, Services
+from tests.waiting import until
 
 HERE, THERE = "10.0.0.1:8101", "words-1.words.shop.svc:8101"
 KEYED, ANYWHERE = (ViewEntry("words", "/v1/words/<key>", "lines", "text", anywhere) for anywhere in (False, True))

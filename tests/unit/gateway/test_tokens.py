@@ -23,8 +23,9 @@ from services.gateway.settings import AccessSettings
 from streamstate.web.server import asgi
 from streamstate.web.server.asgi import Asgi
 from tests.listening import Listener
-from tests.serving import Loop, Served, until
+from tests.serving import Loop, Served
 from tests.unit.gateway.deployment import FAN, USER, Services
+from tests.waiting import until
 
 ISSUER, AUDIENCE = "https://issuer.company", "profiles"
 MINE = f"/v1/users/{USER}"

@@ -20,9 +20,10 @@ from streamstate.web.partition_map import VERSIONS
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.openapi import MANY
 from tests.listening import Listener
-from tests.serving import sample, scrape, until
+from tests.serving import sample, scrape
 from tests.unit.gateway.deployment import FAN, PARTITIONS, STRANGER, USER, Services
 from tests.unit.gateway.test_api import without_scores
+from tests.waiting import until
 
 QUIET_S = 0.5
 """Several looks."""

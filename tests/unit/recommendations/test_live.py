@@ -20,8 +20,8 @@ from streamstate.state.store import Commit, OffsetAdvance
 from streamstate.testing import Driver
 from streamstate.web.http.problems import Problem
 from tests.raw import Play
-from tests.serving import until
 from tests.unit.recommendations.following import PARTITIONS, WINDOW, Logs, driver, edges, expected, fold, records
+from tests.waiting import until
 
 ids = st.integers(0, 9)
 plays = st.lists(st.tuples(ids, ids, ids, ids, st.just(1_000)), max_size=40)

@@ -13,8 +13,8 @@ import pytest
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
-from tests.serving import until
 from tests.unit.streaming.api import EVENT_BYTES, HEARTBEAT_S, PLACES
+from tests.waiting import until
 
 DEADLINE_MS = 100
 RECEIVED = 16 * 1024

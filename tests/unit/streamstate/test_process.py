@@ -14,7 +14,8 @@ from prometheus_client import generate_latest
 from streamstate.deployment import background
 from streamstate.deployment.scratch import scratch
 from streamstate.spark.executor import command
-from tests.serving import sample, until
+from tests.serving import sample
+from tests.waiting import until
 
 # The memory of a process of its own.
 

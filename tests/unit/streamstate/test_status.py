@@ -15,7 +15,8 @@ from streamstate.spark.run import reason
 from streamstate.spark.status import STILL_S, Status, application
 from streamstate.state.store import TopicPartition
 from tests.collector import Collector, collecting
-from tests.serving import sample, until
+from tests.serving import sample
+from tests.waiting import until
 
 # What a stream says of itself: to Kubernetes, and to Prometheus.
 

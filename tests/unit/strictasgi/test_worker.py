@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from devkit.child_process import LOCALHOST, Child, free_port
-from tests.serving import until
+from tests.waiting import until
 
 MODULE = "tests.unit.strictasgi.plain"
 BOOT_ERROR = 3

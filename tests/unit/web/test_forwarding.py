@@ -1,6 +1,12 @@
-"""A request for a key that another instance owns."""
+"""A request for a key that another instance owns, and keys in paths."""
+
+from urllib.parse import quote
+
+import pytest
 
 from devkit.child_process import free_port
+from streamstate.web.http.problems import Problem
+from streamstate.web.http.request import path_of
 from tests.serving import sample, scrape
 from tests.unit.web.conftest import Instance, Service
 from tests.unit.web.test_api import problem
@@ -70,3 +76,32 @@ def test_one_who_is_to_stand_in_does_not_ask_the_owner(service: Service, api: In
     response = api.client.get("/v1/numbers/7", headers={"X-Stand-In": "1"})
     assert (response.get_json(), response.headers["Served-By"]) == ({"key": "7", "count": 1}, "standby")
     assert (served.seen, passed_on(api), stood_in(api)) == ([], 0, 1)
+
+
+@pytest.mark.parametrize("key", ["a/b", "/", "a%2Fb", "?", "#", "a b", "ä/é", ".", "a\\b", "%", "a;b=c"])
+def test_any_text_is_a_key_in_a_path(api: Instance, service: Service, key: str) -> None:
+    service.count("words", key, owner=api.address)
+    answer = api.client.get(f"/v1/words/{quote(key, safe='')}")
+    assert answer.get_json() == {"key": key, "count": 1}
+
+
+@pytest.mark.parametrize("key", ["1%3Fx", "a%2Fb", "1%23", "%25"])
+def test_options_of_any_key_are_told(api: Instance, key: str) -> None:
+    response = api.client.options(f"/v1/words/{key}")
+    assert (response.status_code, "GET" in response.headers["Allow"]) == (200, True)
+
+
+def test_another_instance_is_asked_for_a_key_with_a_slash_as_it_came(service: Service) -> None:
+    owner, served = service.served()
+    service.own(owner.address)
+    service.count("words", "a/b")
+    assert service.instance().client.get("/v1/words/a%2fb").get_json() == {"key": "a/b", "count": 1}
+    assert served.seen == ["/v1/words/a/b"]  # decoded by the server of the test
+    assert service.instance().client.get("/v1/words/a/b").status_code == 404
+
+
+@pytest.mark.parametrize("path", [b"/v1/words/%ff", b"/v1/words/a%C3", b"/%c0%ae/livez"])
+def test_a_path_that_is_no_utf_8_is_refused(path: bytes) -> None:
+    with pytest.raises(Problem) as raised:
+        path_of({"raw_path": path})
+    assert (raised.value.status, raised.value.kind) == (400, "bad-path")

@@ -13,9 +13,10 @@ import pytest
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import answers
 from devkit.repeating import repeating
-from tests.serving import sample, scraped, until
+from tests.serving import sample, scraped
 from tests.unit.web.hostile import HALF
 from tests.unit.web.process import KNOWN, answer, ask, connect, post, request, serving, whole
+from tests.waiting import until
 
 ROOM, BURST = 1_000, 640
 MOST_BYTES = 65_536

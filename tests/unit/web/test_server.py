@@ -17,10 +17,11 @@ import pytest
 
 from devkit.child_process import Child
 from devkit.local_cluster import answers
-from tests.serving import sample, scraped, until
+from tests.serving import sample, scraped
 from tests.unit.web.api import SPOILT
 from tests.unit.web.hostile import HALF, LEFT_OPEN, MALFORMED, UNREAD
 from tests.unit.web.process import KNOWN, answer, ask, connect, request, serving, whole
+from tests.waiting import until
 
 ROOM = 32
 """The most requests in flight of the server under test."""

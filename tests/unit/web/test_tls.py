@@ -19,8 +19,9 @@ from streamstate.settings import HttpSettings
 from streamstate.web.process import GunicornServer
 from strictasgi.client import Answer, ConnectionPool
 from tests.certificates import Authority
-from tests.serving import Loop, until
+from tests.serving import Loop
 from tests.unit.web.process import KNOWN, answer, request
+from tests.waiting import until
 
 WITHIN_S = 20.0
 

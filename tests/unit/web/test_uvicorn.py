@@ -19,7 +19,8 @@ from streamstate.web.freshness import Freshness
 from streamstate.web.server.asgi import Asgi
 from strictasgi.server import Server
 from tests.raw import feed_plays
-from tests.serving import FixedTopics, Loop, until
+from tests.serving import FixedTopics, Loop
+from tests.waiting import until
 
 USER = "/v1/users/7/metrics"
 PATHS = [USER, f"{USER}?x=1", "/v1/users/8/metrics", "/v1/users/x/metrics", "/none", "/livez", "/openapi.json", "/docs"]

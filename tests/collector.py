@@ -28,7 +28,7 @@ class Exported(NamedTuple):
 
 
 class Collector:
-    """All spans that came, in `spans`; `environment` is what lets a process send them."""
+    """A collector with received `spans`; `environment` has the variables of a sending process."""
 
     def __init__(self, port: int) -> None:
         self.spans: list[Exported] = []
@@ -48,7 +48,7 @@ class Collector:
                     self.spans.append(Exported(service, span.name, *ids, values, took))
 
     def named(self, service: str, name: str) -> list[Exported]:
-        """The spans of this name that a process made."""
+        """The spans of a process with this name."""
         return [span for span in self.spans if (span.service, span.name) == (service, name)]
 
 

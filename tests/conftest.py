@@ -11,7 +11,7 @@ from hypothesis import settings
 from devkit.child_process import free_port
 from devkit.redis_server import Redis
 
-# Of processes too, which have this environment. A test of access gives this setting to what it builds.
+# Child processes inherit the environment. A test of access passes the setting to its own servers.
 os.environ["STREAMSTATE_ACCESS"] = "off"
 
 # How many histories of an app the model of the commit protocol goes through in one process. How long one takes is no

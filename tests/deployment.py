@@ -98,7 +98,7 @@ class Deployment:
         return address
 
     def command(self, command: str, *arguments: str) -> Any:
-        """The JSON that `streamstate` prints of this deployment, alone where it is of several."""
+        """The JSON of `streamstate` for this deployment, extracted from a list of deployments."""
         result = CliRunner().invoke(app, [command, "metrics", *arguments, "--json"], env=variables(self.settings))
         answer = json.loads(result.stdout)
         return answer[0] if isinstance(answer, list) else answer

@@ -1,4 +1,4 @@
-"""A primary, a replica of it, and three Sentinels that watch them."""
+"""A primary, its replica, and three Sentinels."""
 
 import gc
 from collections.abc import Iterator

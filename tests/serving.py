@@ -148,7 +148,7 @@ async def _asked(app: Asgi, environ: Any) -> tuple[int, list[tuple[str, str]], b
 
 
 class _Handler(WSGIRequestHandler):
-    # One connection a request: a server that was stopped must not answer on a connection that was kept.
+    # A connection per request: a stopped server must not answer on a kept connection.
     protocol_version = "HTTP/1.0"
 
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002, named by werkzeug
@@ -156,7 +156,7 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Server(ThreadedWSGIServer):
-    # So that closing it waits for the requests that are being answered.
+    # Closing the server waits for running requests.
     daemon_threads = False
 
 

@@ -13,7 +13,7 @@ SIGNER = "releases@company"
 
 
 def make(target: str, *variables: str, **environment: str) -> None:
-    """Run `make` of this target; fails with its output where it does."""
+    """Run `make` of this target; fails with the output of a failed target."""
     run = subprocess.run(
         ["make", target, *variables], check=False, capture_output=True, text=True, env={**os.environ, **environment}
     )

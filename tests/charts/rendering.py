@@ -24,7 +24,7 @@ KUBERNETES = "1.33"
 
 
 def helm(command: str, *arguments: str, program: str = "HELM") -> subprocess.CompletedProcess[str]:
-    """`program` is the variable that names it."""
+    """`program` is the name of the variable with the path."""
     version = ["--kube-version", KUBERNETES] if command in ("template", "lint") else []
     called = [os.environ.get(program, "helm"), command, *version, *arguments]
     return subprocess.run(called, check=False, capture_output=True, text=True)
@@ -33,7 +33,7 @@ def helm(command: str, *arguments: str, program: str = "HELM") -> subprocess.Com
 def render(
     chart: str, values: Path | None = None, given: Mapping[str, Any] | None = None, release: str = ""
 ) -> list[Object]:
-    """The objects of `chart`, named after it unless `release` names it, tests and hooks too."""
+    """The objects of `chart`, tests and hooks included; `release` is by default the chart's name."""
     files = ["--values", str(values)] if values else []
     more = [part for name, value in (given or {}).items() for part in ("--set-json", f"{name}={json.dumps(value)}")]
     return parsed(_rendered(release or chart, str(FOLDER / chart), *files, *more))

@@ -100,7 +100,7 @@ def test_the_stream_and_the_api_of_a_pod_advertise_the_pods_own_name() -> None:
 
 
 def test_two_releases_share_nothing() -> None:
-    """Unless they are told to: the token by which one gateway asks both has the name that values give it."""
+    """Unless values give a common name: the token by which a gateway calls both services."""
     first = render("metrics", release="a")
     given = {"topics": {"listening-events": "b"}, "access.internalSecret.name": "b-internal"}
     other = render("metrics", given=given, release="b")

@@ -26,7 +26,7 @@ from tests.waiting import until
 
 GATEWAY, INFRA = "gateway", "infra"
 GATEWAY_TLS, INSTANCES_TLS, INFRA_TLS = "gateway-tls", "instances-tls", "infra-tls"
-"""Secrets of a certificate and of the CA that signed it, as cert-manager makes them."""
+"""Secrets of a certificate and of its CA, in the format of cert-manager."""
 INSTANCES_NAME = "instances"
 """The DNS name in the certificate of every instance."""
 REDIS = "rediss://redis:6379/0"
@@ -41,7 +41,7 @@ def run(*command: str, stdin: str | None = None) -> str:
 
 @dataclass(frozen=True)
 class Api:
-    """What answers at `url`, and what a caller needs."""
+    """An HTTP server at `url`, and the credentials of a caller."""
 
     url: str
     headers: dict[str, str]
@@ -68,7 +68,7 @@ class Namespace:
         self.name = name
         self._authority = Authority(home)
         self._key, self._token = keys.generate(), secrets.token_urlsafe(32)
-        # What the gateway asks for, and what an instance does.
+        # The credentials for the gateway, and for an instance.
         self._headers = {"Authorization": f"Bearer {self._key}", internal.HEADER: self._token}
         self._tls = ssl.create_default_context(cafile=self._authority.path)
         self._tls.load_cert_chain(*self._authority.issue("test", LOCALHOST))

@@ -23,7 +23,7 @@ from redis import Redis
 client = Redis.from_url("{REDIS}", ssl_ca_certs="/infra/ca.crt")
 print(len(list(client.scan_iter("gateway:limit:*"))))
 """
-"""Prints how many limits of callers Redis has: those who asked in the last second."""
+"""Prints the number of limits in Redis: the callers of the last second."""
 
 
 def assert_profiles(deployment: Deployment) -> None:

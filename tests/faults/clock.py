@@ -17,14 +17,14 @@ class Clock:
         self.set(0)
 
     def set(self, seconds: int) -> None:
-        # Replaced in one piece: a process may read it at any time.
+        # Replaced atomically: a process may read the file at any time.
         new = self._file.with_suffix(".new")
         new.write_text(str(seconds))
         new.replace(self._file)
 
     @contextmanager
     def believed(self) -> Iterator[None]:
-        """A `Child` that is made in this block will go by this clock."""
+        """A `Child` created in this block uses this clock."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("CLOCK_FILE", str(self._file))
             patch.setenv("PYTHONPATH", str(BELIEVED))

@@ -61,7 +61,7 @@ def fleet(servers: LocalCluster) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def rows() -> Iterator[list[fault_report.Row]]:
-    """What the faults of this shard did; its part of the report."""
+    """The trials of this shard; its part of the report."""
     rows: list[fault_report.Row] = []
     yield rows
     print(f"\n{fault_report.keep(rows)}")

@@ -37,7 +37,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Row:
-    """What one fault did."""
+    """The results of a fault."""
 
     fault: str
     what: str

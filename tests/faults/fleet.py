@@ -1,4 +1,4 @@
-"""A cluster whose instances start and stop one by one: an instance of metrics is two processes, stream and API."""
+"""A cluster with instances that start and stop separately: an instance of metrics is two processes, stream and API."""
 
 import signal
 import time
@@ -82,7 +82,7 @@ class Fleet:
         return {p: snapshot.owner for p, snapshot in self.store("metrics").read({p: [] for p in range(8)}).items()}
 
     def owned_by(self, *instances: str) -> bool:
-        """Whether these instances, and no others, own the partitions of metrics."""
+        """Whether exactly these instances own the partitions of metrics."""
         return set(self.owners().values()) == {self.addresses[name] for name in instances}
 
     def plays(self, user: int) -> int:

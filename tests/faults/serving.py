@@ -43,7 +43,7 @@ class Folded:
         self._ends: Counter[int] = Counter()
 
     def feed(self, events: Iterable[Event]) -> None:
-        """Fold `events` behind those that are there."""
+        """Fold further `events`."""
         batches: defaultdict[int, list[RawRecord]] = defaultdict(list)
         for key, value in events:
             partition = partition_of(key, PARTITIONS)

@@ -107,7 +107,7 @@ class Harm:
         self.ended = 0
 
     def go_on(self) -> None:
-        """Open those that the gateway has ended again, and send a little on each."""
+        """Open ended connections again, and send a few bytes on each."""
         for number in range(HARMFUL):
             try:
                 self._open[number].send(self._next(number))

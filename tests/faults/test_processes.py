@@ -178,5 +178,5 @@ def test_f24_states_of_other_releases(under_load: UnderLoad, fleet: Fleet) -> No
 
 
 def refused(fleet: Fleet, reason: str) -> bool:
-    """Whether a stream says `reason` in what it logged last."""
+    """Whether the last log lines of a stream contain `reason`."""
     return any(reason in fleet.streams[name].tail(20) for name in (ONE, OTHER))

@@ -151,7 +151,7 @@ def spoil_member(connection: Any, user: bytes) -> tuple[bytes, Mend]:
 
 
 def test_f27_a_byte_of_a_value_is_wrong(under_load: UnderLoad, fleet: Fleet) -> None:
-    """A digit that became another one is told by verify only."""
+    """Only verify finds a changed digit."""
     with (
         under_load("F27", "a byte of a user's value corrupted: reads fail, verify names the key") as run,
         client(fleet) as connection,

@@ -26,7 +26,7 @@ USERS = 100_000
 BUSY, BUSY_EVENTS = FIRST_MOVING + USERS, 1_000_000
 PAUSE_S = 30.0
 BACKLOG_S = 900.0
-"""A million events of one partition wait for one writer."""
+"""A million events of a partition wait for a single writer."""
 
 
 def kill_a_part(fleet: Fleet, draw: random.Random) -> None:
@@ -55,7 +55,7 @@ def rebalance(fleet: Fleet, _: random.Random) -> None:
 
 
 def delete_a_user(fleet: Fleet, draw: random.Random) -> None:
-    """One of those who play is deleted, until every service says that it is done."""
+    """Delete a playing user, until every service reports the end of the deletion."""
     path = f"{fleet.url}/v1/users/{FIRST_MOVING + draw.randrange(USERS)}"
 
     def taken() -> bool:

@@ -81,7 +81,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def deployment(servers: LocalCluster, request: pytest.FixtureRequest) -> Iterator[Deployment]:
-    """A service over a topic of one partition that is called as the test."""
+    """A service over a topic with a single partition, named after the test."""
     deployment = Deployment(servers, request.node.name.replace("_", "-"))
     deployment.create()
     yield deployment

@@ -41,7 +41,7 @@ def examples(page: str) -> list[Example]:
 
 
 class Terminal:
-    """A shell in the project's folder. `ports` stand for those of the pages; others are free ones."""
+    """A shell in the project's folder. `ports` replace the ports of the pages; other ports are free ports."""
 
     def __init__(self, ports: dict[int, int], environment: dict[str, str]) -> None:
         self._ports = dict(ports)
@@ -76,7 +76,7 @@ class Terminal:
             printed = self.run(question)
 
     def close(self) -> None:
-        """End the shell and what it has left running."""
+        """End the shell and its running children."""
         with suppress(ProcessLookupError):
             os.killpg(self._shell.pid, signal.SIGKILL)
         self._shell.communicate()

@@ -39,7 +39,7 @@ def run(driving: Driving) -> Run:
 
 
 def answer(result: Result, status: int = 0) -> Any:
-    """The one JSON document on stdout of a command that ended with `status`."""
+    """The single JSON document on stdout of a command with the exit status `status`."""
     assert result.exit_code == status, result.output
     return json.loads(result.stdout)
 

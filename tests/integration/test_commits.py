@@ -26,7 +26,7 @@ RECORDS, MEMBERS = 2_000, 10
 
 @pytest.fixture(scope="module")
 def origins(driving: Driving) -> Iterator[dict[str, Origin]]:
-    """Of a topic that is there: a task asks for it before it commits."""
+    """The origin of an existing topic: a task checks the origin before a commit."""
     bootstrap = driving.cluster.kafka.bootstrap
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()

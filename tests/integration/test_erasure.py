@@ -25,7 +25,7 @@ PATH = f"/v1/users/{USER}"
 
 
 def play(driving: Driving, times: int) -> None:
-    """So many plays, and all else that a user can do. No click is counted, so that totals stay as they are."""
+    """Plays, and every other record of a user. No click is counted, so that totals stay unchanged."""
     ids = {"artistId": 1, "albumId": 1, "trackId": 1}
     for number in range(times):
         event = {"userId": USER, **ids, "timestamp": 1_750_000_000_000 + number}

@@ -34,7 +34,7 @@ QUERIES = [
 
 
 class Prometheus:
-    """One that scrapes `targets` every second and has the project's rules."""
+    """A Prometheus that scrapes `targets` every second, with the project's rules."""
 
     def __init__(self, home: Path, targets: Iterable[str]) -> None:
         address = f"{LOCALHOST}:{free_port()}"

@@ -73,7 +73,7 @@ class Fragile:
         return self._store.read({partition: [Fields(COUNTS)]})[partition]
 
     def reached(self, partition: int, offset: int, **counts: int) -> None:
-        """Wait until the state stands at `offset` with these `counts`, and recount it."""
+        """Wait until the state is at `offset` with these `counts`, and recount the state."""
         until(lambda: self.state(partition).positions.get(TOPIC, 0) == offset, SETTLED_S, f"offset {offset}")
         assert self.state(partition).values == [counts]
         [report] = self.command("verify")

@@ -164,7 +164,7 @@ def test_an_answer_that_changes_has_another_version(name: str, view: str, data: 
     app = APPS[name]
     views = tuple(version for each in app.views if (version := each.versions))
     versioned = Driver(replace(app, views=views), MemoryStore(), PARTITIONS)
-    # It claims the partitions, as the last one.
+    # The app claims the partitions last.
     driver = Driver(app, versioned.store, PARTITIONS)
     before = _told(driver, versioned, view)
     for topic, places in numbered(data.draw(pairs_of(app))).items():

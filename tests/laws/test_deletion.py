@@ -28,7 +28,7 @@ def app(redis_name: Callable[[], str]) -> str:
 
 @pytest.fixture
 def store(redis_client: Client, app: str) -> RedisStore:
-    """Partitions 0 and 1, and those of an app whose name begins alike."""
+    """Partitions 0 and 1, and partitions of an app with the same prefix in its name."""
     for name in (app, f"{app}-too"):
         store = RedisStore(redis_client, name)
         for partition in (0, 1):

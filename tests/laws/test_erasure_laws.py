@@ -36,7 +36,7 @@ class World:
         self.begin(store or MemoryStore())
 
     def begin(self, store: Store, *, dies: bool = False) -> None:
-        """A query begins over `store`; it may die after it has published its receipts."""
+        """A query starts over `store`, and may die after the publication of its receipts."""
         self.driver = Driver(self.app, store)
         claim = store.claim(0, "driver:1", {}, self.origins)
         asked = self.deletions.asked(self.app.name, 0, {topic: topic for topic in self.app.topics})

@@ -72,7 +72,7 @@ def test_others_are_answered_between_the_commits_of_one_call(
 ) -> None:
     name = redis_name()
     store = RedisStore(redis_client, name)
-    # So few bytes that the client sends them at once, if they are to be sent at once.
+    # Few enough bytes for a single write of the client.
     ranking = IncrementScores("r", {f"{number:x}": 1 for number in range(300)})
     claims = [store.claim(partition, "a:1", {}) for partition in range(3)]
 
@@ -166,7 +166,7 @@ def test_a_server_that_restarted_refuses_earlier_claims_and_goes_on_where_it_sta
 
 
 class Unrepaired(Redis):
-    """A server that takes its file as it is, as most deployments' do: they have no step before its start."""
+    """A server without a repair before its start, like in most deployments."""
 
     def repair(self) -> None:
         pass

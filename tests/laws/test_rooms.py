@@ -81,7 +81,7 @@ def imports(path: Path) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "streamstate":
             for name in node.names:
                 parts = (*str(node.module).split(".")[1:], name.name)
-                # What is imported is a module, or something in the module that was named before it.
+                # An imported name is a module, or a member of the named module.
                 is_module = LIBRARY.joinpath(*parts).with_suffix(".py").exists()
                 yield room(parts if is_module or len(parts) == 1 else parts[:-1])
 

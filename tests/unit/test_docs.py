@@ -58,7 +58,7 @@ def test_every_target_of_make_exists(page: Path) -> None:
 
 
 def unknown(typed: str) -> Iterator[str]:
-    """What the command `streamstate` does not know of the words that follow it."""
+    """The words after `streamstate` that the command does not know."""
     command: Any = GROUP
     for word in shlex.split(typed):
         if hasattr(command, "commands"):

@@ -28,7 +28,7 @@ MODELS = [path for path in FILES if path.endswith("/model.py")]
 TRIALS = [block for block in BLOCKS if block not in FILES.values()]
 MOST_LINES = 60
 MOST_NAMES, MOST_MODULES = 15, 6
-# Ruff sees no folder of theirs from which to tell that they are ours.
+# Without a folder, ruff cannot recognize first-party imports.
 CONFIG = ("--config", 'lint.isort.known-first-party=["services", "streamstate"]')
 
 

@@ -1,1 +1,1 @@
-"""Metrics, but for a fold that fails at one artist."""
+"""Metrics, with a fold that fails at an artist."""

@@ -13,7 +13,7 @@ TOPIC = "fragile-in"
 COUNTS = "counts"
 POISON, LATER = b"poison", b"later"
 FIXED = "FIXED"
-"""The environment variable that names a file: once it exists, `LATER` can be decoded."""
+"""The environment variable with the path of a file: once the file exists, `LATER` can be decoded."""
 
 
 def decode(_key: str, value: bytes | None) -> str:

@@ -101,7 +101,7 @@ def test_ingest_is_compared_by_halves_and_as_a_whole() -> None:
     assert [target.value for target in report.targets] == [pytest.approx(2.2), pytest.approx(1.5)]
 
 
-# What is asked of wrk, and what is read from its output.
+# The arguments of wrk, and its output.
 
 OUTPUT = """Running 8s test @ http://127.0.0.1:8080/
   1 threads and 16 connections

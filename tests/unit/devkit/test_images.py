@@ -15,7 +15,7 @@ from devkit.images.sbom import bill, packages, pins
 from devkit.registry import SERVICES
 from streamstate.spark.jars import Jar, JarError, fetch, jars, spark_jars, verify
 
-# The images: what is installed in them, what is left out, and the documents that say so.
+# The images: installed packages, omitted files, and their documents.
 
 DOCKERFILE = Path("Dockerfile").read_text()
 STREAM, API, GATEWAY = Image("metrics", "stream"), Image("metrics", "api"), Image("gateway", "api")
@@ -27,7 +27,7 @@ def test_each_service_has_two_images_and_the_gateway_one() -> None:
 
 
 def test_what_all_images_share_is_a_part_of_each() -> None:
-    """So the base's layer has what the others have, and they add to it."""
+    """So the base's layer has the common packages, and other layers add further packages."""
     base = set(pins(Path("requirements-base.txt").read_text()))
     assert base
     for target in ("stream", "api"):

@@ -29,7 +29,7 @@ SKIP = {"type": "record", "name": "Skip", "namespace": "music", "fields": [{"nam
 
 
 def written(value: Any, *schemas: Any) -> bytes:
-    """`value` by the last of `schemas`, which may name those before it."""
+    """`value` by the last of `schemas`, which may refer to earlier schemas."""
     named: dict[str, Any] = {}
     for schema in schemas:
         parsed = parse_schema(schema, named)

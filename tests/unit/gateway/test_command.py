@@ -1,4 +1,4 @@
-"""The commands of `streamstate` that ask a gateway, beside one that is served."""
+"""The commands of `streamstate` for a gateway, with a running gateway."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def answer(result: Result, status: int = 0) -> Any:
 
 
 def failed(result: Result, status: int) -> str:
-    """The one line on stderr of a command that ended with `status`."""
+    """The single line on stderr of a command with the exit status `status`."""
     assert (result.exit_code, result.stdout) == (status, ""), result.output
     [line] = result.stderr.splitlines()
     return line
@@ -148,7 +148,7 @@ class TestPartitions:
 
 
 class TestForward:
-    """A stand-in for kubectl says what it is called with: a cluster is not at hand in every run of these tests."""
+    """A stand-in for kubectl prints its arguments, because not every run of the tests has a cluster."""
 
     @pytest.fixture
     def kubectl(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -75,7 +75,7 @@ def servers(home: Path) -> Iterator[tuple[str, str]]:
 
 
 def statuses(address: str, sent: bytes) -> list[int]:
-    """The statuses of all answers to these bytes, after which the sender is silent."""
+    """The statuses of all answers to these bytes; afterwards the sender is silent."""
     received = b""
     with connect(address) as client, suppress(OSError):
         client.sendall(sent)

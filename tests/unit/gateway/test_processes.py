@@ -164,7 +164,7 @@ def test_a_protocol_that_there_is_not_ends_the_process(collector: Collector, tmp
     assert "OTEL_EXPORTER_OTLP_PROTOCOL can only be http/protobuf" in child.log.read_text()
 
 
-# The gateway behind nginx as Debian ships it: what is streamed comes at once, and the page as it is.
+# The gateway behind Debian's nginx: events arrive at once, and the page arrives unchanged.
 
 CONFIGURATION = """
 daemon off;

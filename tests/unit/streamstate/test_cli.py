@@ -31,7 +31,7 @@ def run(*arguments: str, **environment: str) -> Result:
 
 
 def failed(result: Result, status: int) -> str:
-    """The one line on stderr of a command that ended with `status`."""
+    """The single line on stderr of a command with the exit status `status`."""
     assert (result.exit_code, result.stdout) == (status, ""), result.output
     [line] = result.stderr.splitlines()
     return line

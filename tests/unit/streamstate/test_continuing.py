@@ -139,7 +139,7 @@ def test_an_operator_allows_what_was_deleted_by_then_and_not_what_comes_later() 
 
 
 class Cut(Topics):
-    """One partition of `a`, of which the records before `begin` are deleted."""
+    """A partition of `a`, without the records before `begin`."""
 
     def __init__(self, begin: int) -> None:
         self.begin = begin

@@ -20,7 +20,7 @@ Asked = list[tuple[str, bytes, bytes, bytes]]
 
 
 def read(parts: Sequence[bytes]) -> Asked:
-    """What is read from these parts of what a client sends; all of it must be whole requests."""
+    """The requests in these parts of a client's bytes, without a rest."""
     incoming, asked = Incoming(), Asked()
     for part in parts:
         rest = part

@@ -36,7 +36,7 @@ def test_what_comes_at_once_begins_in_order_and_not_all_of_it_in_one_turn() -> N
 
 
 class Clients:
-    """Connections by name, on a clock that stands still until it is set."""
+    """Connections by name, on a clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -47,7 +47,7 @@ class Clients:
         return Client(self, name)
 
     def overdue(self, now: float) -> list[str]:
-        """Those that are ended at `now`."""
+        """The connections that end at `now`."""
         self.now, self.ended = now, []
         self.waiting.end_overdue()
         return self.ended

@@ -52,12 +52,12 @@ def serving(loop: Loop) -> Serving:
 
 
 def received(client: socket.socket) -> bytes:
-    """All that the server sends until it closes the connection."""
+    """The bytes of the server until the end of the connection."""
     return b"".join(iter(lambda: client.recv(65_536), b""))
 
 
 def answering(*messages: Any) -> Application:
-    """An application without a lifespan, whose answers are these messages."""
+    """An application without a lifespan, with these messages as answers."""
 
     async def application(scope: Any, _receive: Any, send: Any) -> None:
         assert scope["type"] == "http"

@@ -121,7 +121,7 @@ class Instance:
 
 @dataclass
 class Service:
-    """Instances over one state, which tests write by hand."""
+    """Instances over a common state, written by tests."""
 
     store: MemoryStore
     topics: FixedTopics

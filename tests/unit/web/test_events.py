@@ -16,7 +16,7 @@ def event(number: int) -> ServerSentEvent:
 
 
 async def begun(latest: LatestEvent, last_id: str = "", heartbeat_s: float = LONG_S) -> AsyncIterator[bytes]:
-    """The chunks for a client, after the first one, which is no event."""
+    """The chunks for a client, after the first chunk, which is no event."""
     stream = chunks(latest, last_id, heartbeat_s)
     assert await anext(stream) == b"retry: 1000\n\n"
     return stream

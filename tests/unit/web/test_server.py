@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def refused(address: str, sent: bytes) -> int:
-    """The status of the 4xx problem that answers these bytes."""
+    """The status of the 4xx problem after these bytes."""
     response, body = answer(address, sent)
     assert 400 <= response.status < 500
     assert response.headers["Content-Type"] == "application/problem+json"

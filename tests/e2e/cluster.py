@@ -8,7 +8,6 @@ import ssl
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -190,7 +189,6 @@ class Reads:
     least: int
     count: int = 0
     failed: list[str] = field(default_factory=list)
-    slowest_s: float = 0.0
 
     @contextmanager
     def going_on(self) -> Iterator["Reads"]:
@@ -206,7 +204,6 @@ class Reads:
     def _read(self, stopping: threading.Event) -> None:
         draw, pool = random.Random(1), self.api.pool()
         while not stopping.wait(0.02):
-            start = time.monotonic()
             user = draw.randint(1, feed.USERS)
             try:
                 url = f"{self.api.url}/v1/users/{user}"
@@ -217,4 +214,3 @@ class Reads:
             except HTTPError as error:
                 self.failed.append(str(error))
             self.count += 1
-            self.slowest_s = max(self.slowest_s, time.monotonic() - start)

@@ -1,6 +1,5 @@
 """A deployment of infra, all services and the gateway, in a namespace of its own."""
 
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -44,7 +43,7 @@ def values_of(service: str, **more: Any) -> dict[str, Any]:
 
 
 @dataclass
-class Deployment:
+class Installation:
     """What runs, how many events were sent, and an image for Jobs: the one with the packages of all services."""
 
     namespace: Namespace
@@ -60,12 +59,11 @@ class Deployment:
         if topic == "listening-events":
             self.sent += count
 
-    def settle(self) -> float:
-        """Wait until all that was sent is counted, and has names; seconds."""
-        took = until(lambda: plays(self.gateway) == self.sent, 120, f"{self.sent} events to be counted")
+    def settle(self) -> None:
+        """Wait until all that was sent is counted, and has names."""
+        until(lambda: plays(self.gateway) == self.sent, 120, f"{self.sent} events to be counted")
         named = [f"/v1/{kind}/{key}" for kind in KINDS for key in feed.KEYS]
         until(lambda: all(self.gateway.get(path)[0] == 200 for path in named), 120, "the names")
-        return took
 
 
 def plays(api: Api) -> int:
@@ -78,22 +76,18 @@ def plays(api: Api) -> int:
 
 
 @pytest.fixture(scope="session")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     namespace = Namespace("streamstate-test", tmp_path_factory.mktemp("namespace") / "ca")
     namespace.create()
-    clock = Clock()
     infra = build_infra(tmp_path_factory.mktemp("standins"))
     build_services()
-    clock.say("images built and loaded")
     namespace.upgrade(INFRA, INFRA, infra, "--wait-for-jobs")
-    clock.say("Kafka, Redis and topics")
 
     def install(service: str) -> None:
         namespace.upgrade(service, service, values_of(service, replicas=2 if service == "metrics" else 1))
 
     with ThreadPoolExecutor(AT_ONCE) as executor:
         list(executor.map(install, STANDARD))
-    clock.say("the services")
     values = {
         "api": {"image": image("gateway-api"), **SMALL},
         "services": {name: name for name in STANDARD},
@@ -101,19 +95,6 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
         "tls": {"certificateSecret": {"name": GATEWAY_TLS}, "instances": TO_INSTANCES},
     }
     namespace.upgrade(GATEWAY, GATEWAY, values)
-    clock.say("the gateway")
     with namespace.forwarded(f"service/{GATEWAY}") as gateway:
-        yield Deployment(namespace, gateway, infra, image("recommendations-api"))
+        yield Installation(namespace, gateway, infra, image("recommendations-api"))
     namespace.uninstall()
-
-
-class Clock:
-    """Prints how long each step took."""
-
-    def __init__(self) -> None:
-        self._last = time.monotonic()
-
-    def say(self, what: str) -> None:
-        now = time.monotonic()
-        print(f"\n{now - self._last:6.1f} s  {what}", end="")
-        self._last = now

@@ -31,7 +31,7 @@ ZERO_OF_GO = -62_135_596_800_000
 """The year 1: a time that a program in Go did not set."""
 
 
-class Deployment:
+class Poisoned:
     """Metrics over a topic of its own of one partition, in which Kafka takes any timestamp."""
 
     def __init__(self, driving: Driving, name: str, service: str = "metrics") -> None:
@@ -92,19 +92,19 @@ class Deployment:
 
 
 @pytest.fixture
-def deployment(driving: Driving, request: pytest.FixtureRequest) -> Iterator[Deployment]:
-    made = Deployment(driving, request.node.name.replace("_", "-")[:60])
+def deployment(driving: Driving, request: pytest.FixtureRequest) -> Iterator[Poisoned]:
+    made = Poisoned(driving, request.node.name.replace("_", "-")[:60])
     yield made
     made.close()
 
 
-def refused(deployment: Deployment) -> set[tuple[bytes, bytes]]:
+def refused(deployment: Poisoned) -> set[tuple[bytes, bytes]]:
     """Stage and offset of the dead letters that are committed."""
     found = [headers(letter) for letter in deployment.letters() if not is_halting(letter)]
     return {(of["x-stage"], of["__streams.errors.offset"]) for of in found}
 
 
-def test_records_from_the_future_and_from_before_1970(deployment: Deployment) -> None:
+def test_records_from_the_future_and_from_before_1970(deployment: Poisoned) -> None:
     """Such timestamps would let every window and history expire; Spark cannot even read timestamps in nanoseconds.
 
     Before 1970, Spark reads it by another calendar.
@@ -136,7 +136,7 @@ def test_records_from_the_future_and_from_before_1970(deployment: Deployment) ->
 def test_a_clock_that_is_ahead_makes_no_other_record_late(driving: Driving) -> None:
     """Stream time is the greatest timestamp of the partition: one device would end the windows of all others."""
     now = int(time.time() * 1_000)
-    deployment = Deployment(driving, "ahead", "topics")
+    deployment = Poisoned(driving, "ahead", "topics")
     kept = KeptTopic(
         topic=deployment.topic,
         key="long",
@@ -154,7 +154,7 @@ def test_a_clock_that_is_ahead_makes_no_other_record_late(driving: Driving) -> N
         deployment.close()
 
 
-def test_a_topic_of_broken_records_stops_the_stream_before_it_is_dead_lettered(deployment: Deployment) -> None:
+def test_a_topic_of_broken_records_stops_the_stream_before_it_is_dead_lettered(deployment: Poisoned) -> None:
     now = int(time.time() * 1_000)
     deployment.send(*[now] * 500)
     stream = deployment.start()

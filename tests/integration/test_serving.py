@@ -30,7 +30,7 @@ NOWHERE = f"{LOCALHOST}:1"
 
 
 @dataclass
-class Fleet:
+class Instances:
     """Two instances of metrics, which share the partitions, one of names, and the gateway; there is no Kafka."""
 
     metrics: list[tuple[str, Child]]
@@ -52,7 +52,7 @@ def _store(url: str, app: App) -> tuple[RedisStore, Driver]:
 
 
 @pytest.fixture(scope="module")
-def fleet(redis_server: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(redis_server: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instances]:
     home, url = tmp_path_factory.mktemp("fleet"), f"redis://{LOCALHOST}:{redis_server.port}/{DATABASE}"
     addresses = [f"{LOCALHOST}:{free_port()}" for _ in range(4)]
     (metrics, driver), (names, naming) = _store(url, METRICS), _store(url, NAMES)
@@ -70,7 +70,7 @@ def fleet(redis_server: Redis, tmp_path_factory: pytest.TempPathFactory) -> Iter
             own = of_gateway if service == "gateway" else {"KAFKA": NOWHERE, "REDIS": url, "ADVERTISE": at}
             children.append(_started(service, at, home, own))
             children[-1].wait_until(partial(answers, f"http://{at}/readyz"), timeout=30)
-        yield Fleet(list(zip(addresses[:2], children[:2], strict=True)), addresses[3])
+        yield Instances(list(zip(addresses[:2], children[:2], strict=True)), addresses[3])
     finally:
         for child in children:
             child.stop()
@@ -83,7 +83,7 @@ def _started(service: str, address: str, home: Path, settings: dict[str, str]) -
     return child
 
 
-def test_without_kafka_everything_is_answered(fleet: Fleet) -> None:
+def test_without_kafka_everything_is_answered(fleet: Instances) -> None:
     assert {fleet.ask(user)[0] for user in range(USERS)} == {200}
     assert fleet.ask(4_711)[0] == 404
     found = urllib3.request("GET", f"http://{fleet.gateway}/v1/users/1/metrics", timeout=10).json()
@@ -91,14 +91,14 @@ def test_without_kafka_everything_is_answered(fleet: Fleet) -> None:
     assert answers(f"http://{fleet.gateway}/v1/metrics/processors")
 
 
-def test_a_service_that_is_not_there_costs_only_its_own_part(fleet: Fleet) -> None:
+def test_a_service_that_is_not_there_costs_only_its_own_part(fleet: Instances) -> None:
     found = urllib3.request("GET", f"http://{fleet.gateway}/v1/users/1", timeout=10).json()
     assert found["eventCount"] == 1
     assert found["warnings"] == ["recommendations: no instance of recommendations answers; ask again in 1 s"]
 
 
 @pytest.fixture
-def hanging(fleet: Fleet) -> Iterator[int]:
+def hanging(fleet: Instances) -> Iterator[int]:
     """A user whose owner hangs."""
     processes = [process.pid for process in psutil.Process(fleet.owner(1).pid).children()]
     for pid in processes:
@@ -108,7 +108,7 @@ def hanging(fleet: Fleet) -> Iterator[int]:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_an_owner_that_hangs_costs_no_read_and_slows_only_the_first_ones(fleet: Fleet, hanging: int) -> None:
+def test_an_owner_that_hangs_costs_no_read_and_slows_only_the_first_ones(fleet: Instances, hanging: int) -> None:
     timed: list[tuple[float, int, float]] = []
     started = time.monotonic()
 
@@ -131,7 +131,7 @@ def test_an_owner_that_hangs_costs_no_read_and_slows_only_the_first_ones(fleet: 
     assert sorted(later)[len(later) // 2] < min(first) / 2
 
 
-def test_an_owner_that_answers_again_is_asked_again(fleet: Fleet) -> None:
+def test_an_owner_that_answers_again_is_asked_again(fleet: Instances) -> None:
     owner = next(at for at, child in fleet.metrics if child is fleet.owner(1))
 
     def served_by() -> str:

@@ -1,7 +1,8 @@
 """Users of Redis with the documented rights, and their authentication."""
 
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,18 @@ READS: list[Read] = [
 ]  # fmt: skip
 
 
-def test_a_user_may_do_what_the_list_of_its_rights_says_and_no_more(tmp_path: Path) -> None:
-    """Behind TLS, which asks for a certificate: whoever the user is."""
+@dataclass(frozen=True)
+class Guarded:
+    """A Redis behind TLS, which asks for a certificate, with a client of each user."""
+
+    url: str
+    authority: Authority
+    admin: Client
+    clients: dict[str, Client]
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Guarded]:
     port, authority = free_port(), Authority(tmp_path / "ca")
     certificate, key = authority.issue("redis", LOCALHOST)
     tls = ["--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-ca-cert-file", str(authority.path)]
@@ -49,49 +60,51 @@ def test_a_user_may_do_what_the_list_of_its_rights_says_and_no_more(tmp_path: Pa
     (tmp_path / "password").write_text("word\n")
     proof, url = Login("", None, authority.path, certificate, key), f"rediss://{LOCALHOST}:{port}/0"
     server.start()
+    server.wait_until(lambda: answers(url, proof), 10)
+    for _ in range(20):
+        # Tickets of TLS 1.3 that come by themselves are no answer to anything.
+        with connect(url, 5.0, proof) as client:
+            client.ping()
+    admin, clients = connect(url, 5.0, proof), dict[str, Client]()
+    users = {"service": acl.of_service(), "reader": acl.of_reader(), "operator": acl.of_operators()}
+    for user, allowed in users.items():
+        for rule in (acl.rule(user, [acl.keys("app")], allowed), f"{user} on >word"):
+            admin.execute_command(*f"ACL SETUSER {rule}".split())  # type: ignore[no-untyped-call]
+        clients[user] = connect(url, 5.0, replace(proof, username=user, password=tmp_path / "password"))
     try:
-        server.wait_until(lambda: answers(url, proof), 10)
-        for _ in range(20):
-            # Tickets of TLS 1.3 that come by themselves are no answer to anything.
-            with connect(url, 5.0, proof) as client:
-                client.ping()
-        admin = connect(url, 5.0, proof)
-        users = {"service": acl.of_service(), "reader": acl.of_reader(), "operator": acl.of_operators()}
-        clients: dict[str, Client] = {}
-        for user, allowed in users.items():
-            for command in (
-                f"ACL SETUSER {acl.rule(user, [acl.keys('app')], allowed)}",
-                f"ACL SETUSER {user} on >word",
-            ):
-                admin.execute_command(*command.split())  # type: ignore[no-untyped-call]
-            clients[user] = connect(url, 5.0, replace(proof, username=user, password=tmp_path / "password"))
-        service, reader = RedisStore(clients["service"], "app"), RedisStore(clients["reader"], "app")
-        use(service)
-        service.commit(Commit(service.claim(0, "a:1", {}), [OffsetAdvance("topic", 3, 4)], EVERYTHING))
-        assert len(reader.read({0: READS})[0].values) == len(READS)
-        for refused in (
-            lambda: RedisStore(clients["service"], "other").claim(0, "a:1", {}),
-            lambda: reader.claim(0, "a:1", {}),
-            lambda: StateDeleter(clients["service"], "app").holdings(),
-            clients["operator"].flushall,
-        ):
-            with pytest.raises(redis.ResponseError, match=r"permission|can't run"):
-                refused()
-        operator = RedisStore(clients["operator"], "app")
-        operator.skip(0, "topic", 9, "why")
-        operator.allow(0, "topic", Allowance(1, "why"))
-        assert list(RedisState(clients["operator"], "app").keys(0))
-        assert RedisState(clients["operator"], "app").read(0, ["text", "fields", "scores", "log"]).positions == {
-            "topic": 4
-        }
-        StateDeleter(clients["operator"], "app").run([*StateDeleter(clients["operator"], "app").holdings()])
-        assert admin.dbsize() == 0
-        with pytest.raises(redis.ConnectionError):
-            connect(url, 5.0, Login(ca=authority.path)).ping()
-        with pytest.raises(redis.ConnectionError, match="certificate"):
-            connect(url, 5.0).ping()
+        yield Guarded(url, authority, admin, clients)
     finally:
         server.kill()
+
+
+def test_a_user_may_do_what_the_list_of_its_rights_says_and_no_more(guarded: Guarded) -> None:
+    clients = guarded.clients
+    service, reader = RedisStore(clients["service"], "app"), RedisStore(clients["reader"], "app")
+    use(service)
+    service.commit(Commit(service.claim(0, "a:1", {}), [OffsetAdvance("topic", 3, 4)], EVERYTHING))
+    assert len(reader.read({0: READS})[0].values) == len(READS)
+    operator, state = RedisStore(clients["operator"], "app"), RedisState(clients["operator"], "app")
+    for refused in (
+        lambda: RedisStore(clients["service"], "other").claim(0, "a:1", {}),
+        lambda: reader.claim(0, "a:1", {}),
+        lambda: StateDeleter(clients["service"], "app").holdings(),
+        clients["operator"].flushall,
+    ):
+        with pytest.raises(redis.ResponseError, match=r"permission|can't run"):
+            refused()
+    operator.skip(0, "topic", 9, "why")
+    operator.allow(0, "topic", Allowance(1, "why"))
+    assert list(state.keys(0))
+    assert state.read(0, ["text", "fields", "scores", "log"]).positions == {"topic": 4}
+    StateDeleter(clients["operator"], "app").run([*StateDeleter(clients["operator"], "app").holdings()])
+    assert guarded.admin.dbsize() == 0
+
+
+def test_who_shows_no_certificate_is_not_answered(guarded: Guarded) -> None:
+    with pytest.raises(redis.ConnectionError):
+        connect(guarded.url, 5.0, Login(ca=guarded.authority.path)).ping()
+    with pytest.raises(redis.ConnectionError, match="certificate"):
+        connect(guarded.url, 5.0).ping()
 
 
 def test_a_changed_password_is_used_by_the_next_connection(tmp_path: Path, redis_server: Redis) -> None:

@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 import pytest
 
 from devkit.child_process import free_port
-from services.gateway.balance import Balance
 from services.gateway.owners import Owners
 from services.gateway.router import MOST_QUERY_BYTES, queries
 from streamstate.errors import BadKey
@@ -18,7 +17,7 @@ from streamstate.keys import LONG, partition_of
 from streamstate.state.store import Commit, OffsetAdvance, Origin
 from streamstate.web.http.problems import MOST_KEYS, Problem
 from streamstate.web.http.request import Response
-from tests.serving import Loop, forwarded, soon
+from tests.serving import forwarded, soon
 from tests.unit.gateway.deployment import MOST, PARTITIONS, STRANGER, USER, Services
 from tests.waiting import until
 
@@ -176,14 +175,6 @@ def test_without_any_instance_it_is_503(deployment: Services) -> None:
     with pytest.raises(Problem, match="no instance that answers this can be reached") as error:
         ask(deployment, owners)
     assert error.value.status == 503
-
-
-def test_a_service_that_never_answered_is_503(loop: Loop) -> None:
-    owners = Owners({"metrics": [f"127.0.0.1:{free_port()}"]}, Balance(loop.instances(), MOST), 3_600)
-    loop.run(owners.refresh())
-    assert owners.missing() == ["metrics"]
-    with pytest.raises(Problem, match="no instance of metrics answers"):
-        owners.service("metrics")
 
 
 def test_the_number_of_partitions_is_the_topics_never_the_maps(deployment: Services) -> None:

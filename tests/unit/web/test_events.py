@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from streamstate.web.http.events import HEARTBEAT, LatestEvent, ServerSentEvent, Streams, chunks
+from streamstate.web.http.events import LatestEvent, ServerSentEvent, Streams, chunks
 from streamstate.web.http.problems import Problem
 
 LONG_S = 60.0
@@ -41,32 +41,6 @@ async def _first_and_next() -> None:
 
 def test_the_newest_event_comes_at_once_and_each_newer_one_when_it_is_there() -> None:
     asyncio.run(_first_and_next())
-
-
-async def _resumed(last_id: str) -> bytes:
-    latest = published(1, 2)
-    stream = await begun(latest, last_id, 0.02)
-    return await anext(stream)
-
-
-@pytest.mark.parametrize(
-    ("last_id", "chunk"), [("at=2", HEARTBEAT), ("at=1", event(2).encoded), ("", event(2).encoded)]
-)
-def test_the_event_that_a_client_has_is_not_sent_again(last_id: str, chunk: bytes) -> None:
-    assert asyncio.run(_resumed(last_id)) == chunk
-
-
-async def _quiet() -> None:
-    latest = published(1)
-    stream = await begun(latest, heartbeat_s=0.02)
-    assert await anext(stream) == event(1).encoded
-    assert [await anext(stream) for _ in range(3)] == [HEARTBEAT] * 3
-    latest.publish(ServerSentEvent("count", "at=2", b"1"))
-    assert await anext(stream) == HEARTBEAT
-
-
-def test_while_nothing_changes_there_are_comments() -> None:
-    asyncio.run(_quiet())
 
 
 def test_there_are_no_more_streams_than_may_be() -> None:

@@ -14,12 +14,10 @@ from tests.unit.web.conftest import APP, COUNTS
 SPOILT = 987_654_321
 
 
-# Slow clients are cut off early, so that no test waits for long.
-waiting.PATIENCE_S, server.TICK_S = 1.0, 0.1
-
-
 def create() -> Asgi:
     """An instance that owns every partition; number 7 came once, and of `SPOILT` the state cannot be understood."""
+    # Slow clients are cut off early, so that no test waits for long; in this process alone.
+    waiting.PATIENCE_S, server.TICK_S = 1.0, 0.1
     settings, store, topics = load(ApiSettings), MemoryStore(), FixedTopics(COUNTS)
     origins = {topic: Origin(topic, count) for topic, count in COUNTS.items()}
     for partition in range(4):

@@ -60,8 +60,6 @@ class ServerConnection(asyncio.Protocol):
         """The client sends no more, and may still read."""
         self._goes_on = False
         """What is being answered has no end."""
-        self._left = False
-        """The application is told that the client has left."""
         self._awaiting: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
 
@@ -104,8 +102,7 @@ class ServerConnection(asyncio.Protocol):
         self._transport.abort()
 
     def leave(self) -> None:
-        """Let an answer of no known end come to its end: the application is told that the client has left."""
-        self._left = True
+        """Tell the application that the server ends: an answer of no known end comes to its end."""
         _wake(self._awaiting)
 
     def data_received(self, data: bytes) -> None:
@@ -184,7 +181,7 @@ class ServerConnection(asyncio.Protocol):
     async def _receive(self) -> Mapping[str, Any]:
         """ASGI's: a part of the body, or that the client has left."""
         incoming = self._incoming
-        while not (self._ends or self._left or self._answered):
+        while not (self._ends or self._answered or (self._goes_on and not self._server.alive)):
             if incoming.body or (incoming.whole and not self._given):
                 body, incoming.body = bytes(incoming.body), bytearray()
                 self._given = incoming.whole

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -11,15 +12,13 @@ LOOK_S = 0.01
 """What is over ends so much later, at most."""
 
 
+@dataclass(slots=True, eq=False)
 class _Limited:
     """What `task` awaits until `at`."""
 
-    __slots__ = ("at", "over", "task")
-
-    def __init__(self, task: asyncio.Task[Any], at: float) -> None:
-        self.task = task
-        self.at = at
-        self.over = False
+    task: asyncio.Task[Any]
+    at: float
+    over: bool = False
 
 
 class Overdue:

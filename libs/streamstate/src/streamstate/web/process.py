@@ -44,6 +44,10 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no 
 class Worker(worker.Worker):
     """The worker process: refusals are problems, and the first address of LISTEN has the certificates."""
 
+    def run(self) -> None:
+        resources.look_at_new_objects_only()
+        super().run()
+
     def tls(self, socket: Any) -> Callable[[], ssl.SSLContext] | None:
         # The other address is for probes, which know no certificates.
         shown = self.app.certificates and socket is self.sockets[0]
@@ -67,13 +71,8 @@ def options(settings: HttpSettings) -> Mapping[str, Any]:
         "control_socket_disable": True,
         "accesslog": None,
         "loglevel": "warning",
-        **{hook.__name__: hook for hook in (post_worker_init, child_exit, on_exit)},
+        **{hook.__name__: hook for hook in (child_exit, on_exit)},
     }
-
-
-def post_worker_init(_worker: Any) -> None:
-    """The worker has loaded its modules by now."""
-    resources.look_at_new_objects_only()
 
 
 def child_exit(_server: Any, worker: Any) -> None:

@@ -1,8 +1,8 @@
 """A deployment of a service over a topic of its own: its stream, its API, its state, and what is done to the topic."""
 
 import json
-import time
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import urllib3
 from confluent_kafka import TopicPartition
@@ -15,7 +15,7 @@ from devkit.local_cluster import LocalCluster, answers, variables
 from services.events import LISTENING_EVENTS
 from streamstate.app import dead_letter_topic
 from streamstate.cli.main import app
-from streamstate.kafka.producer import producer, send_all
+from streamstate.kafka.producer import producer
 from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Snapshot
@@ -27,11 +27,21 @@ SETTLED_S = 180
 REFUSED_S = 180
 
 
-class Deployment:
-    """A service over a topic of its own; its state is in the Redis of `cluster`, or in that at `redis`."""
+class Start(Protocol):
+    """Makes the stream of the service in `package`, called `name`."""
 
-    def __init__(self, cluster: LocalCluster, name: str, redis: str = "") -> None:
+    def __call__(self, package: str, name: str, topics: Mapping[str, str], **settings: str) -> Child: ...
+
+
+class Deployment:
+    """A service over a topic of its own; its state is in the Redis of `cluster`, or in that at `redis`.
+
+    Its streams are processes, unless `host` makes them.
+    """
+
+    def __init__(self, cluster: LocalCluster, name: str, redis: str = "", host: Start | None = None) -> None:
         self.cluster = cluster
+        self._make = host or cluster.deployment
         self.redis = redis or cluster.redis.url
         self.name = self.topic = name
         self.admin = AdminClient({"bootstrap.servers": cluster.kafka.bootstrap, "log_level": 0})
@@ -50,9 +60,9 @@ class Deployment:
         self.admin.delete_topics([self.topic])[self.topic].result()
         until(lambda: self.topic not in self.admin.list_topics(timeout=5).topics, 30, "the topic to be gone")
 
-    def keep(self, retention_ms: int) -> None:
-        """Let Kafka delete records of the topic after so long, never at -1."""
-        entry = ConfigEntry("retention.ms", str(retention_ms), incremental_operation=AlterConfigOpType.SET)
+    def configure(self, name: str, value: int) -> None:
+        """Change a property of the topic."""
+        entry = ConfigEntry(name, str(value), incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ConfigResource.Type.TOPIC, self.topic, incremental_configs=[entry])
         self.admin.incremental_alter_configs([resource])[resource].result()
 
@@ -67,15 +77,28 @@ class Deployment:
             client.delete(*client.scan_iter(f"{{{self.name}:*"))
 
     def send(self, count: int) -> None:
-        key, value = records.event(USER, 1, 1, 1, 1)
-        send_all(producer(self.cluster.kafka.bootstrap), ((self.topic, key, value, []) for _ in range(count)))
+        """Send plays of now."""
+        self.put(*[0] * count)
+
+    def put(self, *timestamps: int, user: int = USER, value: bytes = b"") -> None:
+        """Send plays of `user`, or other values, with these timestamps in ms; 0: the present time."""
+        out = producer(self.cluster.kafka.bootstrap)
+        key, play = records.event(user, 1, 1, 1, 1)
+        for timestamp in timestamps:
+            out.produce(self.topic, value or play, key, timestamp=timestamp)
+        out.flush()
+
+    def close(self) -> None:
+        """Kill what was started."""
+        for child in self.started:
+            child.kill()
 
     def stream(self, service: str = "metrics", **settings: str) -> "Stream":
         """A stream of `service` over the topic, started."""
         port = free_port()
         topics = {LISTENING_EVENTS: self.topic} if service == "metrics" else {}
         own = {"REDIS": self.redis, "STATUS_PORT": str(port), **settings}
-        child = self.cluster.deployment(f"services.{service}", self.name, topics, **own)
+        child = self._make(f"services.{service}", self.name, topics, **own)
         child.start()
         self.started.append(child)
         return Stream(child, port)
@@ -99,7 +122,8 @@ class Deployment:
 
     def command(self, command: str, *arguments: str) -> Any:
         """The JSON of `streamstate` for this deployment, extracted from a list of deployments."""
-        result = CliRunner().invoke(app, [command, "metrics", *arguments, "--json"], env=variables(self.settings))
+        words = [*command.split(), "metrics", *arguments, "--json"]
+        result = CliRunner().invoke(app, words, env=variables(self.settings))
         answer = json.loads(result.stdout)
         return answer[0] if isinstance(answer, list) else answer
 
@@ -148,5 +172,4 @@ class Stream:
         assert [part for part in parts if json.dumps(part)[1:-1] not in self.child.tail(200)] == []
         assert sample(self.get("/metrics").data.decode(), "streamstate_stream_refused") == 1
         assert self.get("/livez").status == 200
-        time.sleep(1)
         assert self.child.alive

@@ -68,8 +68,3 @@ class Deployed(Deployment):
         recounted = RECOUNT.renamed(self.name, {LISTENING_EVENTS: self.topic})
         settings = ServiceSettings.model_validate({"kafka": self.bootstrap, "redis": self.redis})
         return [str(difference) for difference in Check(recounted, settings).run().differences]
-
-    def close(self) -> None:
-        """Kill what was started."""
-        for child in self.started:
-            child.kill()

@@ -5,6 +5,7 @@ And servers without services, for deployments that come and go.
 
 import random
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from streamstate.acl import redis
 from streamstate.kafka.producer import producer
 from tests.deployment import Deployment
 from tests.integration.driving import Driving
+from tests.stream_host import StreamHost
 
 EVENTS = 20_000
 SEED = 7
@@ -67,9 +69,9 @@ def driving(cluster: LocalCluster) -> Driving:
     return driving
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Kafka and Redis of a module of tests, without services: what is not for the ring is done to them."""
+    """Kafka and Redis without services, for what is not done to the ring."""
     home = tmp_path_factory.mktemp("servers")
     cluster = LocalCluster(Plan(home, Path.cwd() / CACHE), say=lambda _line: None)
     try:
@@ -79,11 +81,17 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         cluster.stop()
 
 
+@pytest.fixture(scope="session")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamHost]:
+    """Runs streams of any cluster."""
+    with StreamHost(tmp_path_factory.mktemp("host"), Path.cwd() / CACHE) as host:
+        yield host
+
+
 @pytest.fixture
-def deployment(servers: LocalCluster, request: pytest.FixtureRequest) -> Iterator[Deployment]:
-    """A service over a topic with a single partition, named after the test."""
-    deployment = Deployment(servers, request.node.name.replace("_", "-"))
+def deployment(servers: LocalCluster, host: StreamHost, request: pytest.FixtureRequest) -> Iterator[Deployment]:
+    """A service over a topic of one partition that is called as the test."""
+    deployment = Deployment(servers, request.node.name.replace("_", "-"), host=partial(host.deployment, servers))
     deployment.create()
     yield deployment
-    for child in deployment.started:
-        child.kill()
+    deployment.close()

@@ -2,8 +2,7 @@
 
 import pytest
 
-from devkit import records, topics
-from streamstate.kafka.producer import producer
+from devkit import topics
 from streamstate.state.operations import Fields
 from tests.deployment import USER, Deployment
 from tests.integration.driving import SETTLED_S
@@ -23,13 +22,6 @@ def expiring(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> dict[st
     return {"DELETIONS": deletions, "USERS_EXPIRE_MS": str(EXPIRE_MS)}
 
 
-def play(deployment: Deployment, user: int, after_ms: int) -> None:
-    key, value = records.event(user, 1, 1, 1, BEGIN_MS + after_ms)
-    out = producer(deployment.cluster.kafka.bootstrap)
-    out.produce(deployment.topic, value, key, timestamp=BEGIN_MS + after_ms)
-    out.flush()
-
-
 def counts(deployment: Deployment) -> list[int | None]:
     """The plays of both users; None for an unknown user."""
     [snapshot] = deployment.store.read({0: [Fields(f"user:{user}") for user in (USER, OTHER)]}).values()
@@ -37,8 +29,8 @@ def counts(deployment: Deployment) -> list[int | None]:
 
 
 def test_who_was_not_seen_for_too_long_begins_anew(deployment: Deployment, expiring: dict[str, str]) -> None:
-    play(deployment, USER, 0)
-    play(deployment, OTHER, EXPIRE_MS + 1)
+    deployment.put(BEGIN_MS)
+    deployment.put(BEGIN_MS + EXPIRE_MS + 1, user=OTHER)
     stream = deployment.stream(**expiring)
     deployment.folded(2)
     assert counts(deployment) == [1, 1]
@@ -47,7 +39,7 @@ def test_who_was_not_seen_for_too_long_begins_anew(deployment: Deployment, expir
     deployment.stream(**expiring)
     until(lambda: counts(deployment) == [None, 1], SETTLED_S, "the user to be forgotten")
 
-    play(deployment, USER, EXPIRE_MS + 2)
+    deployment.put(BEGIN_MS + EXPIRE_MS + 2)
     deployment.folded(3)
     assert counts(deployment) == [1, 1]
     assert deployment.command("verify")["differences"] == []

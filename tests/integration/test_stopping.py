@@ -1,4 +1,4 @@
-"""Leftovers of an ended stream; real Kafka, Redis and Spark."""
+"""What a stream leaves behind when it ends; real Kafka, Redis and Spark."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,23 +6,25 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from devkit.local_cluster import spark_in
+from devkit.local_cluster import LocalCluster, spark_in
 from tests.deployment import Deployment
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A shorter path than `tmp_path`: Spark's socket in the folder has a path of at most 107 characters."""
+    """A shorter path than that of `tmp_path`: Spark has a socket in it, whose path has 107 characters at most."""
     with TemporaryDirectory() as name:
         yield Path(name)
 
 
-def test_no_temporary_files_are_left(deployment: Deployment, folder: Path) -> None:
-    """Files of a killed stream are deleted at the next start, files of a stopped stream at its end."""
+def test_no_temporary_files_are_left(servers: LocalCluster, folder: Path) -> None:
+    """Those of a stream that is killed go at the next start, those of one that is stopped with it."""
 
     def folders() -> list[Path]:
         return [path for path in folder.iterdir() if path.is_dir()]
 
+    deployment = Deployment(servers, "stopping")
+    deployment.create()
     deployment.send(100)
     killed = deployment.stream(SPARK=spark_in(folder))
     deployment.folded(100)

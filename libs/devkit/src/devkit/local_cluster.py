@@ -201,11 +201,14 @@ class LocalCluster:
         return self._stream(name, ["streamstate.spark", package], own | settings)
 
     def _stream(self, name: str, module: Sequence[str], settings: Mapping[str, str]) -> Child:
-        paths = {"JARS": str(self._plan.cache / "spark"), "CHECKPOINTS": str(self.checkpoints)}
         argv = [sys.executable, "-m", *module]
+        return Child(name, argv, self._plan.home / f"{name}.log", self.stream_variables(settings))
+
+    def stream_variables(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """The environment variables of a stream with these further settings."""
         spark = {"SPARK": shared_classes(self._plan.cache / ARCHIVE, settings.get("SPARK", "{}"))}
-        given = {**self._servers(), **paths, **settings, **spark}
-        return Child(name, argv, self._plan.home / f"{name}.log", variables(given))
+        paths = {"JARS": str(self._plan.cache / "spark"), "CHECKPOINTS": str(self.checkpoints)}
+        return variables({**self._servers(), **paths, **settings, **spark})
 
     def _api(self, service: str, name: str, address: str, **settings: str) -> Child:
         return self.api(f"services.{service}", name, address, self._plan.home, {**self._servers(), **settings})

@@ -33,17 +33,24 @@ class _Running:
 _RUNNING: list[_Running] = []
 
 
-def keep_running(name: str, turn: Callable[[], None], pause_s: float, longest_s: float = 60.0) -> None:
-    """Call `turn` in a daemon thread, with a pause of `pause_s` seconds between two calls.
+def keep_running(
+    name: str,
+    turn: Callable[[], None],
+    pause_s: float,
+    longest_s: float = 60.0,
+    stopping: threading.Event | None = None,
+) -> None:
+    """Call `turn` in a daemon thread until `stopping`, with a pause of `pause_s` seconds between two calls.
 
     An exception is logged and counted, and the calls continue. A call longer than `longest_s` seconds is stuck.
     """
+    ending = stopping or threading.Event()
     running = _Running(name, longest_s)
     _RUNNING.append(running)
     failed = FAILED.labels(name)
 
     def run() -> None:
-        while True:
+        while not ending.is_set():
             running.since = time.monotonic()
             try:
                 turn()
@@ -51,7 +58,7 @@ def keep_running(name: str, turn: Callable[[], None], pause_s: float, longest_s:
                 failed.inc()
                 log.exception("a background thread failed; it is called again", thread=name)
             running.since = None
-            time.sleep(pause_s)
+            ending.wait(pause_s)
 
     threading.Thread(target=run, name=name, daemon=True).start()
 

@@ -96,8 +96,8 @@ class Stream:
 
     def run(self) -> None:
         """Until the process stops: after a failure or a refusal it starts again from the state."""
-        keep_running("deletions", self._erasure.find_due, PAUSE_S)
-        keep_running("presence", partial(self._presence.update, self.status), TELL_S)
+        keep_running("deletions", self._erasure.find_due, PAUSE_S, stopping=self._stopping)
+        keep_running("presence", partial(self._presence.update, self.status), TELL_S, stopping=self._stopping)
         while not self._stopping.is_set():
             self.status.turn()
             self._membership.require()

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 from werkzeug.test import Client, TestResponse
@@ -139,23 +138,6 @@ def test_what_is_answered_when_it_cannot_be_is_in_the_document(guarded: Guarded)
     assert away.status_code == 503
     for response in (hasty, unmet, away):
         hold(found, "/v1/users/{key}/metrics", response)
-
-
-@pytest.fixture
-def limited(guarded: Guarded) -> Guarded:
-    """The gateway, which lets nobody ask for two profiles in a second."""
-    guarded.deployment.access = guarded.deployment.access.model_copy(update={"cost_per_s": 1})
-    guarded.app = guarded.deployment.app()
-    guarded.client = Client(guarded.deployment.loop.wsgi(guarded.app))
-    return guarded
-
-
-def test_a_limit_that_is_used_up_is_in_the_document(limited: Guarded) -> None:
-    found = document(limited)
-    first, second = (limited.get(f"/v1/users/{USER}", limited.keys[READ]) for _ in range(2))
-    assert (first.status_code, second.status_code) == (200, 429)
-    for response in (first, second):
-        hold(found, "/v1/users/{key}", response)
 
 
 def test_the_merged_document_is_valid_and_has_the_paths_of_all(deployment: Services) -> None:

@@ -146,15 +146,6 @@ def test_the_instances_take_turns(deployment: Services) -> None:
     assert [sum("recommendations" in path for path in one.seen) for one in deployment.at["recommendations"]] == [3, 3]
 
 
-@pytest.mark.parametrize("number", [0, 1])
-def test_another_instance_is_asked_when_one_is_gone(deployment: Services, number: int) -> None:
-    gateway = deployment.gateway()
-    assert gateway.get(f"/v1/users/{USER}/recommendations/artists").status_code == 200
-    deployment.at["recommendations"][number].stop()
-    for _ in range(4):
-        assert gateway.get(f"/v1/users/{USER}").get_json()["warnings"] == []
-
-
 def test_another_instance_is_asked_when_one_is_not_ready(deployment: Services) -> None:
     deployment.start_recommendations(1)
     deployment.play([(USER, 1, 1, 1, 1)])

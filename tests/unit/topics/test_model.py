@@ -102,21 +102,6 @@ class TestRange:
         assert ask(driver, "topic-t-range", from_=40) == {"key": "k", "records": [], "next": None}
         assert ask(driver, "topic-t-range", "none") is None
 
-    def test_pages_follow_each_other(self) -> None:
-        driver = fed(self.RANGE, *((time, "k", str(number).encode()) for number, time in enumerate((1, 2, 2, 2, 3))))
-        first = ask(driver, "topic-t-range", limit=2)
-        second = ask(driver, "topic-t-range", limit=2, cursor=first["next"])
-        third = ask(driver, "topic-t-range", limit=2, cursor=second["next"])
-        pages = [[one["value"] for one in page["records"]] for page in (first, second, third)]
-        assert (pages, third["next"]) == ([["0", "1"], ["2", "3"], ["4"]], None)
-
-    def test_the_newest_record_comes_first_when_the_order_is_descending(self) -> None:
-        driver = fed(self.RANGE, *((time, "k", str(number).encode()) for number, time in enumerate((1, 2, 2, 2, 3))))
-        first = ask(driver, "topic-t-range", limit=3, order="desc")
-        second = ask(driver, "topic-t-range", limit=3, order="desc", cursor=first["next"])
-        pages = [[one["value"] for one in page["records"]] for page in (first, second)]
-        assert (pages, second["next"]) == ([["4", "3", "2"], ["1", "0"]], None)
-
     def test_what_is_older_than_the_retention_is_forgotten_for_every_key(self) -> None:
         driver = fed(self.RANGE, (10, "k", b"old"), (60, "k", b"young"), (20, "gone", b"x"))
         fed(self.RANGE, (150, "other", b"x"), (30, "k", b"too late"), driver=driver)

@@ -9,13 +9,13 @@ import socket
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from http.client import HTTPResponse
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
 
-from devkit.child_process import Child
 from devkit.local_cluster import answers
 from tests.serving import sample, scraped
 from tests.unit.web.api import SPOILT
@@ -160,32 +160,48 @@ def test_status_is_told_however_busy_it_is_and_refusals_are_counted(server: str)
     assert sample(text, "streamstate_refused_requests_total", problem="malformed-request")
 
 
-def test_a_bug_is_logged_without_saying_who_was_asked_for(tmp_path: Path) -> None:
-    with serving(tmp_path) as child:
-        response, body = answer(child.name, request(f"/v1/numbers/{SPOILT}"))
-    assert (response.status, body["type"]) == (500, "urn:streamstate:problem:internal")
-    bug, failed = lines = logged(child)
+TRACE, UNKNOWN = "4bf92f3577b34da6a3ce929d0e0e4736", 404_404
+
+
+class Logged(NamedTuple):
+    """What was answered for `SPOILT`, and the log of a server that logs each request."""
+
+    response: HTTPResponse
+    problem: Any
+    text: str
+
+    def lines(self, status: int) -> list[dict[str, Any]]:
+        """The lines of requests with this status, and of their failures."""
+        lines: list[dict[str, Any]] = [json.loads(line) for line in self.text.splitlines()]
+        return [line for line in lines if line.get("status", 500) == status]
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Logged:
+    with serving(tmp_path_factory.mktemp("logged"), ACCESS_LOG="true") as child:
+        response, problem = answer(child.name, request(f"/v1/numbers/{SPOILT}"))
+        path, traced = f"/v1/numbers/{UNKNOWN}", f"traceparent: 00-{TRACE}-00f067aa0ba902b7-01"
+        answer(child.name, request(path, "X-Request-Id: mine", traced))
+        answer(child.name, request(path, "traceparent: 00-zz"))
+    return Logged(response, problem, child.log.read_text())
+
+
+def test_a_bug_is_logged_without_saying_who_was_asked_for(logged: Logged) -> None:
+    assert (logged.response.status, logged.problem["type"]) == (500, "urn:streamstate:problem:internal")
+    bug, failed = lines = logged.lines(500)
     assert bug["exception"].endswith("KeyError: 'count'")
     assert (bug["event"], failed["event"]) == ("a request failed", "slow or failed")
-    assert {line["request_id"] for line in lines} == {response.headers["X-Request-Id"]}
-    assert str(SPOILT) not in child.log.read_text()
+    assert {line["request_id"] for line in lines} == {logged.response.headers["X-Request-Id"]}
+    assert str(SPOILT) not in logged.text
 
 
-def test_every_request_is_logged_where_that_is_set_without_saying_who_was_asked_for(tmp_path: Path) -> None:
-    path, trace = "/v1/numbers/404404", "4bf92f3577b34da6a3ce929d0e0e4736"
-    with serving(tmp_path, ACCESS_LOG="true") as child:
-        answer(child.name, request(path, "X-Request-Id: mine", f"traceparent: 00-{trace}-00f067aa0ba902b7-01"))
-        answer(child.name, request(path, "traceparent: 00-zz"))
-    lines = [line for line in logged(child) if line["status"] == 404]
+def test_every_request_is_logged_where_that_is_set_without_saying_who_was_asked_for(logged: Logged) -> None:
+    lines = logged.lines(404)
     assert [line["event"] for line in lines] == ["answered", "answered"]
     assert {line["route"] for line in lines} == {"/v1/numbers/<key>"}
-    assert [(line["request_id"] == "mine", line.get("trace_id")) for line in lines] == [(True, trace), (False, None)]
+    assert [(line["request_id"] == "mine", line.get("trace_id")) for line in lines] == [(True, TRACE), (False, None)]
     assert all(line["ms"] >= 0 and line["timestamp"].endswith("Z") for line in lines)
-    assert "404404" not in child.log.read_text()
-
-
-def logged(child: Child) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in child.log.read_text().splitlines()]
+    assert str(UNKNOWN) not in logged.text
 
 
 def test_no_request_id_is_given_again_by_the_next_worker(tmp_path: Path) -> None:

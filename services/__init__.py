@@ -1,6 +1,6 @@
 """The deployable services, a folder each."""
 
-from streamstate.service import modules
+from streamstate.bootstrap import service_modules
 
 # Services may share an environment: the settings of all services are defined, so that only unknown names are refused.
-modules(__name__, "settings")
+service_modules(__name__, "settings")

@@ -13,7 +13,7 @@ import redis
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from streamstate.state.redis import connect
-from streamstate.state.redis_login import NO_LOGIN, Login
+from streamstate.state.redis_link import NO_LOGIN, Login
 from tests.waiting import until
 
 SLOTS = 16384

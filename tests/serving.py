@@ -19,10 +19,10 @@ from werkzeug.test import Client
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
-from streamstate.access.internal import InternalTokens
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.state.store import Origin
+from streamstate.web.access.internal import InternalTokens
 from streamstate.web.client.instances import Instances
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.server.asgi import Asgi

@@ -8,12 +8,10 @@ import msgspec
 
 from streamstate.app import App, FoldContext, Source, Totals
 from streamstate.errors import BadRecord
-from streamstate.gateway import EXPLORE
 from streamstate.keys import TEXT
 from streamstate.operators.tables import Joined, changelog, left_join, row
 from streamstate.state.operations import Field, Fields, Merge, Operation, Read, Value
-from streamstate.user_state import UserKey, UserState
-from streamstate.view import View
+from streamstate.view import EXPLORE, UserKey, UserState, View
 
 USER_CLICKS, USER_REGIONS, CLICKS_PER_REGION = "user-clicks", "user-regions", "clicks-per-region"
 UNKNOWN = "UNKNOWN"

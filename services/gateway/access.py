@@ -18,11 +18,11 @@ from services.gateway.needs import ANSWER_BYTES, BODY_BYTES, Needs, needs
 from services.gateway.owners import Owners
 from services.gateway.settings import AccessSettings
 from services.gateway.tokens import BadToken, Tokens
-from streamstate.access import keys
-from streamstate.access.watched_file import WatchedFile
 from streamstate.errors import Misconfigured
-from streamstate.gateway import ADMIN, READ, Scope
 from streamstate.state.redis_reader import open_commands
+from streamstate.view import ADMIN, READ, Scope
+from streamstate.web.access import keys
+from streamstate.web.access.watched_file import WatchedFile
 from streamstate.web.http.events import EventStream
 from streamstate.web.http.problems import RETRY_AFTER_S, Problem
 from streamstate.web.http.request import SERVED_BY, Request, Response

@@ -23,9 +23,9 @@ from services.gateway.system import EXAMPLE_STATE, SYSTEM, System, SystemState
 from services.gateway.users import PARTS, Users
 from services.gateway.watch import Watch
 from streamstate import bootstrap
-from streamstate.gateway import EXPLORE, READ
 from streamstate.keys import LONG, TEXT
 from streamstate.settings import GatewaySettings, load
+from streamstate.view import EXPLORE, READ
 from streamstate.web.client.instances import Instances
 from streamstate.web.http import parameters
 from streamstate.web.http.events import EventStream, ServerSentEvent, Streams, too_many_streams

@@ -6,8 +6,8 @@ from hashlib import sha256
 from typing import Any
 
 from services.gateway.settings import AccessSettings
-from streamstate.access.keys import Key
-from streamstate.gateway import ADMIN, EXPLORE, READ, Scope
+from streamstate.view import ADMIN, EXPLORE, READ, Scope
+from streamstate.web.access.keys import Key
 
 SCOPES: Mapping[str, Scope] = {scope: scope for scope in (READ, EXPLORE, ADMIN)}
 

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from services.gateway.names import add, name_of, named
-from streamstate.gateway import ADMIN, NamedIds
 from streamstate.keys import CODECS, LONG
+from streamstate.view import ADMIN, NamedIds
 from streamstate.web.http import events
 from streamstate.web.http.request import JSON
 from streamstate.web.partition_map import ViewEntry

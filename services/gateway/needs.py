@@ -7,7 +7,7 @@ from typing import NamedTuple
 from services.gateway.documents import USERS
 from services.gateway.owners import Owners
 from services.gateway.users import PARTS, part_names
-from streamstate.gateway import READ, Cost, Scope
+from streamstate.view import READ, Cost, Scope
 from streamstate.web.http.request import Request
 from streamstate.web.partition_map import ViewEntry
 from streamstate.web.views import asked_for_many

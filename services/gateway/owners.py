@@ -10,8 +10,8 @@ import msgspec
 import structlog
 
 from services.gateway.balance import Balance
-from streamstate.gateway import READ, Part
 from streamstate.keys import CODECS, partition_of
+from streamstate.view import READ, Part
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import RETRY_AFTER_S, Problem, bad_query, not_ready
 from streamstate.web.partition_map import PATH, Processors, ViewEntry

@@ -11,8 +11,8 @@ from services.gateway.names import NameCache, Names, add, named
 from services.gateway.owners import LocatedPart, Owners, unknown
 from services.gateway.router import Router
 from streamstate.errors import StreamStateError
-from streamstate.gateway import Part
 from streamstate.keys import LONG
+from streamstate.view import Part
 from streamstate.web.client.instances import Query
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.parameters import bad_parameter, require_known

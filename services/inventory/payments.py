@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 
 from streamstate.app import Effect, Emit, Source
-from streamstate.gateway import EXPLORE
 from streamstate.keys import TEXT
 from streamstate.operators.interval_join import Pair, paired
 from streamstate.state.operations import Field, Merge, Read
-from streamstate.view import View
+from streamstate.view import EXPLORE, View
 
 ORDERS, PAYMENTS, PAID_ORDERS = "orders", "payments", "paid-orders"
 MINUTE_MS = 60_000

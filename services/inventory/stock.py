@@ -9,10 +9,9 @@ from msgspec import Meta
 
 from streamstate.app import Fold, FoldContext, Record, Source
 from streamstate.formats.typed import json_decoder
-from streamstate.gateway import EXPLORE
 from streamstate.keys import TEXT
 from streamstate.state.operations import Field, Fields, Merge, Operation, Read
-from streamstate.view import View
+from streamstate.view import EXPLORE, View
 
 RESTOCKED, SOLD = "restocked", "sold"
 

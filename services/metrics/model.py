@@ -10,11 +10,9 @@ import msgspec
 from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
 from services.metrics import plays as all_plays
 from streamstate.app import App, Effect, Fold, FoldContext, Record, Source
-from streamstate.gateway import NamedIds, Part
 from streamstate.keys import LONG, sortable, unsortable
 from streamstate.state.operations import Field, Fields, IncrementScores, Merge, Read, Top
-from streamstate.user_state import MOST_MEMBERS, UserKey, UserState
-from streamstate.view import View
+from streamstate.view import MOST_MEMBERS, NamedIds, Part, UserKey, UserState, View
 
 TOP = 10
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001, an offset would be part of the text

@@ -9,11 +9,10 @@ import msgspec
 from msgspec import Meta
 
 from streamstate.app import Count, FoldContext, Record
-from streamstate.gateway import EXPLORE
 from streamstate.operators.pages import MOST_TIME, Time
 from streamstate.operators.windows import LATE
 from streamstate.state.operations import Delete, Fields, Merge, Operation, Read
-from streamstate.view import View
+from streamstate.view import EXPLORE, View
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

@@ -10,12 +10,10 @@ from services.events import KINDS, LISTENING_EVENTS, Id, ListeningEvent, decode_
 from streamstate.app import App, Derived, Emit, Fold, FoldContext, Lookups, Record, Source
 from streamstate.errors import BadRecord
 from streamstate.formats.typed import json_decoder
-from streamstate.gateway import NamedIds, Part
 from streamstate.keys import LONG, sortable
 from streamstate.operators.tables import row, table
 from streamstate.state.operations import Newest, Operation, PushRecent, Read, Value
-from streamstate.user_state import UserKey, UserState
-from streamstate.view import View
+from streamstate.view import NamedIds, Part, UserKey, UserState, View
 
 RECENT = 50
 EXAMPLES = {"artists": "Prince", "albums": "1999", "tracks": "Delirious"}

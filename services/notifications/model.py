@@ -13,8 +13,7 @@ from streamstate.operators.pages import Page
 from streamstate.operators.tables import Joined, changelog, left_join, row
 from streamstate.operators.windows import Sample, Update, Windowed, Windows, summaries, timeline
 from streamstate.state.operations import Between, Read, Value
-from streamstate.user_state import MOST_MEMBERS, UserKey, UserState
-from streamstate.view import View
+from streamstate.view import MOST_MEMBERS, UserKey, UserState, View
 
 OPEN, TICK = "open", "tick"
 NOTIFICATIONS, NOTIFICATION_WINDOWS = "notifications", "notification-windows"

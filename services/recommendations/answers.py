@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from services.events import KINDS
-from streamstate.gateway import READ, Cost, NamedIds, Part
 from streamstate.keys import LONG, LONG_MAX
+from streamstate.view import READ, Cost, NamedIds, Part
 from streamstate.web.http.parameters import bad_parameter
 from streamstate.web.partition_map import ViewEntry
 

@@ -12,7 +12,7 @@ from services.recommendations.settings import WindowSettings
 from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.keys import LONG
 from streamstate.state.operations import Append, Delete, Operation, Since
-from streamstate.user_state import UserState
+from streamstate.view import UserState
 
 PLAYS = "plays"
 """The key of the log."""

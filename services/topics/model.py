@@ -14,7 +14,6 @@ from services.topics.key_ranges import KEYS, NumberRange, TextRange, keys, membe
 from services.topics.key_ranges import reads as key_reads
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.app import App, Effect, Fold, FoldContext, Form, Record, Setting, Source
-from streamstate.gateway import EXPLORE
 from streamstate.keys import CODECS, Number, sortable
 from streamstate.operators.pages import Page
 from streamstate.operators.windows import Windowed, Windows, clock, timeline
@@ -29,8 +28,7 @@ from streamstate.state.operations import (
     UpdateIndex,
     Value,
 )
-from streamstate.user_state import MOST_MEMBERS, UserKey, UserState
-from streamstate.view import View
+from streamstate.view import EXPLORE, MOST_MEMBERS, UserKey, UserState, View
 
 Records = Sequence[Record[Any, Kept]]
 

@@ -9,10 +9,9 @@ import msgspec
 
 from streamstate.app import App, Fold, FoldContext, Record, Source, Totals
 from streamstate.errors import BadRecord
-from streamstate.gateway import EXPLORE
 from streamstate.keys import TEXT, TEXT_MAX_BYTES
 from streamstate.state.operations import Field, Merge, Operation, Read
-from streamstate.view import View
+from streamstate.view import EXPLORE, View
 
 LINES, WORD_COUNTS = "lines", "word-counts"
 WORDS = "words"

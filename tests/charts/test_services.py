@@ -12,7 +12,7 @@ from devkit.charts.charts import charts
 from devkit.charts.dashboards import dashboards
 from devkit.charts.files import FOLDER, HELMS, files, links, schema
 from devkit.registry import STANDARD
-from streamstate.access import internal, keys
+from streamstate.web.access import internal, keys
 from tests.charts.rendering import Object, environment, helm, of_kind, pods, render
 
 SECURED = Path("charts/metrics/ci/01-secured-values.yaml")

@@ -27,10 +27,11 @@ from jwt.algorithms import RSAAlgorithm
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.kafka_server import Kafka
-from streamstate.acl import kafka, redis
 from streamstate.app import App
+from streamstate.kafka import rights as kafka
+from streamstate.state import redis_rights as redis
 from streamstate.state.redis import Client, connect
-from streamstate.state.redis_login import Login
+from streamstate.state.redis_link import Login
 from tests.certificates import Authority
 from tests.redis_cluster import node
 from tests.serving import Served

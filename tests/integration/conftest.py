@@ -15,8 +15,8 @@ from devkit import feed, sample_events
 from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster, Plan
 from devkit.registry import SERVICES
-from streamstate.acl import redis
 from streamstate.kafka.producer import producer
+from streamstate.state import redis_rights as redis
 from tests.deployment import Deployment
 from tests.integration.driving import Driving
 from tests.stream_host import StreamHost

@@ -17,7 +17,7 @@ from services.events import LISTENING_EVENTS
 from services.reference_decoding import listening_event
 from streamstate.cli.services import deployments
 from streamstate.kafka.admin import Topics
-from streamstate.marker import Marker
+from streamstate.keys import Marker
 from streamstate.verify.check import Check
 from streamstate.verify.recount import Difference
 from streamstate.verify.topic_log import whole

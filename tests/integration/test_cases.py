@@ -16,7 +16,7 @@ from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
 from services.notifications.model import NOTIFICATION_WINDOWS, NOTIFICATIONS, OPEN, TICK
 from services.topics.settings import EXAMPLE
 from streamstate.kafka.admin import Topics
-from streamstate.marker import Marker
+from streamstate.keys import Marker
 from streamstate.web.partition_map import PATH
 from tests.integration import expected_cases as expected_answers
 from tests.integration.driving import Driving

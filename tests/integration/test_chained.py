@@ -8,8 +8,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from services.names.model import ENRICHED
 from streamstate.kafka.producer import producer
-from streamstate.keys import LONG
-from streamstate.marker import Marker
+from streamstate.keys import LONG, Marker
 from streamstate.operators.repeats import REPEATS
 from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore, connect

@@ -7,8 +7,7 @@ from typing import Any
 from services.events import LISTENING_EVENTS
 from services.names.model import ENRICHED
 from streamstate.kafka.dlq.topic import Choice, overview
-from streamstate.keys import LONG, partition_of
-from streamstate.marker import Marker
+from streamstate.keys import LONG, Marker, partition_of
 from tests.integration.driving import Driving, headers
 
 USER = 800_001

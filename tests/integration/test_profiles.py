@@ -11,7 +11,7 @@ from devkit.local_cluster import get
 from services.events import KINDS, LISTENING_EVENTS
 from services.names.model import ENRICHED
 from streamstate.kafka.dlq.records import TOPIC_HEADER
-from streamstate.marker import Marker
+from streamstate.keys import Marker
 from tests.integration import expected_answers
 from tests.integration.driving import Driving, headers
 from tests.integration.graphs import assert_graph_agrees

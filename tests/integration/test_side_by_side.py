@@ -17,7 +17,7 @@ from streamstate.app import App
 from streamstate.cli.services import deployments
 from streamstate.deployment.overrides import renamed
 from streamstate.kafka.admin import Topics
-from streamstate.marker import Marker
+from streamstate.keys import Marker
 from streamstate.settings import CommandSettings
 from streamstate.state.redis import RedisStore, connect
 from streamstate.verify.check import Check

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from devkit.registry import EXAMPLES
-from streamstate.marker import HEADER, Marker
+from streamstate.keys import MARKER_HEADER, Marker
 from tests.integration.driving import Driving
 from tests.integration.terminal import Example, Terminal, examples, same
 from tests.waiting import until
@@ -48,7 +48,7 @@ def test_a_record_of_a_derived_topic_that_came_again_is_read_once(driving: Drivi
     assert terminal.run(f"{console} create --partitions 1 came-again").status == 0
     for number in (0, 1, 0, 1, 2):
         header = Marker("a-topic", 0, 5, number).encode()
-        driving.out.produce("came-again", f"{number}", "anna", headers={HEADER: header})
+        driving.out.produce("came-again", f"{number}", "anna", headers={MARKER_HEADER: header})
     driving.out.produce("came-again", "of nobody", "anna")
     driving.out.produce("came-again", "of nobody", "anna")
     driving.out.flush()

@@ -10,7 +10,7 @@ import redis
 
 from devkit.child_process import LOCALHOST, free_port
 from devkit.redis_server import Redis
-from streamstate.acl import redis as acl
+from streamstate.state import redis_rights as acl
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.operations import (
     Between,
@@ -26,7 +26,7 @@ from streamstate.state.operations import (
     Value,
 )
 from streamstate.state.redis import Client, RedisStore, connect
-from streamstate.state.redis_login import Login
+from streamstate.state.redis_link import Login
 from streamstate.state.store import Allowance, Commit, OffsetAdvance
 from streamstate.verify.redis_state import RedisState
 from tests.certificates import Authority

@@ -11,7 +11,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from devkit.child_process import LOCALHOST, free_port
 from devkit.redis_server import Redis
-from streamstate.acl import redis as acl
+from streamstate.state import redis_rights as acl
 from streamstate.state.operations import Between, Fields, IncrementScores, Insert, Merge, Operation, Read, Top, Value
 from streamstate.state.redis import Client, RedisStore, connect
 from streamstate.state.redis_reader import RedisReader, open_commands

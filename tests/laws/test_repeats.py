@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamstate.app import App, Count, Effect, Fold, FoldContext, Record, Source
-from streamstate.keys import TEXT
-from streamstate.marker import Marker
+from streamstate.keys import TEXT, Marker
 from streamstate.operators.repeats import REPEATS, without_repeats
 from streamstate.processing.decode import RawRecord
 from streamstate.state.memory import MemoryStore

@@ -113,14 +113,14 @@ import json
 from pathlib import Path
 from devkit import local_cluster, reference, registry, topics
 from devkit.charts import skaffold
-from streamstate import service
+from streamstate import bootstrap
 
 plan = local_cluster.Plan(Path(), Path(), 1, 2, 3)
 print(json.dumps({
     "registry": list(registry.SERVICES),
     "topics": list(topics.configurations()),
     "demo": list(plan.addresses()),
-    "verify": list(service.paths("services", "recount")),
+    "verify": list(bootstrap.service_paths("services", "recount")),
     "skaffold": [release["name"] for release in skaffold.document()["deploy"]["helm"]["releases"]],
     "reference": reference.text(),
 }))

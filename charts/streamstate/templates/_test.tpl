@@ -21,7 +21,7 @@ spec:
       args:
         - |
           import os, pathlib, ssl, sys, urllib.error, urllib.request
-          from streamstate.access.internal import HEADER
+          from streamstate.web.access.internal import HEADER
           url, wanted = sys.argv[1:]
           tokens = pathlib.Path("/etc/streamstate/internal/tokens")
           headers = {HEADER: tokens.read_text().split()[0]} if tokens.exists() else {}

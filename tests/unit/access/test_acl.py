@@ -8,9 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from devkit.registry import SERVICES, app
-from streamstate.acl import kafka, redis
 from streamstate.cli.main import app as command
 from streamstate.deployment.overrides import renamed
+from streamstate.kafka import rights as kafka
+from streamstate.state import redis_rights as redis
 from streamstate.state.operations import Read
 
 

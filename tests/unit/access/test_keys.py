@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from streamstate.access import internal, keys, watched_file
-from streamstate.access.watched_file import WatchedFile
 from streamstate.cli.main import app
 from streamstate.errors import Misconfigured
+from streamstate.web.access import internal, keys, watched_file
+from streamstate.web.access.watched_file import WatchedFile
 from streamstate.web.client.instances import same_service
 
 KEY = keys.generate()

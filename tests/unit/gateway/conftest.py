@@ -6,7 +6,7 @@ import pytest
 
 from devkit.child_process import free_port
 from services.recommendations.live import warm_up
-from streamstate.access import internal, watched_file
+from streamstate.web.access import internal, watched_file
 from tests.serving import Loop, Serve, Served
 from tests.unit.gateway.deployment import Services, started
 from tests.unit.gateway.guarding import TOKEN, Guarded

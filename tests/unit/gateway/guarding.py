@@ -6,7 +6,7 @@ from typing import Any
 from werkzeug.test import Client, TestResponse
 
 from services.gateway.settings import AccessSettings
-from streamstate.access import keys
+from streamstate.web.access import keys
 from tests.serving import Loop, Serve
 from tests.unit.gateway.deployment import USER, Services, started
 

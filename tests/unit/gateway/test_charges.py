@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from services.gateway.needs import DEMAND_COST, Needs, needs
-from streamstate.gateway import READ
+from streamstate.view import READ
 from streamstate.web.http.request import MOST_PARAMETERS, Request, path_of
 from tests.unit.gateway.deployment import USER, Services
 from tests.unit.gateway.guarding import Guarded, problem

@@ -13,7 +13,7 @@ from services.events import KINDS
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from services.recommendations.answers import path as path_of
-from streamstate.access import internal
+from streamstate.web.access import internal
 from tests import contract
 from tests.serving import Loop, Serve, Served
 from tests.unit.gateway.deployment import PARTITIONS, STRANGER, USER, Services

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from streamstate.access import internal, keys
+from streamstate.web.access import internal, keys
 from tests.serving import new_address, running
 from tests.unit.gateway.guarding import TOKEN
 from tests.unit.web.hostile import HOSTILE, IDS, METHODS, PARAMETERS

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from devkit.child_process import LOCALHOST, free_port
 from devkit.redis_server import Redis
 from services.gateway.limits import Lease, Limiter, OwnBuckets, SharedBuckets
-from streamstate.access import keys
 from streamstate.state.redis_reader import open_commands
+from streamstate.web.access import keys
 from tests.serving import new_address, running
 from tests.unit.gateway.deployment import USER, Services
 from tests.unit.gateway.guarding import TOKEN

@@ -11,11 +11,10 @@ from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_even
 from services.gateway.names import add, named
 from services.recommendations.answers import member
 from streamstate.app import App, Fold, FoldContext, Record, Source
-from streamstate.gateway import NamedIds, Part
 from streamstate.keys import LONG
 from streamstate.state.operations import Fields, Merge, Operation, Read
 from streamstate.testing import Driver
-from streamstate.view import View
+from streamstate.view import NamedIds, Part, View
 from tests.raw import feed_plays
 from tests.unit.gateway.deployment import FAN, PARTITIONS, STRANGER, USER, Services
 

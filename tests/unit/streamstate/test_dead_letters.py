@@ -17,8 +17,7 @@ from streamstate.kafka.dlq.records import (
 )
 from streamstate.kafka.dlq.topic import DERIVED, Choice, cause_of, is_receipt, letter_of, overview, stage_of
 from streamstate.kafka.producer import Headers, Outgoing
-from streamstate.keys import TEXT
-from streamstate.marker import HEADER, Marker
+from streamstate.keys import MARKER_HEADER, TEXT, Marker
 from streamstate.processing.decode import DeadLetter, Stage
 from streamstate.verify.derived_topics import DerivedTopicCheck, Effects, by_marker
 from streamstate.verify.derived_topics import dead_letters as judged
@@ -51,7 +50,7 @@ def test_records_of_one_cause_are_numbered() -> None:
 
 @pytest.mark.parametrize("header", [b"", b"in:3:5", b"in:3:x:0", b":::", b"\xff"])
 def test_what_is_no_marker_is_none(header: bytes) -> None:
-    assert Marker.from_headers(Message(topic="out", headers=[(HEADER, header)]).headers()) is None
+    assert Marker.from_headers(Message(topic="out", headers=[(MARKER_HEADER, header)]).headers()) is None
     assert Marker.from_headers(Message(topic="out").headers()) is None
 
 
@@ -160,7 +159,7 @@ def effects_of() -> DerivedTopicCheck:
 
 
 def caused(cause: str, value: bytes) -> Message:
-    return Message(topic="out", partition=1, offset=2, value=value, headers=[(HEADER, cause.encode())])
+    return Message(topic="out", partition=1, offset=2, value=value, headers=[(MARKER_HEADER, cause.encode())])
 
 
 def differing(records: Sequence[Message]) -> list[str]:
@@ -209,6 +208,6 @@ def test_a_dead_letter_names_its_cause_in_its_key_and_the_id_of_its_topic(topic_
 
 
 def test_a_dead_letter_of_a_derived_record_is_judged_with_its_topic() -> None:
-    headers: list[tuple[str, str | bytes | None]] = [(HEADER, b"id:3:0:0"), (TOPIC_HEADER, b"out")]
+    headers: list[tuple[str, str | bytes | None]] = [(MARKER_HEADER, b"id:3:0:0"), (TOPIC_HEADER, b"out")]
     letter = Message(topic="app-dlq", partition=0, offset=0, key=b"id:3:0:0", headers=headers)
     assert list(judged("app-dlq").differences([letter])) == []

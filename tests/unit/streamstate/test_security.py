@@ -12,7 +12,7 @@ from streamstate.kafka.security import Security
 from streamstate.processing.limits import TimestampLimit
 from streamstate.settings import StreamSettings
 from streamstate.spark.task import FoldTask
-from streamstate.state.redis_login import Login
+from streamstate.state.redis_link import Login
 
 SCRAM = Security("SASL_SSL", "SCRAM-SHA-512", "reader", 'a"b\\c', "the CA")
 

@@ -14,8 +14,7 @@ from devkit import topics
 from streamstate import bootstrap
 from streamstate.errors import StreamStateError
 from streamstate.kafka.producer import producer, send_all
-from streamstate.keys import CODECS
-from streamstate.marker import Marker
+from streamstate.keys import CODECS, Marker
 from streamstate.settings import CommandSettings
 from streamstate.verify.topic_log import whole
 

@@ -4,9 +4,8 @@ from functools import cache
 
 from streamstate import bootstrap
 from streamstate.app import App
-from streamstate.service import declared, paths
 
-MODELS = paths("services", "model")
+MODELS = bootstrap.service_paths("services", "model")
 SERVICES = tuple(MODELS)
 """Their names, in alphabetical order."""
 
@@ -19,5 +18,5 @@ STANDARD = tuple(service for service in SERVICES if service not in EXAMPLES)
 @cache
 def app(service: str) -> App:
     """The app of `service`, with the settings of the environment. Raises `Misconfigured`."""
-    app: App = bootstrap.resolve(declared(MODELS[service], "app"))
+    app: App = bootstrap.declared(MODELS[service], "app")
     return app

@@ -8,8 +8,9 @@ from devkit.registry import SERVICES, app
 from devkit.tables import table
 from services.gateway import limits
 from services.gateway.settings import AccessSettings
-from streamstate.acl import kafka, redis
+from streamstate.kafka import rights as kafka
 from streamstate.settings import ServiceSettings
+from streamstate.state import redis_rights as redis
 
 PATH = Path("docs/rights.md")
 DELETIONS = ServiceSettings.model_fields["deletions"].default

@@ -8,11 +8,9 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from streamstate.errors import Misconfigured
-from streamstate.keys import TEXT, KeyCodec
-from streamstate.marker import Marker
+from streamstate.keys import TEXT, KeyCodec, Marker
 from streamstate.state.operations import Operation, Read
-from streamstate.user_state import UserState
-from streamstate.view import View
+from streamstate.view import UserState, View
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -4,11 +4,15 @@ A service is named by its package, such as `services.metrics`. Importing a modul
 opens no connection.
 """
 
+import importlib
+import importlib.util
 import os
+import pkgutil
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, TypeVar, get_type_hints
 
 from pydantic_settings import BaseSettings
@@ -21,7 +25,6 @@ from streamstate.errors import Commands, Misconfigured
 from streamstate.formats.applied import formatted
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.security import Security
-from streamstate.service import declared, find
 from streamstate.settings import (
     PREFIX,
     ApiSettings,
@@ -33,12 +36,11 @@ from streamstate.settings import (
 )
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.redis import RedisStore, connect
-from streamstate.state.redis_login import NO_LOGIN, Login
+from streamstate.state.redis_link import NO_LOGIN, Login
 from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.store import AsyncReads
 
 S = TypeVar("S", bound=BaseSettings)
-T = TypeVar("T")
 
 MISCONFIGURED = 3
 """Exit status. Gunicorn ends when a worker exits with this status, and restarts the worker after any other."""
@@ -61,6 +63,42 @@ def service_named(process: str) -> str:
     return str(parser.parse_args().service)
 
 
+def service_paths(package: str, name: str) -> dict[str, str]:
+    """The path of the module `name` of each service that has such a module, by service, in alphabetical order.
+
+    `package` has a folder for each service, or is the package of a single service. Raises `ModuleNotFoundError` without
+    it.
+    """
+    folders = {package.rpartition(".")[2]: package}
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        if module.ispkg:
+            folders[module.name] = f"{package}.{module.name}"
+    modules = {service: f"{folder}.{name}" for service, folder in folders.items()}
+    return {service: path for service, path in modules.items() if importlib.util.find_spec(path)}
+
+
+def service_modules(package: str, name: str) -> dict[str, ModuleType]:
+    """The modules at `service_paths`."""
+    return {service: importlib.import_module(path) for service, path in service_paths(package, name).items()}
+
+
+def service_module(path: str) -> ModuleType | None:
+    """A module of a service, such as `services.metrics.model`; None when the service has no module of this name.
+
+    Raises `Misconfigured` when there is no such service.
+    """
+    service = path.rpartition(".")[0]
+    try:
+        importlib.import_module(service)
+        return importlib.import_module(path) if importlib.util.find_spec(path) else None
+    except ModuleNotFoundError as error:
+        if not f"{path}.".startswith(f"{error.name}."):
+            # The module exists, and imports a missing module.
+            raise
+        msg = f"there is no package {service}; name one such as services.metrics, in a folder of PYTHONPATH"
+        raise Misconfigured(msg) from error
+
+
 def configure(kind: type[S], service: str = "") -> S:
     """Set up logging and load the settings. Variables may be of the library, or of any settings class imported so far.
 
@@ -70,25 +108,31 @@ def configure(kind: type[S], service: str = "") -> S:
     """
     logs.configure()
     if service:
-        find(f"{service}.settings")
+        service_module(f"{service}.settings")
     require_known(os.environ)
     return load(kind)
 
 
-def resolve(declaration: T | Callable[[Any], T]) -> T:
-    """`declaration` itself, or its result for the settings class that annotates its only parameter.
+def declared(path: str, name: str) -> Any:
+    """The constant `NAME` of a service's module, or the result of its function `name` for the settings class that
+    annotates the only parameter.
 
-    Raises `Misconfigured` for invalid settings.
+    Raises `Misconfigured` for invalid settings, or without a declaration.
     """
-    if not callable(declaration):
-        return declaration
+    module = service_module(path)
+    if hasattr(module, name.upper()):
+        return getattr(module, name.upper())
+    if not hasattr(module, name):
+        msg = f"{path} has neither {name.upper()} nor {name}(settings); declare one of them (docs/add-a-service.md)"
+        raise Misconfigured(msg)
+    declaration = getattr(module, name)
     (kind,) = (hint for name, hint in get_type_hints(declaration).items() if name != "return")
     return declaration(load(kind))
 
 
 def app(service: str, settings: ServiceSettings) -> App:
     """The app of a service under the name and over the topics of this deployment. Raises `Misconfigured`."""
-    return deployed(resolve(declared(f"{service}.model", "app")), settings)
+    return deployed(declared(f"{service}.model", "app"), settings)
 
 
 def deployed(app: App, settings: ServiceSettings) -> App:

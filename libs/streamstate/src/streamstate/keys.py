@@ -1,11 +1,11 @@
-"""Keys: their encoding in Kafka, their spelling in a URL, and the partition of each."""
+"""Keys of records: encoding in Kafka, spelling in a URL, partition; and markers, the identities of derived records."""
 
 import math
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from confluent_kafka import murmur2
 
@@ -246,3 +246,41 @@ def sortable(number: int) -> str:
 def unsortable(text: str) -> int:
     """The number of `sortable`."""
     return int(text[1:])
+
+
+MARKER_HEADER = "streamstate.source"
+
+Value = str | bytes | None
+Headers = Mapping[str, Value] | Iterable[tuple[str, Value]]
+"""Headers as returned by `confluent_kafka`."""
+
+
+class Marker(NamedTuple):
+    """Identifies a derived record: topic id, partition and offset of its source, and its index (`number`) from 0 among
+    the records of the same source.
+
+    A repeated record has the same marker. Kafka never reuses a `topic_id`, even when a topic is recreated.
+    """
+
+    topic_id: str
+    partition: int
+    offset: int
+    number: int
+
+    def encode(self) -> bytes:
+        return ":".join(map(str, self)).encode()
+
+    @classmethod
+    def decode(cls, header: bytes) -> Self | None:
+        """The marker in the header `streamstate.source`, None for an invalid header."""
+        try:
+            topic_id, partition, offset, number = header.decode().split(":")
+            return cls(topic_id, int(partition), int(offset), int(number))
+        except ValueError:
+            return None
+
+    @classmethod
+    def from_headers(cls, headers: Headers | None) -> Self | None:
+        """The marker among the headers of a record, None when there is none."""
+        value = dict(headers or ()).get(MARKER_HEADER)
+        return cls.decode(value) if isinstance(value, bytes) else None

@@ -1,17 +1,68 @@
-"""The answers of an app: a view answers one question, about a key or about all partitions together."""
+"""What an app declares of its state: views, which answer questions, their part at the gateway, and personal data."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from streamstate.gateway import READ, NamedIds, Part, Scope
 from streamstate.keys import KeyCodec, partition_of
-from streamstate.state.operations import Read
+from streamstate.state.operations import Between, Delete, DeleteTimeline, Insert, Operation, Read, Remove
 
 K = TypeVar("K")
+
+Scope = Literal["read", "explore", "admin"]
+"""A caller's rights: read the data of a key, explore the data of all keys, operate."""
+
+READ: Scope = "read"
+EXPLORE: Scope = "explore"
+ADMIN: Scope = "admin"
+
+
+class NamedIds(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The ids in the answer of a view to which the gateway adds names.
+
+    views: by the path of an id in the answer, the view whose answer for the id has its `name`. A path is the names of
+        the lists on the way to the id, and of its member, joined by dots. The gateway adds the name beside the id:
+        `name` beside `id`, `artistName` beside `artistId`; null for an unknown name.
+    empty_warnings: whether the answer has the member `warnings` also when no name is missing.
+    """
+
+    views: dict[str, str]
+    empty_warnings: bool = True
+
+
+class Cost(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The price of a request: `base`, multiplied by each parameter's ratio to its covered value.
+
+    base: in reads of a key.
+    covers: by parameter, the largest value without surcharge.
+    """
+
+    base: int = 1
+    covers: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Makes a view, called by its name, a part of `/v1/users/{id}`: its members become members of the joined answer.
+
+    The view has the scope `read`. Its member `warnings`, a list of strings, is added to the warnings of the joined
+    answer.
+
+    members: the lists that the view adds. When the view fails, the lists are empty and named in `warnings`; for a key
+        unknown to the view, the lists are only empty.
+    remarks: further lists, then empty and not named in `warnings`.
+    required: whether a failure of the view fails the request, with the view's problem. At most one part is required.
+    by_default: whether a request without a choice of parts gets the part.
+    parameters: the view's parameters that a request for the joined answer accepts too.
+    """
+
+    members: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    required: bool = False
+    by_default: bool = True
+    parameters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,3 +141,58 @@ class Question:
         if self.view.key is None:
             return range(counts[self.view.topic])
         return (partition_of(self.view.key.encode(*self.key), counts[self.view.topic]),)
+
+
+MOST_MEMBERS = 10_000
+"""So many members of a place are exported."""
+
+SEEN, USERS = "last seen", "users"
+"""Family and key of the timeline of users by the stream time of their last record."""
+
+
+def seen(times: Mapping[str, int]) -> Operation:
+    """The operation that stores the last stream time (milliseconds) of users."""
+    return Insert(SEEN, USERS, dict(times))
+
+
+def not_seen_since(time: int, n: int) -> Read:
+    """The read of the first `n` users without a record at `time` or later: [(user, milliseconds)]."""
+    return Between(f"{SEEN}:{USERS}", 0, time, n)
+
+
+class UserKey(NamedTuple):
+    """The state key of the read `read`, limited to `MOST_MEMBERS` members. With a `family`, the key is a timeline."""
+
+    read: Read
+    family: str = ""
+
+    @property
+    def deletion(self) -> Operation:
+        """The operation that deletes the key."""
+        key = self.read.key
+        return DeleteTimeline(self.family, key.removeprefix(f"{self.family}:")) if self.family else Delete(key)
+
+
+def _nothing(_users: Collection[Any], _values: Sequence[Any]) -> Iterable[Operation]:
+    return ()
+
+
+@dataclass(frozen=True)
+class UserState(Generic[K]):
+    """Declares that the keys of a fold's topics are users, and the state keys that name a user.
+
+    places: a user → the state keys of the user alone.
+    reads: the state keys shared by several users; `rewrite(users, values)` gets the erased users and the values of
+        these reads, and returns the operations that remove the users from the shared keys.
+    """
+
+    places: Callable[[K], Iterable[UserKey]]
+    reads: Sequence[Read] = ()
+    rewrite: Callable[[Collection[K], Sequence[Any]], Iterable[Operation]] = _nothing
+
+    def forget(self, users: Collection[K], values: Sequence[Any]) -> Iterable[Operation]:
+        """The operations that remove `users` from the state; `values` are the results of `reads`."""
+        for user in users:
+            yield from (place.deletion for place in self.places(user))
+            yield Remove(SEEN, USERS, str(user))
+        yield from self.rewrite(users, values)

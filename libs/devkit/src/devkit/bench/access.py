@@ -9,7 +9,7 @@ from devkit.bench.report import BenchReport, Target
 from devkit.child_process import LOCALHOST, free_port
 from devkit.demo import say
 from devkit.local_cluster import LocalCluster, answers
-from streamstate.access import keys
+from streamstate.web.access import keys
 
 PAIRS = 3
 UNLIMITED = 10_000_000

@@ -17,7 +17,6 @@ from streamstate.app import App
 from streamstate.deployment import logs
 from streamstate.errors import Commands, Misconfigured
 from streamstate.kafka.admin import Topics
-from streamstate.service import declared, paths
 from streamstate.settings import CommandSettings, load, require_known
 from streamstate.state.redis import RedisStore
 from streamstate.verify.recount import Recounted
@@ -26,7 +25,11 @@ from streamstate.verify.recount import Recounted
 def _beginning(incomplete: str) -> list[str]:
     """The services with names that begin with `incomplete`, for shell completion."""
     with suppress(ModuleNotFoundError, Misconfigured):
-        return [name for name in paths(load(CommandSettings).package, "model") if name.startswith(incomplete)]
+        return [
+            name
+            for name in bootstrap.service_paths(load(CommandSettings).package, "model")
+            if name.startswith(incomplete)
+        ]
     return []
 
 
@@ -73,7 +76,7 @@ class Deployment:
         """How its state is counted again. Raises `Misconfigured`."""
         path = f"{self.package}.recount"
         imported(path)
-        made: Recounted = bootstrap.resolve(declared(path, "recount"))
+        made: Recounted = bootstrap.declared(path, "recount")
         return replace(made.renamed(self.settings.name, self.settings.topics), own_form=self._own_form)
 
     @property
@@ -82,7 +85,7 @@ class Deployment:
             return lambda message: message
         # The module needs packages that some images lack.
         own_form = imported("streamstate.verify.own_form")
-        own = bootstrap.resolve(declared(f"{self.package}.model", "app"))
+        own = bootstrap.declared(f"{self.package}.model", "app")
         made: Callable[[Message], Message | None] = own_form.OwnForm(
             own, self.settings.formats, self.settings.schema_registry()
         )
@@ -103,7 +106,7 @@ def deployments(
     settings: CommandSettings, services: Sequence[str] | None = None, module: str = "model"
 ) -> list[Deployment]:
     """`services`, or all with the module `module`. Raises `Misconfigured`, and typer's error for an unknown name."""
-    known = paths(settings.package, module)
+    known = bootstrap.service_paths(settings.package, module)
     if not known:
         msg = (
             f"{settings.package} has no service with a {module}.py; set STREAMSTATE_PACKAGE to the package of services"

@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from streamstate.formats.registered.registry import Registry
 from streamstate.kafka.security import OAUTH, Security
-from streamstate.state.redis_login import Login
+from streamstate.state.redis_link import Login
 
 PREFIX = "STREAMSTATE_"
 

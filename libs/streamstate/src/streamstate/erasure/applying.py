@@ -11,7 +11,7 @@ from streamstate.errors import BadKey
 from streamstate.keys import partition_of
 from streamstate.state.operations import Operation
 from streamstate.state.store import DELETIONS, Claim, Commit, OffsetAdvance, Origin, Store
-from streamstate.user_state import UserState
+from streamstate.view import UserState
 
 TOGETHER = 200
 """Users forgotten in one commit."""

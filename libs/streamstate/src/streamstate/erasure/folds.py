@@ -9,7 +9,7 @@ from msgspec import structs
 from streamstate.app import App, Effect, Fold, FoldContext, Lookups, Record
 from streamstate.state.operations import Read
 from streamstate.state.store import TopicPartition
-from streamstate.user_state import seen
+from streamstate.view import seen
 
 Records = Sequence[Record[Any, Any]]
 Erased = Mapping[TopicPartition, Mapping[bytes, int]]

@@ -16,7 +16,7 @@ from streamstate.erasure.folds import Erased
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import Misconfigured
 from streamstate.state.store import Claim, Origin, Store, TopicPartition
-from streamstate.user_state import not_seen_since
+from streamstate.view import not_seen_since
 
 log = structlog.get_logger()
 

@@ -28,7 +28,7 @@ from streamstate.kafka.dlq.topic import (
 )
 from streamstate.kafka.producer import Headers, producer, transaction
 from streamstate.kafka.security import OPEN, Security
-from streamstate.marker import HEADER, Marker
+from streamstate.keys import MARKER_HEADER, Marker
 
 BATCH = 100
 """Letters of a transaction: each may have a megabyte."""
@@ -96,8 +96,8 @@ class Replay:
         topic_id, partition, offset = letter.cause
         headers = letter.headers
         # A record with a marker already is the repeat of a marked record.
-        if HEADER not in dict(headers):
-            headers = [*headers, (HEADER, Marker(topic_id, partition, offset, 0).encode())]
+        if MARKER_HEADER not in dict(headers):
+            headers = [*headers, (MARKER_HEADER, Marker(topic_id, partition, offset, 0).encode())]
         # The record's own time, unless the time was the reason of the refusal; 0: now.
         timestamp = 0 if letter.stage == "timestamp" else letter.timestamp or 0
         out.produce(letter.topic, letter.value, letter.key, partition, headers=headers, timestamp=timestamp)

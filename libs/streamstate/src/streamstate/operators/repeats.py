@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from streamstate.app import Count, Effect, Fold, FoldContext, Record
-from streamstate.marker import Marker
+from streamstate.keys import Marker
 from streamstate.state.operations import Put, Read, Value
 
 REPEATS = "repeats"

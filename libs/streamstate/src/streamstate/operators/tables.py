@@ -23,7 +23,7 @@ from streamstate.app import (
 from streamstate.keys import KeyCodec, partition_of
 from streamstate.state.operations import Delete, Operation, Put, Read, Value
 from streamstate.state.store import Store
-from streamstate.user_state import UserState
+from streamstate.view import UserState
 
 K = TypeVar("K")
 

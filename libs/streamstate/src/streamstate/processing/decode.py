@@ -6,8 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from streamstate.app import Record, Source
 from streamstate.errors import BadRecord, RegistryUnavailable, UnknownSchema
-from streamstate.keys import partition_of
-from streamstate.marker import Marker
+from streamstate.keys import Marker, partition_of
 
 DEAD = "dead_letters"
 DEAD_FOR = f"{DEAD}: "

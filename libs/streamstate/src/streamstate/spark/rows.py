@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streamstate.errors import BatchTooLarge
-from streamstate.marker import HEADER
+from streamstate.keys import MARKER_HEADER
 from streamstate.processing.decode import Markers, RawRecord
 from streamstate.state.store import TopicPartition
 
@@ -19,7 +19,7 @@ COLUMNS = ("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp"
 MOST_BYTES = 64 << 20
 """Of rows that wait in a worker for more of their partition."""
 
-MARKER = f"element_at(filter(headers, header -> header.key = '{HEADER}'), -1).value AS marker"
+MARKER = f"element_at(filter(headers, header -> header.key = '{MARKER_HEADER}'), -1).value AS marker"
 """A further column for apps with marked topics only: headers cost more than all that is decoded."""
 
 

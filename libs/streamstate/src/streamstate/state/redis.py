@@ -28,7 +28,7 @@ from redis.sentinel import Sentinel
 
 from streamstate.errors import Fenced, IncompleteCommit, Inexact, Misconfigured
 from streamstate.state.operations import Read
-from streamstate.state.redis_login import NO_LOGIN, Login
+from streamstate.state.redis_link import NO_LOGIN, Login
 from streamstate.state.redis_reads import (
     NO_TRANSACTION,
     READ,

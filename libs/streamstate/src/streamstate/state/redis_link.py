@@ -1,17 +1,69 @@
-"""One pipelined connection to Redis on an event loop: a command does not wait for the answers to earlier commands."""
+"""Authentication to Redis, and one pipelined connection on an event loop: a command waits for no earlier answer."""
 
 import asyncio
 from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from hiredis import Reader
 from redis.asyncio import Connection
 from redis.asyncio.connection import DefaultParser
+from redis.credentials import CredentialProvider
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from streamstate.state.redis_transactions import failure
+
+
+@dataclass(frozen=True)
+class Login:
+    """Files, read anew by each new connection.
+
+    `password` is the password of `username`, by default of the default user.
+    """
+
+    username: str = ""
+    password: Path | None = None
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    sentinel_password: Path | None = None
+
+    def options(self, *, tls: bool) -> dict[str, Any]:
+        """redis-py's arguments of connections to Redis."""
+        return self._options(self.username, self.password, tls=tls)
+
+    def sentinel_options(self, *, tls: bool) -> dict[str, Any]:
+        """The same for the Sentinels, without a user."""
+        return {"ssl": tls, **self._options("", self.sentinel_password, tls=tls)}
+
+    def _options(self, username: str, password: Path | None, *, tls: bool) -> dict[str, Any]:
+        files = {"ssl_ca_certs": self.ca, "ssl_certfile": self.certificate, "ssl_keyfile": self.key}
+        options: dict[str, Any] = {name: str(path) for name, path in files.items() if path} if tls else {}
+        if password:
+            # Without a login, the name of the client stays: unless it has read an answer, redis-py mistakes TLS 1.3's
+            # unsolicited session tickets for an unexpected answer. A user would need a further right for it.
+            options |= {"credential_provider": _File(username, password), "driver_info": None}
+        return options
+
+
+NO_LOGIN = Login()
+"""No proof, as on a laptop."""
+
+
+class _File(CredentialProvider):
+    def __init__(self, username: str, password: Path) -> None:
+        self._username = username
+        self._password = password
+
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        password = self._password.read_text().strip("\r\n")
+        return (self._username, password) if self._username else (password,)
+
+    async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
+        return self.get_credentials()
 
 
 class Link(asyncio.Protocol):

@@ -23,8 +23,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from streamstate.state.operations import Read
 from streamstate.state.redis import CLUSTER, SENTINEL, Seeds, SentinelUrl, options
-from streamstate.state.redis_link import Link
-from streamstate.state.redis_login import NO_LOGIN, Login
+from streamstate.state.redis_link import NO_LOGIN, Link, Login
 from streamstate.state.redis_reads import NO_TRANSACTION, Command, as_script, commands, snapshot, tag, told_key
 from streamstate.state.redis_transactions import (
     ATTEMPTS,

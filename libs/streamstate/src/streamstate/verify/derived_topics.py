@@ -8,7 +8,7 @@ from confluent_kafka import Message
 
 from streamstate.kafka.dlq.records import SHA256_HEADER
 from streamstate.kafka.dlq.topic import Cause, cause_of, is_derived, is_halting, is_receipt
-from streamstate.marker import Marker
+from streamstate.keys import Marker
 from streamstate.verify.recount import Difference
 
 ANYTHING = -1

@@ -12,7 +12,6 @@ from streamstate.app import App
 from streamstate.deployment.state_metrics import of_partitions
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import StreamStateError
-from streamstate.service import find
 from streamstate.settings import ApiSettings
 from streamstate.state.store import AsyncReads
 from streamstate.web.client.instances import Instances
@@ -40,7 +39,7 @@ def create(service: str) -> Asgi:
 
     Connects at the first request. Raises `Misconfigured` for an invalid setting or service.
     """
-    if own := find(f"{service}.api"):
+    if own := bootstrap.service_module(f"{service}.api"):
         made: Asgi = own.create()
         return made
     settings = bootstrap.configure(ApiSettings)

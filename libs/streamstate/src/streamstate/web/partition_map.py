@@ -9,9 +9,9 @@ from msgspec import UNSET, UnsetType
 from streamstate.app import App
 from streamstate.deployment.address import Address
 from streamstate.errors import Misconfigured
-from streamstate.gateway import ADMIN, READ, Cost, NamedIds, Part, Scope
 from streamstate.processing.decode import DEAD, reasons
 from streamstate.state.store import Snapshot
+from streamstate.view import ADMIN, READ, Cost, NamedIds, Part, Scope
 from streamstate.web.freshness import Freshness
 from streamstate.web.http.problems import Problem
 from streamstate.web.state import State

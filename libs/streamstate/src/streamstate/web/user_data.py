@@ -14,7 +14,7 @@ from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import BadKey
 from streamstate.keys import partition_of
 from streamstate.state.operations import Read
-from streamstate.user_state import MOST_MEMBERS
+from streamstate.view import MOST_MEMBERS
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.openapi import Routes

@@ -4,10 +4,11 @@ from typing import Annotated
 
 import typer
 
-from streamstate.acl import kafka, redis
 from streamstate.cli import output
 from streamstate.cli.output import AsJson
 from streamstate.cli.services import Service, deployment
+from streamstate.kafka import rights as kafka
+from streamstate.state import redis_rights as redis
 
 app = typer.Typer(
     help="The rights that a service needs at Kafka and Redis.", no_args_is_help=True, rich_markup_mode=None

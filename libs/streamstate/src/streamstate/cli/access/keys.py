@@ -5,10 +5,10 @@ from typing import Annotated
 import msgspec
 import typer
 
-from streamstate.access import keys
 from streamstate.cli import output
 from streamstate.cli.output import AsJson
-from streamstate.gateway import READ
+from streamstate.view import READ
+from streamstate.web.access import keys
 
 app = typer.Typer(help="API keys of the gateway.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -11,7 +11,7 @@ from streamstate.app import App, Emit
 from streamstate.kafka.producer import Headers, Outgoing
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.security import OPEN, Security
-from streamstate.marker import HEADER, Marker
+from streamstate.keys import MARKER_HEADER, Marker
 from streamstate.processing.decode import DeadLetter
 
 EXCEPTION_HEADER, MESSAGE_HEADER = "__streams.errors.exception", "__streams.errors.message"
@@ -34,7 +34,7 @@ HALTED_HEADER = "x-not-committed"
 SHORT = 1_024
 """The kept bytes of an oversized value, and of a header beside it."""
 
-_OWN = ("__streams.errors.", "x-", HEADER)
+_OWN = ("__streams.errors.", "x-", MARKER_HEADER)
 
 
 def derived(app: App, emits: Iterable[Emit], partition: int, topic_ids: Mapping[str, str]) -> Iterable[Outgoing]:
@@ -49,7 +49,7 @@ def derived(app: App, emits: Iterable[Emit], partition: int, topic_ids: Mapping[
         marker = Marker(topic_ids[topic], partition, offset, numbers[cause])
         numbers[cause] += 1
         key, value = app.emits[emit.topic].encode(emit.key, emit.value)
-        yield app.output(emit.topic), key, value, [(HEADER, marker.encode())]
+        yield app.output(emit.topic), key, value, [(MARKER_HEADER, marker.encode())]
 
 
 def dead_letters(
@@ -97,7 +97,7 @@ def shortened(app: App, record: Outgoing) -> Outgoing:
     # The last header tells the kind of a letter.
     last = [kept.pop()] if kept and kept[-1][0] == HALTED_HEADER else []
     if topic != app.dead_letters:
-        key = next(text for name, text in headers if name == HEADER and isinstance(text, bytes))
+        key = next(text for name, text in headers if name == MARKER_HEADER and isinstance(text, bytes))
         message = f"too large for {topic}".encode()
         size += [(MESSAGE_HEADER, message), ("x-service", app.name.encode()), (TOPIC_HEADER, topic.encode())]
     return app.dead_letters, key, content[:SHORT], [*kept, *size, *last]

@@ -28,7 +28,7 @@ from streamstate.kafka.dlq.records import (
 from streamstate.kafka.producer import Headers
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.security import OPEN, Security
-from streamstate.marker import Marker
+from streamstate.keys import Marker
 from streamstate.processing.decode import Refusal, Stage
 from streamstate.state.store import Claim, Origin, TopicPartition
 

@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 
 import structlog
 
-from streamstate.access.certificates import ToInstances
-from streamstate.access.internal import InternalTokens
 from streamstate.deployment import tracing
 from streamstate.deployment.address import Address
+from streamstate.web.access.certificates import ToInstances
+from streamstate.web.access.internal import InternalTokens
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import CONTENT_TYPE
 from streamstate.web.http.request import AGE, BEGIN, JSON, POSITION, SERVED_BY, Response

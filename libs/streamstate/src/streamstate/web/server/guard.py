@@ -5,10 +5,10 @@ from typing import Any
 
 from werkzeug.routing import Rule
 
-from streamstate.access.internal import HEADER, InternalTokens
 from streamstate.errors import Misconfigured
-from streamstate.gateway import Scope
 from streamstate.settings import HttpSettings
+from streamstate.view import Scope
+from streamstate.web.access.internal import HEADER, InternalTokens
 from streamstate.web.http.events import EventStream
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Request, Response

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from apiflask import APIFlask
 
-from streamstate.gateway import ADMIN, READ, Scope
 from streamstate.keys import KeyCodec
+from streamstate.view import ADMIN, READ, Scope
 from streamstate.web.http.events import EventStream, ServerSentEvent
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Response

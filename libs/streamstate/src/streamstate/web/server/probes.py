@@ -7,7 +7,7 @@ from importlib import resources
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from streamstate.deployment import background
-from streamstate.gateway import READ
+from streamstate.view import READ
 from streamstate.web.http.problems import Problem, not_ready
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server import responses

@@ -3,8 +3,8 @@
 import ssl
 from pathlib import Path
 
-from streamstate.access.certificates import CertificateFiles, Certificates, ToInstances
 from streamstate.deployment.connections import TlsSettings
+from streamstate.web.access.certificates import CertificateFiles, Certificates, ToInstances
 
 
 def shown(settings: TlsSettings) -> Certificates | None:

@@ -4,7 +4,7 @@ import ssl
 from pathlib import Path
 from typing import NamedTuple
 
-from streamstate.access.watched_file import WatchedFiles
+from streamstate.web.access.watched_file import WatchedFiles
 
 
 class CertificateFiles(NamedTuple):

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from streamstate.errors import Misconfigured
-from streamstate.gateway import Scope
+from streamstate.view import Scope
 
 PREFIX = "ssk_"
 """The prefix of each key, by which scanners for leaked secrets recognize keys."""

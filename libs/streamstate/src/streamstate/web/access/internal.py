@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from streamstate.access.watched_file import WatchedFile
 from streamstate.errors import Misconfigured
+from streamstate.web.access.watched_file import WatchedFile
 
 HEADER = "X-Instance-Token"
 _TOKEN = re.compile(rb"[A-Za-z0-9_-]{32,200}")

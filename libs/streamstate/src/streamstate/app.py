@@ -296,9 +296,7 @@ class App:
         return {source.own_name: source for source in self.sources}
 
     def source(self, topic: str) -> Source[Any, Any]:
-        """The source of the topic that the service calls `topic`; raises KeyError for a topic that the app does not
-        read.
-        """
+        """The source that the service calls `topic`; raises KeyError for an unknown topic."""
         return self._sources[topic]
 
     @property
@@ -320,9 +318,7 @@ class App:
                 raise Misconfigured(msg)
 
     def topics_of(self, view: View[Any]) -> tuple[str, ...]:
-        """The topics behind the answers of `view`: all topics of the fold that reads the view's topic; without a topic,
-        all.
-        """
+        """The topics behind the answers of `view`: the topics of the fold of its topic; without a topic, all."""
         return self._fold_topics.get(view.topic, self.topics)
 
     @cached_property

@@ -114,8 +114,7 @@ def configure(kind: type[S], service: str = "") -> S:
 
 
 def declared(path: str, name: str) -> Any:
-    """The constant `NAME` of a service's module, or the result of its function `name` for the settings class that
-    annotates the only parameter.
+    """The constant `NAME` of a service's module, or the result of its function `name` for the settings it declares.
 
     Raises `Misconfigured` for invalid settings, or without a declaration.
     """

@@ -256,10 +256,10 @@ Headers = Mapping[str, Value] | Iterable[tuple[str, Value]]
 
 
 class Marker(NamedTuple):
-    """Identifies a derived record: topic id, partition and offset of its source, and its index (`number`) from 0 among
-    the records of the same source.
+    """Identifies a derived record: source topic id, partition, offset, and its index among the source's records.
 
-    A repeated record has the same marker. Kafka never reuses a `topic_id`, even when a topic is recreated.
+    `number` is the index, from 0. A repeated record has the same marker. Kafka never reuses a `topic_id`, even when a
+    topic is recreated.
     """
 
     topic_id: str

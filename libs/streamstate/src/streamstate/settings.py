@@ -178,9 +178,7 @@ class StreamSettings(ServiceSettings):
     )
 
     def tolerance_ms(self, grace_ms: int | None) -> int:
-        """The tolerated milliseconds of a timestamp ahead of the clock, in a topic whose windows have the grace
-        `grace_ms`.
-        """
+        """The tolerated milliseconds of a timestamp ahead of the clock, in a topic of windows with `grace_ms`."""
         if self.future_ms is not None:
             return self.future_ms
         return 3_600_000 if grace_ms is None else max(grace_ms, _CLOCK_SKEW_MS)

@@ -173,9 +173,7 @@ class TlsSettings(Settings):
 
 
 def without_password(url: str) -> str:
-    """`url`, without user and password. Raises ValueError, without the URL in its message, for a URL with either, or
-    with an invalid port.
-    """
+    """`url`, if it has no user or password. Raises ValueError, without the URL, for either, or an invalid port."""
     scheme, _, rest = url.partition("://")
     hosts, _, path = rest.partition("/")
     for host in hosts.split(","):

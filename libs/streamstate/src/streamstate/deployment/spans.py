@@ -136,8 +136,7 @@ class Spans:
         return _TracedReads(reads, self)
 
     def batches(self, progresses: Iterable[Any], after: int) -> int:
-        """Export spans of a query's micro-batches with records from Spark's `progresses`, after the batch numbered
-        `after`.
+        """Export spans of a query's micro-batches with records, behind the batch numbered `after`.
 
         Returns the number of the last batch.
         """

@@ -37,8 +37,7 @@ class FormatEncoder:
         return other.encode(own.decode(key)), None if value is None else self.write(value)
 
     def registered(self, topic: str) -> "FormatEncoder":
-        """The same, with its schema registered for `topic`. Raises `Misconfigured` when the registry refuses the
-        schema.
+        """The same, with its schema registered for `topic`. Raises `Misconfigured` when the registry refuses it.
 
         Raises `RegistryUnavailable` when the registry does not answer.
         """

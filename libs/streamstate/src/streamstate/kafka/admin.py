@@ -55,9 +55,7 @@ class AdminConnection:
         return {"bootstrap.servers": self._bootstrap, **self.loaded.client(), **QUIET}
 
     def admin(self) -> AdminClient:
-        """The client, replaced after a change of the files. Files that are unusable or incomplete leave the former
-        client in place.
-        """
+        """The client, replaced after a change of the files. Unusable or incomplete files leave the former client."""
         with suppress(Misconfigured, KafkaException):
             if (now := self._security.read_files()) != self.loaded:
                 # Calls that wait for an answer keep the former client alive.

@@ -21,9 +21,7 @@ _CONFIRMED_S = 0.5
 
 @dataclass
 class Partitions:
-    """The partitions assigned to this instance (`known` after the first assignment); `changed` is set until the query
-    follows.
-    """
+    """The assigned partitions (`known` after the first assignment); `changed` is set until the query follows."""
 
     held: frozenset[int] = frozenset()
     known: bool = False

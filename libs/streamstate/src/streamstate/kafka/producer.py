@@ -48,8 +48,7 @@ def producer(bootstrap: str, security: Security = OPEN, transactional_id: str = 
 
 @contextmanager
 def transaction(out: Producer) -> Iterator[None]:
-    """A transaction: the records of the body are committed together, or aborted when it raises. Raises `KafkaException`
-    itself.
+    """A transaction of the records of the body, aborted when it raises. Raises `KafkaException` itself.
 
     A commit without an answer may have been made.
     """

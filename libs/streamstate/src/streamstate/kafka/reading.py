@@ -12,8 +12,7 @@ GROUP = "streamstate-reading"
 
 
 def open_since(bootstrap: str, place: tuple[str, int], stable: int, security: Security = OPEN) -> int | None:
-    """When (milliseconds since 1970) the first record held back by an open transaction was sent; None without such a
-    record.
+    """The time (milliseconds since 1970) of the first record held back by an open transaction; None without one.
 
     stable: the last stable offset of topic and partition.
     """

@@ -1,6 +1,4 @@
-"""The authentication of a process to Kafka, and of Kafka to the process: one description for librdkafka and Spark's
-source.
-"""
+"""Authentication between a process and Kafka: one description for librdkafka and Spark's source."""
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path

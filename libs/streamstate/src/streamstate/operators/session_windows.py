@@ -12,9 +12,7 @@ from streamstate.state.operations import Between, ExpireBefore, Insert, Operatio
 
 
 class Session(msgspec.Struct, array_like=True, frozen=True):
-    """The `count` records of one key from `start` to `end`, the Kafka timestamps (milliseconds) of first and last
-    record.
-    """
+    """The `count` records of one key from `start` to `end`, the first and last Kafka timestamp (milliseconds)."""
 
     start: int
     end: int

@@ -62,9 +62,7 @@ class Windows:
 
     @property
     def settings(self) -> Mapping[str, int]:
-        """The settings that change the windows of the same records, for `Fold.settings`; a retention only ends windows
-        earlier.
-        """
+        """The settings for `Fold.settings`; the retention is not among them, since it only ends windows earlier."""
         return {"size_ms": self.size, "advance_ms": self.advance, "grace_ms": self.grace}
 
     def starts(self, time: int) -> range:

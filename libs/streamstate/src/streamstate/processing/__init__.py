@@ -1,4 +1,4 @@
-"""From the records of a partition to one commit, and what decides whether they may be folded.
+"""From the records of a partition to one commit, with the conditions of folding.
 
-Pure: nothing here knows Kafka, Redis, Spark or HTTP.
+Pure: the package knows no Kafka, Redis, Spark or HTTP.
 """

@@ -1,4 +1,4 @@
-"""The answers that a fold asked for, and an error for any other one."""
+"""The declared results for a fold, and an error for undeclared access."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ V = TypeVar("V")
 def declared(
     fold: Fold, lookups: Mapping[str, Collection[Any]], rows: Rows, reads: Iterable[Read], values: Mapping[Read, Any]
 ) -> tuple[Rows, Mapping[Read, Any]]:
-    """Of the answers to all folds of a batch (`rows`, `values`), those that `fold` asked for in one partition."""
+    """The results declared by `fold` in one partition, out of all folds' results (`rows`, `values`)."""
     tables = {
         table: _Requested({key: rows[table][key] for key in keys}, fold, "lookups", f"a row of {table}")
         for table, keys in lookups.items()
@@ -24,7 +24,7 @@ def declared(
 
 
 class _Requested(Mapping[K, V]):
-    """Raises `NotRequested` for a key that is missing, in `get` as well. `noun` says what the answers are of."""
+    """Raises `NotRequested` for a missing key, in `get` as well. `noun` names the kind of results."""
 
     def __init__(self, answers: Mapping[K, V], fold: Fold, function: str, noun: str) -> None:
         self._answers = answers
@@ -47,5 +47,5 @@ class _Requested(Mapping[K, V]):
 
 
 def _name(read: Read) -> str:
-    """Without what follows the first colon of the state key, which may be a user's id."""
+    """The state key up to its first colon: the rest may be a user's id."""
     return f"{type(read).__name__}({read.key.partition(':')[0]}…)"

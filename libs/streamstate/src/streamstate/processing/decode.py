@@ -1,4 +1,4 @@
-"""From the raw records of one partition of a topic to typed ones, without any I/O."""
+"""Decoding of one partition's raw records, without any I/O."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from streamstate.keys import Marker, partition_of
 
 DEAD = "dead_letters"
 DEAD_FOR = f"{DEAD}: "
-"""What the counts of dead letters by their reasons begin with."""
+"""The prefix of the counters of dead letters by reason."""
 
 MISPLACED = "misplaced_keys"
 
@@ -36,7 +36,7 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A record that the app cannot use, and why. `topic`, `timestamp` and `stream_time` are as of a `Record`."""
+    """An unusable record, and the reason. `topic`, `timestamp` and `stream_time` are as of a `Record`."""
 
     topic: str
     offset: int
@@ -49,14 +49,14 @@ class DeadLetter:
 
     @property
     def reason(self) -> str:
-        """The stage, and what a decoder or a fold raised: no message, which may quote the record."""
+        """The stage, and the exception of a decoder or a fold, without its message, which may quote the record."""
         raised = f": {type(self.error).__name__}" if self.stage in ("decode", "fold") else ""
         return f"{self.stage}{raised}"
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Where a topic has to wait for the schema registry; `stream_time` is as of the record that would come next."""
+    """The offset at which a topic waits for the schema registry; `stream_time` is as of the waiting record."""
 
     stream_time: int
     error: RegistryUnavailable
@@ -67,9 +67,9 @@ Entry = Record[Any, Any] | DeadLetter
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The records in the order of their offsets, and the offsets of those whose key belongs to another partition.
+    """The records in the order of their offsets, and the offsets of records whose key belongs to another partition.
 
-    held: why there are no more of them, None when these are all.
+    held: why further records wait, None without waiting records.
     """
 
     entries: Sequence[Entry]
@@ -92,12 +92,11 @@ def decode_records(
     place: tuple[int, int],
     admission: Admission,
 ) -> Decoded:
-    """Decode the records of one partition of a topic; `place` is the partition, and how many the topic has.
+    """Decode the records of one partition of a topic; `place` is the partition, and the partition count of the topic.
 
-    `at` is the stored offset (None: nothing is stored) and the stream time there; records before it are left out, as
-    they are in the state already. Only decoded records move stream time. A misplaced key (the producer used another
-    partitioner) is reported and still folded where it is: its partition came with the record, and dropping it would
-    lose an event.
+    `at` is the stored offset (None: nothing is stored) and the stream time there; earlier records are in the state
+    already, and are left out. Only decoded records advance the stream time. A misplaced key (the producer used another
+    partitioner) is reported and still folded in its partition: dropping the record would lose an event.
     """
     topic, decode_key, decode = source.own_name, source.key.decode, source.decode
     partition, partitions = place
@@ -136,7 +135,7 @@ def reasons(counters: Mapping[str, int]) -> dict[str, int]:
 
 
 def mark(entries: Iterable[Entry], markers: Markers) -> None:
-    """Give each record the marker that its header has."""
+    """Give each record the marker of its header."""
     if not markers:
         return
     for entry in entries:
@@ -146,6 +145,6 @@ def mark(entries: Iterable[Entry], markers: Markers) -> None:
 
 def _out_of_time(timestamp: int) -> Refusal:
     if timestamp < 0:
-        # Spark reads it by another calendar, so that it is not known exactly.
+        # Spark uses another calendar for such timestamps, so the exact time is unknown.
         return Refusal("timestamp", "the timestamp is before 1970; the producer has to set it")
     return Refusal("timestamp", f"the timestamp {timestamp} is too far in the future")

@@ -1,4 +1,4 @@
-"""The records of a micro-batch for one fold in one partition: how they are folded, and how they are cut."""
+"""The records of a micro-batch for one fold in one partition, with folding and splitting."""
 
 import heapq
 import itertools
@@ -23,7 +23,7 @@ Position = tuple[int | None, int]
 
 @dataclass(frozen=True, slots=True)
 class FoldResult:
-    """The commit of a batch, and the records that are published before it."""
+    """The commit of a batch, and the records published before it."""
 
     partition: int
     commit: Commit
@@ -41,10 +41,10 @@ class Unfoldable(Exception):
 
 @dataclass(frozen=True)
 class FoldBatch:
-    """The `entries` for `fold` in `partition`, in the order in which they are folded.
+    """The `entries` for `fold` in `partition`, in the order of folding.
 
     raw: the raw records by topic. misplaced: topic and offset of the records whose key belongs to another partition.
-    unavailable: why further records wait for the schema registry. Topics are as the service calls them.
+        unavailable: why further records wait for the schema registry. Topics are by the service's names.
     """
 
     fold: Fold
@@ -64,14 +64,14 @@ class FoldBatch:
 
     @cached_property
     def lookups(self) -> Mapping[str, set[Any]]:
-        """The keys of the rows that the fold asks for, by table. Raises `Unfoldable`."""
+        """The fold's declared keys of rows, by table. Raises `Unfoldable`."""
         with _refusing():
             asked = self.fold.lookups(self.records) if self.records else {}
             return {table: set(keys) for table, keys in asked.items()}
 
     @cached_property
     def reads(self) -> Sequence[Read]:
-        """The reads of the partition's own state that the fold asks for. Raises `Unfoldable`."""
+        """The fold's declared reads of the partition's own state. Raises `Unfoldable`."""
         with _refusing():
             return list(self.fold.reads(self.records)) if self.records else []
 
@@ -120,11 +120,11 @@ class FoldBatch:
         ]
 
     def split(self, size: int) -> tuple["FoldBatch", "FoldBatch"]:
-        """A batch of the first `size` entries, and one of the rest."""
+        """A batch of the first `size` entries, and a batch of the rest."""
         return replace(self, entries=self.entries[:size]), replace(self, entries=self.entries[size:])
 
     def smaller(self, error: Exception) -> Sequence["FoldBatch"]:
-        """Its halves, or the batch with its only record as a dead letter, for which `error` is the reason."""
+        """Its halves, or the batch with its only record as a dead letter, with `error` as the reason."""
         if len(self.records) > 1:
             return self.split((len(self.entries) + 1) // 2)
         (record,) = self.records
@@ -136,7 +136,7 @@ class FoldBatch:
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Raise `Unfoldable` for any exception of an app's function, except for a fault that no record causes."""
+    """Raise `Unfoldable` for any exception of an app's function, except for faults outside the records."""
     try:
         yield
     except (MemoryError, NotRequested):
@@ -146,9 +146,9 @@ def _refusing() -> Iterator[None]:
 
 
 def merge(topics: Sequence[Decoded]) -> Sequence[Entry]:
-    """The entries of all `topics` in one order: by stream time, at a tie in the order given; offsets stay in order.
+    """The entries of all `topics` in one order: by stream time, on a tie in the order given; offsets stay in order.
 
-    They end where one of the topics is held up.
+    The result ends at the first waiting record of any topic.
     """
     if len(topics) == 1:
         return topics[0].entries

@@ -1,4 +1,4 @@
-"""A state that other folds have made: what these folds add to it, or read in it, would be wrong."""
+"""A state made by other folds: further changes and reads by the present folds would be wrong."""
 
 from collections.abc import Collection, Iterable
 
@@ -11,9 +11,9 @@ _WAYS_OUT = f"go back to the release and settings that made it, or {REBUILD}"
 
 
 def require_same_folds(app: App, topics: Collection[str], snapshots: Iterable[Snapshot]) -> None:
-    """Raise `Misconfigured` when the folds of `topics` have another version or other settings than a state of `app`.
+    """Raise `Misconfigured` when a state of `app` was made by folds of `topics` of another version or settings.
 
-    A state that does not say what made it, since it is from before that was kept, is taken for one of these folds.
+    A state of early releases, without stored declarations, is accepted.
     """
     for snapshot in snapshots:
         if snapshot.format not in (None, FORMAT):

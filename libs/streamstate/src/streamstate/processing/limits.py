@@ -1,4 +1,4 @@
-"""What bounds a stream: the size of its commits, the dead letters that it makes, the timestamps that it takes."""
+"""Limits of a stream: size of commits, number of dead letters, range of timestamps."""
 
 import sys
 from collections import deque
@@ -11,7 +11,7 @@ from streamstate.processing.decode import Admission, DeadLetter, Refusal
 from streamstate.state.store import TopicPartition
 
 _SHOWN, _KEPT = 3, 100
-"""Dead letters that a refusal names, and that it keeps."""
+"""Dead letters shown and kept by a refusal."""
 
 WINDOW = 10_000
 """Records among which the dead letters are counted."""
@@ -20,9 +20,9 @@ _ANY_TIME = 2**63 - 1
 
 
 class DeadLetterLimit:
-    """Stops a stream of which more than `most`, and more than `share` (0 to 1), of the last records are dead letters.
+    """Stops a stream with more than `most`, and more than `share` (0 to 1), dead letters among its last records.
 
-    The last records are the last 10,000 of this process, in whole commits.
+    The last records are the last 10,000 of the process, in whole commits.
     """
 
     def __init__(self, most: int = 0, share: float = 1.0) -> None:
@@ -33,9 +33,9 @@ class DeadLetterLimit:
         self._dead = 0
 
     def require(self, records: int, letters: Sequence[tuple[int, DeadLetter]]) -> None:
-        """Raise `TooManyDeadLetters` if these `letters`, with their partitions, among `records` more were too many.
+        """Raise `TooManyDeadLetters` if `letters` (with their partitions) among `records` further records are too many.
 
-        Their records are folded once the decoder is right.
+        The records are folded after a fix of the decoder.
         """
         records, dead = self._records + records, self._dead + len(letters)
         if dead > self._most and dead > self._share * records:
@@ -60,25 +60,25 @@ class DeadLetterLimit:
 
 @dataclass(frozen=True)
 class TimestampLimit:
-    """Which records are not decoded: those from the future, which would let windows and histories expire.
+    """The records left out of decoding: records from the future, which would expire windows and histories too early.
 
-    unbounded: by topic, the milliseconds that its records may be ahead of the clock; Kafka takes later ones.
-    refused: records by their offsets that were dead-lettered for this reason before, and stay so when the time has
-        come, and those that an operator skips.
+    unbounded: by topic, the tolerated milliseconds ahead of the clock, where Kafka accepts later timestamps.
+    refused: by offset, records that became dead letters for their timestamp before, and stay so when the time has come,
+        and records skipped by an operator.
     """
 
     unbounded: Mapping[str, int] = field(default_factory=dict)
     refused: Mapping[TopicPartition, Mapping[int, Refusal]] = field(default_factory=dict)
 
     def admission(self, place: TopicPartition, now_ms: int) -> Admission:
-        """What is taken of `place` when the clock says `now_ms` (milliseconds since 1970)."""
+        """The admitted records of `place` at the time `now_ms` (milliseconds since 1970)."""
         tolerance = self.unbounded.get(place[0])
         latest = _ANY_TIME if tolerance is None else now_ms + tolerance
         return Admission(latest, self.refused.get(place, {}))
 
 
 class CommitLimit(NamedTuple):
-    """The most records, and changes of the state, of one commit. A record is never cut."""
+    """The most records, and changes of the state, of one commit. A record is never split."""
 
     records: int = sys.maxsize
     changes: int = sys.maxsize
@@ -89,9 +89,9 @@ NO_LIMIT = CommitLimit()
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a stream; by default there are none.
+    """The limits of a stream; by default none.
 
-    building: of commits to a state that is built from nothing and not read yet. ready: of all others.
+    building: of commits to a state built from nothing and not yet read. ready: of other commits.
     """
 
     building: CommitLimit = NO_LIMIT

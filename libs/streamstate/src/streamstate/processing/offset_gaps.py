@@ -1,4 +1,4 @@
-"""Offsets without records at the end of a partition: markers of transactions, what was aborted, what is deleted."""
+"""Offsets without records at the end of a partition: transaction markers, aborted and deleted records."""
 
 from collections.abc import Mapping
 
@@ -6,11 +6,11 @@ from streamstate.state.store import Claim, Commit, OffsetAdvance, Snapshot
 
 
 def passed(claim: Claim, snapshot: Snapshot, read: Mapping[str, Mapping[str, int]]) -> Commit | None:
-    """The commit that brings the state to where everything was read; None when it stands there.
+    """The commit that advances the state over offsets without records; None when there are none.
 
-    Only records move a state: without this commit it would seem to lag for ever, and one built from nothing would never
-    be complete. `read` are the offsets before which all records are folded, in Spark's form: by topic and, as text, by
-    partition.
+    Only records advance a state: without the commit, the state would seem to lag for ever, and a first build would
+    never be complete. `read` are the offsets before which all records are folded, in Spark's form: by topic and, as
+    text, by partition.
     """
     ends = {topic: parts[str(claim.partition)] for topic, parts in read.items() if str(claim.partition) in parts}
     steps = [

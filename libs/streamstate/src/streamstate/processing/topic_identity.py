@@ -1,4 +1,4 @@
-"""Topics that were recreated or got more partitions since a state was built: its offsets or keys are of no use then."""
+"""Topics recreated or widened after a state was built: the state's offsets or keys are invalid then."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -6,7 +6,7 @@ from streamstate.errors import Misconfigured
 from streamstate.state.store import Origin
 
 REBUILD = "build a new state: in its place by `streamstate reset SERVICE`, or beside it under another STREAMSTATE_NAME"
-"""What to do about a state that cannot be continued."""
+"""Advice for a state that cannot be continued."""
 
 
 Origins = Mapping[str, Origin]
@@ -14,7 +14,7 @@ Origins = Mapping[str, Origin]
 
 
 def require_same_topics(states: Collection[Origins], now: Origins) -> None:
-    """Raise `Misconfigured` when one of `states` was built from other topics than there are `now`."""
+    """Raise `Misconfigured` when one of `states` was built from topics other than `now`."""
     for topic, built_from in _each(states):
         if topic in now and built_from.id != now[topic].id:
             msg = f"{topic} was deleted and made anew, and the state is of the old one's records; {REBUILD}"
@@ -23,7 +23,7 @@ def require_same_topics(states: Collection[Origins], now: Origins) -> None:
 
 
 def require_same_widths(states: Iterable[Origins], now: Mapping[str, int]) -> None:
-    """Raise `Misconfigured` when a topic has another number of partitions `now` than one of `states` knows."""
+    """Raise `Misconfigured` when the partition count of a topic in `now` differs from one of `states`."""
     for topic, built_from in _each(states):
         if built_from.partitions != now.get(topic, built_from.partitions):
             msg = (

@@ -1,4 +1,4 @@
-"""Logs that were cut before or after a state was built from them: it cannot be exact, so an operator has to decide."""
+"""Logs truncated before or after a state was built from them: the state cannot be exact, so an operator decides."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -11,9 +11,9 @@ LOST = "lost_records"
 
 
 def left_out(claim: Claim, begins: Mapping[str, int]) -> Commit | None:
-    """The commit that goes on where the topics begin now, and counts what it passes over; None when nothing is lost.
+    """The commit that skips to the first remaining records, and counts the skipped offsets; None without a loss.
 
-    `begins` are the first offsets that Kafka still has, by topic. Where nothing is stored yet, nothing can be missed.
+    `begins` are the first offsets in Kafka, by topic. A topic without a stored offset cannot miss records.
     """
     steps = [
         OffsetAdvance(topic, stored, begins[topic], claim.times.get(topic, 0))
@@ -25,12 +25,12 @@ def left_out(claim: Claim, begins: Mapping[str, int]) -> Commit | None:
 
 
 def allowed(commit: Commit, allowances: Mapping[str, Allowance]) -> bool:
-    """Whether an operator allows all that `commit` leaves out."""
+    """Whether an operator allows all losses of `commit`."""
     return all(step.next <= _allowed_before(step.topic, allowances) for step in commit.steps)
 
 
 def refusal(commit: Commit) -> Misconfigured:
-    """The error that names what `commit` leaves out."""
+    """The error that names the records lost by `commit`."""
     partition = commit.claim.partition
     parts = [
         f"{step.next - (step.expected or 0)} records of {step.topic}:{partition} from offset {step.expected}"
@@ -43,7 +43,7 @@ def refusal(commit: Commit) -> Misconfigured:
 
 
 def missing_beginnings(app: App, snapshots: Mapping[int, Snapshot]) -> dict[TopicPartition, int]:
-    """The offsets at which the states in `snapshots` begin, of the topics whose earlier records they lack."""
+    """The first offsets of the states in `snapshots`, for topics whose earlier records are missing."""
     return {
         (topic, partition): begin
         for partition, snapshot in snapshots.items()
@@ -53,9 +53,9 @@ def missing_beginnings(app: App, snapshots: Mapping[int, Snapshot]) -> dict[Topi
 
 
 def needed(app: App, snapshots: Iterable[Snapshot], truncated: Collection[str]) -> frozenset[str]:
-    """The topics that states need from their first records on, apart from those that an operator allows them to lack.
+    """The topics that states need from their first records on, apart from topics with an operator's allowance.
 
-    truncated: topics that every state may lack the first records of.
+    truncated: topics whose first records every state may lack.
     """
     allowed = {topic for snapshot in snapshots for topic in snapshot.allowances}
     return app.requiring_beginning - {*truncated} - allowed
@@ -66,7 +66,7 @@ def require_beginnings(
 ) -> None:
     """Raise `Misconfigured` when a state lacks the first records of one of `topics`.
 
-    Not when an operator allows it, for this state or, by `truncated`, for every state.
+    An operator may allow the lack, for one state or, by `truncated`, for every state.
     """
     for (topic, partition), begin in missing_beginnings(app, snapshots).items():
         required = topic in topics and topic not in truncated

@@ -26,27 +26,27 @@ CHANGES_A_RECORD = 7.5
 
 
 class Outbox(Protocol):
-    """Kafka's topics, as the commits of partitions need them."""
+    """Kafka's topics, as needed by the commits of partitions."""
 
     def require_same_topics(self) -> None:
         """Raise `Misconfigured` when an input topic was made anew, or widened: its records may be the new topic's."""
 
     def publish(self, results: Sequence[FoldResult]) -> None:
-        """Return when all derived records and dead letters are published for good. Without a commit they come again."""
+        """Return when Kafka has stored all derived records and dead letters. Records without a commit come again."""
 
     def publish_halting(self, letters: Sequence[tuple[int, DeadLetter]]) -> None:
         """Publish the dead letters, with their partitions, for which the stream halts."""
 
 
 class PartitionWriter:
-    """Brings partitions forward by commits.
+    """Advances partitions by commits.
 
-    claims: the partitions that may be written. counts: partition counts by topic. folds: by partition, by
-    default the app's. clock: the time, in seconds since 1970.
+    claims: the claims of the partitions to write. counts: partition counts by topic. folds: by partition, by default
+        the app's. clock: the time, in seconds since 1970.
 
-    It remembers where partitions stand, and reads the store only where the first record is not the next one. A wrong
-    belief would be refused by the store. There is one round trip for each kind of call and batch of rows, not for each
-    partition: a small micro-batch waits for round trips.
+    The writer remembers the positions of partitions, and reads the store only where the first record does not follow.
+    The store refuses commits at a wrong position. There is one round trip for each kind of call and batch of rows, not
+    for each partition: a small micro-batch waits for round trips.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class PartitionWriter:
         self._changes_a_record = dict.fromkeys((fold.topics for fold in app.folds), CHANGES_A_RECORD)
 
     def write(self, rows: RawRows, markers: Mapping[TopicPartition, Markers] = NO_MARKERS) -> None:
-        """Fold `rows`, those of tables first, publish, commit; `markers` are those of marked topics.
+        """Fold `rows`, the rows of tables first, publish, commit; `markers` are the markers of marked topics.
 
         A record that cannot be decoded or folded becomes a dead letter, by itself. Raises `TooManyDeadLetters`, and
-        `Fenced` when a partition is claimed by another. Raises `RegistryUnavailable` when all records are committed
-        except for those that wait for a schema, and the records behind them.
+        `Fenced` when a partition is claimed by another process. Raises `RegistryUnavailable` when all records are
+        committed except for records that wait for a schema, and the records behind them.
         """
         self._outbox.require_same_topics()
         try:
@@ -90,9 +90,10 @@ class PartitionWriter:
             raise waiting[0]
 
     def _learn(self, rows: RawRows) -> None:
-        """Read where partitions stand, unless their first records are the next ones.
+        """Read the positions of partitions, unless their first records follow the known positions.
 
-        A fold of several topics needs all their stream times, which another process with the same claim may have moved.
+        A fold of several topics needs all their stream times, which another process with the same claim may have
+        advanced.
         """
         unknown = {
             partition
@@ -107,7 +108,7 @@ class PartitionWriter:
     def _write(
         self, rows: RawRows, markers: Mapping[TopicPartition, Markers], *, tables: bool
     ) -> Sequence[RegistryUnavailable]:
-        """Write the rows of tables, or all others; returns why further records wait for the schema registry."""
+        """Write the rows of tables, or all other rows; returns why further records wait for the schema registry."""
         places = ((fold, p) for p in sorted({p for _, p in rows}) for fold in self._folds[p])
         wanted = [(fold, p) for fold, p in places if fold.sources[0].table is tables]
         batches = [batch for fold, p in wanted if (batch := self._batch(fold, p, rows, markers))]
@@ -137,7 +138,7 @@ class PartitionWriter:
         return FoldBatch(fold, partition, entries, raw, misplaced, unavailable) if decoded else None
 
     def _pieces(self, batch: FoldBatch) -> Iterator[FoldBatch]:
-        """The batch in pieces for one commit each, by the fold's last commit when the turn of a piece comes."""
+        """The batch in pieces for one commit each, sized by the fold's last commit at the time of the piece."""
         while batch.entries:
             limit = self._limit(batch)
             by_changes = int(limit.changes / self._changes_a_record[batch.fold.topics])
@@ -145,7 +146,7 @@ class PartitionWriter:
             yield piece
 
     def _limit(self, batch: FoldBatch) -> CommitLimit:
-        """Reads are refused until a fold has all that its topics held when the build began."""
+        """Reads are refused until a fold has all records of its topics from before the build."""
         positions, targets = self._positions[batch.partition], self._targets[batch.partition]
         building = any((positions[topic][0] or 0) < targets.get(topic, 0) for topic in batch.fold.topics)
         return self._limits.building if building else self._limits.ready
@@ -179,7 +180,7 @@ class PartitionWriter:
             claim, positions = self._claims[batch.partition], self._positions[batch.partition]
             results.append(batch.apply(claim, positions, rows, values.get(batch.partition, {})))
             self._require_small(batch, results[-1].commit)
-        # Readers would count the derived records of a record that is refused after they are published.
+        # Readers would count the derived records of a record refused after their publication.
         unsure = [each.commit for each in results if each.emits and any(map(adds, each.commit.operations))]
         if unsure and _inexact(self._store.check, unsure):
             raise Unfoldable(OverflowError(INEXACT))
@@ -212,7 +213,7 @@ class PartitionWriter:
 
 
 def _inexact(take: Callable[..., None], commits: Sequence[Commit]) -> Sequence[int]:
-    """The indexes of the `commits` that `take`, a verb of the store, refuses for a number beyond 2^53."""
+    """The indexes of the `commits` that `take`, a method of the store, refuses for a number beyond 2^53."""
     try:
         take(*commits)
     except Inexact as error:

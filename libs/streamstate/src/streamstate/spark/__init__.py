@@ -1,4 +1,4 @@
 """The stream process: queries over Kafka whose tasks fold and commit.
 
-Nothing here knows HTTP answers; an API image has no Spark.
+The package knows no HTTP answers; an API image has no Spark.
 """

@@ -7,7 +7,7 @@ from streamstate.spark.query import Hosted
 
 
 def main(service: str) -> None:
-    """Run one instance. Exits with `bootstrap.MISCONFIGURED` when a setting or the service does not fit."""
+    """Run one instance. Exits with `bootstrap.MISCONFIGURED` for an invalid setting or service."""
     with bootstrap.exiting():
         settings = bootstrap.configure(StreamSettings, service)
         app = bootstrap.app(service, settings)

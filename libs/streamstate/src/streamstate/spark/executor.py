@@ -1,4 +1,4 @@
-"""The first process of an executor's pod: Spark's driver says by environment variables what the JVM is started with."""
+"""The first process of an executor's pod: Spark's driver passes the JVM's options by environment variables."""
 
 import os
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _ARGUMENTS = {
 
 
 def command(given: Mapping[str, str], classpath: str) -> list[str]:
-    """The JVM's command line after the program's name, from the environment that Spark gives to an executor."""
+    """The JVM's command line after the program's name, from Spark's environment for an executor."""
     numbered = (name for name in given if name.startswith("SPARK_JAVA_OPT_"))
     options = [given[name] for name in sorted(numbered, key=lambda name: int(name.rpartition("_")[2]))]
     heap = given["SPARK_EXECUTOR_MEMORY"]

@@ -1,4 +1,4 @@
-"""Downloads the jars of Spark's Kafka source, which `jars.txt` lists with their checksums, by PySpark's own Ivy.
+"""Downloads the jars of Spark's Kafka source, listed in `jars.txt` with their checksums, by PySpark's own Ivy.
 
 python -m streamstate.spark.jars DIR
 """
@@ -28,7 +28,7 @@ _DEPENDENCY = '    <dependency org="{}" name="{}" rev="{}" transitive="{}" conf=
 
 
 class JarError(StreamStateError):
-    """Jars that could not be downloaded, or that have another checksum."""
+    """Jars that could not be downloaded, or have another checksum."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Jar:
 
 
 def parse(manifest: str) -> list[Jar]:
-    """The jars of a manifest, whose lines are `group:artifact:version sha256`, or comments that start with #."""
+    """The jars of a manifest, whose lines are `group:artifact:version sha256`, or comments (#)."""
     lines = (line.split() for line in manifest.splitlines() if line and not line.startswith("#"))
     return [Jar(module, sha256) for module, sha256 in lines]
 
@@ -57,10 +57,10 @@ def jars(directory: Path) -> list[Path]:
 
 
 def fetch(directory: Path) -> list[Path]:
-    """Download the jars of `jars.txt` to `directory`, unless they are there with the right checksums.
+    """Download the jars of `jars.txt` to `directory`, unless present with the right checksums.
 
-    Returns `jars(directory)`. A jar is moved to `directory` after it was verified.
-    Raises `JarError` when there is no Java, no network, or a wrong checksum.
+    Returns `jars(directory)`. A jar is moved to `directory` after verification. Raises `JarError` without Java or
+    network, or for a wrong checksum.
     """
     wanted = pinned()
     if any(_sha256(directory / jar.file) != jar.sha256 for jar in wanted):
@@ -86,7 +86,7 @@ def verify(jar: Jar, path: Path) -> None:
 
 
 def retrieve(modules: Iterable[str], scratch: Path, *, transitive: bool) -> Path:
-    """Download `modules` (`group:artifact:version`) with Ivy to a new folder in `scratch`, which is returned.
+    """Download `modules` (`group:artifact:version`) with Ivy to a new folder in `scratch`; returns the folder.
 
     `transitive` includes their dependencies. Takes from seconds to minutes. Raises `JarError`.
     """
@@ -97,11 +97,11 @@ def retrieve(modules: Iterable[str], scratch: Path, *, transitive: bool) -> Path
 
 
 def resolve(scratch: Path, *further: str) -> Path:
-    """Download what `ivy.xml` in `scratch` names to a new folder there, which is returned. Raises `JarError`.
+    """Download the modules in the `ivy.xml` of `scratch` to a new folder there; returns the folder. Raises `JarError`.
 
     further: options of Ivy.
     """
-    # A cache of its own, which an interrupted download of another process cannot corrupt.
+    # A cache of its own, safe from an interrupted download of another process.
     options = ["-ivy", "ivy.xml", "-cache", "cache", "-confs", "default", *further]
     pattern = "jars/[artifact]-[revision](-[classifier]).[ext]"
     ivy_jar = next(spark_jars().glob("ivy-*.jar"))
@@ -118,7 +118,7 @@ def resolve(scratch: Path, *further: str) -> Path:
 
 
 def java() -> str:
-    """The java that Spark uses: of JAVA_HOME, else of the PATH. Raises `JarError` when there is none."""
+    """Spark's java: of JAVA_HOME, else of the PATH. Raises `JarError` without Java."""
     home = os.environ.get("JAVA_HOME")
     program = shutil.which("java", path=f"{home}/bin" if home else None)
     if program is None:
@@ -142,7 +142,7 @@ def _sha256(path: Path) -> str | None:
 
 def spark_jars() -> Path:
     """The folder of PySpark's own jars. Raises `JarError` when PySpark is not installed."""
-    # PySpark is located, not imported, which would take a second.
+    # PySpark is located, not imported: importing takes a second.
     pyspark = find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
         msg = "PySpark is not installed here; install streamstate[spark], or use the image of a stream"

@@ -1,8 +1,8 @@
-"""Offsets from which topics are read, and how far merged topics are read at a time.
+"""Start offsets of topics, and slices of merged topics.
 
-The records of merged topics are folded by stream time, over all topics of a partition. So a slice ends in all of them
-at the same moment: what is before the first record with a timestamp has an earlier stream time, and what is after it
-has not. Records of one stream time are folded topic by topic, so where a slice cannot hold them all, it ends in the
+The records of merged topics are folded by stream time, over all topics of a partition. So a slice ends at the same
+timestamp in all topics: records before the first record with a timestamp have an earlier stream time, later records
+have not. Records of one stream time are folded topic by topic, so where a slice cannot hold them all, it ends in the
 first topics first.
 """
 
@@ -26,7 +26,7 @@ Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
 
 def kafka_source(reader: Reader, task: FoldTask, offsets: Offsets) -> Reader:
-    """`reader` with the options of Spark's Kafka source for reading what `task` needs from `offsets`."""
+    """`reader` with the options of Spark's Kafka source for the columns of `task` from `offsets`."""
     assigned: dict[str, list[int]] = {}
     for topic, partition in offsets:
         assigned.setdefault(topic, []).append(partition)
@@ -36,12 +36,13 @@ def kafka_source(reader: Reader, task: FoldTask, offsets: Offsets) -> Reader:
         .option("groupIdPrefix", f"{task.app.group}-spark")
         .option("assign", json.dumps(assigned))
         .option("startingOffsets", as_json(offsets))
-        # The source asks for a partition's begin and end behind each fetch, on the connection on which the consumer
-        # prefetches already: Kafka holds them back until that fetch is answered, and there is nothing more to come.
+        # The source asks for a partition's begin and end behind each fetch, on the connection of the consumer's
+        # prefetch: Kafka holds both answers back until the prefetch is answered, although there is nothing more to
+        # come.
         .option("kafka.fetch.max.wait.ms", "0")
         .option("includeHeaders", bool(task.app.marked))
         .option("kafka.isolation.level", "read_committed")
-        # All brokers may be at other addresses behind the names that were given (KIP-899).
+        # All brokers may have new addresses behind the given names (KIP-899).
         .option("kafka.metadata.recovery.strategy", "rebootstrap")
     )
 
@@ -55,9 +56,9 @@ def as_json(offsets: Offsets) -> str:
 
 
 def next_slice(topics: Topics, starts: Offsets, most: int, stops: Mapping[TopicPartition, int]) -> Offsets:
-    """Where the next slice of at most `most` records from `starts` ends, at `stops` at the latest.
+    """The end of the next slice of at most `most` records from `starts`, at most up to `stops`.
 
-    Empty when no more than that are left, and no `stops`.
+    Empty when at most `most` records are left, without `stops`.
     """
     ends = {**topics.ends(starts), **stops}
     if _size(starts, ends) <= most:
@@ -71,7 +72,7 @@ def next_slice(topics: Topics, starts: Offsets, most: int, stops: Mapping[TopicP
 
 
 def latest(size: Callable[[int], int], most: int) -> int:
-    """The latest timestamp (milliseconds) with a `size` of at most `most`; a later one where that is nothing at all."""
+    """The latest timestamp (milliseconds) with a `size` of at most `most`; a later one where the size would be 0."""
     below, above = 0, _END
     while above - below > 1:
         middle = (below + above) // 2
@@ -89,7 +90,7 @@ def _first(starts: Offsets, ends: Offsets, most: int) -> Offsets:
 
 
 _END = (1 << 63) - 1
-"""The greatest timestamp (milliseconds) that Kafka takes."""
+"""The greatest timestamp (milliseconds) in Kafka."""
 
 
 def _size(starts: Offsets, ends: Offsets) -> int:
@@ -97,7 +98,7 @@ def _size(starts: Offsets, ends: Offsets) -> int:
 
 
 MOST_MS = _END // 1_000
-"""The greatest timestamp that Spark reads. It keeps microseconds in 64 bits, and a query ends at a greater one."""
+"""The greatest timestamp that Spark reads. Spark stores microseconds in 64 bits, and a query fails on greater ones."""
 
 
 def unreadable(topics: Topics, offsets: Offsets, task: FoldTask) -> dict[TopicPartition, RawRecord]:
@@ -106,14 +107,14 @@ def unreadable(topics: Topics, offsets: Offsets, task: FoldTask) -> dict[TopicPa
     if not starts:
         return {}
     firsts = {place: offset for place, offset in topics.offsets_at(starts, MOST_MS + 1).items() if offset >= 0}
-    # Kafka names the first of the whole log, which may be folded already.
+    # Kafka names the first in the whole log, which may be folded already.
     candidates = {place: max(first, starts[place]) for place, first in firsts.items()}
     records = {place: _first_unreadable(place, offset, task) for place, offset in candidates.items()}
     return {place: record for place, record in records.items() if record}
 
 
 def _first_unreadable(place: TopicPartition, offset: int, task: FoldTask) -> RawRecord | None:
-    """The first such record at `offset` or behind it."""
+    """The first such record at `offset` or later."""
     for record in read_to_end(task.settings.kafka, {place: offset}, task.security):
         timestamp = record.timestamp()[1]
         if timestamp > MOST_MS:

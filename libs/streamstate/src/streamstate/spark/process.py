@@ -30,14 +30,14 @@ log = structlog.get_logger()
 
 # For small micro-batches.
 _TUNING = {
-    # Batches are planned alike and small; what would be re-planned or watched costs more than it brings.
+    # Batches are planned alike and small; re-planning or monitoring costs more than it gains.
     "spark.sql.adaptive.enabled": "false",
     # The source makes its row converters anew for each partition of each batch: generating their code takes a quarter
-    # of the JVM's time at a steady load. Whole stages, which see many rows, are compiled all the same.
+    # of the JVM's time at a steady load. Whole stages with many rows are compiled all the same.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Each micro-batch has a description made for the listeners of which there are none.
+    # Spark makes a description of each micro-batch for its listeners, of which there are none.
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "5",
@@ -46,12 +46,12 @@ _TUNING = {
     "spark.ui.retainedStages": "1",
     "spark.ui.retainedTasks": "1",
     "spark.sql.ui.retainedExecutions": "1",
-    # Several services in one session share the slots evenly, so that one's backlog does not hold up the others.
+    # Services in one session share the slots evenly, so that a backlog of one does not delay the others.
     "spark.scheduler.mode": "FAIR",
     "spark.locality.wait": "0",
     # How often an idle query looks for records. Each look costs Spark and Kafka together 2 ms of CPU.
     "spark.sql.streaming.pollingDelay": "250ms",
-    # A plain rename on tmpfs instead of the checked one: 150 ms a batch become 35.
+    # A plain rename on tmpfs instead of the checked rename: 150 ms a batch become 35.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -60,7 +60,7 @@ _TUNING = {
     "spark.python.daemon.module": "streamstate.spark.daemon",
     "spark.python.worker.reuse": "true",
     "spark.log.level": "ERROR",
-    # The old generation is collected before what was put into it makes it grow.
+    # The old generation is collected before its garbage makes the heap grow.
     "spark.cleaner.periodicGC.interval": "10min",
 }
 
@@ -68,9 +68,9 @@ _TUNING = {
 # Kafka's client, in copying and in Python.
 _JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-# Without sizes the heap of a driver begins with a part of the machine's memory, which is used up little by little until
-# the first full collection, as if something leaked. What lives long takes less than 90 MB, for which a full collection
-# would make the old generation larger, so that 40 % of it are free.
+# Without sizes, a driver's heap begins with a part of the machine's memory and fills slowly until the first full
+# collection, like a leak. Long-lived objects take less than 90 MB; by default, a full collection would grow the old
+# generation until 40 % are free.
 _HEAP = "-Xms256m -XX:NewSize=128m -XX:MinHeapFreeRatio=10 -XX:+AlwaysPreTouch -XX:MetaspaceSize=160m"
 
 _JVM_ENDED_S = 5
@@ -86,11 +86,11 @@ _SECRET = re.compile("secret$|password|token", re.IGNORECASE)
 
 
 _LOCAL_DIR, _LOCAL_DIRS = "spark.local.dir", "SPARK_LOCAL_DIRS"
-"""Spark's property, and its variable, which goes before it."""
+"""Spark's property, and its variable, which takes precedence."""
 
 
 def run(hosted: list[Hosted], settings: StreamSettings) -> None:
-    """Run as `serve` does, with folders of this process for Spark's files; those of a process that was killed go."""
+    """As `serve`, with folders of this process for Spark's files; folders of killed processes are deleted."""
     of_user = Path(gettempdir(), f"streamstate-{os.getuid()}")
     parent = os.environ.get(_LOCAL_DIRS) or settings.spark.get(_LOCAL_DIR) or of_user
     # Of several folders, the first.
@@ -102,16 +102,16 @@ def run(hosted: list[Hosted], settings: StreamSettings) -> None:
 
 
 def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
-    """Run until SIGTERM or SIGINT. Raises `SystemExit` (status 1) when the JVM is gone; start it again then.
+    """Run until SIGTERM or SIGINT. Raises `SystemExit` (status 1) when the JVM is gone; restart the process then.
 
-    Raises `Misconfigured` when a file that proves us to Kafka cannot be used.
+    Raises `Misconfigured` when a credential file for Kafka cannot be used.
     """
     stopping = threading.Event()
-    # Before the JVM starts: a process that is the first of its container ignores signals that it has no handler for.
+    # Before the JVM starts: the first process of a container ignores signals without a handler.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     spark, jvm = session(settings)
-    # A Python task costs tens of milliseconds, so a batch has no more of them than its share of the slots.
+    # A Python task costs tens of milliseconds, so a batch has at most its share of the slots in tasks.
     tasks = math.ceil(settings.slots / len(hosted))
     streams = [Stream(app, settings, spark, stopping, tasks) for app in hosted]
     broken: list[BaseException] = []
@@ -143,10 +143,10 @@ def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
 
 
 def _end(spark: SparkSession, jvm: Popen[bytes]) -> None:
-    """Stop the session, and wait for its JVM, which deletes its files: it may be killed when this process has ended."""
+    """Stop the session, and wait for its JVM, which deletes its files, and may be killed after this process."""
     spark.stop()
     with suppress(TimeoutExpired):
-        # Closes its input, with which it ends.
+        # Closes the JVM's input, at which the JVM ends.
         jvm.communicate(timeout=_JVM_ENDED_S)
 
 
@@ -168,13 +168,13 @@ def properties(settings: StreamSettings) -> dict[str, str]:
 
 
 def _java(settings: StreamSettings) -> str:
-    """The JVMs' options. Kafka's client asks for tokens only where it may."""
+    """The JVMs' options. Kafka's client requests tokens from the allowed URL only."""
     url = settings.kafka_token_url
     return f"{_JVM} -Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}" if url else _JVM
 
 
 def _encrypted(settings: StreamSettings) -> dict[str, str]:
-    """Driver and executors prove to each other that they have the secret, and encrypt what they say."""
+    """Driver and executors authenticate by the secret, and encrypt their traffic."""
     if settings.master.startswith("k8s:"):
         # Spark's own way would show the secret in the description of each executor's pod.
         file = {"spark.authenticate.secret.file": str(settings.spark_secret)} if settings.spark_secret else {}
@@ -185,11 +185,11 @@ def _encrypted(settings: StreamSettings) -> dict[str, str]:
 
 def session(settings: StreamSettings) -> tuple[SparkSession, Popen[bytes]]:
     """Start the session of this process, and its JVM."""
-    # Before the JVM and the clients of Kafka, which have many threads.
+    # Before the JVM and the clients of Kafka start their many threads.
     resources.use_few_arenas()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     given = properties(settings)
-    # PySpark gives what the JVM is launched with on its command line, which all users of a machine can read.
+    # PySpark passes the JVM's options on the command line, readable for all users of a machine.
     public = {name: value for name, value in given.items() if not _SECRET.search(name)}
     gateway = launch_gateway(SparkConf().setAll([*public.items()]))  # type: ignore[no-untyped-call]
     return SparkSession(SparkContext(gateway=gateway, conf=SparkConf().setAll([*given.items()]))), gateway.proc

@@ -1,4 +1,4 @@
-"""One hosted app: its query, started from the stored offsets, again and again."""
+"""One hosted app: its query, restarted from the stored offsets."""
 
 import json
 import threading
@@ -45,15 +45,15 @@ log = structlog.get_logger()
 CHECKPOINT_MS = 3_600_000
 PAUSE_S = 1.0
 REFUSED_PAUSE_S = 5.0
-"""Seconds until what was refused is tried again: an operator may have decided."""
+"""Seconds before a retry after a refusal: an operator may have decided."""
 
 FAILURES = (StreamStateError, RedisError, KafkaException, StreamingQueryException, PythonException, Py4JJavaError)
-"""What ends a query, and not the process: the last of them when a worker dies in a slice."""
+"""Failures of a query, which is restarted in the same process: the last kind when a worker dies in a slice."""
 
 
 @dataclass(frozen=True)
 class Hosted:
-    """An app that this process runs as `instance`, whose API others reach at `advertise`."""
+    """An app run by this process as `instance`, whose API has the address `advertise`."""
 
     app: App
     instance: str
@@ -61,12 +61,12 @@ class Hosted:
 
 
 class Stream:
-    """One hosted app: a query over the partitions held, restarted when they change or when a commit was refused."""
+    """One hosted app: a query over the held partitions, restarted when the partitions change or a commit is refused."""
 
     def __init__(
         self, hosted: Hosted, settings: StreamSettings, spark: SparkSession, stopping: threading.Event, tasks: int
     ) -> None:
-        """`tasks` is the most tasks in which a batch is folded. Raises `Misconfigured` where traces cannot be sent."""
+        """`tasks` is the most tasks of a batch. Raises `Misconfigured` where traces cannot be exported."""
         self.name = f"{hosted.app.name}-{hosted.instance}"
         self._app = hosted.app
         self._settings = settings
@@ -95,7 +95,7 @@ class Stream:
         )
 
     def run(self) -> None:
-        """Until the process stops: after a failure or a refusal it starts again from the state."""
+        """Run until the process stops: after a failure or a refusal, start again from the state."""
         keep_running("deletions", self._erasure.find_due, PAUSE_S, stopping=self._stopping)
         keep_running("presence", partial(self._presence.update, self.status), TELL_S, stopping=self._stopping)
         while not self._stopping.is_set():
@@ -131,14 +131,14 @@ class Stream:
             self._membership.require()
 
     def _prepare(self) -> Run | None:
-        """Claim the partitions that the group gives; None after a while in which it gives none."""
+        """Claim the assigned partitions; None after a while without any."""
         origins = self._topics.describe(self._app.topics)
         counts = {topic: origin.partitions for topic, origin in origins.items()}
         self._app.require_copartitioned(counts)
         if not self._joined:
             self._membership.start(max(counts, key=lambda topic: counts[topic]))
             self._joined = True
-        # As a member of its group, a stream that waits for these topics is seen.
+        # As a member of its group, a stream that waits for these topics is visible.
         self._topics.describe(self._app.outputs)
         self._presence.require_one_redis()
         self._partitions.changed.clear()
@@ -177,7 +177,7 @@ class Stream:
         return Run(bool(tables), offsets, task, publisher, why)
 
     def _supervise(self, run: Run) -> str:
-        """Run the query until it has to start again; returns why. Raises what ends it by itself."""
+        """Run the query until a restart is needed; returns the reason. Raises the query's own failure."""
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
         if not self._catch_up(run):
             return "the process stops, or the partitions changed"
@@ -195,11 +195,11 @@ class Stream:
                 query.stop()
 
     def _watch(self, query: StreamingQuery, run: Run) -> str:
-        """Look after the query once a second until it has to start again; returns why."""
+        """Check the query once a second until a restart is needed; returns the reason."""
         while not query.awaitTermination(PAUSE_S):  # type: ignore[arg-type]  # seconds may be a fraction
             self._membership.require()
             progress, behind = query.lastProgress, query.status["isDataAvailable"]
-            # After the progress: an earlier look could miss what its batch has committed.
+            # After the progress: an earlier snapshot could miss the commits of its batch.
             snapshots = self._snapshots(run.claims)
             if ended := self._ended(run, snapshots):
                 return ended
@@ -216,7 +216,7 @@ class Stream:
         return "Spark ended it"
 
     def _ended(self, run: Run, snapshots: Mapping[int, Snapshot]) -> str | None:
-        """Why the query has to start again, None when it goes on. Raises `Misconfigured` when a topic is gone."""
+        """Why the query must be restarted, None when it continues. Raises `Misconfigured` when a topic is gone."""
         if self._stopping.is_set():
             return "the process stops"
         if self._partitions.changed.is_set():
@@ -240,7 +240,7 @@ class Stream:
         return None
 
     def _incomplete_tables(self, partitions: int) -> tuple[str, ...]:
-        """The tables, when one of them is still being built in some partition, whoever owns it, or not yet claimed."""
+        """The tables, when one of them is still being built or unclaimed in some partition of any owner."""
         if not self._app.tables:
             return ()
         snapshots = self._store.read({partition: [] for partition in range(partitions)})
@@ -248,9 +248,9 @@ class Stream:
         return () if complete else self._app.tables
 
     def _catch_up(self, run: Run) -> bool:
-        """Fold what a query cannot begin with; False when it was interrupted. The run's offsets move on.
+        """Fold the records that must precede a query; False when interrupted. The run's offsets advance.
 
-        A backlog of merged topics goes slice by slice, so that no micro-batch is larger than memory. A record that
+        A backlog of merged topics is folded in slices, so that no micro-batch is larger than memory. A record that
         Spark cannot read ends a slice, and is refused without Spark.
         """
         blocked = unreadable(self._topics, run.offsets, run.task)
@@ -266,7 +266,7 @@ class Stream:
                 for place in reached:
                     writer(run.task).write({place: [blocked[place]]})
                     run.offsets[place] += 1
-                # Not for each slice: to find the next one, all records behind it may be read.
+                # Not for each slice: a search may read all later records.
                 blocked = unreadable(self._topics, run.offsets, run.task)
             self._log.info("a part of the backlog is folded")
         return True
@@ -288,8 +288,8 @@ class Stream:
         reader = kafka_source(self._spark.readStream.format("kafka"), run.task, run.offsets)
         if not self._app.merges:
             reader = reader.option("maxOffsetsPerTrigger", self._settings.read_records(in_memory=self._app.one_task))
-        # The commits are made in the tasks and fenced, so nothing is left to be written: the sink is empty. Nothing
-        # reads the checkpoint again, so it is hardly ever written.
+        # The tasks make the fenced commits, so no output is left: the sink is empty. The checkpoint is never read, and
+        # so hardly ever written.
         rows = in_tasks(reader.load(), run.task, self._tasks)
         sink = rows.writeStream.format("noop").option("asyncProgressTrackingEnabled", "true")
         sink = sink.option("asyncProgressTrackingCheckpointIntervalMs", str(CHECKPOINT_MS))
@@ -297,7 +297,7 @@ class Stream:
         return sink.queryName(self.name).option("checkpointLocation", checkpoint).start()
 
     def _pass_gaps(self, read: Mapping[str, Mapping[str, int]], run: Run, snapshots: Mapping[int, Snapshot]) -> None:
-        """Where nothing is left to be read, bring the state to the end, to which no record may have brought it."""
+        """Where all records are read, advance the state over the offsets without records at the end."""
         commits = (passed(claim, snapshots[partition], read) for partition, claim in run.claims.items())
         if gaps := [commit for commit in commits if commit]:
             self._store.commit(*gaps)

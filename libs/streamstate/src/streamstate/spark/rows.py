@@ -1,4 +1,4 @@
-"""The rows of a query, column by column: what belongs to one partition of one topic."""
+"""The rows of a query, column by column, grouped by topic and partition."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,17 +14,17 @@ from streamstate.processing.decode import Markers, RawRecord
 from streamstate.state.store import TopicPartition
 
 COLUMNS = ("topic", "partition", "offset", "unix_millis(timestamp) AS timestamp", "key", "value")
-"""What the query selects, and the columns of the batches here."""
+"""The selected columns of the query, and of the batches here."""
 
 MOST_BYTES = 64 << 20
-"""Of rows that wait in a worker for more of their partition."""
+"""Limit of a worker's rows that wait for more rows of their partition."""
 
 MARKER = f"element_at(filter(headers, header -> header.key = '{MARKER_HEADER}'), -1).value AS marker"
-"""A further column for apps with marked topics only: headers cost more than all that is decoded."""
+"""An additional column for apps with marked topics only: headers cost more than the whole decoding."""
 
 
 def gather(batches: Iterable[pa.RecordBatch], most: int) -> list[pa.RecordBatch]:
-    """All `batches` as one, none when there is none. Raises `BatchTooLarge` when they have more than `most` rows."""
+    """All `batches` as one, or none. Raises `BatchTooLarge` for more than `most` rows."""
     gathered: list[pa.RecordBatch] = []
     left = most
     for batch in batches:
@@ -37,9 +37,9 @@ def gather(batches: Iterable[pa.RecordBatch], most: int) -> list[pa.RecordBatch]
 
 
 def whole_partitions(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
-    """The rows of `batches` in their order, in few batches: of some `most` rows, or 64 MiB, and the rest.
+    """The rows of `batches` in their order, in few batches of about `most` rows, or 64 MiB, and the rest.
 
-    They are cut where the rows of a partition begin, or after `most` rows of one.
+    Batches end before the rows of a new partition, or after `most` rows of one partition.
     """
     held: list[pa.RecordBatch] = []
     for batch in batches:
@@ -55,7 +55,7 @@ def whole_partitions(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[p
 
 
 def by_partition(batch: pa.RecordBatch) -> dict[TopicPartition, list[RawRecord]]:
-    """The rows by topic and partition, each in the order in which they come."""
+    """The rows by topic and partition, each in order of arrival."""
     names, codes = _places(batch)
     if (np.diff(codes) < 0).any():
         # The sort is stable, so the order within each place stays.

@@ -1,4 +1,4 @@
-"""What one run of a query has to know, and why it ended."""
+"""The plan of one run of a query, and the reason of its end."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the query: what it reads, from which `offsets`, and the work of its tasks.
+    """One run of the query: the `offsets` to read from, and the work of its tasks.
 
-    building: whether only tables are read, since one is not complete.
-    offsets: of the topics that are read; a backlog that is folded before the query starts moves them on.
-    publisher: of the app's totals, at the one instance that publishes them.
-    left_out: by partition, why partitions that are held are not folded, until an operator has reset them.
+    building: whether only tables are read, since a table is not complete.
+    offsets: of the topics to read; advanced by a backlog folded before the query starts.
+    publisher: of the app's totals, on the instance that publishes totals.
+    left_out: by partition, why a held partition is not folded until an operator resets it.
     """
 
     building: bool
@@ -29,7 +29,7 @@ class Run:
 
     @property
     def partitions(self) -> int:
-        """The partitions of the app, whoever owns them."""
+        """The partition count of the app, over all owners."""
         return max(self.task.counts.values())
 
     @property
@@ -42,9 +42,9 @@ class Run:
 
 
 def reason(error: Exception) -> str:
-    """The exception that a worker of Python ended with, else the first line of the error's own text.
+    """The exception of the Python worker, else the first line of the error's own text.
 
-    Spark's texts have the traceback of the worker, in which frames are indented, before that of the JVM.
+    Spark's texts have the worker's traceback, with indented frames, before the JVM's.
     """
     raised, in_traceback = "", False
     lines = [line for line in str(error).splitlines() if line.strip()]

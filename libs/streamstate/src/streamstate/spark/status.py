@@ -1,4 +1,4 @@
-"""What a stream process says of itself over HTTP: that its loops turn, that it folds, and how far it is."""
+"""The status of a stream process over HTTP: live loops, folding, progress."""
 
 import json
 import socket
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 STILL_S = 60.0
-"""Seconds without a turn after which a loop is stuck: longer than all that one turn may wait for."""
+"""Seconds without a turn after which a loop is stuck: longer than all waits of one turn."""
 
 MOST_IN_A_ROW = 3
-"""Failures without a finished batch between them, from which on a query does not count as ready."""
+"""Failures without a finished batch in between after which a query is not ready."""
 
 TELL_S = 2.0
-"""Seconds after which an instance tells in Redis again how it is."""
+"""Seconds between an instance's status reports to Redis."""
 
 MEMBERS_S = 10.0
 """Seconds between two looks at the other members of the group."""
 
 MISSING_LOOKS = 3
-"""In so many looks in a row another must be missing in Redis: it may have started, or Redis be back, only now."""
+"""Consecutive looks without another instance's report: it may have just started, or Redis be just back."""
 
 BATCHES = Definition("streamstate_stream_batches_total", ("service",), "finished micro-batches")
 COMMITTED = Definition("streamstate_stream_committed_total", ("service",), "committed offsets")
@@ -84,9 +84,9 @@ METRICS = (BATCHES, COMMITTED, FAILURES, LAG, HELD_BACK, REFUSED, WAITING, HISTO
 class Status:
     """One hosted app, written by its loop and read by the endpoint.
 
-    topics: asked for the ends of places, and for what is left of `history`, at each scrape.
-    history: the topics that a state is built from, from their first records on.
-    spans: make the spans of its micro-batches, None where traces are not wanted.
+    topics: asked at each scrape for the ends of partitions, and for the remaining time of `history`.
+    history: the topics needed by a build from their first records on.
+    spans: the maker of its micro-batches' spans, None without traces.
     waiting: how many partitions wait for the schema registry. waits: why, empty when none does.
     """
 
@@ -114,33 +114,33 @@ class Status:
         self.turned = time.monotonic()
 
     def moved(self, positions: Mapping[TopicPartition, int]) -> None:
-        """The state stands at `positions`, the next offsets of all that this instance holds."""
+        """Set the state's `positions`, the next offsets of all partitions held by this instance."""
         before = self.positions
         self.committed += sum(max(0, at - before[place]) for place, at in positions.items() if place in before)
         self.positions = positions
 
     def started(self, refusal: str = "") -> None:
-        """A query begins, and numbers its batches from 0; `refusal` says why it leaves partitions out."""
+        """A query starts, with batch numbers from 0; `refusal` says why it leaves partitions out."""
         self._earlier, self._traced = self.batches, -1
         self.refusal = refusal
 
     def finished(self, batch: int) -> None:
-        """The query is through with its batch of this number."""
+        """The query has finished the batch of this number."""
         self.batches = self._earlier + batch + 1
         self._in_a_row, self.failure = 0, ""
 
     def trace(self, query: StreamingQuery) -> None:
-        """Make spans of the batches that the query is through with, where traces are wanted."""
+        """Export spans of the query's finished batches, where traces are enabled."""
         if self.spans:
             self._traced = self.spans.batches(query.recentProgress, self._traced)
 
     def idle(self, *, known: bool) -> None:
-        """The group gives no partitions; `known` once it has said so."""
+        """The group assigns no partitions; `known` after the group's answer."""
         self.folding = known
         self.refusal = ""
 
     def failed(self, reason: str) -> None:
-        """The query ended by itself: nothing is folded until the next one runs, or has finished a batch."""
+        """The query failed: nothing is folded until the next query runs, or has finished a batch."""
         self.folding = False
         self.failures += 1
         self._in_a_row += 1
@@ -149,12 +149,12 @@ class Status:
 
     @property
     def trouble(self) -> str:
-        """What an operator should know: why some or all partitions are not folded; empty when nothing is wrong."""
+        """Why some or all partitions are not folded, for an operator; empty without trouble."""
         return self.refusal or self.failure or self.waits
 
     @property
     def idle_for(self) -> str | None:
-        """Why not all partitions are folded, empty when that is just so; None when they are."""
+        """Why not all partitions are folded, empty when intended; None when all are folded."""
         if self.folding and not (self.waiting or self.failure):
             return None
         return self.trouble
@@ -170,14 +170,14 @@ class Status:
 
 
 class Presence:
-    """An instance of an app's stream among the others of its group. `look` is called in a thread of its own."""
+    """An instance among the members of its stream's group. `update` is called in a thread of its own."""
 
     def __init__(
         self, store: RedisStore, topics: Topics, group: str, instance: str, address: str, session_timeout_ms: int
     ) -> None:
         """address: of its API, which other instances may share.
 
-        session_timeout_ms: for how long (milliseconds) the group keeps the place of an instance that is silent.
+        session_timeout_ms: the milliseconds for which the group keeps the partitions of a silent instance.
         """
         self._address = address
         self._store = store
@@ -196,9 +196,9 @@ class Presence:
                 self._store.tell(self._address, status.trouble, round(3 * TELL_S * 1_000))
 
     def update(self, status: Status) -> None:
-        """Tell how `status` is, and look now and then who else is in the group, and does not tell it here."""
+        """Report `status`, and periodically look for members of the group without a report in this Redis."""
         self.tell(status)
-        # A call that needs a server that is away says so.
+        # Other calls report a server that does not answer.
         with suppress(KafkaException, RedisError):
             if time.monotonic() >= self._looked_at + MEMBERS_S:
                 self._looked_at = time.monotonic()
@@ -207,7 +207,7 @@ class Presence:
                 self._missing = {each: self._missing.get(each, 0) + 1 for each, text in told.items() if text is None}
 
     def require_one_redis(self) -> None:
-        """Raise `Misconfigured` when others of the group keep the state elsewhere: each would answer from a part."""
+        """Raise `Misconfigured` when members of the group keep the state elsewhere: each would answer from a part."""
         if others := [instance for instance, looks in self._missing.items() if looks >= MISSING_LOOKS]:
             raise Misconfigured(elsewhere(others))
 
@@ -237,7 +237,7 @@ class StatusCollector(Collector):
 
 
 def _lag(status: Status) -> dict[TopicPartition, tuple[int, int]]:
-    """The records that the state lacks of each place, and how many of them an open transaction holds back."""
+    """By partition, the number of records that the state lacks, and how many of them an open transaction holds back."""
     positions = status.positions
     try:
         stable = status.topics.ends(positions)
@@ -249,7 +249,7 @@ def _lag(status: Status) -> dict[TopicPartition, tuple[int, int]]:
 
 
 def _history(status: Status) -> Mapping[str, float]:
-    """The seconds that are left of each topic's history, as far as its retention is limited by time."""
+    """The remaining seconds of each topic's history, where its retention is limited by time."""
     try:
         return status.topics.history(place for place in status.positions if place[0] in status.history)
     except KafkaException as error:
@@ -297,6 +297,6 @@ class _Quiet(WSGIRequestHandler):
 
 
 def serve(statuses: Sequence[Status], port: int) -> None:
-    """Answer at `port` of all addresses, in the background, for as long as the process lives."""
+    """Answer at `port` of all addresses, in the background, for the life of the process."""
     server = make_server("", port, application(statuses), _Server, _Quiet)
     threading.Thread(target=server.serve_forever, name="status", daemon=True).start()

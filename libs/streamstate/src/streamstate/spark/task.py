@@ -21,8 +21,7 @@ from streamstate.spark.rows import COLUMNS, MARKER, by_partition, gather, marker
 from streamstate.state.store import Claim, Origin
 
 BUILDING_CHANGES, READY_CHANGES = 240_000, 1_500
-"""The most changes of a commit to a state that is built, and to one that is read: Redis answers no reader meanwhile,
-for half a second and 20 ms at most."""
+"""The most changes of a commit during a build, and afterwards: Redis serves no reader for 0.5 s and 20 ms at most."""
 
 _store = lru_cache(bootstrap.store)
 _topics = lru_cache(bootstrap.topics)
@@ -38,8 +37,8 @@ def _dead_letter_limit(_app: str, most: int, share: float) -> DeadLetterLimit:
 class FoldTask:
     """One query's work, sent to the workers: the app, the claims of its partitions, and the deployment's settings.
 
-    origins: of the app's topics. timestamps: the records that are not decoded. erased: the records of erased users.
-    security: the stream's credentials for Kafka. query: a name that no other query has.
+    origins: of the app's topics. timestamps: the records left out of decoding. erased: the records of erased users.
+        security: the stream's credentials for Kafka. query: a unique name of the query.
     """
 
     app: App
@@ -65,7 +64,7 @@ class FoldTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Commit every row of `batches`.
 
-        Raises `Fenced` when a partition is not this query's any more, and `BatchTooLarge`, with nothing committed.
+        Raises `Fenced` when a partition belongs to another query by now, and `BatchTooLarge`, with nothing committed.
         """
         settings, write = self.settings, writer(self).write
         for batch in (
@@ -79,7 +78,7 @@ class FoldTask:
 
 @lru_cache(maxsize=8)
 def writer(task: FoldTask) -> PartitionWriter:
-    """The writer of a query in this process, over the process' own connections."""
+    """The writer of a query in this process, over the process's own connections."""
     app, settings = task.app, task.settings
     store = _store(settings.redis, settings.redis_timeout_s, app.name, settings.redis_login)
     topics, out = _topics(settings.kafka, task.security), partial(_producer, settings.kafka, task.security)
@@ -97,6 +96,6 @@ def writer(task: FoldTask) -> PartitionWriter:
 
 
 def in_tasks(rows: DataFrame, task: FoldTask, tasks: int) -> DataFrame:
-    """`rows` of Spark's Kafka source, committed by `task` in at most so many `tasks`: nothing is left of them."""
+    """`rows` of Spark's Kafka source, committed by `task` in at most `tasks` tasks: an empty result."""
     columns = (*COLUMNS, MARKER) if task.app.marked else COLUMNS
     return rows.selectExpr(*columns).coalesce(1 if task.app.one_task else tasks).mapInArrow(task, "nothing long")

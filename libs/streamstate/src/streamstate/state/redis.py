@@ -223,17 +223,14 @@ class RedisStore:
         return bool(mended)
 
     def tell(self, instance: str, text: str, valid_ms: int) -> None:
-        """Store for `valid_ms` milliseconds that the stream `instance` uses this Redis, and the reason why it does not
-        fold.
+        """Store, for `valid_ms` milliseconds, that the stream `instance` uses this Redis, and why it does not fold.
 
         `instance` is its name, or the address of its API, which answers from the state meanwhile.
         """
         self._client.set(told_key(self._app, instance), text, px=valid_ms)
 
     def told(self, instances: Iterable[str]) -> dict[str, str | None]:
-        """The stored reason of each of `instances`, empty for a healthy stream; None for an instance that does not use
-        this Redis.
-        """
+        """The stored reason of each of `instances`, empty without trouble; None for an instance without a report."""
         found: dict[str, Any] = {each: self._client.get(told_key(self._app, each)) for each in instances}
         return {instance: None if text is None else text.decode() for instance, text in found.items()}
 

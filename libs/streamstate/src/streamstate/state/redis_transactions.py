@@ -26,9 +26,7 @@ ATTEMPTS, PAUSE_S = 9, 0.05
 """How often a partition is asked for while its slot is on the way to another node of a cluster, and how far apart."""
 
 BETWEEN_NODES = (AskError, TryAgainError)
-"""Errors of a node that may have a part of the partition's keys only. ASK is not followed: the other node may also have
-a part only, and does not report it for a single key.
-"""
+"""Errors of a node with a part of the partition's keys only. ASK is not followed: the other node may lack keys too."""
 
 NODE_FAILED = (RedisConnectionError, RedisTimeoutError, ClusterDownError)
 """Errors after which another node may have the slot."""

@@ -186,8 +186,7 @@ class Store(Protocol):
         ...
 
     def skip(self, partition: int, topic: str, offset: int, reason: str) -> None:
-        """Let no commit fold the record of `topic` at `offset`: earlier claims are refused, the next claim has the
-        skip.
+        """Let no commit fold the record of `topic` at `offset`: earlier claims are refused, later claims have the skip.
 
         Raises `Declined` when the record is committed already.
         """

@@ -50,9 +50,7 @@ class Answers:
     telemetry: Telemetry
 
     async def view(self, view: View[Any], request: Request, key: str = "") -> Response:
-        """The answer of `view` for the key named by the text `key`; a view over all partitions is answered by any
-        instance.
-        """
+        """The answer of `view` for the key named `key`; any instance answers a view over all partitions."""
         question = view.ask(key, None if view.query is None else parameters.parse(view.query, request.query))
         partitions = question.partitions(await self.state.counts())
         snapshots = await self._read(dict.fromkeys(partitions, question.reads), request.deadline)

@@ -38,9 +38,7 @@ def forward(service: Service, instance: Instance = None, *, port: Port = _PORT, 
 
 
 def _run(argv: Sequence[str]) -> tuple[bool, str]:
-    """Whether kubectl forwarded before it ended, and the last line of its errors. Raises `Misconfigured` without
-    kubectl.
-    """
+    """Whether kubectl forwarded before its end, and the last line of its errors. Raises `Misconfigured` without it."""
     try:
         process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     except FileNotFoundError as error:

@@ -22,9 +22,7 @@ Key = Annotated[str, typer.Argument()]
 
 
 class PartitionLag(msgspec.Struct):
-    """A partition of a service: the address of its owner (None: no owner), and the number of records that its state
-    lacks.
-    """
+    """A partition of a service: the address of its owner, None without owner, and its missing records."""
 
     service: str
     partition: int

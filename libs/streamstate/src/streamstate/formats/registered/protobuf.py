@@ -117,9 +117,7 @@ def _message_reader(kind: type[Message]) -> Callable[[bytes], Any]:
 
 @lru_cache
 def _members(message: Descriptor) -> _Get:
-    """The members of messages as an object: unset members are omitted, or have their default where presence is not
-    tracked.
-    """
+    """The members of messages as an object. Unset members are omitted, or have their default without presence."""
     always = {field.name: _member(field) for field in message.fields if not field.has_presence}
     present = {field.name: _member(field) for field in message.fields if field.has_presence}
 

@@ -38,8 +38,7 @@ _OWN = ("__streams.errors.", "x-", MARKER_HEADER)
 
 
 def derived(app: App, emits: Iterable[Emit], partition: int, topic_ids: Mapping[str, str]) -> Iterable[Outgoing]:
-    """The records of derived topics, each with its `Marker`; `emits` are all records emitted by their causes in
-    `partition`.
+    """The records of derived topics, each with its `Marker`; `emits` are all emits of their causes in `partition`.
 
     `topic_ids` are the ids of the causes' topics, by the service's topic names.
     """

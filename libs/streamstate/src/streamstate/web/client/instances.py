@@ -1,4 +1,4 @@
-"""Calls from the gateway to instances, and from one instance to another: deadlines, and who is ill."""
+"""Calls from the gateway to instances, and between instances: deadlines, and the health of instances."""
 
 import asyncio
 import time
@@ -21,27 +21,27 @@ from strictasgi.overdue import Overdue
 log = structlog.get_logger()
 
 DIRECT = "X-Direct"
-"""Marks a request that must not be forwarded again: who does not own its key answers 421."""
+"""Marks a request that must not be forwarded again: an instance other than the key's owner answers 421."""
 
 STAND_IN = "X-Stand-In"
-"""Marks a request whose owner does not answer: who gets it answers from the state, and does not ask the owner again."""
+"""Marks a request whose owner does not answer: the receiver answers from the state, without asking the owner again."""
 
 PATIENCE_S = 0.25
 """An instance may take so long for an answer, and is not ill yet."""
 
 _KEPT = ("Content-Type", "Retry-After", SERVED_BY, POSITION, BEGIN, AGE)
-"""The headers of an answer that go along with it, whoever passes it on."""
+"""The headers of an answer that every forwarder passes on."""
 
 PROBE = "/livez"
 PROBE_S = 0.25
 PROBES = 480
-"""Two minutes: then an instance is asked again, if there still is one."""
+"""Two minutes: then an instance is asked again, if it still exists."""
 
 Query = Sequence[tuple[str, str]]
 """The parameters of a request, in order."""
 
 Marks = Mapping[str, str]
-"""What is asked of an instance, as headers."""
+"""Headers that tell an instance how to answer."""
 
 OWNER: Marks = {DIRECT: "1"}
 STANDBY: Marks = {STAND_IN: "1"}
@@ -49,10 +49,10 @@ ANYONE: Marks = {}
 
 
 def same_service(address: str, other: str) -> bool:
-    """Whether `other` can be an instance of the service that has one at `address` (host:port).
+    """Whether `other` can be an instance of the service of `address` (host:port).
 
-    It is on the same host, or has the same port and, behind its first label, the same domain name: the pods of a
-    StatefulSet have. A token must not be sent to an address that only the state names.
+    It is on the same host, or has the same port and, behind its first label, the same domain name, as the pods of a
+    StatefulSet have. A token must not be sent to an address known from the state only.
     """
     one, another = Address.parse(address), Address.parse(other)
     if one.host == another.host:
@@ -62,19 +62,19 @@ def same_service(address: str, other: str) -> bool:
 
 
 class InstanceUnreachable(Exception):
-    """An instance that gave no answer; another one may."""
+    """An instance gave no answer; another instance may."""
 
 
 class Instances:
     """Instances by address (host:port). For one event loop.
 
-    One that gave no answer is ill until it answers a probe: only probes wait for it then.
+    An instance that gave no answer is ill until it answers a probe: meanwhile, only probes wait for it.
     """
 
     def __init__(self, tokens: InternalTokens | None = None, tls: ToInstances | None = None, name: str = "") -> None:
-        """tokens: what instances ask for; None where access is off. tls: how they are asked; None for plain HTTP.
+        """tokens: the tokens for instances; None where access is off. tls: the TLS of calls; None for plain HTTP.
 
-        name: that of this process in traces.
+        name: the name of this process in traces.
         """
         self._tokens = tokens
         self._connections, spans = ConnectionPool(Response, _KEPT, tls.for_host if tls else None), tracing.spans(name)
@@ -91,7 +91,7 @@ class Instances:
         marks: Marks = OWNER,
         method: str = "GET",
     ) -> Response:
-        """The answer within the deadline; only JSON counts as one. Raises `InstanceUnreachable` when none comes."""
+        """The answer within the deadline, in JSON only. Raises `InstanceUnreachable` without an answer."""
         target = f"{path}?{urlencode(query)}" if query else path
         headers = {**deadline.headers, **marks, **(self._tokens.headers if self._tokens else {})}
         started = time.monotonic()
@@ -103,7 +103,7 @@ class Instances:
                 self._falls_ill(address, str(error) or "no answer in time")
             raise InstanceUnreachable(address) from error
         if answer.status == 401:
-            # The caller's own credential was fine; whoever reads this log can mend it.
+            # The caller's own credential was fine; the reader of this log can fix the token.
             self._falls_ill(address, "it refuses the internal token; compare the files of INTERNAL_TOKENS")
             raise InstanceUnreachable(address)
         content_type = answer.headers.get("Content-Type")
@@ -117,7 +117,7 @@ class Instances:
         return address not in self._ill
 
     async def close(self) -> None:
-        """End what runs in the background, and the connections."""
+        """End background probes, and the connections."""
         for probing in self._ill.values():
             probing.cancel()
         self._connections.close()

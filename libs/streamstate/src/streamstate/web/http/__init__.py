@@ -1,1 +1,1 @@
-"""What every HTTP process says alike: requests, answers, deadlines, problems. Nothing here knows the state."""
+"""Common parts of every HTTP process: requests, answers, deadlines, problems. Independent of the state."""

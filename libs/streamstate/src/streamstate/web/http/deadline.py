@@ -1,4 +1,4 @@
-"""What a request demands of everybody who has a part in its answer; first of all, one time budget."""
+"""The demands of a request on all processes involved in its answer: a time budget, and consistency headers."""
 
 import time
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ MIN_POSITION = "X-Min-Position"
 MAX_STALENESS = "X-Max-Staleness"
 
 MOST_MS = 999_999_999
-"""The longest time that a header can say."""
+"""The longest time of the header."""
 
 ENTRY_PATTERN = r"([A-Za-z0-9._-]{1,249}):([0-9]{1,9}|\*)=([0-9]{1,18})"
 ENTRIES_PATTERN = f"({ENTRY_PATTERN}(, ?{ENTRY_PATTERN})*)?"
-"""What `X-Min-Position` says: topic:partition=offset, separated by commas; nothing is no demand.
+"""The format of `X-Min-Position`: topic:partition=offset, separated by commas; empty for no demand.
 
-In the place of a partition, * is each one: up to this offset, or to where it ends when the request comes.
+* in place of a partition stands for all: up to this offset, or up to the end of each when the request arrives.
 """
 
 ENTRIES = "topic:partition=offset, separated by commas; as the partition, * is each one of the topic"
@@ -28,9 +28,9 @@ _DEMANDS = {name.lower(): name for name in (MIN_POSITION, MAX_STALENESS)}
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """`at` is on the monotonic clock, in seconds; `demands` are the headers that the answer's parts must meet too.
+    """`at` is on the monotonic clock, in seconds; `demands` are headers that the answer's parts must meet too.
 
-    `ids` are the headers by which the logs of all who have a part in it tell of the request.
+    `ids` are the headers that identify the request in the logs of all processes involved.
     """
 
     at: float
@@ -39,9 +39,9 @@ class Deadline:
 
     @classmethod
     def given(cls, headers: Mapping[str, str], accepted: float, longest_ms: int, ids: Mapping[str, str]) -> "Deadline":
-        """What `headers` (names in lower case) allow by `X-Deadline-Ms`, at most `longest_ms`, from `accepted` on.
+        """The deadline by `X-Deadline-Ms` in `headers` (names in lower case), at most `longest_ms` after `accepted`.
 
-        Raises a 400 `Problem` for another text.
+        Raises a 400 `Problem` for an invalid text.
         """
         text = headers.get(_LOWER)
         demands = {name: headers[lower] for lower, name in _DEMANDS.items() if lower in headers}
@@ -60,12 +60,12 @@ class Deadline:
         return left
 
     def share(self, part: float) -> "Deadline":
-        """The deadline of one of several attempts, which gets `part` (0 to 1) of the time left."""
+        """The deadline of one of several attempts, with the share `part` (0 to 1) of the time left."""
         return Deadline(time.monotonic() + part * self.left, self.demands, self.ids)
 
     @property
     def headers(self) -> dict[str, str]:
-        """What tells another instance of it; raises a 504 `Problem` when no time is left."""
+        """The headers for another instance; raises a 504 `Problem` when no time is left."""
         return {HEADER: str(max(1, int(self.left * 1000))), **self.demands, **self.ids}
 
 

@@ -1,4 +1,4 @@
-"""Server-sent events (WHATWG HTML, section 9.2): answers that go on. Each event replaces those before it."""
+"""Server-sent events (WHATWG HTML, section 9.2): streaming answers in which each event replaces earlier events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -17,10 +17,10 @@ HEADERS = {
     "Cache-Control": "no-store, no-transform",
     "X-Accel-Buffering": "no",
 }
-"""A proxy sends each event at once: RFC 9111, section 5.2.2.6, and the header that nginx and others know."""
+"""A proxy sends each event at once: RFC 9111, section 5.2.2.6, and the header of nginx and other proxies."""
 
 RETRY_MS = 1_000
-"""Clients connect again after so long."""
+"""Milliseconds after which clients connect again."""
 
 HEARTBEAT = b": heartbeat\n\n"
 _BEGIN = f"retry: {RETRY_MS}\n\n".encode()
@@ -40,21 +40,21 @@ class ServerSentEvent(NamedTuple):
 
 
 class LatestEvent:
-    """The newest event of a series. Those who are slow miss the ones between. For one event loop."""
+    """The newest event of a series. Slow readers skip events. For one event loop."""
 
     def __init__(self) -> None:
         self.event: ServerSentEvent | None = None
         self._changed = asyncio.Event()
 
     def publish(self, event: ServerSentEvent) -> None:
-        """Replace the event, unless it says the same as the one before."""
+        """Replace the event, unless it equals the previous event."""
         if self.event is None or event.data != self.event.data:
             self.event = event
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
 
     async def after(self, seen: ServerSentEvent | None) -> ServerSentEvent:
-        """The newest event as soon as it is another one than `seen`."""
+        """The newest event, once it differs from `seen`."""
         while self.event is None or self.event is seen:
             await self._changed.wait()
         return self.event
@@ -62,7 +62,7 @@ class LatestEvent:
 
 @dataclass(frozen=True)
 class EventStream:
-    """An answer that goes on until the client leaves or the process ends; then `close` is called, once."""
+    """An answer that continues until the client leaves or the process ends; then `close` is called, once."""
 
     chunks: AsyncIterator[bytes]
     close: Callable[[], None]
@@ -80,7 +80,7 @@ class Streams:
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """The body has a place for one. Raises a 503 `Problem` when all are taken."""
+        """Reserves a place for one stream in the body. Raises a 503 `Problem` when all are taken."""
         if self._open >= self._most:
             raise too_many_streams(self._most)
         self._open += 1
@@ -95,9 +95,9 @@ class Streams:
 
 
 async def chunks(latest: LatestEvent, last_id: str, heartbeat_s: float) -> AsyncIterator[bytes]:
-    """What is sent to one client: the newest event, and again when there is a newer one; comments while there is none.
+    """The chunks for one client: the newest event, and each newer event; comments while there is none.
 
-    last_id: of the event that the client has; it is not sent again.
+    last_id: the id of the client's last event, which is not sent again.
     """
     yield _BEGIN
     seen: ServerSentEvent | None = None

@@ -16,10 +16,10 @@ Q = TypeVar("Q", bound=msgspec.Struct)
 
 
 def parse(kind: type[Q], query: Iterable[tuple[str, str]]) -> Q:
-    """The parameters in `query`; those that `kind` does not have are left aside.
+    """The parameters in `query`; parameters unknown to `kind` are ignored.
 
-    Raises a 400 `Problem` that names the parameter, for a text that is not of its type, a number beyond its limits, or
-    one that is given twice.
+    Raises a 400 `Problem` that names the parameter, for a text of another type, a number beyond its limits, or a
+    repeated parameter.
     """
     given = [(name, text) for name, text in query if name in kind.__struct_encode_fields__]
     for name, times in Counter(name for name, _ in given).items():
@@ -33,7 +33,7 @@ def parse(kind: type[Q], query: Iterable[tuple[str, str]]) -> Q:
 
 
 def require_known(query: Iterable[tuple[str, str]], known: Collection[str]) -> None:
-    """Raise a 400 `Problem` for a parameter that is not among the names `known`."""
+    """Raise a 400 `Problem` for a parameter whose name is not in `known`."""
     for name, _ in query:
         if name not in known:
             shown = name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}…"

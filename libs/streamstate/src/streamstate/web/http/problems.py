@@ -24,11 +24,11 @@ MOST_KEYS_POSTED = 1_000
 
 
 class Problem(StreamStateError):
-    """An answer that is an error. `kind` is the stable last part of its type URI, `detail` says what to do next.
+    """An error answer. `kind` is the stable last part of its type URI, `detail` says what to do next.
 
-    Make a new one for each `raise`: an exception that is raised again keeps the frames of all times before.
+    Make a new problem for each `raise`: an exception raised again keeps the frames of all earlier raises.
 
-    headers: those of the answer that tell of the problem.
+    headers: the answer's headers about the problem.
     """
 
     def __init__(self, status: int, kind: str, detail: str, **members: Any) -> None:
@@ -85,7 +85,7 @@ ADDRESS_TOO_LONG = Problem(
 HEADERS_TOO_LARGE = Problem(*refusals.HEADERS_TOO_LARGE)
 UNANSWERED = Problem(*refusals.UNANSWERED)
 REFUSED = {problem.kind: problem for problem in (MALFORMED, ADDRESS_TOO_LONG, HEADERS_TOO_LARGE, UNANSWERED)}
-"""The problems of the requests that do not reach the application, by kind."""
+"""The problems of requests refused before the application, by kind."""
 
 _ADVICE = {
     400: "correct the request",
@@ -95,7 +95,7 @@ _ADVICE = {
 
 
 def problem_of(error: Exception, route: str) -> Problem:
-    """What a client is told of `error`, which ended a request for `route`."""
+    """The problem for `error`, raised by a request for `route`."""
     match error:
         case Problem():
             return error
@@ -118,7 +118,7 @@ def problem_of(error: Exception, route: str) -> Problem:
 
 
 def encoded(problem: Problem, **members: Any) -> bytes:
-    """The body that tells of `problem`; `members` are further ones."""
+    """The body for `problem`, with further `members`."""
     body = {
         "type": f"urn:streamstate:problem:{problem.kind}",
         "title": problem.kind.replace("-", " ").capitalize(),

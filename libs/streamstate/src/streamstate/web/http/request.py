@@ -1,4 +1,4 @@
-"""A request and an answer, as coroutine views have them."""
+"""Requests and answers of coroutine views."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
@@ -14,7 +14,7 @@ from streamstate.web.http.problems import MOST_KEYS, Problem
 JSON = "application/json"
 
 _PLAIN = "!$&'()*+,;=:@"
-"""What a segment of a path may have as it is (RFC 3986, section 3.3), besides letters, digits and `-._~`."""
+"""The unescaped characters of a path segment (RFC 3986, section 3.3), besides letters, digits and `-._~`."""
 
 MOST_BYTES = 8 * 1024 * 1024
 """The longest answer."""
@@ -23,35 +23,34 @@ MOST_BODY_BYTES = 128 * 1024
 """The longest body of a request."""
 
 MOST_PARAMETERS = MOST_KEYS + 56
-"""The most parameters of a query: keys, and what else is said of them."""
+"""The most parameters of a query: keys and other parameters."""
 
 POSITION = "Position"
-"""The next offsets of the state that answered: `topic:partition=offset`, separated by commas."""
+"""The next offsets of the answering state: `topic:partition=offset`, separated by commas."""
 
 BEGIN = "State-Begin"
-"""Where the state begins, in the form of `POSITION`: it lacks the records before. Absent when it has all records."""
+"""The first offsets of a state that lacks earlier records, in the form of `POSITION`. Absent for a complete state."""
 
 AGE = "State-Age-Ms"
-"""Milliseconds since the state was last known to have all that its topics held; absent when that is long ago."""
+"""Milliseconds since the state last had all records of its topics; absent for an unknown age."""
 
 SERVED_BY = "Served-By"
-"""Names the instance that answered, `standby` when it stood in for an owner that could not be reached."""
+"""The answering instance; `standby` for a substitute of an unreachable owner."""
 
 
 class Request:
-    """One GET or POST. `path` is that of `path_of`, `query` are its parameters in order, `deadline` ends it.
+    """One GET or POST: its `path` as of `path_of`, the parameters `query` in order, and its `deadline`.
 
-    `body` is that of a POST, None for a GET.
-    `scope` is the server's, with the ids of the request as headers (`ids`); who answers many routes by one handler says
-    in `scope["route"]` which one it was.
+    `body` is the body of a POST, None for a GET. `scope` is the server's, with the ids of the request as headers
+    (`ids`); a handler of many routes sets the route of a request in `scope["route"]`.
     """
 
     def __init__(
         self, scope: MutableMapping[str, Any], path: str, accepted: float, longest_ms: int, body: bytes | None = None
     ) -> None:
-        """`accepted` is the moment (seconds, monotonic clock) from which the deadline counts.
+        """`accepted` is the start of the deadline (seconds, monotonic clock).
 
-        Raises a 400 `Problem` for a deadline that is none.
+        Raises a 400 `Problem` for an invalid deadline.
         """
         self.scope = scope
         self.path = path
@@ -75,7 +74,7 @@ def too_many_parameters() -> Problem:
 async def read_body(receive: Callable[[], Awaitable[Mapping[str, Any]]], within_s: float) -> bytes:
     """The whole body of a request.
 
-    Raises a 413 `Problem` when it has more than `MOST_BODY_BYTES`, a 408 one when it takes longer than `within_s`.
+    Raises a 413 `Problem` for more than `MOST_BODY_BYTES`, a 408 `Problem` after `within_s` seconds.
     """
     body = bytearray()
     try:
@@ -105,7 +104,7 @@ class Response(NamedTuple):
 
 
 def path_of(scope: Mapping[str, Any]) -> str:
-    """The path of a request, whose segments are percent-encoded in one way: an encoded slash separates nothing.
+    """The path of a request, with uniform percent-encoding of its segments: an encoded slash separates nothing.
 
     Raises a 400 `Problem` for a segment that is no UTF-8.
     """
@@ -123,7 +122,7 @@ def bad_path() -> Problem:
 
 
 def headers_of(scope: Mapping[str, Any]) -> Mapping[str, str]:
-    """The headers by name in lower case; those of one name are joined by commas (RFC 9110, section 5.2)."""
+    """The headers by name in lower case; repeated headers are joined by commas (RFC 9110, section 5.2)."""
     headers: dict[str, str] = {}
     for raw, value in scope["headers"]:
         name, text = raw.decode("latin-1"), value.decode("latin-1")
@@ -132,7 +131,7 @@ def headers_of(scope: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def json(answer: Any, served_by: str, told: Mapping[str, str] | None = None) -> Response:
-    """An answer in JSON; `told` is what its headers say of the state. Raises a 400 `Problem` when it is too long."""
+    """An answer in JSON; `told` are its headers about the state. Raises a 400 `Problem` when it is too long."""
     body = msgspec.json.encode(answer)
     if len(body) > MOST_BYTES:
         raise answer_too_large(len(body))

@@ -95,9 +95,7 @@ def example_key(key: str) -> str:
 
 
 def many_operations(item: Mapping[str, Any], keys: Mapping[str, str], parts: Sequence[str] = ()) -> dict[str, Any]:
-    """The operations of `item` for many keys, given the name of the key's type by view; parts: the parts to choose
-    from.
-    """
+    """The operations of `item` for many keys, by the key's type of each view; `parts` are the parts to choose from."""
     chosen: dict[str, Any] = {"parts": {"type": "array", "items": {"enum": parts}}} if parts else {}
     views = {view: {"type": "array", "items": _KEYS[key], "maxItems": MOST_KEYS} for view, key in keys.items()}
     query = [parameter("query", name, **schema) for name, schema in {**views, **chosen}.items()]

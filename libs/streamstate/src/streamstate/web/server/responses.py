@@ -93,9 +93,7 @@ OF_STATES = (POSITION, AGE, BEGIN)
 
 
 class Answer(NamedTuple):
-    """An answer of the type `kind`: an example of the answer, or of an event with such data, and the names of its
-    headers.
-    """
+    """An answer of the type `kind`: an example of it, or of an event with such data, and its header names."""
 
     kind: Any
     example: Any

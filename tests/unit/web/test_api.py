@@ -8,7 +8,7 @@ from openapi_spec_validator import validate
 from werkzeug.test import TestResponse
 
 from streamstate.keys import LONG, partition_of
-from streamstate.state.operations import Merge
+from streamstate.state.operations import Append
 from streamstate.state.store import Commit, OffsetAdvance, Origin
 from tests.serving import sample, scrape
 from tests.unit.web.conftest import COUNTS, Instance, Service
@@ -154,9 +154,9 @@ def test_a_partition_that_holds_a_part_of_a_commit_holds_up_only_its_own_keys(se
     spoilt, other = service.count("numbers", 7), service.count("numbers", 1)
     assert spoilt != other
     claim = service.claim(spoilt, api.address)
-    no_count = Merge("tally:7", add=cast("dict[str, int]", {"count": "one"}))
-    with pytest.raises(TypeError):
-        service.store.commit(Commit(claim, [OffsetAdvance("numbers", 1, 2)], [no_count]))
+    no_text = Append("log:7", 1, cast("str", None), 9)
+    with pytest.raises(AttributeError):
+        service.store.commit(Commit(claim, [OffsetAdvance("numbers", 1, 2)], [no_text]))
     refusal = problem(api.client.get("/v1/numbers/7"), 503, "not-ready")
     assert f"`streamstate reset tally --partition {spoilt}`" in refusal["detail"]
     assert api.client.get("/v1/all").status_code == 503

@@ -39,13 +39,6 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_stop_lets_it_end_by_itself(run: Run) -> None:
-    child = run("trap 'echo bye; exit 0' TERM; echo up; while true; do sleep 0.02; done")
-    assert child.stop() == 0
-    assert not child.alive
-    assert child.tail() == "up\nbye"
-
-
 def test_stop_kills_what_does_not_listen(run: Run) -> None:
     child = run(STUBBORN)
     pid = child.pid
@@ -71,14 +64,6 @@ def test_a_death_before_it_is_ready_shows_the_end_of_the_log(tmp_path: Path) -> 
         child.wait_until(lambda: False, timeout=5)
     assert str(error.value).endswith("\n".join(["", *(f"line {i}" for i in range(11, 31))]))
     assert "line 10\n" not in str(error.value)
-
-
-def test_one_that_is_not_ready_in_time_is_ended(run: Run) -> None:
-    child = run("echo up; sleep 60")
-    pid = child.pid
-    with pytest.raises(DevkitError, match=r"Thing is not ready after 0\.1 s"):
-        child.wait_until(lambda: False, timeout=0.1)
-    assert gone(pid)
 
 
 def test_a_taken_port_says_which_setting_to_change() -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
+import time
 from itertools import count as count_up
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import pytest
@@ -98,6 +99,28 @@ def test_plays_of_others_in_the_partition_are_not_told(deployment: Services, gat
         assert client.quiet(QUIET_S)
     # The first read has no known version.
     assert bulk_reads(deployment) == 2
+
+
+def test_the_calls_of_a_look_are_small_and_spread_over_its_time(
+    deployment: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.gateway.watch.AT_A_TIME", 2)
+    gateway = deployment.app(watch_ms=500, streams=6)
+    clients = [listen(deployment, gateway, user) for user in neighbours(USER, 6)]
+    for client in clients:
+        client.next()
+    many_at, calls = Router.many_at, list[tuple[float, int]]()
+
+    async def timed(router: Router, wanted: Any, deadline: Deadline, path: str = MANY) -> Any:
+        if path == VERSIONS:
+            calls.append((time.monotonic(), len(wanted)))
+        return await many_at(router, wanted, deadline, path)
+
+    monkeypatch.setattr(Router, "many_at", timed)
+    deployment.play([(USER, 1, 2, 3, 9_000)])
+    until(lambda: len(calls) == 3)
+    assert [users for _, users in calls] == [2, 2, 2]
+    assert min(later - sooner for (sooner, _), (later, _) in pairwise(calls)) > 0.1
 
 
 def test_a_read_that_fails_is_tried_again(deployment: Services, gateway: Asgi, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,7 @@ def test_config_masks_secrets(name: str, text: str) -> None:
         ("REDIS", "rediss://redis:6379/0?password=hidden&ssl_ca_certs=/ca"),
         ("REDIS", "redis+sentinel://:hidden@redis:26379/primary"),
         ("REGISTRY", "https://user:hidden@registry:8081"),
+        ("LIMITS_REDIS", "redis://user:hidden@redis:6379/0"),
         ("KAFKA_TOKEN_URL", "https://user:hidden@issuer/token"),
     ],
 )

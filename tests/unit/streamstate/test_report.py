@@ -64,6 +64,11 @@ def test_lag_is_what_the_topics_hold_beyond_the_state_and_no_fault() -> None:
     assert made.healthy
 
 
+def test_what_kafka_has_deleted_already_is_no_lag() -> None:
+    cut = replace(UP_TO_DATE, begins={("orders", 0): 9, ("orders", 1): 0}, ends={("orders", 0): 10, ("orders", 1): 7})
+    assert report(APP, cut, SETTINGS).topics[0].lag == 1
+
+
 def test_a_state_that_is_being_built_is_not_ready_and_says_how_far_it_is() -> None:
     made = report(APP, seen({0: 5, 1: 2}, {0: 5, 1: 8}), SETTINGS)
     assert (made.healthy, made.faults, made.progress) == (False, [], 0.25)

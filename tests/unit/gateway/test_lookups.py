@@ -48,6 +48,12 @@ def test_the_lag_is_what_the_state_is_behind_the_topic(deployment: Services) -> 
     assert deployment.gateway().get(f"/v1/route/metrics/{USER}").get_json()["views"][0]["lag"] == 100
 
 
+@pytest.mark.parametrize(("path", "status"), [("metrics/abc", 400), ("metrics/-1", 400), ("none/1", 404)])
+def test_what_has_no_route_is_a_problem(deployment: Services, path: str, status: int) -> None:
+    response = deployment.gateway().get(f"/v1/route/{path}")
+    assert (response.status_code, response.content_type) == (status, "application/problem+json")
+
+
 def test_a_demand_reaches_the_state_and_its_position_comes_back(deployment: Services) -> None:
     (step,) = deployment.gateway().get(f"/v1/route/metrics/{USER}").get_json()["views"]
     place = f"listening-events:{step['partition']}"

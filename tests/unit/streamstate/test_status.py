@@ -114,6 +114,10 @@ def test_without_kafka_there_is_no_lag_but_all_else(status: Status) -> None:
     assert sample(found, "streamstate_stream_batches_total") == 0
 
 
+def test_another_path_is_404(status: Status) -> None:
+    assert Client(application([status])).get("/").status_code == 404
+
+
 def test_partitions_that_wait_for_a_schema_are_named_and_counted(status: Status) -> None:
     client = Client(application([status]))
     status.folding, status.waiting, status.waits = True, 1, "the registry answers 403; these wait: plays:3"

@@ -8,7 +8,9 @@ from services.clicks.model import APP, UNKNOWN, USER_CLICKS, USER_REGIONS
 from streamstate.errors import Misconfigured
 from streamstate.keys import partition_of
 from streamstate.processing.decode import RawRecord
+from streamstate.processing.topic_identity import require_copartitioned
 from streamstate.state.memory import MemoryStore
+from streamstate.state.store import Origin
 from streamstate.testing import Driver
 from tests.raw import plain
 from tests.worked import CLICKS, TOTALS, Line
@@ -78,6 +80,6 @@ def test_a_region_that_can_be_no_key_is_a_dead_letter(value: bytes) -> None:
 
 
 def test_topics_that_are_not_co_partitioned_are_refused_with_the_reason() -> None:
-    APP.require_copartitioned({USER_CLICKS: 4, USER_REGIONS: 4})
+    require_copartitioned(APP, {USER_CLICKS: Origin("a", 4), USER_REGIONS: Origin("b", 4)})
     with pytest.raises(Misconfigured, match="user-regions has 4 and user-clicks has 8 partitions; make them equal"):
-        APP.require_copartitioned({USER_CLICKS: 8, USER_REGIONS: 4})
+        require_copartitioned(APP, {USER_CLICKS: Origin("a", 8), USER_REGIONS: Origin("b", 4)})

@@ -166,11 +166,12 @@ def test_keys_of_each_of_kafkas_serializers(serializer: str, own: str, key: Any,
 def test_views_find_keys_where_their_serializer_has_placed_them() -> None:
     app = formatted(METRICS, {LISTENING_EVENTS: Format(key="string")}, Registry(""))
     folded = Driver(app, MemoryStore(), partitions=8)
-    question = app.view("metrics").ask("7")
+    [view] = [view for view in app.views if view.name == "metrics"]
+    question = view.ask("7")
     (partition,) = question.partitions({LISTENING_EVENTS: 8})
     folded.feed(partition, {LISTENING_EVENTS: [(0, 0, b"7", msgspec.json.encode(PLAY))]})
     assert folded.view("metrics", 7).event_count == 1  # type: ignore[union-attr]
-    assert app.view("metrics").key is CODECS["digits"]
+    assert view.key is CODECS["digits"]
     assert not folded.dead
 
 

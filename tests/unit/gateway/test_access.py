@@ -9,7 +9,8 @@ from werkzeug.test import Client
 
 from services.gateway.access import CHALLENGE
 from services.gateway.settings import AccessSettings
-from streamstate.settings import HttpSettings, load
+from streamstate.deployment.connections import HttpSettings
+from streamstate.settings import load
 from streamstate.web.access import internal, keys
 from streamstate.web.server import asgi
 from streamstate.web.server.asgi import Asgi

@@ -4,7 +4,8 @@ import asyncio
 from contextlib import ExitStack
 from functools import partial
 
-from streamstate.settings import HttpSettings, load
+from streamstate.deployment.connections import HttpSettings
+from streamstate.settings import load
 from streamstate.web.http.events import EventStream, LatestEvent, ServerSentEvent, Streams
 from streamstate.web.http.request import Request
 from streamstate.web.server.asgi import Asgi

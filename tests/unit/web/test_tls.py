@@ -13,8 +13,8 @@ import pytest
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
 from devkit.repeating import repeating
+from streamstate.deployment.connections import HttpSettings
 from streamstate.errors import Misconfigured
-from streamstate.settings import HttpSettings
 from streamstate.web.access.certificates import CertificateFiles, ToInstances
 from streamstate.web.process import GunicornServer
 from strictasgi.client import Answer, ConnectionPool

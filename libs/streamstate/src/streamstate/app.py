@@ -7,7 +7,6 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from streamstate.errors import Misconfigured
 from streamstate.keys import TEXT, KeyCodec, Marker
 from streamstate.state.operations import Operation, Read
 from streamstate.view import UserState, View
@@ -35,8 +34,7 @@ class Record(msgspec.Struct, Generic[K, V], gc=False):
 class Emit(msgspec.Struct, frozen=True):
     """A record for a derived topic (as the service calls it), produced before the commit of its `cause`: at least once.
 
-    The header `streamstate.source` holds topic id, partition, offset, and the index among the records of the same
-    cause.
+    The header `streamstate.source` holds topic id, partition, offset, and the index among the records of its cause.
     A reader drops repeats by the header (`operators.repeats`), so a fold yields the records of a topic in the order of
     their causes.
     """
@@ -81,11 +79,6 @@ class FoldContext:
     rows: Rows = field(default_factory=dict)
     values: Mapping[Read, Any] = field(default_factory=dict)
     time: int = 0
-
-
-def no_reads(_records: Sequence[Any]) -> Iterable[Read]:
-    """The default `Fold.reads`: none."""
-    return ()
 
 
 def no_effects(_records: Sequence[Any], _context: FoldContext) -> Iterable[Effect]:
@@ -146,17 +139,11 @@ class Fold:
     sources: tuple[Source[Any, Any], ...]
     apply: Callable[[Sequence[Record[Any, Any]], FoldContext], Iterable[Effect]]
     lookups: Callable[[Sequence[Record[Any, Any]]], Lookups] = lambda _records: {}
-    reads: Callable[[Sequence[Record[Any, Any]]], Iterable[Read]] = no_reads
+    reads: Callable[[Sequence[Record[Any, Any]]], Iterable[Read]] = lambda _records: ()
     version: int = 1
     settings: Mapping[str, Setting] = field(default_factory=dict)
     users: UserState[Any] | None = None
     shared: Callable[[Sequence[Record[Any, Any]], FoldContext], Iterable[Effect]] = no_effects
-
-    @property
-    def declaration(self) -> str:
-        """Version and settings as stored in the state."""
-        declared = {"version": self.version, "settings": self.settings}
-        return msgspec.json.encode(declared, order="deterministic").decode()
 
     @property
     def grace_ms(self) -> int | None:
@@ -164,14 +151,9 @@ class Fold:
         grace = self.settings.get("grace_ms")
         return None if grace is None else int(grace)
 
-    @property
+    @cached_property
     def topics(self) -> tuple[str, ...]:
         return tuple(source.topic for source in self.sources)
-
-    @cached_property
-    def deployed(self) -> Mapping[str, str]:
-        """The topics by the service's names."""
-        return {source.own_name: source.topic for source in self.sources}
 
 
 Recode = Callable[[bytes, bytes | None], tuple[bytes, bytes | None]]
@@ -187,8 +169,7 @@ def as_written(key: bytes, value: bytes | None) -> tuple[bytes, bytes | None]:
 class Derived:
     """Key codec and value type of the records of a derived topic.
 
-    Values are written as JSON, strings and numbers as plain text; `encode` converts to the topic's format, `decode`
-    back.
+    Values are JSON, or plain text for strings and numbers; `encode` converts to the topic's format, `decode` back.
     """
 
     key: KeyCodec[Any]
@@ -263,8 +244,10 @@ class App:
 
     @cached_property
     def declarations(self) -> Mapping[str, str]:
-        """Version and settings of the fold of each topic."""
-        return {topic: fold.declaration for fold in self.folds for topic in fold.topics}
+        """Version and settings of the fold of each topic, as stored in the state."""
+        encode = msgspec.json.Encoder(order="deterministic").encode
+        folds = [(fold.topics, {"version": fold.version, "settings": fold.settings}) for fold in self.folds]
+        return {topic: encode(declared).decode() for topics, declared in folds for topic in topics}
 
     @cached_property
     def requiring_beginning(self) -> frozenset[str]:
@@ -291,13 +274,9 @@ class App:
         """The app's dead-letter topic."""
         return self.output(dead_letter_topic(self.name))
 
-    @cached_property
-    def _sources(self) -> Mapping[str, Source[Any, Any]]:
-        return {source.own_name: source for source in self.sources}
-
     def source(self, topic: str) -> Source[Any, Any]:
         """The source that the service calls `topic`; raises KeyError for an unknown topic."""
-        return self._sources[topic]
+        return {source.own_name: source for source in self.sources}[topic]
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -308,27 +287,9 @@ class App:
         """The name, in this deployment, of a written topic."""
         return self.written.get(topic, topic)
 
-    def require_copartitioned(self, counts: Mapping[str, int]) -> None:
-        """Raise `Misconfigured` where merged topics of a fold differ in their partition count; `counts` is by topic."""
-        for fold in self.folds:
-            partitions = {topic: counts[topic] for topic in fold.topics}
-            if len(set(partitions.values())) > 1:
-                parts = " and ".join(f"{topic} has {count}" for topic, count in partitions.items())
-                msg = f"{self.name} merges topics that are not co-partitioned: {parts} partitions; make them equal"
-                raise Misconfigured(msg)
-
     def topics_of(self, view: View[Any]) -> tuple[str, ...]:
         """The topics behind the answers of `view`: the topics of the fold of its topic; without a topic, all."""
-        return self._fold_topics.get(view.topic, self.topics)
-
-    @cached_property
-    def _fold_topics(self) -> Mapping[str | None, tuple[str, ...]]:
-        """The topics of each topic's fold."""
-        return {topic: fold.topics for fold in self.folds for topic in fold.topics}
-
-    def view(self, name: str) -> View[Any]:
-        """The view called `name`; raises KeyError where there is none."""
-        return {view.name: view for view in self.views}[name]
+        return next((fold.topics for fold in self.folds if view.topic in fold.topics), self.topics)
 
 
 def dead_letter_topic(app: str) -> str:

@@ -19,11 +19,11 @@ from streamstate.deployment.connections import PREFIX as PREFIX  # noqa: PLC0414
 from streamstate.deployment.connections import (
     REDIS_URL,
     SENTINELS_URL,
+    HttpSettings,
     KafkaSettings,
     RedisSettings,
     RedisUrl,
     RegistrySettings,
-    TlsSettings,
 )
 from streamstate.deployment.connections import Settings as Settings  # noqa: PLC0414
 from streamstate.errors import Misconfigured
@@ -186,40 +186,6 @@ class StreamSettings(ServiceSettings):
     def read_records(self, *, in_memory: bool) -> int:
         """The most records of a backlog read at a time; in memory, half a batch, which leaves room for new records."""
         return self.batch_records // 2 if in_memory else self.batch_records
-
-
-class HttpSettings(TlsSettings):
-    """HTTP: every API and the gateway."""
-
-    listen: str = Field(
-        "127.0.0.1:8080", pattern=ADDRESS, description="host:port to listen on; host * for all addresses, IPv4 and IPv6"
-    )
-    probe_port: int = Field(
-        0, ge=0, le=65535, description="further port of the same host for /livez, /readyz and /metrics; 0 for none"
-    )
-    workers: int = Field(0, ge=0, le=64, description="worker processes; 0: the container's cores")
-    connections: int = Field(
-        4_096,
-        ge=16,
-        description="maximal connections of a worker; a further connection closes the longest idle connection",
-    )
-    access: Literal["required", "off"] = Field(
-        "required",
-        description="required: the gateway demands a key or token, instances demand a token of INTERNAL_TOKENS; "
-        "off: open to everybody",
-    )
-    internal_tokens: FilePath | None = Field(
-        None,
-        description="file of tokens between gateway and instances, one a line: the first is sent, all are "
-        "accepted; read again after changes",
-    )
-    deadline_ms: int = Field(2_000, ge=10, le=60_000, description="milliseconds before a request fails")
-    requests_in_flight: int = Field(
-        1_024, ge=1, description="maximal parallel requests of a worker; further requests get a 503 at once"
-    )
-    access_log: bool = Field(
-        default=False, description="log route, status and milliseconds of each request, without keys"
-    )
 
 
 class DemandSettings(Settings):

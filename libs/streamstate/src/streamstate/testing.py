@@ -72,8 +72,9 @@ class Driver:
 
     def view(self, name: str, key: Any = "", query: msgspec.Struct | None = None) -> msgspec.Struct | None:
         """The answer of the view `name` for `key`."""
-        question = self.app.view(name).ask(str(key), query)
+        [view] = [view for view in self.app.views if view.name == name]
+        question = view.ask(str(key), query)
         partitions = question.partitions(dict.fromkeys(self.app.topics, self.partitions))
         snapshots = self.store.read(dict.fromkeys(partitions, question.reads)).values()
         values = [snapshot.values for snapshot in snapshots]
-        return question.answer(values if question.view.over_all_partitions else values[0])
+        return question.answer(values if view.over_all_partitions else values[0])

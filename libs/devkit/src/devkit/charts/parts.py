@@ -8,6 +8,7 @@ from pydantic.alias_generators import to_camel
 from devkit.charts.variables import setting, value
 from services.gateway.settings import AccessSettings
 from streamstate.deployment.connections import (
+    HttpSettings,
     KafkaSettings,
     Mechanism,
     Protocol,
@@ -15,7 +16,7 @@ from streamstate.deployment.connections import (
     RegistrySettings,
     TlsSettings,
 )
-from streamstate.settings import HttpSettings, ServiceSettings, StreamSettings
+from streamstate.settings import ServiceSettings, StreamSettings
 
 VERSION = "0.1.0"
 

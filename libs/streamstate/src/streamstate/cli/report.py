@@ -13,7 +13,7 @@ from streamstate.app import App
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Member
 from streamstate.processing.fold_identity import require_same_folds
-from streamstate.processing.topic_identity import require_same_topics
+from streamstate.processing.topic_identity import require_copartitioned, require_same_topics
 from streamstate.processing.truncation import allowed, left_out, needed, refusal, require_beginnings, require_ends
 from streamstate.settings import StreamSettings
 from streamstate.state.store import Claim, Origin, Snapshot, TopicPartition
@@ -176,7 +176,7 @@ def refusals(app: App, seen: Seen, settings: StreamSettings) -> Iterator[str]:
     states = seen.snapshots
     ends = {place: end for place, end in seen.stable.items() if place[1] in states}
     rules: tuple[Callable[[], None], ...] = (
-        lambda: app.require_copartitioned({topic: origin.partitions for topic, origin in seen.origins.items()}),
+        lambda: require_copartitioned(app, seen.origins),
         lambda: require_same_topics([state.origins for state in states.values()], seen.origins),
         lambda: require_same_folds(app, app.topics, states.values()),
         lambda: require_beginnings(app, app.topics, states, settings.truncated_topics),

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import AfterValidator, Field, FilePath, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from streamstate.deployment.address import ADDRESS
 from streamstate.formats.registered.registry import Registry
 from streamstate.kafka.security import OAUTH, Security
 from streamstate.state.redis_link import Login
@@ -170,6 +171,40 @@ class TlsSettings(Settings):
             msg = "set INSTANCES_CA too: without it, instances are asked by plain HTTP"
             raise ValueError(msg)
         return self
+
+
+class HttpSettings(TlsSettings):
+    """HTTP: every API and the gateway."""
+
+    listen: str = Field(
+        "127.0.0.1:8080", pattern=ADDRESS, description="host:port to listen on; host * for all addresses, IPv4 and IPv6"
+    )
+    probe_port: int = Field(
+        0, ge=0, le=65535, description="further port of the same host for /livez, /readyz and /metrics; 0 for none"
+    )
+    workers: int = Field(0, ge=0, le=64, description="worker processes; 0: the container's cores")
+    connections: int = Field(
+        4_096,
+        ge=16,
+        description="maximal connections of a worker; a further connection closes the longest idle connection",
+    )
+    access: Literal["required", "off"] = Field(
+        "required",
+        description="required: the gateway demands a key or token, instances demand a token of INTERNAL_TOKENS; "
+        "off: open to everybody",
+    )
+    internal_tokens: FilePath | None = Field(
+        None,
+        description="file of tokens between gateway and instances, one a line: the first is sent, all are "
+        "accepted; read again after changes",
+    )
+    deadline_ms: int = Field(2_000, ge=10, le=60_000, description="milliseconds before a request fails")
+    requests_in_flight: int = Field(
+        1_024, ge=1, description="maximal parallel requests of a worker; further requests get a 503 at once"
+    )
+    access_log: bool = Field(
+        default=False, description="log route, status and milliseconds of each request, without keys"
+    )
 
 
 def without_password(url: str) -> str:

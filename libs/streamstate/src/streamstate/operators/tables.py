@@ -18,7 +18,6 @@ from streamstate.app import (
     Setting,
     Source,
     no_effects,
-    no_reads,
 )
 from streamstate.keys import KeyCodec, partition_of
 from streamstate.state.operations import Delete, Operation, Put, Read, Value
@@ -97,7 +96,7 @@ def left_join(
     table: Source[K, str | None],
     stream: Source[K, Any],
     apply: Callable[[Sequence[Joined[K]], FoldContext], Iterable[Effect]] = no_effects,
-    reads: Callable[[Sequence[Record[K, Any]]], Iterable[Read]] = no_reads,
+    reads: Callable[[Sequence[Record[K, Any]]], Iterable[Read]] = lambda _records: (),
     version: int = 1,
     settings: Mapping[str, Setting] = NO_SETTINGS,
     users: UserState[K] | None = None,

@@ -113,7 +113,8 @@ class FoldBatch:
         return {DEAD: len(self.dead), MISPLACED: misplaced, **by_reason}
 
     def _steps(self, positions: Mapping[str, Position]) -> Sequence[OffsetAdvance]:
-        last = {self.fold.deployed[entry.topic]: entry for entry in self.entries}
+        deployed = {source.own_name: source.topic for source in self.fold.sources}
+        last = {deployed[entry.topic]: entry for entry in self.entries}
         return [
             OffsetAdvance(topic, positions[topic][0], entry.offset + 1, entry.stream_time)
             for topic, entry in last.items()

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
+from streamstate.app import App
 from streamstate.errors import Misconfigured
 from streamstate.state.store import Origin
 
@@ -31,6 +32,16 @@ def require_same_widths(states: Iterable[Origins], now: Mapping[str, int]) -> No
                 "keys have moved to partitions that do not know their past; copy the records to a new topic of "
                 f"{now[topic]} partitions, and build a state from it (STREAMSTATE_TOPICS, STREAMSTATE_NAME)"
             )
+            raise Misconfigured(msg)
+
+
+def require_copartitioned(app: App, now: Origins) -> None:
+    """Raise `Misconfigured` where merged topics of a fold differ in their partition count."""
+    for fold in app.folds:
+        counts = {topic: now[topic].partitions for topic in fold.topics}
+        if len(set(counts.values())) > 1:
+            parts = " and ".join(f"{topic} has {count}" for topic, count in counts.items())
+            msg = f"{app.name} merges topics that are not co-partitioned: {parts} partitions; make them equal"
             raise Misconfigured(msg)
 
 

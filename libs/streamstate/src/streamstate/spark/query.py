@@ -32,6 +32,7 @@ from streamstate.kafka.held_up import HeldUp
 from streamstate.kafka.totals import Publisher
 from streamstate.processing.limits import TimestampLimit
 from streamstate.processing.offset_gaps import passed
+from streamstate.processing.topic_identity import require_copartitioned
 from streamstate.processing.truncation import needed
 from streamstate.settings import StreamSettings
 from streamstate.spark.offsets import Offsets, as_json, kafka_source, next_slice, unreadable
@@ -134,7 +135,7 @@ class Stream:
         """Claim the assigned partitions; None after a while without any."""
         origins = self._topics.describe(self._app.topics)
         counts = {topic: origin.partitions for topic, origin in origins.items()}
-        self._app.require_copartitioned(counts)
+        require_copartitioned(self._app, origins)
         if not self._joined:
             self._membership.start(max(counts, key=lambda topic: counts[topic]))
             self._joined = True

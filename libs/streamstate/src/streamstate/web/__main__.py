@@ -7,7 +7,7 @@ import tempfile
 os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", tempfile.mkdtemp(prefix="streamstate-metrics-"))
 
 from streamstate import bootstrap
-from streamstate.settings import HttpSettings
+from streamstate.deployment.connections import HttpSettings
 from streamstate.web.api import create
 from streamstate.web.process import GunicornServer
 from streamstate.web.server.asgi import Asgi

@@ -11,7 +11,7 @@ from prometheus_client import multiprocess
 
 from streamstate.deployment import logs, resources
 from streamstate.deployment.address import Address
-from streamstate.settings import HttpSettings
+from streamstate.deployment.connections import HttpSettings
 from streamstate.web.http.problems import CONTENT_TYPE, REFUSED, encoded
 from streamstate.web.server import tls
 from streamstate.web.server.asgi import Asgi

@@ -18,7 +18,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 from werkzeug.routing import Rule
 
 from streamstate.deployment import logs, tracing
-from streamstate.settings import HttpSettings
+from streamstate.deployment.connections import HttpSettings
 from streamstate.web.http.events import EventStream
 from streamstate.web.http.parameters import require_known
 from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded, overloaded, problem_of

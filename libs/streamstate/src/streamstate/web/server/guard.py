@@ -5,8 +5,8 @@ from typing import Any
 
 from werkzeug.routing import Rule
 
+from streamstate.deployment.connections import HttpSettings
 from streamstate.errors import Misconfigured
-from streamstate.settings import HttpSettings
 from streamstate.view import Scope
 from streamstate.web.access.internal import HEADER, InternalTokens
 from streamstate.web.http.events import EventStream

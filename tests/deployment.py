@@ -89,9 +89,9 @@ class Deployment:
         out.flush()
 
     def close(self) -> None:
-        """Kill what was started."""
+        """Stop what was started."""
         for child in self.started:
-            child.kill()
+            child.stop()
 
     def stream(self, service: str = "metrics", **settings: str) -> "Stream":
         """A stream of `service` over the topic, started."""

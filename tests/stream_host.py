@@ -77,17 +77,20 @@ class _HostedStream(Child):
 
     @property
     def alive(self) -> bool:
-        return bool(self._host.call("lives", self._id))
+        return self._host.alive and bool(self._host.call("lives", self._id))
 
     def start(self) -> None:
+        if not self._host.alive:
+            self._host.start()
         self._logged = self.log.stat().st_size
         self._host.call("start", self._id, self._package, self._given)
 
     def stop(self, timeout: float = ENDED_S) -> int | None:
-        return None if self._host.call("stop", self._id, timeout) else 0
+        return 0 if not self._host.alive or self._host.call("stop", self._id, timeout) else None
 
     def kill(self) -> None:
-        self.stop()
+        """Kill the process, with all its streams; the next start of a stream starts it again."""
+        self._host.kill()
 
 
 class _Streams:
@@ -112,12 +115,12 @@ class _Streams:
         return True
 
     def stop(self, stream_id: str, timeout_s: float) -> bool:
-        """End a stream; whether it still runs."""
+        """End a stream; whether it has ended in time."""
         thread, stopping = self._running.pop(stream_id, (None, None))
         if thread and stopping:
             stopping.set()
             thread.join(timeout_s)
-        return thread is not None and thread.is_alive()
+        return thread is None or not thread.is_alive()
 
     def lives(self, stream_id: str) -> bool:
         return stream_id in self._running and self._running[stream_id][0].is_alive()

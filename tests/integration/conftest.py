@@ -19,6 +19,7 @@ from streamstate.kafka.producer import producer
 from streamstate.state import redis_rights as redis
 from tests.deployment import Deployment
 from tests.integration.driving import Driving
+from tests.integration.releases import Releases
 from tests.stream_host import StreamHost
 
 EVENTS = 20_000
@@ -83,15 +84,21 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="session")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamHost]:
-    """Runs streams of any cluster."""
-    with StreamHost(tmp_path_factory.mktemp("host"), Path.cwd() / CACHE) as host:
-        yield host
+    """Runs streams of any cluster, from the first one on."""
+    host = StreamHost(tmp_path_factory.mktemp("host"), Path.cwd() / CACHE)
+    yield host
+    host.stop()
+
+
+@pytest.fixture(scope="session")
+def releases(servers: LocalCluster, host: StreamHost) -> Releases:
+    return Releases(servers, partial(host.deployment, servers), producer(servers.kafka.bootstrap))
 
 
 @pytest.fixture
-def deployment(servers: LocalCluster, host: StreamHost, request: pytest.FixtureRequest) -> Iterator[Deployment]:
-    """A service over a topic of one partition that is called as the test."""
-    deployment = Deployment(servers, request.node.name.replace("_", "-"), host=partial(host.deployment, servers))
+def deployment(releases: Releases, request: pytest.FixtureRequest) -> Iterator[Deployment]:
+    """A service over a topic with a single partition, named after the test."""
+    deployment = Deployment(releases.cluster, request.node.name.replace("_", "-"), host=releases.make)
     deployment.create()
     yield deployment
     deployment.close()

@@ -8,12 +8,12 @@ import pytest
 import urllib3
 
 from devkit.child_process import LOCALHOST, free_port
+from devkit.local_cluster import answers
 from services.topics.model import app
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.keys import LONG
 from streamstate.settings import PREFIX
-from tests.integration.driving import Driving
-from tests.integration.test_side_by_side import released
+from tests.integration.releases import Releases
 from tests.waiting import until
 
 TOPIC, NAME, DEPLOYED = "ranged", "topics-ranged", "ranged-eu"
@@ -21,11 +21,11 @@ KEPT = KeptTopic(topic=TOPIC, key="long", value="json", keys=True)
 COUNT = 120
 
 
-def test_every_key_comes_once_and_in_order(driving: Driving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_key_comes_once_and_in_order(releases: Releases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = json.dumps([KEPT.model_dump(exclude_none=True)])
     # The recount reads it too.
     monkeypatch.setenv(f"{PREFIX}KEPT", kept)
-    address, cluster, topics = f"{LOCALHOST}:{free_port()}", driving.cluster, {TOPIC: DEPLOYED}
+    address, cluster, topics = f"{LOCALHOST}:{free_port()}", releases.cluster, {TOPIC: DEPLOYED}
     settings = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url, "NAME": NAME, "ADVERTISE": address}
     api = cluster.api("services.topics", NAME, address, tmp_path, settings | {"TOPICS": json.dumps(topics)})
 
@@ -36,20 +36,14 @@ def test_every_key_comes_once_and_in_order(driving: Driving, tmp_path: Path, mon
         found = answer.json()
         return found["keys"], found["next"]
 
-    def ready() -> bool:
-        try:
-            return urllib3.request("GET", f"http://{address}/readyz", timeout=5, retries=False).status == 200
-        except urllib3.exceptions.HTTPError:
-            return False
-
-    with released(driving, app(KeptSettings(kept=(KEPT,))), NAME, topics, ADVERTISE=address):
+    with releases.released(app(KeptSettings(kept=(KEPT,))), NAME, topics, ADVERTISE=address, KEPT=kept):
         try:
             for number in range(COUNT):
-                driving.out.produce(DEPLOYED, b'{"n":%d}' % number, LONG.encode(number))
-            driving.out.produce(DEPLOYED, None, LONG.encode(50))
-            driving.out.flush()
+                releases.out.produce(DEPLOYED, b'{"n":%d}' % number, LONG.encode(number))
+            releases.out.produce(DEPLOYED, None, LONG.encode(50))
+            releases.out.flush()
             api.start()
-            until(ready, 120, "the API to be ready")
+            until(lambda: answers(f"http://{address}/readyz"), 120, "the API to be ready")
             expected = [number for number in range(COUNT) if number != 50]
             until(lambda: page(limit=1_000) == (expected, None), 60, "all keys")
             paged, cursor = page(limit=50)

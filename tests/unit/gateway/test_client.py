@@ -82,11 +82,6 @@ def test_parts_and_reasons_are_chosen(client: Calls) -> None:
     assert all(item.why for item in client.user(USER, explain=True).artist_recommendations)
 
 
-def test_the_key_is_sent(client: Calls, gateway: Served) -> None:
-    client.user(USER)
-    assert gateway.headers[-1]["Authorization"] == "Bearer a-key"
-
-
 def test_a_problem_is_refused_or_unavailable(client: Calls, deployment: Services) -> None:
     with pytest.raises(Refused, match="nothing is known") as refused:
         client.user(STRANGER)
@@ -137,12 +132,6 @@ def test_watching_goes_on_when_the_gateway_was_away(client: Calls, deployment: S
         profile = next(profiles)
         assert profile
         assert profile.event_count == 3
-
-
-def test_a_stream_that_there_is_not_is_refused(client: Calls) -> None:
-    with pytest.raises(Refused) as refused:
-        next(client.watch(USER, ("none",)))
-    assert refused.value.status == 400
 
 
 def test_events_are_put_together_from_lines() -> None:

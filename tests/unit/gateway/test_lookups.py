@@ -145,13 +145,6 @@ def test_names_are_joined(deployment: Services) -> None:
     }  # fmt: skip
 
 
-def test_the_instances_take_turns(deployment: Services) -> None:
-    gateway = deployment.gateway()
-    for _ in range(6):
-        gateway.get(f"/v1/users/{USER}/recommendations/artists")
-    assert [sum("recommendations" in path for path in one.seen) for one in deployment.at["recommendations"]] == [3, 3]
-
-
 def test_another_instance_is_asked_when_one_is_not_ready(deployment: Services) -> None:
     deployment.start_recommendations(1)
     deployment.play([(USER, 1, 1, 1, 1)])

@@ -12,7 +12,6 @@ import pytest
 from devkit.child_process import free_port
 from services.gateway.owners import Owners
 from services.gateway.router import MOST_QUERY_BYTES, queries
-from streamstate.errors import BadKey
 from streamstate.keys import LONG, partition_of
 from streamstate.state.store import Commit, OffsetAdvance, Origin
 from streamstate.web.http.problems import MOST_KEYS, Problem
@@ -87,31 +86,6 @@ def test_a_partition_that_the_map_misses_is_asked_of_any_instance(deployment: Se
     deployment.own("metrics", PLACE, 0)
     answer = ask(deployment, owners)
     assert answer.status == 404
-
-
-def test_an_owner_that_hangs_is_stood_in_for_and_left_alone_until_it_answers(deployment: Services) -> None:
-    owners = deployment.owners()
-    router = deployment.router(owners)
-    known = owners.service("metrics")
-    view = known.views["metrics"]
-    slow, gate = deployment.owner(USER), threading.Event()
-    answering = slow.app
-
-    def hang(environ: Any, start_response: Any) -> Iterable[bytes]:
-        assert gate.wait(20)
-        return answering(environ, start_response)
-
-    def asked() -> Response:
-        return deployment.loop.run(router.ask_view(known, view, str(USER), [], soon(1)))
-
-    slow.app = hang
-    assert asked().served_by == "standby"
-    before = slow.seen.count(f"/v1/users/{USER}/metrics")
-    for _ in range(10):
-        assert asked().served_by == "standby"
-    assert slow.seen.count(f"/v1/users/{USER}/metrics") == before
-    gate.set()
-    until(lambda: asked().served_by == slow.address)
 
 
 def test_an_owner_that_hangs_holds_so_many_requests_and_no_others(deployment: Services) -> None:
@@ -189,13 +163,6 @@ def test_the_number_of_partitions_is_the_topics_never_the_maps(deployment: Servi
     users = [user for user in range(100) if partition_of(LONG.encode(user), 8) >= PARTITIONS]
     for user in users[:4]:
         assert ask(deployment, owners, user).status == 503
-
-
-def test_text_that_is_no_key_asks_nobody(deployment: Services) -> None:
-    owners = deployment.owners()
-    with pytest.raises(BadKey):
-        ask_metrics(deployment, owners, "1_000")
-    assert not any(path.startswith("/v1") for one in deployment.at["metrics"] for path in one.seen)
 
 
 def test_many_keys_are_asked_of_all_owners_once_each(deployment: Services) -> None:

@@ -191,7 +191,7 @@ def test_a_state_that_a_gateway_answers_from_is_not_deleted_by_mistake(driving: 
     assert f"the gateway {driving.cluster.url} answers from 8 partitions of the state" in refused.stderr
     unasked = run("reset", "metrics", "--partition", "2", "--yes", GATEWAY="http://127.0.0.1:1")
     assert unasked.exit_code == 1
-    assert "STREAMSTATE_GATEWAY names the gateway" in unasked.stderr
+    assert "set STREAMSTATE_GATEWAY to the gateway" in unasked.stderr
     assert len(answer(run("owners", "metrics", "--json"))["metrics"]) == 8
     assert driving.differences("metrics") == []
 

@@ -181,7 +181,7 @@ def test_a_deletion_whose_receipts_cannot_be_read_is_asked_for_all_the_same(
     gateway.app = without_receipts
     first = CliRunner().invoke(command, ["erase", str(USER), "--yes", "--wait=0.1"])
     assert (first.exit_code, first.stdout.count("waiting")) == (5, 3)
-    assert "written, and goes on; its receipts cannot be read now (Redis does not answer)" in first.stderr
+    assert "requested, and its receipts cannot be read at present (Redis does not answer)" in first.stderr
     before = deletions.end
     again = CliRunner().invoke(command, ["erase", str(USER), "--yes", "--wait=0.1"])
     assert (again.exit_code, deletions.end) == (4, before)

@@ -7,15 +7,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 import structlog
-from werkzeug.routing import Rule
 
 from services.gateway.callers import Caller, of_key
 from services.gateway.limits import REDIS_S, Limiter, OwnBuckets, SharedBuckets, Spent
-from services.gateway.needs import ANSWER_BYTES, BODY_BYTES, Needs, needs
-from services.gateway.owners import Owners
+from services.gateway.needs import ANSWER_BYTES, BODY_BYTES
 from services.gateway.settings import AccessSettings
 from services.gateway.tokens import BadToken, Tokens
 from streamstate.errors import Misconfigured
@@ -25,8 +23,9 @@ from streamstate.web.access import keys
 from streamstate.web.access.watched_file import WatchedFile
 from streamstate.web.http.events import EventStream
 from streamstate.web.http.problems import RETRY_AFTER_S, Problem
-from streamstate.web.http.request import SERVED_BY, Request, Response
+from streamstate.web.http.request import SERVED_BY, Response
 from streamstate.web.server.guard import Guard, Headers, unauthorized
+from streamstate.web.server.route import Call, Needs
 
 log = structlog.get_logger()
 
@@ -37,10 +36,7 @@ CHALLENGE = 'Basic realm="user profiles"'
 
 
 class Access(Guard):
-    """Callers by key or JWT, as `Authorization: Bearer …` or as the password of `Basic`.
-
-    scopes: those of the gateway's own routes, by endpoint; `ADMIN` for one that is not there.
-    """
+    """Callers by key or JWT, as `Authorization: Bearer …` or as the password of `Basic`."""
 
     told = ("RateLimit-Policy", "RateLimit")
 
@@ -50,8 +46,6 @@ class Access(Guard):
         key_file: WatchedFile[keys.Keys] | None,
         tokens: Tokens | None,
         buckets: SharedBuckets | OwnBuckets,
-        scopes: Mapping[str, Scope],
-        owners: Owners,
         streams: int,
     ) -> None:
         self._settings = settings
@@ -61,8 +55,6 @@ class Access(Guard):
         self._tokens = tokens
         self._buckets = buckets
         self._limiter = Limiter(buckets)
-        self._scopes = scopes
-        self._owners = owners
         self._callers: Mapping[str, Caller] = {}
         self._callers_of: keys.Keys = {}
         self.schemes = {scheme: {"type": "http", "scheme": scheme} for scheme in ("bearer", "basic")}
@@ -81,8 +73,6 @@ class Access(Guard):
     def from_settings(
         cls,
         settings: AccessSettings,
-        scopes: Mapping[str, Scope],
-        owners: Owners,
         streams: int,
         failed: Callable[[str], None],
     ) -> Self:
@@ -99,7 +89,7 @@ class Access(Guard):
         tokens = Tokens(settings) if settings.jwt_jwks else None
         commands = settings.limits_redis and open_commands(settings.limits_redis, REDIS_S, settings.redis_login)
         shared = SharedBuckets(commands, settings.limits_prefix) if commands else None
-        return cls(settings, key_file, tokens, shared or OwnBuckets(), scopes, owners, streams)
+        return cls(settings, key_file, tokens, shared or OwnBuckets(), streams)
 
     async def start(self) -> None:
         """Begin what runs in the background."""
@@ -125,34 +115,25 @@ class Access(Guard):
                 raise _bad_token(error) from error
         raise _no_credential()
 
-    async def refuse(self, caller: Caller) -> None:
-        await self._spend_request(caller)
-
-    async def _spend_request(self, caller: Caller) -> Spent:
+    async def charge(self, caller: Caller, body: bytes | None) -> Spent:
         requests = await self._limiter.spend(f"{caller.name}:{REQUESTS}", caller.requests_per_s, 1)
         if not requests.fine:
             raise _exceeded(caller, REQUESTS, requests)
+        if body:
+            # Decoding a body costs as much where it is refused.
+            self._limiter.charge(f"{caller.name}:{COST}", len(body) // BODY_BYTES)
         return requests
 
-    async def admit(
-        self, caller: Caller, rule: Rule, arguments: Mapping[str, Any], request: Request
-    ) -> Mapping[str, str]:
-        requests = await self._spend_request(caller)
-        if request.body:
-            # Decoding it costs as much where it is refused.
-            self._limiter.charge(f"{caller.name}:{COST}", len(request.body) // BODY_BYTES)
-        scope = self._scopes.get(str(rule.endpoint), ADMIN)
-        needed = needs(request, rule.rule, arguments, scope, self._owners)
-        refusal = _refusal(caller, needed)
-        if ADMIN in needed.scopes:
-            method = request.scope["method"]
-            log.info("audit", caller=caller.name, route=needed.route, method=method, allowed=not refusal)
+    async def admit(self, caller: Caller, call: Call, receipt: Spent, method: str) -> Mapping[str, str]:
+        refusal = _refusal(caller, call.needs)
+        if ADMIN in call.needs.scopes:
+            log.info("audit", caller=caller.name, route=call.route, method=method, allowed=not refusal)
         if refusal:
             raise forbidden(refusal)
-        cost = await self._limiter.spend(f"{caller.name}:{COST}", caller.cost_per_s, needed.cost)
+        cost = await self._limiter.spend(f"{caller.name}:{COST}", caller.cost_per_s, call.needs.cost)
         if not cost.fine:
             raise _exceeded(caller, COST, cost)
-        left = f'"{REQUESTS}";r={requests.left};t=1, "{COST}";r={cost.left};t=1'
+        left = f'"{REQUESTS}";r={receipt.left};t=1, "{COST}";r={cost.left};t=1'
         return {"RateLimit-Policy": _policy(caller), "RateLimit": left}
 
     def streaming(self, caller: Caller, stream: EventStream) -> EventStream:

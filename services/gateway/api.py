@@ -3,29 +3,31 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
 from importlib import resources
-from typing import Any, cast
 
 import msgspec
 import structlog
 
-from services.gateway import documents
+from services.gateway import documents, needs
 from services.gateway.access import Access
-from services.gateway.balance import Balance, no_instance
 from services.gateway.erasure import EXAMPLE_DELETION, EXAMPLE_EXPORT, EXPORTED, PATH, ErasureRoutes
 from services.gateway.names import NameCache
 from services.gateway.owners import Owners, not_found
+from services.gateway.reads import NAME, Reads
 from services.gateway.route import EXAMPLE_ROUTE, route, unknown_service
 from services.gateway.router import Router
 from services.gateway.search import Found, Search, search
 from services.gateway.settings import AccessSettings
 from services.gateway.system import EXAMPLE_STATE, SYSTEM, System, SystemState
-from services.gateway.users import PARTS, Users
+from services.gateway.upstream import Upstream, no_instance
+from services.gateway.users import Users
 from services.gateway.watch import Watch
 from streamstate import bootstrap
 from streamstate.keys import LONG, TEXT
 from streamstate.settings import GatewaySettings, load
-from streamstate.view import EXPLORE, READ
+from streamstate.view import ADMIN, EXPLORE, READ
 from streamstate.web.client.instances import Instances
 from streamstate.web.http import parameters
 from streamstate.web.http.events import EventStream, ServerSentEvent, Streams, too_many_streams
@@ -34,16 +36,14 @@ from streamstate.web.http.request import JSON, Request, Response, json
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.cors import Cors
 from streamstate.web.server.guard import Guard, internal_tokens
-from streamstate.web.server.openapi import Routes
+from streamstate.web.server.openapi import SPEC, Routes
 from streamstate.web.server.parameters import LAST, of_struct
 from streamstate.web.server.probes import application
+from streamstate.web.server.route import Needs, Resolver, resolver
 from streamstate.web.server.static import static
 from streamstate.web.server.tls import to_instances
-from streamstate.web.views import asked_for_many
 
 log = structlog.get_logger()
-
-NAME = "gateway"
 
 
 def create() -> Asgi:
@@ -69,48 +69,50 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
     routes, telemetry = application(NAME, NAME, ready, further)
     routes.cors = Cors(settings.origins)
     client = Instances(internal_tokens(settings, telemetry), to_instances(settings), name=NAME)
-    balance = Balance(client, settings.requests_in_flight_per_instance)
-    owners = Owners(addresses, balance, settings.owners_ttl_s)
-    router = Router(owners, balance)
+    upstream = Upstream(addresses, client, settings.requests_in_flight_per_instance)
+    owners = Owners(upstream, settings.owners_ttl_s)
+    router = Router(owners, upstream)
     users = Users(owners, router, NameCache(owners, router, settings.names_cached))
     _add_routes(routes, owners, users)
     _add_search(routes, owners, router)
-    _add_erasure(routes, ErasureRoutes(owners, balance))
+    _add_erasure(routes, owners, ErasureRoutes(owners, upstream))
     longest_s = settings.deadline_ms / 1000
     watch, system = Watch(owners, router, users, settings.watch_ms / 1000, longest_s), System(owners, client)
-    _add_streams(routes, Streams(settings.streams, settings.heartbeat_s), watch, system)
+    _add_streams(routes, owners, Streams(settings.streams, settings.heartbeat_s), watch, system)
     if settings.access == "off":
         log.warning("access is off: everybody is answered")
         return Asgi(routes, settings, telemetry, [owners.start], [owners.stop, client.close], Guard())
-    guarding = Access.from_settings(access, routes.scopes, owners, settings.streams, telemetry.unreadable)
+    guarding = Access.from_settings(access, settings.streams, telemetry.unreadable)
     starting, ending = [owners.start, guarding.start], [owners.stop, client.close, guarding.stop]
     return Asgi(routes, settings, telemetry, starting, ending, guarding)
 
 
 def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
-    async def many(request: Request) -> Response:
-        """Many keys of any views, and users: each service is asked for its own."""
-        asked = asked_for_many(request, [*owners.keyed, documents.USERS], besides=PARTS)
-        return json(await users.many(asked, request.deadline), NAME)
+    reads = Reads(owners, users)
 
     async def explain(_request: Request, service: str, key: str) -> Response:
         return json(route(owners, service, key), NAME)
 
     async def document(_request: Request) -> Response:
-        """The document of all services: theirs are asked for whenever it is."""
-        theirs = await asyncio.gather(*(owners.document(service, documents.SPEC) for service in owners.addresses))
-        with routes.app_context():
-            own = cast("dict[str, Any]", routes.spec)
-        body = documents.merged(routes, own, theirs, [view for _, view in owners.views])
+        """The document of all services, each of which is asked for its document at every request."""
+        theirs = await asyncio.gather(*(owners.document(service, SPEC) for service in owners.addresses))
+        body = documents.merged(routes, routes.document(), theirs, [view for _, view in owners.views])
         return Response(200, body, {"Content-Type": JSON})
 
     summary = "All that is known of a user, with names"
     nothing = documents.UserProfile([])
-    routes.read("/v1/users/<key>", "user", users.user, summary, nothing, LONG, [documents.PARTS], READ)
-    # The parts that are asked for have further ones: `Users` knows them.
-    del routes.parameters["user"]
-    routes.hidden("/v1/<path:rest>", "view", users.view)
-    routes.many(many, {}, {})
+    routes.read(
+        needs.USER_PATH,
+        "user",
+        Resolver(reads.user, checks_query=True),
+        summary,
+        nothing,
+        LONG,
+        [documents.PARTS],
+        READ,
+    )
+    routes.hidden("/v1/<path:rest>", "view", Resolver(reads.view))
+    routes.many(Resolver(reads.many), {}, {})
     summary = "Which instance answers for a key of a service, and why"
     routes.process("/v1/route/<service>/<key>", "route", explain, summary, EXAMPLE_ROUTE)
     files = [*(resources.files(__package__) / "page").iterdir()]
@@ -119,7 +121,8 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
     routes.hidden("/page/<name>", "page-file", page)
     # They are the same for all, and ask for what they show.
     routes.open_paths |= {"/", *(f"/page/{file.name}" for file in files)}
-    routes.view_functions["openapi.spec"] = cast("Any", document)
+    described = resolver(document, SPEC, lambda *_: needs.DOCUMENT)
+    routes.table["openapi"] = replace(routes.table["openapi"], resolver=described)
 
 
 def _add_search(routes: Routes, owners: Owners, router: Router) -> None:
@@ -127,19 +130,25 @@ def _add_search(routes: Routes, owners: Owners, router: Router) -> None:
         return json(await search(owners, router, parameters.parse(Search, request.query), request.deadline), NAME)
 
     summary, found = "A sample of the users whose ids begin with some digits", Found([42, 420])
-    routes.read(f"/v1/{documents.USERS}", "search-users", find, summary, found, None, of_struct(Search), EXPLORE)
+    path, price = f"/v1/{documents.USERS}", Needs({EXPLORE}, needs.SEARCH_COST)
+    finding = resolver(find, path, lambda *_: price)
+    routes.read(path, "search-users", finding, summary, found, None, of_struct(Search), EXPLORE)
 
 
-def _add_erasure(routes: Routes, erasure: ErasureRoutes) -> None:
+def _add_erasure(routes: Routes, owners: Owners, erasure: ErasureRoutes) -> None:
+    as_user = partial(needs.of_user, owners, ADMIN)
     summary = "Delete what all services hold of a user; Location tells how far it is"
-    routes.deletion("/v1/users/<key>", "delete-user", erasure.delete, summary, EXAMPLE_DELETION, TEXT)
+    deleting = resolver(erasure.delete, needs.USER_PATH, as_user)
+    routes.deletion(needs.USER_PATH, "delete-user", deleting, summary, EXAMPLE_DELETION, TEXT)
     summary = "How far the deletion of a user is, by service"
-    routes.process(PATH, "user-deletion", erasure.deletion_status, summary, EXAMPLE_DELETION, TEXT)
+    asking = resolver(erasure.deletion_status, PATH, as_user)
+    routes.process(PATH, "user-deletion", asking, summary, EXAMPLE_DELETION, TEXT)
     summary = "All that the services hold of a user"
-    routes.process(EXPORTED, "user-export", erasure.export, summary, EXAMPLE_EXPORT, TEXT)
+    exporting = resolver(erasure.export, EXPORTED, needs.of_export)
+    routes.process(EXPORTED, "user-export", exporting, summary, EXAMPLE_EXPORT, TEXT)
 
 
-def _add_streams(routes: Routes, streams: Streams, watch: Watch, system: System) -> None:
+def _add_streams(routes: Routes, owners: Owners, streams: Streams, watch: Watch, system: System) -> None:
     async def user_stream(request: Request, key: str) -> EventStream:
         LONG.parse(key)
         with ExitStack() as held:
@@ -161,7 +170,9 @@ def _add_streams(routes: Routes, streams: Streams, watch: Watch, system: System)
         documents.UserProfile | None,
         [documents.PARTS, LAST],
     )
-    routes.stream("/v1/users/<key>/stream", "user-stream", user_stream, summary, event, profile, LONG, query, READ)
+    path = f"{needs.USER_PATH}/stream"
+    streaming = resolver(user_stream, path, partial(needs.of_user, owners, READ))
+    routes.stream(path, "user-stream", streaming, summary, event, profile, LONG, query, READ)
     routes.process("/v1/system", "system", system_now, "Services, partitions and their owners", EXAMPLE_STATE)
     event = ServerSentEvent(SYSTEM, "", msgspec.json.encode(EXAMPLE_STATE))
     routes.stream("/v1/system/stream", "system-stream", system_stream, summary, event, SystemState)

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from services.gateway.balance import Balance
 from services.gateway.owners import Owners
+from services.gateway.upstream import Upstream
 from streamstate.keys import TEXT
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import Problem, not_ready
@@ -49,9 +49,9 @@ EXAMPLE_EXPORT = UserExport(
 class ErasureRoutes:
     """The routes. Each is answered by all services that know users, or not at all."""
 
-    def __init__(self, owners: Owners, balance: Balance) -> None:
+    def __init__(self, owners: Owners, upstream: Upstream) -> None:
         self._owners = owners
-        self._balance = balance
+        self._upstream = upstream
 
     async def delete(self, request: Request, key: str) -> Response:
         """Ask all services to forget a user. What has been asked for stays asked for when a service does not answer."""
@@ -90,8 +90,7 @@ class ErasureRoutes:
             raise not_ready(f"no instance of {', '.join(missing)} answers, which may hold something of the user")
         services = [name for name in self._owners.addresses if self._owners.service(name).processors.users]
         path = path.replace("<key>", quote(key, safe=""))
-        addresses = self._owners.addresses
-        asking = (self._balance.get(addresses[name], path, (), deadline, method=method) for name in services)
+        asking = (self._upstream.get(name, None, path, (), deadline, method) for name in services)
         answers = dict(zip(services, await asyncio.gather(*asking), strict=True))
         for name, answer in answers.items():
             if answer.status != 200:

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import msgspec
 import structlog
 
-from services.gateway.balance import Balance
+from services.gateway.upstream import Upstream
 from streamstate.keys import CODECS, partition_of
 from streamstate.view import READ, Part
 from streamstate.web.http.deadline import Deadline
@@ -65,16 +65,15 @@ class Owners:
     keyed: the service of each view that `/v1/many` knows, by the view's name.
     """
 
-    def __init__(self, addresses: Mapping[str, Sequence[str]], balance: Balance, ttl_s: float) -> None:
-        self.addresses = addresses
+    def __init__(self, upstream: Upstream, ttl_s: float) -> None:
+        self.addresses = upstream.addresses
         self.views: Sequence[Located] = ()
         self.parts: Mapping[str, LocatedPart] = {}
         self.keyed: Mapping[str, ServiceMap] = {}
-        self._balance = balance
+        self._upstream = upstream
         self._ttl_s = ttl_s
         self._maps: dict[str, ServiceMap] = {}
         self._by_path: Mapping[str, Located] = {}
-        self._wake = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -86,10 +85,6 @@ class Owners:
         """Look no more."""
         if self._running is not None:
             self._running.cancel()
-
-    def look_again(self) -> None:
-        """A map turned out to be old: look now."""
-        self._wake.set()
 
     async def refresh(self) -> None:
         """Read the maps of all services."""
@@ -115,7 +110,7 @@ class Owners:
         """What an instance of `service` has at `path`, empty when none answers."""
         with suppress(Problem):
             deadline = Deadline(time.monotonic() + LOOK_S)
-            answer = await self._balance.get(self.addresses.get(service, ()), path, (), deadline)
+            answer = await self._upstream.get(service, None, path, (), deadline)
             if answer.status == 200:
                 return answer.body
         return b""
@@ -159,8 +154,8 @@ class Owners:
         while True:
             pause = min(self._ttl_s, RETRY_AFTER_S) if self.missing() else self._ttl_s
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), pause)
-            self._wake.clear()
+                await asyncio.wait_for(self._upstream.moved.wait(), pause)
+            self._upstream.moved.clear()
             await self.refresh()
             # While an owner is away, each of its answers by another one wakes this up.
             await asyncio.sleep(LEAST_S)

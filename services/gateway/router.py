@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from services.gateway.balance import Balance
 from services.gateway.owners import Owners, ServiceMap
+from services.gateway.upstream import Upstream
 from streamstate.keys import CODECS
 from streamstate.state.store import TopicPartition
 from streamstate.web.client.instances import Query
@@ -31,9 +31,9 @@ class Router:
     that discovery knows are dialled.
     """
 
-    def __init__(self, owners: Owners, balance: Balance) -> None:
+    def __init__(self, owners: Owners, upstream: Upstream) -> None:
         self._owners = owners
-        self._balance = balance
+        self._upstream = upstream
 
     async def ask_view(
         self, known: ServiceMap, view: ViewEntry, text: str, query: Query, deadline: Deadline
@@ -46,7 +46,7 @@ class Router:
         if view.key and view.anywhere:
             CODECS[view.key].parse(text)
         owner = None if view.anywhere else known.owners.get(known.partition(view, text))
-        return await self._ask(known.service, owner, path, query, deadline)
+        return await self._upstream.get(known.service, owner, path, query, deadline)
 
     async def many(self, wanted: Iterable[tuple[str, str]], deadline: Deadline) -> Mapping[str, Mapping[str, Any]]:
         """The answers for (view, key text) by view and key, None for an unknown key; all owners are asked at once.
@@ -69,7 +69,7 @@ class Router:
             for (service, owner), asked in places.items()
             for query in queries(asked)
         ]
-        answers = await asyncio.gather(*(self._ask(*call) for call in calls))
+        answers = await asyncio.gather(*(self._upstream.get(*call) for call in calls))
         merged: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         positions: dict[TopicPartition, int] = {}
         for (service, *_), answer in zip(calls, answers, strict=True):
@@ -79,12 +79,6 @@ class Router:
                 merged[name] |= by_key
             positions |= offsets_of(answer.headers.get(POSITION, ""))
         return merged, positions
-
-    async def _ask(self, service: str, owner: str | None, path: str, query: Query, deadline: Deadline) -> Response:
-        answer = await self._balance.get(self._owners.addresses[service], path, query, deadline, owner)
-        if owner and answer.status == 200 and answer.served_by != owner:
-            self._owners.look_again()
-        return answer
 
 
 def queries(asked: Iterable[tuple[str, str]]) -> Iterator[Query]:

@@ -8,10 +8,9 @@ import msgspec
 
 from services.gateway.documents import USERS
 from services.gateway.names import NameCache, Names, add, named
-from services.gateway.owners import LocatedPart, Owners, unknown
+from services.gateway.owners import LocatedPart, Owners, ServiceMap, unknown
 from services.gateway.router import Router
 from streamstate.errors import StreamStateError
-from streamstate.keys import LONG
 from streamstate.view import Part
 from streamstate.web.client.instances import Query
 from streamstate.web.http.deadline import Deadline
@@ -33,10 +32,8 @@ class Users:
         self._router = router
         self._names = names
 
-    async def view(self, request: Request, rest: str) -> Response:  # noqa: ARG002, named by the route
-        """The answer of any view, as it is when no ids in it have names."""
-        known, view, text = self._owners.find(request.path)
-        request.scope["route"] = view.path
+    async def view(self, known: ServiceMap, view: ViewEntry, text: str, request: Request) -> Response:
+        """The answer of `view` for the key `text`, unchanged without ids that have names."""
         answer = await self._router.ask_view(known, view, text, request.query, request.deadline)
         if answer.status != 200 or not view.names:
             return answer
@@ -45,11 +42,10 @@ class Users:
             del members[WARNINGS]
         return json(members, answer.served_by, answer.headers)
 
-    async def user(self, request: Request, key: str) -> Response:
-        """The parts that are asked for. The first one leads: the headers are its own, and any answer of it but 200."""
-        LONG.parse(key)
+    async def user(self, parts: Sequence[LocatedPart], request: Request, key: str) -> Response:
+        """The parts of a user. The first part leads: its headers are the answer's, and its failure the answer."""
         query, deadline = request.query, request.deadline
-        lead, *others = parts = self.chosen(query)
+        lead, *others = parts
         asking = [asyncio.create_task(self.part(part, key, query, deadline)) for part in others]
         try:
             answer = await self._ask(lead, key, query, deadline)

@@ -9,10 +9,10 @@ from werkzeug.test import Client
 from devkit.child_process import free_port
 from services.events import LISTENING_EVENTS
 from services.gateway.api import build as build_gateway
-from services.gateway.balance import Balance
 from services.gateway.owners import Owners
 from services.gateway.router import Router
 from services.gateway.settings import AccessSettings
+from services.gateway.upstream import Upstream
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from services.recommendations.api import build as build_recommendations
@@ -124,12 +124,12 @@ class Services:
         address = self.stores[service].read({partition: []})[partition].owner
         return next(served for served in self.at[service] if served.address == address)
 
-    def balance(self) -> Balance:
-        return Balance(self.loop.instances(), MOST)
+    def upstream(self) -> Upstream:
+        return Upstream(self.addresses(), self.loop.instances(), MOST)
 
     def owners(self) -> Owners:
         """They know all that is served now."""
-        owners = Owners(self.addresses(), self.balance(), ttl_s=3_600)
+        owners = Owners(self.upstream(), ttl_s=3_600)
         self.loop.run(owners.refresh())
         return owners
 
@@ -137,7 +137,7 @@ class Services:
         return {service: [one.address for one in served] for service, served in self.at.items()}
 
     def router(self, owners: Owners) -> Router:
-        return Router(owners, self.balance())
+        return Router(owners, self.upstream())
 
     def app(self, **settings: Any) -> Asgi:
         given = {"owners_ttl_s": 60, **self.http, **settings}

@@ -20,7 +20,6 @@ NEEDED = {
     "/openapi.json": READ,
     "/docs": READ,
     "/docs/<name>": READ,
-    "/static/<path:filename>": ADMIN,
     "/v1/many": READ,
     "/v1/route/<service>/<key>": ADMIN,
     "/v1/system": ADMIN,

@@ -6,15 +6,19 @@ from typing import Any
 
 import pytest
 
-from services.gateway.needs import DEMAND_COST, Needs, needs
+from services.gateway.names import NameCache
+from services.gateway.needs import DEMAND_COST
+from services.gateway.reads import Reads
+from services.gateway.users import Users
 from streamstate.view import READ
 from streamstate.web.http.request import MOST_PARAMETERS, Request, path_of
+from streamstate.web.server.openapi import MANY
+from streamstate.web.server.route import Needs
 from tests.unit.gateway.deployment import USER, Services
 from tests.unit.gateway.guarding import Guarded, problem
 
 # What a request needs of its caller.
 
-MANY_KEYS, OF_USER, VIEW = "/v1/many", "/v1/users/<key>", "/v1/<path:rest>"
 RECOMMENDED = "/v1/users/42/recommendations"
 
 
@@ -25,12 +29,14 @@ def needed(deployment: Services, path: str, body: Any = None, **headers: str) ->
     request = Request(
         scope, path_of(scope), time.monotonic(), 1_000, None if body is None else json.dumps(body).encode()
     )
-    rule = (
-        MANY_KEYS if path == MANY_KEYS else OF_USER if path.count("/") == 3 and path.startswith("/v1/users/") else VIEW
-    )
     owners = deployment.owners()
     owners.keyed["albums"].views["albums"].scope = "explore"
-    return needs(request, rule, {"key": path.rpartition("/")[2]}, "read", owners)
+    router = deployment.router(owners)
+    reads = Reads(owners, Users(owners, router, NameCache(owners, router, 10)))
+    if path == MANY:
+        return reads.many(request, {}).needs
+    of_user = path.count("/") == 3 and path.startswith("/v1/users/")
+    return (reads.user if of_user else reads.view)(request, {"key": path.rpartition("/")[2]}).needs
 
 
 @pytest.mark.parametrize(
@@ -49,8 +55,8 @@ def needed(deployment: Services, path: str, body: Any = None, **headers: str) ->
         ("/v1/users/42", 1 + 15),
         ("/v1/users/42?parts=metrics", 1),
         ("/v1/users/42?parts=metrics,recent", 2),
-        (f"{MANY_KEYS}?metrics=1&metrics=2&artists=3", 3),
-        (f"{MANY_KEYS}?users=1&users=2&parts=metrics,recent", 4),
+        (f"{MANY}?metrics=1&metrics=2&artists=3", 3),
+        (f"{MANY}?users=1&users=2&parts=metrics,recent", 4),
     ],
 )
 def test_the_cost_is_what_is_done(deployment: Services, path: str, cost: int) -> None:
@@ -59,13 +65,13 @@ def test_the_cost_is_what_is_done(deployment: Services, path: str, cost: int) ->
 
 
 def test_posted_keys_cost_as_much(deployment: Services) -> None:
-    assert needed(deployment, MANY_KEYS, {"metrics": [*range(500)]}).cost == 500
+    assert needed(deployment, MANY, {"metrics": [*range(500)]}).cost == 500
 
 
 def test_many_keys_need_the_scope_of_each_view(deployment: Services) -> None:
-    assert needed(deployment, f"{MANY_KEYS}?artists=1").scopes == {"read"}
-    assert needed(deployment, f"{MANY_KEYS}?artists=1&albums=2").scopes == {"read", "explore"}
-    assert needed(deployment, MANY_KEYS, {"albums": [2]}).scopes == {"read", "explore"}
+    assert needed(deployment, f"{MANY}?artists=1").scopes == {"read"}
+    assert needed(deployment, f"{MANY}?artists=1&albums=2").scopes == {"read", "explore"}
+    assert needed(deployment, MANY, {"albums": [2]}).scopes == {"read", "explore"}
 
 
 @pytest.mark.parametrize(
@@ -77,12 +83,12 @@ def test_many_keys_need_the_scope_of_each_view(deployment: Services) -> None:
         ("/v1/artists/42", None),
         ("/v1/plays", None),
         ("/v1/metrics/processors", None),
-        (f"{MANY_KEYS}?users=42&parts=recent", "42"),
-        (f"{MANY_KEYS}?metrics=42&users=42", "42"),
-        (f"{MANY_KEYS}?metrics=42&metrics=43", None),
-        (f"{MANY_KEYS}?metrics=42&users=43", None),
-        (f"{MANY_KEYS}?metrics=42&artists=42", None),
-        (f"{MANY_KEYS}?metrics=42&nothing=42", None),
+        (f"{MANY}?users=42&parts=recent", "42"),
+        (f"{MANY}?metrics=42&users=42", "42"),
+        (f"{MANY}?metrics=42&metrics=43", None),
+        (f"{MANY}?metrics=42&users=43", None),
+        (f"{MANY}?metrics=42&artists=42", None),
+        (f"{MANY}?metrics=42&nothing=42", None),
     ],
 )
 def test_whose_data_it_is_about(deployment: Services, path: str, user: str | None) -> None:
@@ -91,7 +97,7 @@ def test_whose_data_it_is_about(deployment: Services, path: str, user: str | Non
 
 # What is refused costs no more than a read, and is charged to its caller.
 
-TOO_MANY_KEYS = json.dumps({"metrics": [1] * 30_000}).encode()
+TOO_MANY = json.dumps({"metrics": [1] * 30_000}).encode()
 TOO_MANY_NAMES = json.dumps({str(name): [] for name in range(10_000)}).encode()
 MALFORMED = b'{"metrics": [' + b"1," * 40_000
 
@@ -123,7 +129,7 @@ def test_each_refusal_is_a_request_of_its_caller(guarded: Guarded, method: str, 
     assert set(answers) == {status, 429}
 
 
-@pytest.mark.parametrize("body", [TOO_MANY_KEYS, TOO_MANY_NAMES, MALFORMED], ids=["keys", "names", "malformed"])
+@pytest.mark.parametrize("body", [TOO_MANY, TOO_MANY_NAMES, MALFORMED], ids=["keys", "names", "malformed"])
 def test_a_body_that_is_refused_is_charged_by_its_length(guarded: Guarded, body: bytes) -> None:
     before = left(guarded)["cost"]
     headers: dict[str, Any] = {"Authorization": f"Bearer {guarded.keys[READ]}", "Content-Type": "application/json"}

@@ -182,7 +182,7 @@ def bulk_calls(deployment: Services) -> int:
 
 
 def test_a_name_that_changes_is_seen_with_the_next_map(deployment: Services, loop: Loop) -> None:
-    owners = Owners(deployment.addresses(), deployment.balance(), ttl_s=0.05)
+    owners = Owners(deployment.upstream(), ttl_s=0.05)
     loop.run(owners.refresh())
     cache = NameCache(owners, deployment.router(owners), most=100)
 

@@ -1,30 +1,30 @@
 """The ASGI application over a Flask application, which declares and documents every route.
 
-A coroutine view is awaited on the event loop, with a `Request` before the parameters of its path. Flask calls any other
-view (documents, pages) in a thread. Errors, counts and headers are the same for both.
+A handler is awaited on the event loop, with a `Request` before the parameters of its path. Flask's own views answer by
+the same application.
 """
 
 import asyncio
-import inspect
-import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
 
-from werkzeug.exceptions import HTTPException, MethodNotAllowed
-from werkzeug.routing import Rule
+from werkzeug.exceptions import MethodNotAllowed
 
 from streamstate.deployment import logs, tracing
 from streamstate.deployment.connections import HttpSettings
 from streamstate.web.http.events import EventStream
 from streamstate.web.http.parameters import require_known
 from streamstate.web.http.problems import CONTENT_TYPE, Problem, encoded, overloaded, problem_of
-from streamstate.web.http.request import Request, Response, headers_of, path_of, read_body
+from streamstate.web.http.request import Request, Response, path_of, read_body
 from streamstate.web.server import guard, probes
+from streamstate.web.server.flask_view import FlaskView
 from streamstate.web.server.openapi import Routes
+from streamstate.web.server.route import Call, Route
 from streamstate.web.server.telemetry import Telemetry
 from strictasgi.connection import EXTENSION
 from strictasgi.overdue import Overdue
@@ -34,6 +34,9 @@ Serve = Callable[[MutableMapping[str, Any], Any, Any], Awaitable[None]]
 
 _WITHOUT_LENGTH = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 """A 304's length would be the length of the omitted body (RFC 9110, section 8.6)."""
+
+UNKNOWN = "unknown"
+"""The label of a request without a route."""
 
 BODY_SHARE = 0.5
 """The share of the longest deadline within which the body of a request must arrive; the rest is for the answer."""
@@ -65,19 +68,14 @@ class Asgi:
         self._ending = ending
         self._cors = flask.cors
         self._guard = flask.guard = guarding or guard.of_instance(settings, telemetry)
-        self._routes = flask.url_map.bind("")
-        views: Mapping[str, Any] = flask.view_functions
-        self._handlers = {name: view for name, view in views.items() if inspect.iscoroutinefunction(view)}
-        rules = [
-            rule
-            for rule in flask.url_map.iter_rules()
-            if rule.endpoint in self._handlers and "GET" in (rule.methods or ())
-        ]
+        self._rules = flask.url_map.bind("")
+        routes = [route for route in flask.table.values() if "GET" in route.methods]
         # Flask's order: literal segments before parameters, segment by segment.
-        rules.sort(key=lambda rule: [part.startswith("<") for part in rule.rule.split("/")])
-        self._fixed = {rule.rule: rule for rule in rules if "<" not in rule.rule}
-        self._patterns = [(_pattern(rule.rule), rule) for rule in rules if "<" in rule.rule]
+        routes.sort(key=lambda route: [part.startswith("<") for part in route.path.split("/")])
+        self._fixed = {route.path: route for route in routes if "<" not in route.path}
+        self._patterns = [(route.pattern, route) for route in routes if "<" in route.path]
         self._open_paths = flask.open_paths
+        flask.respond = FlaskView(self)
         self._in_flight = 0
         self._overdue = Overdue()
         spans = tracing.spans(flask.title)
@@ -111,26 +109,13 @@ class Asgi:
 
     async def _http(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         own = scope.get("extensions", {}).get(EXTENSION, {})
-        started, caller = own.get("accepted") or time.monotonic(), None
-        scope["route"] = "unknown"
-        path = ""
+        started = own.get("accepted") or time.monotonic()
         scope["ids"] = ids = self.telemetry.ids(scope["headers"])
         logs.REQUEST.set(ids)
-        try:
-            path = path_of(scope)
-            if self._cors.asked_before(scope):
-                # A preflight has no credential, and its sender learns nothing of paths.
-                response: Response | EventStream = Response(HTTPStatus.NO_CONTENT, b"", {})
-            else:
-                caller = None if self._is_open(path, scope) else await self._guard.identify(scope["headers"])
-                # The body is read before the request counts as in flight: slow clients keep no others out.
-                within_s = BODY_SHARE * self._settings.deadline_ms / 1000
-                body = await read_body(receive, within_s) if scope["method"] == "POST" else None
-                response = await self._answer(scope, path, started, body, caller)
-        except Exception as error:  # noqa: BLE001, every error ends as a problem
-            response = _failure(error, scope["route"], path)
+        route, caller, response = await self._respond(scope, receive, started)
+        scope["route"] = route
         seconds = time.monotonic() - started
-        self.telemetry.answered(scope["route"], response.status, seconds, logged=self._settings.access_log)
+        self.telemetry.answered(route, response.status, seconds, logged=self._settings.access_log)
         headers = {"Cache-Control": "no-store", **response.headers, logs.REQUEST_ID: ids[logs.REQUEST_ID]}
         headers |= self._cors.headers(scope)
         if isinstance(response, Response) and response.status not in _WITHOUT_LENGTH:
@@ -141,6 +126,63 @@ class Asgi:
             await send({"type": "http.response.body", "body": response.body})
         else:
             await self._stream(response, caller, scope, receive, send)
+
+    async def _respond(
+        self, scope: MutableMapping[str, Any], receive: Any, started: float
+    ) -> tuple[str, Any, Response | EventStream]:
+        """The label of the route, the caller, and the answer, also to a request that fails."""
+        route, path, caller = UNKNOWN, "", None
+        try:
+            path = path_of(scope)
+            if self._cors.asked_before(scope):
+                # A preflight has no credential, and its sender learns nothing of paths.
+                return route, None, Response(HTTPStatus.NO_CONTENT, b"", {})
+            if not self._is_open(path, scope):
+                caller = await self._guard.identify(scope["headers"])
+            # The body is read before the request counts as in flight: slow clients keep no others out.
+            within_s = BODY_SHARE * self._settings.deadline_ms / 1000
+            body = await read_body(receive, within_s) if scope["method"] == "POST" else None
+            with self._place(path):
+                receipt = None if caller is None else await self._guard.charge(caller, body)
+                matched, arguments = self._match(path, scope["method"])
+                route = matched.path
+                request = Request(scope, path, started, self._settings.deadline_ms, body)
+                call = matched.resolver.resolve(request, arguments)
+                route = call.route
+                return route, caller, await self._answer(matched, call, request, caller, receipt)
+        except Exception as error:  # noqa: BLE001, every error ends as a problem
+            return route, caller, _failure(error, route, path)
+
+    async def _answer(
+        self, route: Route, call: Call, request: Request, caller: Any, receipt: Any
+    ) -> Response | EventStream:
+        method = request.scope["method"]
+        told = {} if caller is None else await self._guard.admit(caller, call, receipt, method)
+        if route.parameters is not None and request.scope["query_string"] and request.path not in probes.PATHS:
+            require_known(request.query, route.parameters)
+        if method == "OPTIONS":
+            return Response(200, b"", {"Allow": ", ".join(sorted(self._rules.allowed_methods(request.path))), **told})
+        answer = await self._overdue.limit(call.answer(), request.deadline.at)
+        if caller is None:
+            return answer
+        if isinstance(answer, EventStream):
+            stream = self._guard.streaming(caller, answer)
+            return replace(stream, headers={**stream.headers, **told})
+        answer = self._guard.answered(caller, answer)
+        return answer._replace(headers={**answer.headers, **told})
+
+    @contextmanager
+    def _place(self, path: str) -> Iterator[None]:
+        """Count a request in flight. Raises a 503 `Problem` for too many, apart from probes."""
+        self._in_flight += 1
+        try:
+            if self._in_flight > self._settings.requests_in_flight and path not in probes.PATHS:
+                problem = overloaded()
+                self.telemetry.refused(problem.kind)
+                raise problem
+            yield
+        finally:
+            self._in_flight -= 1
 
     async def _stream(
         self, stream: EventStream, caller: Any, scope: Mapping[str, Any], receive: Any, send: Any
@@ -186,76 +228,22 @@ class Asgi:
                 if problem.status == HTTPStatus.UNAUTHORIZED:
                     return
 
-    async def _answer(
-        self, scope: MutableMapping[str, Any], path: str, started: float, body: bytes | None, caller: Any
-    ) -> Response | EventStream:
-        self._in_flight += 1
-        try:
-            if self._in_flight > self._settings.requests_in_flight and path not in probes.PATHS:
-                problem = overloaded()
-                self.telemetry.refused(problem.kind)
-                raise problem
-            try:
-                rule, arguments = self._match(path, scope["method"])
-            except HTTPException:
-                if caller is not None:
-                    await self._guard.refuse(caller)
-                raise
-            scope["route"] = rule.rule
-            request = Request(scope, path, started, self._settings.deadline_ms, body)
-            if caller is None:
-                self._require_known(rule, request)
-                return await self._handle(rule, arguments, request)
-            told = await self._guard.admit(caller, rule, arguments, request)
-            self._require_known(rule, request)
-            answer = await self._handle(rule, arguments, request)
-            if isinstance(answer, EventStream):
-                stream = self._guard.streaming(caller, answer)
-                return replace(stream, headers={**stream.headers, **told})
-            answer = self._guard.answered(caller, answer)
-            return answer._replace(headers={**answer.headers, **told})
-        finally:
-            self._in_flight -= 1
-
-    def _require_known(self, rule: Rule, request: Request) -> None:
-        """Raise a 400 `Problem` for a parameter unknown to the route, unless the request is a health check."""
-        known = self.flask.parameters.get(rule.endpoint)
-        if known is not None and request.scope["query_string"] and request.path not in probes.PATHS:
-            require_known(request.query, known)
-
-    async def _handle(self, rule: Rule, arguments: Mapping[str, Any], request: Request) -> Response | EventStream:
-        if request.scope["method"] == "OPTIONS":
-            return Response(200, b"", {"Allow": ", ".join(sorted(self._routes.allowed_methods(request.path)))})
-        handler = self._handlers.get(rule.endpoint)
-        if handler is None:
-            return await asyncio.to_thread(self._by_flask, request)
-        response: Response | EventStream = await self._overdue.limit(handler(request, **arguments), request.deadline.at)
-        return response
-
     def _is_open(self, path: str, scope: Mapping[str, Any]) -> bool:
         """Whether a request needs no credential: for the process itself, and at the probe port also for its metrics."""
         if path == probes.METRICS_PATH:
             return bool(self._settings.probe_port) and scope["server"][1] == self._settings.probe_port
         return path in self._open_paths
 
-    def _match(self, path: str, method: str) -> tuple[Rule, Mapping[str, Any]]:
-        """The rule of a request. Reads are matched here: werkzeug's matching takes a tenth of a read's CPU time."""
+    def _match(self, path: str, method: str) -> tuple[Route, Mapping[str, str]]:
+        """The route of a request. Reads are matched here: werkzeug's matching takes a tenth of a read's CPU time."""
         if method == "GET":
-            if rule := self._fixed.get(path):
-                return rule, {}
-            for pattern, rule in self._patterns:
+            if route := self._fixed.get(path):
+                return route, {}
+            for pattern, route in self._patterns:
                 if match := pattern.fullmatch(path):
-                    return rule, _decoded(match.groupdict())
-        rule, arguments = self._routes.match(path, method, return_rule=True)
-        return rule, _decoded(arguments)
-
-    def _by_flask(self, request: Request) -> Response:
-        scope = request.scope
-        query, given = scope["query_string"].decode("latin-1"), list(headers_of(scope).items())
-        with self.flask.test_request_context(request.path, method=scope["method"], query_string=query, headers=given):
-            response = self.flask.full_dispatch_request()
-            headers = {name: text for name, text in response.headers.items() if name != "Content-Length"}
-            return Response(response.status_code, response.get_data(), headers)
+                    return route, _decoded(match.groupdict())
+        endpoint, arguments = self._rules.match(path, method)
+        return self.flask.table[endpoint], _decoded(arguments)
 
 
 async def _left(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
@@ -266,12 +254,6 @@ async def _left(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
 
 def _decoded(arguments: Mapping[str, str]) -> Mapping[str, str]:
     return {name: unquote(text) for name, text in arguments.items()}
-
-
-def _pattern(rule: str) -> re.Pattern[str]:
-    """The pattern for the paths of a rule: `<name>` matches one segment, `<path:name>` the whole rest."""
-    segment = re.sub("<([a-z]+)>", r"(?P<\1>[^/]+)", re.escape(rule))
-    return re.compile(re.sub("<path:([a-z]+)>", r"(?P<\1>[^/].*)", segment), re.DOTALL)
 
 
 def _failure(error: Exception, route: str, path: str) -> Response:

@@ -3,15 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from werkzeug.routing import Rule
-
 from streamstate.deployment.connections import HttpSettings
 from streamstate.errors import Misconfigured
 from streamstate.view import Scope
 from streamstate.web.access.internal import HEADER, InternalTokens
 from streamstate.web.http.events import EventStream
 from streamstate.web.http.problems import Problem
-from streamstate.web.http.request import Request, Response
+from streamstate.web.http.request import Response
+from streamstate.web.server.route import Call
 from streamstate.web.server.telemetry import Telemetry
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -39,11 +38,11 @@ class Guard:
         """The caller, None for a caller with all rights. Raises a 401 `Problem`; called before the body is read."""
         return None
 
-    async def refuse(self, caller: Any) -> None:
-        """Charge a request without a matching route. Raises a 429 `Problem`."""
+    async def charge(self, caller: Any, body: bytes | None) -> Any:
+        """Charge a request, whatever its route. Raises a 429 `Problem`; returns a receipt for `admit`."""
 
-    async def admit(self, caller: Any, rule: Rule, arguments: Mapping[str, Any], request: Request) -> Mapping[str, str]:  # noqa: ARG002
-        """Further headers of the answer to a request that `rule` matched. Raises a 403 or 429 `Problem`."""
+    async def admit(self, caller: Any, call: Call, receipt: Any, method: str) -> Mapping[str, str]:  # noqa: ARG002
+        """Further headers of the answer to `call`. Raises a 403 or 429 `Problem`."""
         return {}
 
     def streaming(self, caller: Any, stream: EventStream) -> EventStream:  # noqa: ARG002

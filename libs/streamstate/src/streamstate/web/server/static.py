@@ -9,7 +9,7 @@ from pathlib import PurePath
 from werkzeug.exceptions import NotFound
 
 from streamstate.web.http.request import Request, Response
-from streamstate.web.server.openapi import Handler
+from streamstate.web.server.route import Handler
 
 INDEX = "index.html"
 TYPES = {

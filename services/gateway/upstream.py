@@ -1,12 +1,13 @@
 """Calls to the instances of a service: the owner first, then others, which are spread."""
 
+import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from streamstate.web.client.instances import ANYONE, OWNER, STANDBY, Instances, InstanceUnreachable, Marks, Query
+from streamstate.web.client.instances import ANYONE, OWNER, STANDBY, Instances, InstanceUnreachable, Query
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import RETRY_AFTER_S, Problem, overloaded
 from streamstate.web.http.request import Response
@@ -18,15 +19,19 @@ SHARE = 0.4
 """The share of the time left that one instance gets while there are others."""
 
 
-class Balance:
-    """After the owner, the instance with the least outstanding calls, and of several the one asked longest ago.
+class Upstream:
+    """The instances of all services: the owner first, then the least busy instance, of several the one idle longest.
 
-    One that is ill is the last choice, also when it is the owner.
+    An unhealthy instance is the last choice, also when it is the owner. An instance at the limit of outstanding calls
+    is skipped, but stays healthy.
 
-    most: outstanding calls to one instance. One that has as many is as one that answers 503, and is not ill.
+    addresses: host:port by service. most: the limit of outstanding calls to an instance.
+    moved: set when another instance than the owner has answered.
     """
 
-    def __init__(self, client: Instances, most: int) -> None:
+    def __init__(self, addresses: Mapping[str, Sequence[str]], client: Instances, most: int) -> None:
+        self.addresses = addresses
+        self.moved = asyncio.Event()
         self._client = client
         self._most = most
         self._outstanding: Counter[str] = Counter()
@@ -34,19 +39,21 @@ class Balance:
         self._asked: dict[str, int] = {}
 
     async def get(
-        self,
-        addresses: Sequence[str],
-        path: str,
-        query: Query,
-        deadline: Deadline,
-        owner: str | None = None,
-        method: str = "GET",
+        self, service: str, owner: str | None, path: str, query: Query, deadline: Deadline, method: str = "GET"
     ) -> Response:
-        """The answer of `owner`, or the first of another instance that is one, else a 503 or 504.
+        """The answer of `owner`, or of another instance; the last 503 or 504 when all instances give one.
 
-        Raises a 503 `Problem` when none of `addresses` answers, or the owner has as many calls as it may.
+        Raises a 503 `Problem` when no instance of `service` answers, or the owner is at its limit.
         """
-        untried, disowned, answer, full = set(addresses), set[str](), None, False
+        answer = await self._first(set(self.addresses.get(service, ())), owner, path, query, deadline, method)
+        if owner and answer.status == 200 and answer.served_by != owner:
+            self.moved.set()
+        return answer
+
+    async def _first(
+        self, untried: set[str], owner: str | None, path: str, query: Query, deadline: Deadline, method: str
+    ) -> Response:
+        disowned, answer, full = set[str](), None, False
         others_as = STANDBY if owner else ANYONE
         while untried:
             address = min(untried, key=lambda each: self._rank(each, owner))
@@ -59,12 +66,17 @@ class Balance:
                 continue
             # An instance that hangs must leave time to ask the next one.
             share = deadline.share(SHARE) if untried else deadline
-            reply = await self._call(address, path, query, share, OWNER if address == owner else others_as, method)
-            if reply is None:
+            self._asked[address] = next(self._turns)
+            self._outstanding[address] += 1
+            try:
+                marks = OWNER if address == owner else others_as
+                answer = await self._client.get(address, path, share, query, marks, method)
+            except InstanceUnreachable:
                 continue
-            answer = reply
+            finally:
+                self._outstanding[address] -= 1
             if answer.status == 421 and address == owner:
-                # It may stand in for the one that it names, but is not taken for the owner again.
+                # It may stand in for the owner that it names, but is not taken for the owner again.
                 disowned.add(address)
                 untried.add(address)
                 named = msgspec.json.decode(answer.body)["owner"]
@@ -74,19 +86,6 @@ class Balance:
         if answer is None:
             raise overloaded("requests for one instance") if full else no_instance()
         return answer
-
-    async def _call(
-        self, address: str, path: str, query: Query, deadline: Deadline, marks: Marks, method: str
-    ) -> Response | None:
-        """The answer of `address`, None when it cannot be reached."""
-        self._outstanding[address] += 1
-        self._asked[address] = next(self._turns)
-        try:
-            return await self._client.get(address, path, deadline, query, marks, method)
-        except InstanceUnreachable:
-            return None
-        finally:
-            self._outstanding[address] -= 1
 
     def _rank(self, address: str, owner: str | None) -> tuple[bool, bool, int, int]:
         ill = not self._client.is_healthy(address)

@@ -1,12 +1,11 @@
 """Who is asked next."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from services.gateway.balance import SHARE, Balance
+from services.gateway.upstream import SHARE, Upstream
 from streamstate.web.client.instances import OWNER, Instances, InstanceUnreachable
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import Problem
@@ -14,6 +13,7 @@ from streamstate.web.http.request import Response
 from tests.serving import soon
 
 ALL = ("a:1", "b:1", "c:1")
+SERVICES = {"all": ALL, "one": ["a:1"], "two": ["a:1", "b:1"], "none": []}
 MOST = 3
 
 
@@ -43,15 +43,19 @@ class Acted(Instances):
         return Response(what, path.encode(), {})
 
 
-def ask(balance: Balance, addresses: Sequence[str] = ALL) -> Response:
-    return asyncio.run(balance.get(addresses, "/path", [], soon(2)))
+def over(client: Instances) -> Upstream:
+    return Upstream(SERVICES, client, MOST)
+
+
+def ask(upstream: Upstream, service: str = "all", owner: str | None = None) -> Response:
+    return asyncio.run(upstream.get(service, owner, "/path", [], soon(2)))
 
 
 def test_instances_take_turns() -> None:
     acted = Acted()
-    balance = Balance(acted, MOST)
+    upstream = over(acted)
     for _ in range(6):
-        ask(balance)
+        ask(upstream)
     assert sorted(acted.asked[:3]) == sorted(acted.asked[3:]) == list(ALL)
 
 
@@ -59,15 +63,15 @@ def test_the_least_busy_is_asked() -> None:
     async def trial() -> None:
         gate = asyncio.Event()
         acted = Acted(a=gate)
-        balance = Balance(acted, MOST)
-        waiting = asyncio.create_task(balance.get(["a:1"], "/path", [], soon()))
+        upstream = over(acted)
+        waiting = asyncio.create_task(upstream.get("one", None, "/path", [], soon()))
         await asyncio.sleep(0)
         for _ in range(4):
-            await balance.get(["a:1", "b:1"], "/path", [], soon())
+            await upstream.get("two", None, "/path", [], soon())
         assert acted.asked == ["a:1", *["b:1"] * 4]
         gate.set()
         await waiting
-        await balance.get(["a:1", "b:1"], "/path", [], soon())
+        await upstream.get("two", None, "/path", [], soon())
         assert acted.asked[-1] == "a:1"
 
     asyncio.run(trial())
@@ -75,47 +79,47 @@ def test_the_least_busy_is_asked() -> None:
 
 def test_after_no_answer_another_is_asked_and_the_one_that_gave_none_rests() -> None:
     acted = Acted(a=InstanceUnreachable("a:1"))
-    balance = Balance(acted, MOST)
+    upstream = over(acted)
     for _ in range(6):
-        assert ask(balance).status == 200
+        assert ask(upstream).status == 200
     assert acted.asked.count("a:1") == 1
 
 
 @pytest.mark.parametrize("status", [503, 504])
 def test_after_a_refusal_another_is_asked(status: int) -> None:
     acted = Acted(a=status)
-    balance = Balance(acted, MOST)
+    upstream = over(acted)
     for _ in range(6):
-        assert ask(balance).status == 200
+        assert ask(upstream).status == 200
     assert acted.asked.count("a:1") > 1
 
 
 def test_when_none_is_ready_the_last_refusal_is_the_answer() -> None:
     acted = Acted(a=503, b=InstanceUnreachable("b:1"), c=503)
-    assert ask(Balance(acted, MOST)).status == 503
+    assert ask(over(acted)).status == 503
     assert sorted(acted.asked) == list(ALL)
 
 
 def test_when_none_can_be_reached_it_is_503() -> None:
     with pytest.raises(Problem, match="no instance") as error:
-        ask(Balance(Acted(a=InstanceUnreachable("a:1")), MOST), ["a:1"])
+        ask(over(Acted(a=InstanceUnreachable("a:1"))), "one")
     assert error.value.status == 503
     with pytest.raises(Problem):
-        ask(Balance(Acted(), MOST), [])
+        ask(over(Acted()), "none")
 
 
 def test_the_owner_is_asked_first() -> None:
     acted = Acted()
-    balance = Balance(acted, MOST)
+    upstream = over(acted)
     for _ in range(6):
-        asyncio.run(balance.get(ALL, "/path", [], soon(2), "b:1"))
+        ask(upstream, owner="b:1")
     assert acted.asked == ["b:1"] * 6
 
 
 @pytest.mark.parametrize("status", [503, 504])
 def test_a_refusal_of_the_owner_is_the_answer(status: int) -> None:
     acted = Acted(b=status)
-    assert asyncio.run(Balance(acted, MOST).get(ALL, "/path", [], soon(2), "b:1")).status == status
+    assert ask(over(acted), owner="b:1").status == status
     assert acted.asked == ["b:1"]
 
 
@@ -130,14 +134,14 @@ def test_instances_that_name_each_other_as_the_owner_do_not_keep_a_request() -> 
             return Response(421, b'{"owner": "%s"}' % other.encode(), {}) if marks == OWNER else answer
 
     acted = Disowning()
-    assert asyncio.run(Balance(acted, MOST).get(["a:1", "b:1"], "/path", [], soon(2), "a:1")).status == 200
+    assert ask(over(acted), "two", "a:1").status == 200
     assert acted.asked[:2] == ["a:1", "b:1"]
     assert len(acted.asked) == 3
 
 
 def test_an_instance_that_hangs_leaves_time_for_the_next() -> None:
     acted = Acted(a=504, b=504, c=504)
-    ask(Balance(acted, MOST))
+    ask(over(acted))
     first, second, last = acted.allowed
     assert first == pytest.approx(2 * SHARE, abs=0.1)
     assert second == pytest.approx(2 * SHARE, abs=0.1)
@@ -148,13 +152,13 @@ def test_where_any_instance_answers_one_that_has_its_calls_is_left_out() -> None
     async def trial() -> None:
         gate = asyncio.Event()
         acted = Acted(a=gate, b=503)
-        balance = Balance(acted, MOST)
-        held = [asyncio.create_task(balance.get(["a:1"], "/path", [], soon())) for _ in range(MOST)]
+        upstream = over(acted)
+        held = [asyncio.create_task(upstream.get("one", None, "/path", [], soon())) for _ in range(MOST)]
         await asyncio.sleep(0)
-        assert (await balance.get(ALL, "/path", [], soon())).status == 200
+        assert (await upstream.get("all", None, "/path", [], soon())).status == 200
         with pytest.raises(Problem, match="requests for one instance"):
-            await balance.get(["a:1"], "/path", [], soon())
-        assert (await balance.get(["a:1", "b:1"], "/path", [], soon())).status == 503
+            await upstream.get("one", None, "/path", [], soon())
+        assert (await upstream.get("two", None, "/path", [], soon())).status == 503
         assert acted.asked.count("a:1") == MOST
         gate.set()
         await asyncio.gather(*held)

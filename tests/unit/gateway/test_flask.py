@@ -1,0 +1,55 @@
+"""Flask itself knows all routes, and answers as the server does."""
+
+from typing import Any
+
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from streamstate.view import ADMIN
+from streamstate.web.server.asgi import Asgi
+from tests.unit.gateway.guarding import Guarded
+
+OWN = {"X-Request-Id", "State-Age-Ms", "Ratelimit", "Content-Length"}
+"""Headers with a value of their own in each answer, the length of a body with one among them."""
+
+MOMENTARY = {"/metrics", "/v1/system"}
+
+
+def listed(app: Asgi) -> str:
+    return app.flask.test_cli_runner().invoke(args=["routes"]).output
+
+
+def told(response: TestResponse) -> tuple[int, dict[str, str], bytes]:
+    headers = {name: text for name, text in response.headers if name.title() not in OWN}
+    body = next(iter(response.response), b"") if response.is_streamed else response.data
+    response.close()
+    return response.status_code, headers, body
+
+
+def test_flask_lists_every_route(guarded: Guarded) -> None:
+    output = listed(guarded.app)
+    assert [route.path for route in guarded.app.flask.table.values() if route.path not in output] == []
+
+
+def test_flasks_client_gets_the_answer_of_the_server_at_every_route(guarded: Guarded) -> None:
+    client: FlaskClient = guarded.deployment.app().flask.test_client()
+    credential: dict[str, Any] = {"Authorization": f"Bearer {guarded.keys[ADMIN]}"}
+    for rule, path in guarded.paths().items():
+        ours = client.get(path, headers=credential, buffered=False)
+        if rule.endswith("/stream"):
+            assert (ours.status_code, ours.content_type) == (200, "text/event-stream")
+            assert b"data: " in b"".join(chunk for chunk, _ in zip(ours.response, range(2), strict=False))
+            ours.close()
+            continue
+        status, headers, body = told(ours)
+        expected = told(guarded.get(path, guarded.keys[ADMIN]))
+        assert (status, headers) == expected[:2], path
+        assert rule in MOMENTARY or body == expected[2], path
+
+
+def test_flask_answers_an_unknown_path_and_a_wrong_method_as_the_server_does(guarded: Guarded) -> None:
+    client = guarded.deployment.app().flask.test_client()
+    credential = {"Authorization": f"Bearer {guarded.keys[ADMIN]}"}
+    assert client.get("/none", headers=credential).get_json(force=True)["status"] == 404
+    assert client.delete("/livez", headers=credential).get_json(force=True)["status"] == 405
+    assert client.get("/v1/users/1").get_json(force=True)["status"] == 401

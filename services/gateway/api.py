@@ -101,16 +101,8 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
 
     summary = "All that is known of a user, with names"
     nothing = documents.UserProfile([])
-    routes.read(
-        needs.USER_PATH,
-        "user",
-        Resolver(reads.user, checks_query=True),
-        summary,
-        nothing,
-        LONG,
-        [documents.PARTS],
-        READ,
-    )
+    user = Resolver(reads.user, checks_query=True)
+    routes.read(needs.USER_PATH, "user", user, summary, nothing, LONG, [documents.PARTS], READ)
     routes.hidden("/v1/<path:rest>", "view", Resolver(reads.view))
     routes.many(Resolver(reads.many), {}, {})
     summary = "Which instance answers for a key of a service, and why"

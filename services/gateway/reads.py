@@ -6,7 +6,6 @@ from functools import partial
 from services.gateway import documents, needs
 from services.gateway.owners import Owners
 from services.gateway.users import PARTS, Users
-from streamstate.keys import LONG
 from streamstate.view import READ
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.openapi import MANY
@@ -31,11 +30,9 @@ class Reads:
 
     def user(self, request: Request, arguments: Mapping[str, str]) -> Call:
         """The parts of a user. Raises a 400 `Problem` for unknown parts, and for parameters of no part."""
-        key = arguments["key"]
-        LONG.parse(key)
         parts = self._users.chosen(request.query)
         needed = needs.of_user(self._owners, READ, request, arguments)
-        return Call(partial(self._users.user, parts, request, key), needs.USER_PATH, needed)
+        return Call(partial(self._users.user, parts, request, arguments["key"]), needs.USER_PATH, needed)
 
     def many(self, request: Request, _arguments: Mapping[str, str]) -> Call:
         """Many keys of any views, and users. Raises a 400 `Problem` for a malformed request."""

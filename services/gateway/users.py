@@ -11,6 +11,7 @@ from services.gateway.names import NameCache, Names, add, named
 from services.gateway.owners import LocatedPart, Owners, ServiceMap, unknown
 from services.gateway.router import Router
 from streamstate.errors import StreamStateError
+from streamstate.keys import LONG
 from streamstate.view import Part
 from streamstate.web.client.instances import Query
 from streamstate.web.http.deadline import Deadline
@@ -44,6 +45,7 @@ class Users:
 
     async def user(self, parts: Sequence[LocatedPart], request: Request, key: str) -> Response:
         """The parts of a user. The first part leads: its headers are the answer's, and its failure the answer."""
+        LONG.parse(key)
         query, deadline = request.query, request.deadline
         lead, *others = parts
         asking = [asyncio.create_task(self.part(part, key, query, deadline)) for part in others]

@@ -21,9 +21,7 @@ def listed(app: Asgi) -> str:
 
 def told(response: TestResponse) -> tuple[int, dict[str, str], bytes]:
     headers = {name: text for name, text in response.headers if name.title() not in OWN}
-    body = next(iter(response.response), b"") if response.is_streamed else response.data
-    response.close()
-    return response.status_code, headers, body
+    return response.status_code, headers, response.get_data()
 
 
 def test_flask_lists_every_route(guarded: Guarded) -> None:
@@ -38,7 +36,7 @@ def test_flasks_client_gets_the_answer_of_the_server_at_every_route(guarded: Gua
         ours = client.get(path, headers=credential, buffered=False)
         if rule.endswith("/stream"):
             assert (ours.status_code, ours.content_type) == (200, "text/event-stream")
-            assert b"data: " in b"".join(chunk for chunk, _ in zip(ours.response, range(2), strict=False))
+            assert any(b"data: " in chunk for chunk in ours.iter_encoded())
             ours.close()
             continue
         status, headers, body = told(ours)

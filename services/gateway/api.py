@@ -29,6 +29,7 @@ from streamstate.keys import LONG, TEXT
 from streamstate.settings import GatewaySettings, load
 from streamstate.view import ADMIN, EXPLORE, READ
 from streamstate.web.client.instances import Instances
+from streamstate.web.client.tls import to_instances
 from streamstate.web.http import parameters
 from streamstate.web.http.events import EventStream, ServerSentEvent, Streams, too_many_streams
 from streamstate.web.http.problems import not_ready
@@ -41,7 +42,6 @@ from streamstate.web.server.parameters import LAST, of_struct
 from streamstate.web.server.probes import application
 from streamstate.web.server.route import Needs, Resolver, resolver
 from streamstate.web.server.static import static
-from streamstate.web.server.tls import to_instances
 
 log = structlog.get_logger()
 

@@ -140,10 +140,14 @@ class Services:
         return Router(owners, self.upstream())
 
     def app(self, **settings: Any) -> Asgi:
-        given = {"owners_ttl_s": 60, **self.http, **settings}
-        app = build_gateway(GatewaySettings(**given), self.addresses(), self.access)
+        app = self.built(**settings)
         self.loop.run(app.start())
         return app
+
+    def built(self, **settings: Any) -> Asgi:
+        """The gateway, not started."""
+        given = {"owners_ttl_s": 60, **self.http, **settings}
+        return build_gateway(GatewaySettings(**given), self.addresses(), self.access)
 
     def gateway(self, **settings: Any) -> Client:
         return Client(self.loop.wsgi(self.app(**settings)))

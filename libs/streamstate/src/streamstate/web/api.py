@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 
 import structlog
+from flask import Flask
 from prometheus_client.core import Metric
 from redis.exceptions import RedisError
 
@@ -15,6 +16,7 @@ from streamstate.errors import StreamStateError
 from streamstate.settings import ApiSettings
 from streamstate.state.store import AsyncReads
 from streamstate.web.client.instances import Instances
+from streamstate.web.client.tls import to_instances
 from streamstate.web.consistency import Demands
 from streamstate.web.freshness import Freshness
 from streamstate.web.http.problems import not_the_owner
@@ -26,7 +28,6 @@ from streamstate.web.server.openapi import Routes
 from streamstate.web.server.parameters import of_struct
 from streamstate.web.server.probes import application
 from streamstate.web.server.telemetry import Telemetry
-from streamstate.web.server.tls import to_instances
 from streamstate.web.state import State
 from streamstate.web.user_data import UserData
 from streamstate.web.views import Answers
@@ -47,6 +48,11 @@ def create(service: str) -> Asgi:
     topics = bootstrap.topics(settings.kafka, settings.security)
     freshness, deletions = Freshness(topics, app.topics), bootstrap.deletions(settings, topics)
     return build(app, settings, bootstrap.reads(settings, app), freshness, deletions)
+
+
+def flask_app(service: str) -> Flask:
+    """The Flask application of a service: `flask --app "streamstate.web.api:flask_app('services.metrics')" routes`."""
+    return create(service).flask
 
 
 def build(

@@ -12,8 +12,8 @@ from prometheus_client import multiprocess
 from streamstate.deployment import logs, resources
 from streamstate.deployment.address import Address
 from streamstate.deployment.connections import HttpSettings
+from streamstate.web.client import tls
 from streamstate.web.http.problems import CONTENT_TYPE, REFUSED, encoded
-from streamstate.web.server import tls
 from streamstate.web.server.asgi import Asgi
 from strictasgi import worker
 from strictasgi.refusals import Refusal

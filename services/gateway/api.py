@@ -15,7 +15,7 @@ from services.gateway.access import Access
 from services.gateway.erasure import EXAMPLE_DELETION, EXAMPLE_EXPORT, EXPORTED, PATH, ErasureRoutes
 from services.gateway.names import NameCache
 from services.gateway.owners import Owners, not_found
-from services.gateway.reads import NAME, Reads
+from services.gateway.reads import NAME, ReadRoutes
 from services.gateway.route import EXAMPLE_ROUTE, route, unknown_service
 from services.gateway.router import Router
 from services.gateway.search import Found, Search, search
@@ -88,7 +88,7 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
 
 
 def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
-    reads = Reads(owners, users)
+    reads = ReadRoutes(owners, users)
 
     async def explain(_request: Request, service: str, key: str) -> Response:
         return json(route(owners, service, key), NAME)

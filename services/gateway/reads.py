@@ -15,7 +15,7 @@ from streamstate.web.views import asked_for_many
 NAME = "gateway"
 
 
-class Reads:
+class ReadRoutes:
     """Resolves requests for views, users and many keys."""
 
     def __init__(self, owners: Owners, users: Users) -> None:

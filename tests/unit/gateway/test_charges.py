@@ -8,7 +8,7 @@ import pytest
 
 from services.gateway.names import NameCache
 from services.gateway.needs import DEMAND_COST
-from services.gateway.reads import Reads
+from services.gateway.reads import ReadRoutes
 from services.gateway.users import Users
 from streamstate.view import READ
 from streamstate.web.http.request import MOST_PARAMETERS, Request, path_of
@@ -32,7 +32,7 @@ def needed(deployment: Services, path: str, body: Any = None, **headers: str) ->
     owners = deployment.owners()
     owners.keyed["albums"].views["albums"].scope = "explore"
     router = deployment.router(owners)
-    reads = Reads(owners, Users(owners, router, NameCache(owners, router, 10)))
+    reads = ReadRoutes(owners, Users(owners, router, NameCache(owners, router, 10)))
     if path == MANY:
         return reads.many(request, {}).needs
     of_user = path.count("/") == 3 and path.startswith("/v1/users/")

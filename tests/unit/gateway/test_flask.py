@@ -10,8 +10,8 @@ from werkzeug.test import TestResponse
 from streamstate.view import ADMIN
 from tests.unit.gateway.guarding import Guarded
 
-OWN = {"X-Request-Id", "State-Age-Ms", "Ratelimit", "Content-Length"}
-"""Headers with a value of their own in each answer, the length of a body with one among them."""
+OWN = {"X-Request-Id", "State-Age-Ms", "Ratelimit", "Content-Length", "Served-By"}
+"""Headers with a value of their own in each answer."""
 
 MOMENTARY = re.compile("/metrics$|system|recommendations|processors|^/v1/users/<key>$")
 """Routes with another body at each request: counts, and random walks."""

@@ -35,15 +35,14 @@ from streamstate.processing.offset_gaps import passed
 from streamstate.processing.topic_identity import require_copartitioned
 from streamstate.processing.truncation import needed
 from streamstate.settings import StreamSettings
-from streamstate.spark.offsets import Offsets, as_json, kafka_source, next_slice, unreadable
+from streamstate.spark.offsets import Offsets, next_slice, unreadable
 from streamstate.spark.run import Run, reason
 from streamstate.spark.status import TELL_S, Presence, Status
-from streamstate.spark.task import FoldTask, in_tasks, writer
+from streamstate.spark.task import FoldTask, writer
 from streamstate.state.store import Claim, Snapshot, whole
 
 log = structlog.get_logger()
 
-CHECKPOINT_MS = 3_600_000
 PAUSE_S = 1.0
 REFUSED_PAUSE_S = 5.0
 """Seconds before a retry after a refusal: an operator may have decided."""
@@ -68,32 +67,29 @@ class Stream:
         self, hosted: Hosted, settings: StreamSettings, spark: SparkSession, stopping: threading.Event, tasks: int
     ) -> None:
         """`tasks` is the most tasks of a batch. Raises `Misconfigured` where traces cannot be exported."""
-        self.name = f"{hosted.app.name}-{hosted.instance}"
-        self._app = hosted.app
+        app = self._app = hosted.app
+        self.name = f"{app.name}-{hosted.instance}"
         self._settings = settings
         self._spark = spark
         self._stopping = stopping
         self._tasks = tasks
         self._partitions = Partitions()
-        redis, timeout_s = settings.redis, settings.redis_timeout_s
-        self._store = bootstrap.store(redis, timeout_s, hosted.app.name, settings.redis_login)
-        kafka, security, update = settings.kafka, settings.security, self._partitions.update
+        self._store = bootstrap.store(settings.redis, settings.redis_timeout_s, app.name, settings.redis_login)
+        kafka, security, session_ms = settings.kafka, settings.security, settings.session_timeout_ms
         self._topics = bootstrap.topics(kafka, security)
-        self._commands = bootstrap.commands(hosted.app)
+        self._commands = bootstrap.commands(app)
         truncated, skip_lost = settings.truncated_topics, settings.lost_records == "skip"
-        self._claims = Claims(hosted.app, self._store, self._topics, hosted.advertise, truncated, skip_lost=skip_lost)
-        self._refusals = Refusals(kafka, self._topics, hosted.app.dead_letters, security)
-        self._held_up = HeldUp(hosted.app, kafka, security)
+        self._claims = Claims(app, self._store, self._topics, hosted.advertise, truncated, skip_lost=skip_lost)
+        self._refusals = Refusals(kafka, self._topics, app.dead_letters, security)
+        self._held_up = HeldUp(app, kafka, security)
         deletions = bootstrap.deletions(settings, self._topics)
-        self._erasure = Erasure(hosted.app, self._store, deletions, settings.users_expire_ms)
-        self.status = Status(hosted.app.name, self._topics, tracing.spans(f"{hosted.app.name}-stream"))
-        group, session_ms = hosted.app.group, settings.session_timeout_ms
-        self._presence = Presence(self._store, self._topics, group, hosted.instance, hosted.advertise, session_ms)
-        self._log = log.bind(service=hosted.app.name, instance=hosted.instance)
+        self._erasure = Erasure(app, self._store, deletions, settings.users_expire_ms)
+        self.status = Status(app.name, self._topics, tracing.spans(f"{app.name}-stream"))
+        self._presence = Presence(self._store, self._topics, app.group, hosted.instance, hosted.advertise, session_ms)
+        self._log = log.bind(service=app.name, instance=hosted.instance)
         self._joined = False
-        self._membership = Membership(
-            kafka, hosted.app.group, hosted.instance, settings.session_timeout_ms, update, security
-        )
+        update = self._partitions.update
+        self._membership = Membership(kafka, app.group, hosted.instance, session_ms, update, security)
 
     def run(self) -> None:
         """Run until the process stops: after a failure or a refusal, start again from the state."""
@@ -189,7 +185,7 @@ class Stream:
             self.status.started("; ".join(run.left_out.values()))
             # Told before the state moves: a reader of the new state reads no earlier refusal.
             self._presence.tell(self.status)
-            query = self._start(run, checkpoint)
+            query = run.start(self._spark, self.name, self._tasks, checkpoint)
             try:
                 return self._watch(query, run)
             finally:
@@ -274,9 +270,7 @@ class Stream:
 
     def _fold_until(self, ends: Offsets, run: Run) -> None:
         """Fold a slice. The loop turns meanwhile: a slice may take longer than the loop may stand still."""
-        reader = kafka_source(self._spark.read.format("kafka"), run.task, run.offsets)
-        rows = in_tasks(reader.option("endingOffsets", as_json(ends)).load(), run.task, self._tasks)
-        save = rows.write.format("noop").mode("overwrite").save
+        save = run.slice(self._spark, ends, self._tasks)
         with ThreadPoolExecutor(1) as executor:
             folding = executor.submit(inheritable_thread_target(self._spark)(save))
             while not folding.done():
@@ -284,18 +278,6 @@ class Stream:
                 self._membership.require()
                 self._show(self._snapshots(run.claims))
             folding.result()
-
-    def _start(self, run: Run, checkpoint: str) -> StreamingQuery:
-        reader = kafka_source(self._spark.readStream.format("kafka"), run.task, run.offsets)
-        if not self._app.merges:
-            reader = reader.option("maxOffsetsPerTrigger", self._settings.read_records(in_memory=self._app.one_task))
-        # The tasks make the fenced commits, so no output is left: the sink is empty. The checkpoint is never read, and
-        # so hardly ever written.
-        rows = in_tasks(reader.load(), run.task, self._tasks)
-        sink = rows.writeStream.format("noop").option("asyncProgressTrackingEnabled", "true")
-        sink = sink.option("asyncProgressTrackingCheckpointIntervalMs", str(CHECKPOINT_MS))
-        sink = sink.trigger(processingTime=f"{self._settings.trigger_ms} milliseconds")
-        return sink.queryName(self.name).option("checkpointLocation", checkpoint).start()
 
     def _pass_gaps(self, read: Mapping[str, Mapping[str, int]], run: Run, snapshots: Mapping[int, Snapshot]) -> None:
         """Where all records are read, advance the state over the offsets without records at the end."""

@@ -1,12 +1,17 @@
 """The plan of one run of a query, and the reason of its end."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
 from streamstate.kafka.totals import Publisher
-from streamstate.spark.offsets import Offsets
-from streamstate.spark.task import FoldTask
+from streamstate.spark.offsets import Offsets, as_json, kafka_source
+from streamstate.spark.task import FoldTask, in_tasks
 from streamstate.state.store import Claim, Origin
+
+CHECKPOINT_MS = 3_600_000
 
 _TRACEBACK = "Traceback (most recent call last):"
 
@@ -39,6 +44,26 @@ class Run:
     @property
     def claims(self) -> Mapping[int, Claim]:
         return self.task.claims
+
+    def start(self, spark: SparkSession, name: str, tasks: int, checkpoint: str) -> StreamingQuery:
+        """Start the query; a batch is folded in at most so many `tasks`. checkpoint: a folder that is never read."""
+        task, settings = self.task, self.task.settings
+        reader = kafka_source(spark.readStream.format("kafka"), task, self.offsets)
+        if not task.app.merges:
+            reader = reader.option("maxOffsetsPerTrigger", settings.read_records(in_memory=task.app.one_task))
+        # The tasks make the fenced commits, so no output is left: the sink is empty. The checkpoint is never read, and
+        # so hardly ever written.
+        sink = in_tasks(reader.load(), task, tasks).writeStream.format("noop")
+        sink = sink.option("asyncProgressTrackingEnabled", "true")
+        sink = sink.option("asyncProgressTrackingCheckpointIntervalMs", str(CHECKPOINT_MS))
+        sink = sink.trigger(processingTime=f"{settings.trigger_ms} milliseconds")
+        return sink.queryName(name).option("checkpointLocation", checkpoint).start()
+
+    def slice(self, spark: SparkSession, ends: Offsets, tasks: int) -> Callable[[], None]:
+        """The job that folds the records before `ends`."""
+        reader = kafka_source(spark.read.format("kafka"), self.task, self.offsets)
+        rows = in_tasks(reader.option("endingOffsets", as_json(ends)).load(), self.task, tasks)
+        return rows.write.format("noop").mode("overwrite").save
 
 
 def reason(error: Exception) -> str:

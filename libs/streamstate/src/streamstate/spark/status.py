@@ -175,10 +175,7 @@ class Presence:
     def __init__(
         self, store: RedisStore, topics: Topics, group: str, instance: str, address: str, session_timeout_ms: int
     ) -> None:
-        """address: of its API, which other instances may share.
-
-        session_timeout_ms: the milliseconds for which the group keeps the partitions of a silent instance.
-        """
+        """address: of its API. session_timeout_ms: how long the group keeps the partitions of a silent instance."""
         self._address = address
         self._store = store
         self._topics = topics

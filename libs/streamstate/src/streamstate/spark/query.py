@@ -88,8 +88,7 @@ class Stream:
         self._presence = Presence(self._store, self._topics, app.group, hosted.instance, hosted.advertise, session_ms)
         self._log = log.bind(service=app.name, instance=hosted.instance)
         self._joined = False
-        update = self._partitions.update
-        self._membership = Membership(kafka, app.group, hosted.instance, session_ms, update, security)
+        self._membership = Membership(kafka, app.group, hosted.instance, session_ms, self._partitions.update, security)
 
     def run(self) -> None:
         """Run until the process stops: after a failure or a refusal, start again from the state."""

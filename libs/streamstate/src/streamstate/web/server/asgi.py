@@ -6,8 +6,7 @@ the same application.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
@@ -142,14 +141,18 @@ class Asgi:
             # The body is read before the request counts as in flight: slow clients keep no others out.
             within_s = BODY_SHARE * self._settings.deadline_ms / 1000
             body = await read_body(receive, within_s) if scope["method"] == "POST" else None
-            with self._place(path):
-                receipt = None if caller is None else await self._guard.charge(caller, body)
-                matched, arguments = self._match(path, scope["method"])
-                route = matched.path
-                request = Request(scope, path, started, self._settings.deadline_ms, body)
-                call = matched.resolver.resolve(request, arguments)
-                route = call.route
+            self._require_place(path)
+            receipt = None if caller is None else await self._guard.charge(caller, body)
+            matched, arguments = self._match(path, scope["method"])
+            route = matched.path
+            request = Request(scope, path, started, self._settings.deadline_ms, body)
+            call = matched.resolver.resolve(request, arguments)
+            route = call.route
+            self._in_flight += 1
+            try:
                 return route, caller, await self._answer(matched, call, request, caller, receipt)
+            finally:
+                self._in_flight -= 1
         except Exception as error:  # noqa: BLE001, every error ends as a problem
             return route, caller, _failure(error, route, path)
 
@@ -171,18 +174,12 @@ class Asgi:
         answer = self._guard.answered(caller, answer)
         return answer._replace(headers={**answer.headers, **told})
 
-    @contextmanager
-    def _place(self, path: str) -> Iterator[None]:
-        """Count a request in flight. Raises a 503 `Problem` for too many, apart from probes."""
-        self._in_flight += 1
-        try:
-            if self._in_flight > self._settings.requests_in_flight and path not in probes.PATHS:
-                problem = overloaded()
-                self.telemetry.refused(problem.kind)
-                raise problem
-            yield
-        finally:
-            self._in_flight -= 1
+    def _require_place(self, path: str) -> None:
+        """Raise a 503 `Problem` while too many requests are in flight, apart from probes."""
+        if self._in_flight >= self._settings.requests_in_flight and path not in probes.PATHS:
+            problem = overloaded()
+            self.telemetry.refused(problem.kind)
+            raise problem
 
     async def _stream(
         self, stream: EventStream, caller: Any, scope: Mapping[str, Any], receive: Any, send: Any

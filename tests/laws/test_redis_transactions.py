@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -14,6 +15,7 @@ from devkit.redis_server import Redis
 from streamstate.state import redis_rights as acl
 from streamstate.state.operations import Between, Fields, IncrementScores, Insert, Merge, Operation, Read, Top, Value
 from streamstate.state.redis import Client, RedisStore, connect
+from streamstate.state.redis_link import NO_LOGIN, Login
 from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Commit, OffsetAdvance
@@ -32,8 +34,8 @@ Get = Callable[..., list[Any]]
 """By an address, for an app: what each of some reads of partition 0 gets, values or an error."""
 
 
-def of_threads(url: str, app: str, *asked: Sequence[Read]) -> list[Any]:
-    store = RedisStore(connect(url, 5.0), app)
+def of_threads(url: str, app: str, *asked: Sequence[Read], login: Login = NO_LOGIN) -> list[Any]:
+    store = RedisStore(connect(url, 5.0, login), app)
 
     def get(reads: Sequence[Read]) -> Any:
         try:
@@ -44,18 +46,24 @@ def of_threads(url: str, app: str, *asked: Sequence[Read]) -> list[Any]:
     return [get(reads) for reads in asked]
 
 
-def of_a_loop(url: str, app: str, *asked: Sequence[Read]) -> list[Any]:
+def of_a_loop(url: str, app: str, *asked: Sequence[Read], login: Login = NO_LOGIN) -> list[Any]:
     """All at the same time."""
 
     async def get(reader: RedisReader) -> list[Any]:
         return list(await asyncio.gather(*(values(reader, reads) for reads in asked), return_exceptions=True))
 
-    return on_a_loop(url, app, get)
+    return on_a_loop(url, app, get, login=login)
 
 
-def on_a_loop(url: str, app: str, use: Callable[[RedisReader], Coroutine[Any, Any, T]], timeout: float = 5.0) -> T:
+def on_a_loop(
+    url: str,
+    app: str,
+    use: Callable[[RedisReader], Coroutine[Any, Any, T]],
+    timeout: float = 5.0,
+    login: Login = NO_LOGIN,
+) -> T:
     async def run() -> T:
-        reader = RedisReader(open_commands(url, timeout), app)
+        reader = RedisReader(open_commands(url, timeout, login), app)
         try:
             return await use(reader)
         finally:
@@ -94,12 +102,19 @@ def allow(client: Client, user: str, commands: set[str]) -> None:
     client.execute_command(*f"ACL SETUSER {rule} on >word".split())  # type: ignore[no-untyped-call]
 
 
-def address(server: Redis, user: str) -> str:
-    return f"redis://{user}:word@{LOCALHOST}:{server.port}/{DATABASE}"
+@pytest.fixture
+def login(app: str, tmp_path: Path) -> Login:
+    password = tmp_path / "password"
+    password.write_text("word\n")
+    return Login(app, password)
 
 
-def test_each_of_many_gets_its_own_answer(redis_server: Redis, app: str, get: Get) -> None:
-    got = get(address(redis_server, app), app, *[READS, WRONG, []] * 50)
+def address(server: Redis) -> str:
+    return f"redis://{LOCALHOST}:{server.port}/{DATABASE}"
+
+
+def test_each_of_many_gets_its_own_answer(redis_server: Redis, app: str, login: Login, get: Get) -> None:
+    got = get(address(redis_server), app, *[READS, WRONG, []] * 50, login=login)
     assert [got[at] for at in range(0, 150, 3)] == [VALUES] * 50
     assert all(isinstance(error, ResponseError) and "WRONGTYPE" in str(error) for error in got[1::3])
     assert got[2::3] == [[]] * 50
@@ -107,11 +122,11 @@ def test_each_of_many_gets_its_own_answer(redis_server: Redis, app: str, get: Ge
 
 @pytest.mark.parametrize("lacking", ["multi", "hgetall", "zrange", "evalsha", "exec"])
 def test_what_redis_refuses_is_told(
-    redis_server: Redis, redis_client: Client, app: str, get: Get, lacking: str
+    redis_server: Redis, redis_client: Client, app: str, login: Login, get: Get, lacking: str
 ) -> None:
     """After a refused command in the queue, EXEC reports only the fact."""
     allow(redis_client, app, acl.of_reader() - {lacking})
-    for error in get(address(redis_server, app), app, READS, READS):
+    for error in get(address(redis_server), app, READS, READS, login=login):
         assert isinstance(error, ResponseError)
         assert f"'{lacking}'" in str(error)
 
@@ -128,14 +143,18 @@ def full(*servers: Client) -> Iterator[None]:
             server.config_set("maxmemory", 0)
 
 
-def test_a_server_that_is_full_is_read(redis_server: Redis, redis_client: Client, app: str, get: Get) -> None:
+def test_a_server_that_is_full_is_read(
+    redis_server: Redis, redis_client: Client, app: str, login: Login, get: Get
+) -> None:
     with full(redis_client):
-        right, wrong, nothing = get(address(redis_server, app), app, READS, WRONG, [])
+        right, wrong, nothing = get(address(redis_server), app, READS, WRONG, [], login=login)
     assert (right, nothing) == (VALUES, [])
     assert "WRONGTYPE" in str(wrong)
 
 
-def test_reads_go_on_after_a_connection_was_cut(redis_server: Redis, redis_client: Client, app: str) -> None:
+def test_reads_go_on_after_a_connection_was_cut(
+    redis_server: Redis, redis_client: Client, app: str, login: Login
+) -> None:
     async def use(reader: RedisReader) -> None:
         for _ in range(3):
             assert await values(reader, READS) == VALUES
@@ -144,7 +163,7 @@ def test_reads_go_on_after_a_connection_was_cut(redis_server: Redis, redis_clien
                 # Of the connection that was cut.
                 await values(reader, READS)
 
-    on_a_loop(address(redis_server, app), app, use)
+    on_a_loop(address(redis_server), app, use, login=login)
 
 
 @pytest.fixture(scope="module")

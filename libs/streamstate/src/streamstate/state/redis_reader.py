@@ -1,15 +1,18 @@
 """Reads of the state on an event loop: all reads of a process share one pipelined connection."""
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 from hiredis import pack_command
-from redis.asyncio import ConnectionPool, RedisCluster
+from redis.asyncio import RedisCluster
 from redis.asyncio.cluster import ClusterNode
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
+from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
 from redis.exceptions import (
     BusyLoadingError,
@@ -22,7 +25,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from streamstate.state.operations import Read
-from streamstate.state.redis import CLUSTER, SENTINEL, Seeds, SentinelUrl, options
+from streamstate.state.redis import CLUSTER, REDIS_PORT, SENTINEL, Seeds, SentinelUrl, options
 from streamstate.state.redis_link import NO_LOGIN, Link, Login
 from streamstate.state.redis_reads import NO_TRANSACTION, Command, as_script, commands, snapshot, tag, told_key
 from streamstate.state.redis_transactions import (
@@ -50,21 +53,11 @@ class RedisCommands(Protocol):
 class Pipelined:
     """Commands pipelined on one connection; Redis answers in their order. For one event loop.
 
-    timeout: seconds to wait for a connection and for each answer. No command is sent twice.
-    sentinel: the Sentinel client of the pools, closed with them.
-    preferred: a pool of servers used instead of `pool` while they answer.
+    connect: opens the connection; raises `RedisError`. sentinel: the client that `connect` uses, closed with it.
     """
 
-    def __init__(
-        self,
-        pool: ConnectionPool,
-        timeout: float,
-        sentinel: Sentinel | None = None,
-        preferred: ConnectionPool | None = None,
-    ) -> None:
-        self._pool = pool
-        self._preferred = preferred
-        self._timeout = timeout
+    def __init__(self, connect: Callable[[], Awaitable[Link]], sentinel: Sentinel | None = None) -> None:
+        self._open = connect
         self._sentinel = sentinel
         self._connecting = asyncio.Lock()
         self._link: Link | None = None
@@ -89,35 +82,15 @@ class Pipelined:
         try:
             return await link.ask(message, queued)
         except (BusyLoadingError, MasterDownError) as error:
-            # A replica answers so while it loads, or lacks its primary; another server has an answer.
-            if self._preferred is not None:
-                link.end(error)
+            # Another server may have an answer.
+            link.end(error)
             raise
 
     async def _connect(self) -> Link:
         async with self._connecting:
             if self._link is None or self._link.broken:
-                self._link = await self._open_preferred() or await self._open(self._pool)
+                self._link = await self._open()
             return self._link
-
-    async def _open_preferred(self) -> Link | None:
-        """A link to a server of `preferred` that answers, None if there is none."""
-        if self._preferred is None:
-            return None
-        with suppress(RedisError):
-            link = await self._open(self._preferred)
-            try:
-                await link.ask(pack_command(("PING",)))
-            except BaseException:
-                link.end(RedisConnectionError("it did not answer"))
-                raise
-            return link
-        return None
-
-    async def _open(self, pool: ConnectionPool) -> Link:
-        connection = pool.make_connection()  # type: ignore[no-untyped-call]  # it has no annotations
-        await connection.connect()
-        return Link(connection, self._timeout)
 
 
 @contextmanager
@@ -132,13 +105,15 @@ def _errors_of_redis() -> Iterator[None]:
 class Clustered:
     """Transactions on one connection to each node of a cluster; redis-py's client maps slots to nodes.
 
-    timeout: as of `Pipelined`. seeds: nodes asked for the topology when the known nodes do not answer.
+    connect: opens a connection to host and port. seeds: nodes asked for the topology when no known node answers.
     """
 
-    def __init__(self, client: RedisCluster, timeout: float, seeds: list[tuple[str, int]]) -> None:
+    def __init__(
+        self, client: RedisCluster, connect: Callable[[tuple[str, int]], Awaitable[Link]], seeds: list[tuple[str, int]]
+    ) -> None:
         self._client = client
         self._seeds = seeds
-        self._timeout = timeout
+        self._connect = connect
         self._nodes: dict[str, Pipelined] = {}
 
     async def execute_command(self, *command: Any) -> Any:
@@ -174,8 +149,7 @@ class Clustered:
             return self._client.nodes_manager.get_node_from_slot(self._client.keyslot(key))
 
     def _open(self, node: ClusterNode) -> Pipelined:
-        pool = ConnectionPool(node.connection_class, **{**node.connection_kwargs, "socket_timeout": None})
-        pipelined = self._nodes[node.name] = Pipelined(pool, self._timeout)
+        pipelined = self._nodes[node.name] = Pipelined(partial(self._connect, (node.host, int(node.port))))
         return pipelined
 
 
@@ -185,26 +159,34 @@ def open_commands(url: str, timeout: float, login: Login = NO_LOGIN, *, replicas
     replicas: whether to read from a replica known to the Sentinels, and from the primary where none answers.
     """
     waits = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
-    given = {**options(url, login), "retry": Retry(NoBackoff(), 0)}
+    connect = partial(Link.open, tls=url.startswith("rediss"), timeout=timeout)
     if CLUSTER in url:
         # Otherwise every fifth moved key closes the connections of all other reads, which fail then.
         seeds = Seeds.parse(url)
         further = [ClusterNode(*node) for node in seeds.nodes[1:]]
+        given = {**options(url, login), "retry": Retry(NoBackoff(), 0)}
         client = RedisCluster.from_url(seeds.url, startup_nodes=further, reinitialize_steps=0, **waits, **given)
-        return Clustered(client, timeout, seeds.nodes)
-    # A link has a time limit of its own.
-    given |= {"socket_timeout": None, "socket_connect_timeout": timeout}
+        return Clustered(client, partial(connect, database=0, login=login), seeds.nodes)
     if SENTINEL not in url:
-        return Pipelined(ConnectionPool.from_url(url, **given), timeout)
+        at = urlsplit(url)
+        return Pipelined(
+            partial(connect, (at.hostname or "", at.port or REDIS_PORT), int(at.path.strip("/") or 0), login)
+        )
     watched = SentinelUrl.parse(url)
     of_sentinels = {**waits, **login.sentinel_options(tls=watched.tls)}
     sentinel = Sentinel(watched.sentinels, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
-    given |= {"db": watched.database, "ssl": watched.tls}
-    primary = SentinelConnectionPool(watched.primary, sentinel, **given)  # type: ignore[no-untyped-call]
-    if not replicas:
-        return Pipelined(primary, timeout, sentinel)
-    others = SentinelConnectionPool(watched.primary, sentinel, is_master=False, **given)  # type: ignore[no-untyped-call]
-    return Pipelined(primary, timeout, sentinel, others)
+
+    async def primary() -> Link:
+        return await connect(await sentinel.discover_master(watched.primary), watched.database, login)
+
+    async def replica() -> Link:
+        places: Any = await sentinel.discover_slaves(watched.primary)
+        for place in random.sample(places, len(places)):
+            with suppress(RedisError):
+                return await connect(place, watched.database, login, ("PING",))
+        return await primary()
+
+    return Pipelined(replica if replicas else primary, sentinel)
 
 
 class RedisReader:

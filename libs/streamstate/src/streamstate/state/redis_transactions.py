@@ -31,13 +31,13 @@ BETWEEN_NODES = (AskError, TryAgainError)
 NODE_FAILED = (RedisConnectionError, RedisTimeoutError, ClusterDownError)
 """Errors after which another node may have the slot."""
 
-_pack: Callable[[Command], bytes] = pack_command  # type: ignore[assignment]  # its stub takes tuples of one
+packed_alone: Callable[[Command], bytes] = pack_command  # type: ignore[assignment]  # its stub takes tuples of one
 _BEGIN, _END = pack_command(("MULTI",)), pack_command(("EXEC",))
 
 
 def packed(commands: Sequence[Command]) -> bytes:
     """One write. Redis answers MULTI and each command as it is queued, and then EXEC with all answers."""
-    return b"".join([_BEGIN, *map(_pack, commands), _END])
+    return b"".join([_BEGIN, *map(packed_alone, commands), _END])
 
 
 def failure(refusal: Exception | None, answer: Any) -> Exception | None:

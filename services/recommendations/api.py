@@ -6,6 +6,7 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from services.events import KINDS
+from services.recommendations import graph_metrics
 from services.recommendations.answers import (
     ALL_KINDS,
     ALL_RECOMMENDATIONS,
@@ -22,7 +23,6 @@ from services.recommendations.answers import (
     view,
 )
 from services.recommendations.graph import Graph
-from services.recommendations.graph_metrics import GraphCollector
 from services.recommendations.live import Live
 from services.recommendations.pool import Pool
 from services.recommendations.salsa import recommend
@@ -77,7 +77,7 @@ def build(
         live.graph()
 
     routes, telemetry = skeleton(app, settings, state, freshness, views, ready)
-    telemetry.further(GraphCollector(live, state).collect)
+    telemetry.further(partial(graph_metrics.collect, live, state))
     UserData(app, state, settings.advertise, deletions, live.played).add_to(routes)
     answers = _Answers(settings, freshness, live, pool)
     query = of_struct(Parameters)

@@ -25,28 +25,21 @@ LAG = Definition(
 METRICS = (NODES, EDGES, BYTES, PER_MILLION, OFFSET, LAG)
 
 
-class GraphCollector:
-    """Read from the graph itself at each scrape."""
-
-    def __init__(self, live: Live, state: State) -> None:
-        self._live = live
-        self._state = state
-
-    async def collect(self) -> Iterable[Metric]:
-        """All of `METRICS`."""
-        graph = self._live.held
-        nodes, edges, size, mean, offset, lag = (metric.gauge() for metric in METRICS)
-        views = {kind: graph.view(kind) for kind in graph.kinds}
-        for kind, view in views.items():
-            nodes.add_metric([kind], len(view.items))
-            edges.add_metric([kind], len(graph))
-        nodes.add_metric(["users"], len(next(iter(views.values())).users))
-        size.add_metric([], graph.nbytes)
-        mean.add_metric([], 1e6 * graph.nbytes / max(1, len(graph)))
-        positions = self._live.positions
-        snapshots = await self._state.read({partition: [] for partition in positions})
-        for partition, snapshot in snapshots.items():
-            offset.add_metric([str(partition)], positions[partition])
-            stored = snapshot.positions.get(self._live.topic, 0)
-            lag.add_metric([str(partition)], stored - positions[partition])
-        return (nodes, edges, size, mean, offset, lag)
+async def collect(live: Live, state: State) -> Iterable[Metric]:
+    """All of `METRICS`, from the graph at each scrape."""
+    graph = live.held
+    nodes, edges, size, mean, offset, lag = (metric.gauge() for metric in METRICS)
+    views = {kind: graph.view(kind) for kind in graph.kinds}
+    for kind, view in views.items():
+        nodes.add_metric([kind], len(view.items))
+        edges.add_metric([kind], len(graph))
+    nodes.add_metric(["users"], len(next(iter(views.values())).users))
+    size.add_metric([], graph.nbytes)
+    mean.add_metric([], 1e6 * graph.nbytes / max(1, len(graph)))
+    positions = live.positions
+    snapshots = await state.read({partition: [] for partition in positions})
+    for partition, snapshot in snapshots.items():
+        offset.add_metric([str(partition)], positions[partition])
+        stored = snapshot.positions.get(live.topic, 0)
+        lag.add_metric([str(partition)], stored - positions[partition])
+    return (nodes, edges, size, mean, offset, lag)

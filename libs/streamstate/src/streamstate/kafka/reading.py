@@ -16,13 +16,13 @@ def open_since(bootstrap: str, place: tuple[str, int], stable: int, security: Se
 
     stable: the last stable offset of topic and partition.
     """
-    consumer = _consumer(bootstrap, security, "read_uncommitted")
+    opened = consumer(bootstrap, security, "read_uncommitted")
     try:
-        consumer.assign([TopicPartition(*place, stable)])
-        message = consumer.poll(TIMEOUT_S)
+        opened.assign([TopicPartition(*place, stable)])
+        message = opened.poll(TIMEOUT_S)
         return None if message is None or message.error() else message.timestamp()[1]
     finally:
-        consumer.close()
+        opened.close()
 
 
 def read_to_end(
@@ -34,12 +34,12 @@ def read_to_end(
 
     Raises `KafkaException` when Kafka does not answer.
     """
-    consumer = _consumer(bootstrap, security, "read_committed")
+    opened = consumer(bootstrap, security, "read_committed")
     try:
-        consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
+        opened.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
         unfinished = len(starts)
         while unfinished:
-            message = consumer.poll(TIMEOUT_S)
+            message = opened.poll(TIMEOUT_S)
             if message is None:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             if (error := message.error()) is None:
@@ -49,17 +49,18 @@ def read_to_end(
             else:
                 raise KafkaException(error)
     finally:
-        consumer.close()
+        opened.close()
 
 
-def _consumer(bootstrap: str, security: Security, isolation: str) -> Consumer:
-    """A consumer that reports the end of a partition."""
+def consumer(bootstrap: str, security: Security, isolation: str) -> Consumer:
+    """A consumer for `assign`, which reports the end of a partition. Deleted records are skipped."""
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": GROUP,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
             "isolation.level": isolation,
             # Kafka waits so long for more records before it reports the end of a partition.
             "fetch.wait.max.ms": 10,

@@ -18,7 +18,6 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from streamstate.state.redis_reads import Command
 from streamstate.state.redis_transactions import failure, packed_alone
 
-
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),

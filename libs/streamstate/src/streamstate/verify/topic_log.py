@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from typing import Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from streamstate.errors import StreamStateError
 from streamstate.kafka.admin import Topics
+from streamstate.kafka.reading import consumer
 from streamstate.kafka.security import Security
 
 TIMEOUT_S = 30.0
@@ -21,19 +22,7 @@ class TopicLog:
         self._partition = partition
         self._position = 0
         self._ahead: list[Message] = []
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "group.id": "streamstate-verify",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "earliest",
-                "fetch.wait.max.ms": 10,
-                **security.client(),
-                "log_level": 3,
-            }
-        )
+        self._consumer = consumer(bootstrap, security, "read_committed")
         self._consumer.assign([TopicPartition(topic, partition, 0)])
 
     def __enter__(self) -> Self:

@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,16 @@ def node(home: Path, port: int, *options: str) -> Child:
     home.mkdir(parents=True)
     argv = ["redis-server", "--bind", LOCALHOST, "--dir", str(home), "--save", "", *options]
     return Child(f"Redis at {port}", argv, home / "redis.log")
+
+
+def collect_connections() -> None:
+    """Let connections without a client go here, not in a later test.
+
+    redis-py does not close clients of nodes that have left, and Python may finalize a socket before its client.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @contextmanager
@@ -54,8 +65,7 @@ def three_nodes(home: Path) -> Iterator[list[int]]:
     finally:
         for one in nodes:
             one.kill()
-        # What is left of connections goes here, not in a later test.
-        gc.collect()
+        collect_connections()
 
 
 def cluster_url(ports: list[int]) -> str:

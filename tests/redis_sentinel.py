@@ -1,6 +1,5 @@
 """A primary, its replica, and three Sentinels."""
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from devkit.child_process import LOCALHOST, Child, free_port
-from tests.redis_cluster import answers, node, say
+from tests.redis_cluster import answers, collect_connections, node, say
 from tests.waiting import until
 
 PRIMARY = "profiles"
@@ -75,8 +74,7 @@ def watched(home: Path) -> Iterator[Watched]:
     finally:
         for server in (*redises, *sentinels):
             server.kill()
-        # What is left of connections goes here, not in a later test.
-        gc.collect()
+        collect_connections()
 
 
 def knows_all(port: int) -> bool:

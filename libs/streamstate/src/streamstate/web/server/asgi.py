@@ -23,7 +23,7 @@ from streamstate.web.http.request import Request, Response, path_of, read_body
 from streamstate.web.server import guard, probes
 from streamstate.web.server.flask_view import FlaskView
 from streamstate.web.server.openapi import Routes
-from streamstate.web.server.route import Call, HttpRoute
+from streamstate.web.server.route import Call, Endpoint
 from streamstate.web.server.telemetry import Telemetry
 from strictasgi.connection import EXTENSION
 from strictasgi.overdue import Overdue
@@ -157,7 +157,7 @@ class Asgi:
             return route, caller, _failure(error, route, path)
 
     async def _answer(
-        self, route: HttpRoute, call: Call, request: Request, caller: Any, receipt: Any
+        self, route: Endpoint, call: Call, request: Request, caller: Any, receipt: Any
     ) -> Response | EventStream:
         method = request.scope["method"]
         told = {} if caller is None else await self._guard.admit(caller, call, receipt, method)
@@ -231,7 +231,7 @@ class Asgi:
             return bool(self._settings.probe_port) and scope["server"][1] == self._settings.probe_port
         return path in self._open_paths
 
-    def _match(self, path: str, method: str) -> tuple[HttpRoute, Mapping[str, str]]:
+    def _match(self, path: str, method: str) -> tuple[Endpoint, Mapping[str, str]]:
         """The route of a request. Reads are matched here: werkzeug's matching takes a tenth of a read's CPU time."""
         if method == "GET":
             if route := self._fixed.get(path):

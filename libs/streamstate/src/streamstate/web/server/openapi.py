@@ -17,7 +17,7 @@ from streamstate.web.server.cors import Cors
 from streamstate.web.server.guard import Guard
 from streamstate.web.server.parameters import DEMANDS, PLACE, Parameter, example_key, many_operations, places
 from streamstate.web.server.responses import ALWAYS, OF_STATES, Answer, Document
-from streamstate.web.server.route import Answering, HttpRoute, Needs, Resolver, resolver
+from streamstate.web.server.route import Answering, Endpoint, Needs, Resolver, resolver
 
 MANY, SPEC = "/v1/many", "/openapi.json"
 FOUND, ACCEPTED = "200", "202"
@@ -35,7 +35,7 @@ class Routes(Flask):
         # An empty key is an error, not a redirect.
         self.url_map.merge_slashes = False
         self.title = service
-        self.table: dict[str, HttpRoute] = {}
+        self.table: dict[str, Endpoint] = {}
         """The routes by endpoint."""
         self.open_paths: set[str] = set()
         """Paths answered without a credential."""
@@ -61,7 +61,7 @@ class Routes(Flask):
         """Add a route without an entry in the document."""
         needs = Needs({scope})
         resolving = handler if isinstance(handler, Resolver) else resolver(handler, path, lambda *_: needs)
-        self.table[name] = HttpRoute(
+        self.table[name] = Endpoint(
             path, name, resolving, scope, methods, None if resolving.checks_query else parameters
         )
         self.add_url_rule(path, name, lambda **_: self.respond(), methods=methods)

@@ -50,7 +50,7 @@ Answering = Handler | Resolver
 
 
 @dataclass(frozen=True)
-class HttpRoute:
+class Endpoint:
     """`path` has Flask's placeholders; `name` is the endpoint.
 
     parameters: the known names of the query; None where the resolved call checks them.

@@ -78,7 +78,7 @@ def test_a_partition_that_moved_to_another_node_is_found_there(cluster: list[int
 
 
 # redis-py does not close its client of the seed that told the new nodes.
-@pytest.mark.filterwarnings("ignore:Unclosed ClusterNode:ResourceWarning", "ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_cluster_all_of_whose_nodes_have_moved_is_found_again(tmp_path: Path) -> None:
     """The configured name leads to the new nodes; the known nodes are gone."""
     reads: dict[int, list[Read]] = {p: [Value("k")] for p in PARTITIONS}

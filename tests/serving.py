@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote, unquote
 
 import urllib3
 import uvloop
 from prometheus_client.parser import text_string_to_metric_families
-from werkzeug.datastructures import EnvironHeaders
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 from werkzeug.test import Client
 
@@ -26,6 +24,7 @@ from streamstate.web.access.internal import InternalTokens
 from streamstate.web.client.instances import Instances
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.server.asgi import Asgi
+from streamstate.web.server.flask_view import scope_of
 
 T = TypeVar("T")
 
@@ -105,14 +104,6 @@ async def _cancel_all() -> None:
     await asyncio.sleep(0.01)
 
 
-def raw_path(environ: Any) -> bytes:
-    """The path as the client wrote it."""
-    path: str = environ["PATH_INFO"]
-    raw: str = environ["REQUEST_URI"].partition("?")[0]
-    # Of several slashes at the beginning, werkzeug leaves one there.
-    return raw.encode() if unquote(raw, "latin-1") == path else quote(path, encoding="latin-1").encode()
-
-
 async def _asked(app: Asgi, environ: Any) -> tuple[int, list[tuple[str, str]], bytes]:
     sent: list[Any] = []
     stays = asyncio.Event()
@@ -123,15 +114,6 @@ async def _asked(app: Asgi, environ: Any) -> tuple[int, list[tuple[str, str]], b
             # A client that leaves a stream after its first event.
             stays.set()
 
-    fields = EnvironHeaders(environ)
-    scope = {
-        "type": "http",
-        "method": environ["REQUEST_METHOD"],
-        "path": environ["PATH_INFO"].encode("latin-1").decode("utf-8", "replace"),
-        "raw_path": raw_path(environ),
-        "query_string": environ["QUERY_STRING"].encode("latin-1"),
-        "headers": [(name.lower().encode(), text.encode()) for name, text in fields.items()],
-    }
     body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
 
     bodies = iter([body])
@@ -142,7 +124,7 @@ async def _asked(app: Asgi, environ: Any) -> tuple[int, list[tuple[str, str]], b
             return {"type": "http.disconnect"}
         return {"type": "http.request", "body": body, "more_body": False}
 
-    await app(scope, receive, send)
+    await app(scope_of(environ), receive, send)
     headers = [(name.decode(), text.decode("latin-1")) for name, text in sent[0]["headers"]]
     return sent[0]["status"], headers, b"".join(message["body"] for message in sent[1:])
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 from services.gateway.documents import USERS
-from services.gateway.owners import Owners
+from services.gateway.owners import LocatedPart, Owners
 from services.gateway.users import PARTS, part_names
 from streamstate.view import ADMIN, READ, Cost, Scope
 from streamstate.web.http.request import Request
@@ -35,6 +35,11 @@ def of_view(view: ViewEntry, text: str, request: Request) -> Needs:
     """The needs of a request for the key `text` of a view."""
     user = text if view.path.startswith(USER_PATH) else None
     return Needs({view.scope}, cost_of(view.cost, request.query) + _demands(request), user)
+
+
+def of_parts(parts: Iterable[LocatedPart], key: str, request: Request) -> Needs:
+    """The needs of a request for these parts of the user `key`."""
+    return Needs({READ}, sum(view.cost.base for _, view, _ in parts) + _demands(request), key)
 
 
 def of_user(owners: Owners, scope: Scope, request: Request, arguments: Mapping[str, str]) -> Needs:

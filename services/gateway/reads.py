@@ -6,7 +6,6 @@ from functools import partial
 from services.gateway import documents, needs
 from services.gateway.owners import Owners
 from services.gateway.users import PARTS, Users
-from streamstate.view import READ
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.openapi import MANY
 from streamstate.web.server.route import Call
@@ -30,9 +29,9 @@ class ReadRoutes:
 
     def user(self, request: Request, arguments: Mapping[str, str]) -> Call:
         """The parts of a user. Raises a 400 `Problem` for unknown parts, and for parameters of no part."""
-        parts = self._users.chosen(request.query)
-        needed = needs.of_user(self._owners, READ, request, arguments)
-        return Call(partial(self._users.user, parts, request, arguments["key"]), needs.USER_PATH, needed)
+        key, parts = arguments["key"], self._users.chosen(request.query)
+        answer = partial(self._users.user, parts, request, key)
+        return Call(answer, needs.USER_PATH, needs.of_parts(parts, key, request))
 
     def many(self, request: Request, _arguments: Mapping[str, str]) -> Call:
         """Many keys of any views, and users. Raises a 400 `Problem` for a malformed request."""

@@ -9,6 +9,9 @@ _COMMAND = re.compile(r"`(streamstate (?:[a-z]+ )+)SERVICE\b")
 """An operator's command in a message; SERVICE is filled in by the process, which knows the deployment."""
 
 
+INEXACT = "a stored number would be beyond 2^53, up to which numbers are exact"
+
+
 class StreamStateError(Exception):
     """Base of all expected failures; anything else is a bug and keeps its traceback."""
 
@@ -34,7 +37,7 @@ class Inexact(StreamStateError):
 
     def __init__(self, refused: Sequence[int]) -> None:
         """refused: the indexes of the commits in the call."""
-        super().__init__("a stored number would be beyond 2^53, up to which numbers are exact")
+        super().__init__(INEXACT)
         self.refused = refused
 
 

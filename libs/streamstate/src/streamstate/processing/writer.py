@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any, Protocol
 
 from streamstate.app import App, Fold, Lookups
-from streamstate.errors import Inexact, RegistryUnavailable, TooManyDeadLetters
+from streamstate.errors import INEXACT, Inexact, RegistryUnavailable, TooManyDeadLetters
 from streamstate.operators.tables import look_up
 from streamstate.processing.decode import DeadLetter, Decoded, Markers, RawRecord, decode_records, mark
 from streamstate.processing.fold_batch import FoldBatch, FoldResult, Position, Unfoldable, merge
@@ -19,7 +19,6 @@ RawRows = Mapping[TopicPartition, Sequence[RawRecord]]
 NO_MARKERS: Mapping[TopicPartition, Markers] = {}
 
 NOWHERE: Position = (None, 0)
-INEXACT = "a stored number would be beyond 2^53, up to which numbers are exact"
 
 CHANGES_A_RECORD = 7.5
 """Initial estimate of changes and reads per record; afterwards 1.25 times the last commit's."""

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -159,10 +159,7 @@ class Stream:
             self._stopping.wait(PAUSE_S)
             return None
         # The ids of the schemas are remembered: the registry is asked once.
-        app, publisher = registered(self._app), None
-        if self._app.totals and 0 in held:
-            # Whoever holds the first partition publishes for all.
-            publisher = Publisher(self._app, self._store, self._topics, self._settings.kafka, self._topics.security)
+        app = registered(self._app)
         tell, waiting = self._log.error if left_out else self._log.info, self.status.waits
         why = {partition: self._commands.complete(str(error)) for partition, error in left_out.items()}
         tell("folding", partitions=sorted(claims), topics=folded, left_out=list(why.values()), waiting=waiting)
@@ -170,7 +167,13 @@ class Stream:
         tolerances = {t: self._settings.tolerance_ms(fold.grace_ms) for fold in app.folds for t in fold.topics}
         timestamps = TimestampLimit(self._topics.unbounded(tolerances), refused)
         task = FoldTask(app, claims, origins, timestamps, erased, self._topics.security, self._settings)
-        return Run(bool(tables), offsets, task, publisher, why)
+        return Run(bool(tables), offsets, task, self._publisher(held), why)
+
+    def _publisher(self, held: Collection[int]) -> Publisher | None:
+        """The publisher of the totals of all partitions, at the instance that holds the first one."""
+        if not self._app.totals or 0 not in held:
+            return None
+        return Publisher(self._app, self._store, self._topics, self._settings.kafka, self._topics.security)
 
     def _supervise(self, run: Run) -> str:
         """Run the query until a restart is needed; returns the reason. Raises the query's own failure."""
@@ -286,11 +289,7 @@ class Stream:
 
     def _show(self, snapshots: Mapping[int, Snapshot]) -> None:
         """Tell the group and the endpoint how far the state is."""
-        positions = {
-            (topic, partition): offset
-            for partition, snapshot in snapshots.items()
-            for topic, offset in snapshot.positions.items()
-        }
+        positions = {(topic, p): offset for p, of in snapshots.items() for topic, offset in of.positions.items()}
         self._membership.commit(positions)
         self.status.moved(positions)
         self.status.folding = True

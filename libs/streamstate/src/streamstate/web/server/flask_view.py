@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, unquote
 
 import flask
+from werkzeug.datastructures import EnvironHeaders
 
 
 class Application(Protocol):
@@ -64,7 +65,7 @@ class FlaskView:
         async def send(message: Mapping[str, Any]) -> None:
             sent.put(message)
 
-        await self._application(scope_of(request), receive, send)
+        await self._application(scope_of(request.environ), receive, send)
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -86,17 +87,17 @@ def _next(sent: "queue.SimpleQueue[Mapping[str, Any]]", answering: "Future[None]
                 raise
 
 
-def scope_of(request: flask.Request) -> dict[str, Any]:
+def scope_of(environ: dict[str, Any]) -> dict[str, Any]:
     """The ASGI scope of a WSGI request, with the path as the client wrote it."""
-    path = request.environ["PATH_INFO"]
-    raw = request.environ.get("REQUEST_URI", "").partition("?")[0]
+    path: str = environ["PATH_INFO"]
+    raw: str = environ["REQUEST_URI"].partition("?")[0]
     return {
         "type": "http",
-        "method": request.method,
-        "path": request.path,
+        "method": environ["REQUEST_METHOD"],
+        "path": path.encode("latin-1").decode("utf-8", "replace"),
         # Of several slashes at the beginning, werkzeug leaves one in the URI.
         "raw_path": raw.encode() if unquote(raw, "latin-1") == path else quote(path, encoding="latin-1").encode(),
-        "query_string": request.query_string,
-        "headers": [(name.lower().encode(), text.encode("latin-1")) for name, text in request.headers.items()],
-        "server": (request.host, None),
+        "query_string": environ["QUERY_STRING"].encode("latin-1"),
+        "headers": [(name.lower().encode(), text.encode("latin-1")) for name, text in EnvironHeaders(environ).items()],
+        "server": (environ["SERVER_NAME"], int(environ["SERVER_PORT"])),
     }

@@ -98,6 +98,8 @@ def scope_of(environ: dict[str, Any]) -> dict[str, Any]:
         # Of several slashes at the beginning, werkzeug leaves one in the URI.
         "raw_path": raw.encode() if unquote(raw, "latin-1") == path else quote(path, encoding="latin-1").encode(),
         "query_string": environ["QUERY_STRING"].encode("latin-1"),
-        "headers": [(name.lower().encode(), text.encode("latin-1")) for name, text in EnvironHeaders(environ).items()],
+        "headers": [
+            (name.lower().encode(), text.encode("latin-1", "replace")) for name, text in EnvironHeaders(environ).items()
+        ],
         "server": (environ["SERVER_NAME"], int(environ["SERVER_PORT"])),
     }

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -18,6 +18,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from devkit.child_process import Child, free_port
 from devkit.demo import CACHE
+from devkit.formats import ListeningEvent as DetailedEvent
+from devkit.formats import declared
 from devkit.schema_registry import SchemaRegistry
 from services.clicks.model import APP as CLICKS
 from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
@@ -38,20 +40,17 @@ from tests.waiting import until
 PLAYS = 3_000
 START_MS = 1_750_000_000_000
 FIELDS = {"userId": "user_id"}
+DETAILS: Sequence[Mapping[str, Any]] = (
+    {},
+    {"device": None, "genre": None, "durationMs": None},
+    {"device": "tv", "genre": "folk", "durationMs": 8_000},
+)
+BACKWARD = ServerConfig(compatibility=ConfigCompatibilityLevel.BACKWARD)
 FORMATS = ("avro", "protobuf", "jsonschema")
 JAVA = Path(__file__).parent / "java" / "Produce.java"
 
-
-class PlayOnDevice(ListeningEvent, rename="camel"):
-    """What later producers send."""
-
-    device: str | None = None
-
-
-class LoudPlay(PlayOnDevice, rename="camel"):
-    """Events of even later producers."""
-
-    volume: int | None = None
+# Of a third schema, under the name of the earlier schemas.
+LoudPlay = msgspec.defstruct("ListeningEvent", [("volume", int | None, None)], bases=(DetailedEvent,), rename="camel")
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +85,11 @@ class Producing:
 
     def __post_init__(self) -> None:
         self.releases.create(self.topic)
-        self.first, self.second = self.writer(ListeningEvent), self.writer(PlayOnDevice)
+        self.first = self.writer(ListeningEvent)
+        if self.value:
+            with SchemaRegistryClient({"url": self.registry.url}) as client:
+                client.set_config(f"{self.topic}-value", BACKWARD)
+        self.second = self.writer(declared(LISTENING_EVENTS, self.value))
 
     def writer(self, kind: type) -> FormatEncoder:
         names = FIELDS if self.value else {}
@@ -94,9 +97,9 @@ class Producing:
         return writer.registered(self.topic) if self.value else writer
 
     def send(self, plays: Sequence[ListeningEvent], writer: FormatEncoder) -> None:
-        for play in plays:
-            device = {} if writer.kind is ListeningEvent else {"device": "phone"}
-            value = msgspec.json.encode({**msgspec.to_builtins(play), **device})
+        for number, play in enumerate(plays):
+            details = {} if writer is self.first else DETAILS[number % len(DETAILS)]
+            value = msgspec.json.encode({**msgspec.to_builtins(play), **details})
             key, content = writer(LONG.encode(play.user_id), value)
             self.releases.out.produce(self.topic, content, key, timestamp=play.timestamp)
         self.releases.out.flush()
@@ -261,7 +264,7 @@ def test_outputs_register_their_schemas_or_are_refused(
     settings = {"FORMATS": formats, "REGISTRY": registry.url, "STATUS_PORT": str(port)}
     other = json.dumps({"type": "record", "name": "Other", "fields": [{"name": "needed", "type": "string"}]})
     client.register_schema(subject, Registered(other, "AVRO"))
-    client.set_config(subject, ServerConfig(compatibility=ConfigCompatibilityLevel.BACKWARD))
+    client.set_config(subject, BACKWARD)
     with releases.released(
         NAMES, "names-avro", {LISTENING_EVENTS: "plays-named", ENRICHED: topic}, **settings
     ) as stream:

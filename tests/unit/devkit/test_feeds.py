@@ -4,6 +4,7 @@ import itertools
 import json
 import re
 import struct
+from collections import defaultdict
 from itertools import islice, repeat
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,14 +16,15 @@ from devkit import DevkitError, sample_events
 from devkit.feed import Feed
 from devkit.feed_command import paced
 from devkit.lfm import Files
-from devkit.records import Event
+from devkit.records import GENRES, Event
 from devkit.sample_events import Catalogue
 from services.events import KINDS
 
 # The invented catalogue and its listeners.
 
 NOW = 1_700_000_000_000
-FIELDS = {"userId", "artistId", "albumId", "trackId", "timestamp"}
+IDS = {"userId", "artistId", "albumId", "trackId", "timestamp"}
+DETAILS = {"device", "genre", "durationMs"}
 
 
 def take(count: int, seed: int = 1, users: int = 50) -> list[Event]:
@@ -40,13 +42,27 @@ def parsed(event: Event) -> dict[str, Any] | None:
         fields = json.loads(value or b"")
     except ValueError:
         return None
-    whole = fields.keys() == FIELDS and all(type(v) is int and 0 <= v < 2**63 for v in fields.values())
+    whole = fields.keys() == IDS | DETAILS and all(type(fields[v]) is int and 0 <= fields[v] < 2**63 for v in IDS)
     return fields if whole and struct.pack(">q", fields["userId"]) == key else None
 
 
 def test_a_seed_gives_the_same_catalogue_and_events_again() -> None:
     assert Catalogue.make(1, artists=40) == CATALOGUE
     assert take(5_000) == EVENTS[:5_000]
+
+
+def test_users_have_one_or_two_devices_artists_one_genre_and_some_plays_are_short() -> None:
+    plays = [play for event in EVENTS if (play := parsed(event))]
+    devices, genres = defaultdict(set), defaultdict(set)
+    for play in plays:
+        devices[play["userId"]].add(play["device"])
+        genres[play["artistId"]].add(play["genre"])
+    assert {len(each) for each in devices.values()} == {1, 2}
+    assert {len(each) for each in genres.values()} == {1}
+    assert set().union(*genres.values()) == set(GENRES)
+    durations = [play["durationMs"] for play in plays]
+    assert all(type(each) is int and 5_000 <= each <= 600_000 for each in durations)
+    assert 0.05 < sum(each < 30_000 for each in durations) / len(durations) < 0.2
 
 
 def test_each_kind_of_broken_event_occurs() -> None:
@@ -91,10 +107,10 @@ def folder(tmp_path: Path) -> Path:
 
 def test_events_of_all_files_come_in_file_order_with_ms(folder: Path) -> None:
     events = list(Files(folder).events())
-    assert events[0] == (
-        struct.pack(">q", 7),
-        b'{"userId":7,"artistId":1,"albumId":2,"trackId":3,"timestamp":1331060664000}',
-    )
+    ids = {"userId": 7, "artistId": 1, "albumId": 2, "trackId": 3, "timestamp": 1331060664000}
+    play = parsed(events[0])
+    assert play is not None
+    assert {name: play[name] for name in IDS} == ids
     assert [struct.unpack(">q", key)[0] for key, _ in events] == [7, 9, 8]
 
 

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from devkit.formats import declared
 from services.clicks.model import APP as CLICKS
 from services.clicks.model import USER_CLICKS, USER_REGIONS, Region, Regions
 from services.events import LISTENING_EVENTS, YEAR_9999_MS, ListeningEvent
@@ -30,6 +31,8 @@ from tests.unit.formats.known import AWAY, NAMES, avro_schema, driver, know, let
 REGISTERED = ("avro", "protobuf", "jsonschema")
 ids = st.integers(0, LONG_MAX)
 events = st.builds(ListeningEvent, ids, ids, ids, ids, st.integers(0, YEAR_9999_MS))
+text = st.none() | st.text(st.characters(exclude_categories=["Cs"]))
+details = st.fixed_dictionaries({}, optional={"device": text, "genre": text, "durationMs": st.none() | ids})
 laws = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 PLAY = ListeningEvent(7, 1, 2, 3, 4)
@@ -38,13 +41,18 @@ LONGS = [{"name": name, "type": "long"} for name in ("userId", "artistId", "albu
 
 @pytest.mark.parametrize("value", ["json", *REGISTERED])
 @laws
-@given(event=events)
-def test_a_service_gets_the_same_event_in_every_format(value: str, event: ListeningEvent, tmp_path: Path) -> None:
+@given(event=events, details=details)
+def test_a_service_gets_the_same_event_in_every_format(
+    value: str, event: ListeningEvent, details: dict[str, Any], tmp_path: Path
+) -> None:
     known = registry(tmp_path)
     app = formatted(METRICS, {"*": Format(value=value, fields=NAMES)}, known)  # type: ignore[arg-type]
     _, _, key, content = raw(writer(value, ListeningEvent, known, names=NAMES), 0, event)
     assert app.source(LISTENING_EVENTS).decode(event.user_id, content) == event
     assert (key, b"user_id" in (content or b"")) == (LONG.encode(event.user_id), value in ("json", "jsonschema"))
+    later = writer(value, declared(LISTENING_EVENTS, value), known, 2, NAMES)
+    detailed = later.write(msgspec.json.encode(msgspec.to_builtins(event) | details))
+    assert app.source(LISTENING_EVENTS).decode(event.user_id, detailed) == event
 
 
 @pytest.mark.parametrize("value", REGISTERED)

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from devkit.records import Recode
+from services import events
 from services.clicks.model import USER_CLICKS, USER_REGIONS
-from services.events import KINDS, LISTENING_EVENTS, ListeningEvent
+from services.events import KINDS, LISTENING_EVENTS
 from services.inventory.stock import RESTOCKED, SOLD, Change
 from services.names.model import Name
 from services.topics.settings import EXAMPLE
@@ -23,6 +24,14 @@ class Booking(msgspec.Struct):
     room: int
 
 
+class ListeningEvent(events.ListeningEvent, rename="camel"):
+    """A play with the optional members, under the name of the schema without them: registries compare names."""
+
+    device: str | None = None
+    genre: str | None = None
+    duration_ms: int | None = None
+
+
 TYPES: Mapping[str, type] = {
     LISTENING_EVENTS: ListeningEvent,
     **dict.fromkeys(KINDS, Name),
@@ -34,6 +43,16 @@ TYPES: Mapping[str, type] = {
 """The type of the values of each topic; other topics have text."""
 
 
+def declared(topic: str, value: str) -> type:
+    """The type in the schema of `topic` in the format `value`.
+
+    JSON Schema has the optional members of plays undeclared: a registry refuses a new member of an open schema as
+    not backward compatible.
+    """
+    kind = TYPES.get(topic, str)
+    return events.ListeningEvent if kind is ListeningEvent and value == "jsonschema" else kind
+
+
 def recode(value: str, registry: Registry) -> Recode:
     """A function that writes the values of records in the format `value`; values that do not fit stay unchanged."""
     writers: dict[str, FormatEncoder] = {}
@@ -41,8 +60,7 @@ def recode(value: str, registry: Registry) -> Recode:
     def written(record: Outgoing) -> Outgoing:
         topic, key, content, headers = record
         if topic not in writers:
-            kind = TYPES.get(topic, str)
-            writers[topic] = FormatEncoder((TEXT, TEXT), kind, value, {}, registry).registered(topic)
+            writers[topic] = FormatEncoder((TEXT, TEXT), declared(topic, value), value, {}, registry).registered(topic)
         if content is None:
             return record
         try:

@@ -41,12 +41,14 @@ class Files:
     def events(self) -> Iterator[records.Event]:
         """The events in the order of the files, which is not the order of time; seconds are converted to ms.
 
+        The optional members of the events are invented: the files lack device, genre and duration.
+
         Raises `DevkitError` like `check`.
         """
 
         def event(fields: list[bytes]) -> records.Event:
             user, artist, album, track, seconds = map(int, fields)
-            return records.event(user, artist, album, track, seconds * 1000)
+            return records.detailed_event(user, artist, album, track, seconds * 1000)
 
         return self._read("LEs", _EVENTS, event)
 

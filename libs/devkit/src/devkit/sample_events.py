@@ -16,7 +16,6 @@ from streamstate.keys import LONG
 Clock = Callable[[], int]
 """Gives the time in ms since 1970."""
 
-GENRES = 8
 NAMELESS = 200
 """The number of tracks for each track without a name record."""
 BROKEN = 2_000
@@ -24,6 +23,7 @@ BROKEN = 2_000
 LATE_MS = 180_000
 """How late the latest events are."""
 
+_GENRES = len(records.GENRES)
 _BLOCK = 4_096
 _FAULTS = 6
 
@@ -88,7 +88,7 @@ def events(catalogue: Catalogue, seed: int, users: int, clock: Clock, broken: in
         block = zip(*listeners.block(draw), _delays(draw), faults, strict=True)
         for user, track, delay, fault in block:
             artist, album = catalogue.homes[track]
-            key, value = records.event(user, artist, album, track, clock() - delay)
+            key, value = records.detailed_event(user, artist, album, track, clock() - delay)
             yield (key, value) if fault >= _FAULTS else _broken(fault, key, value)
 
 
@@ -97,8 +97,8 @@ class _Listeners:
 
     def __init__(self, catalogue: Catalogue, users: int, draw: np.random.Generator) -> None:
         tracks = draw.permutation(list(catalogue.homes))
-        genre = np.array([catalogue.homes[track][0] % GENRES for track in tracks.tolist()])
-        charts = [tracks[genre == g] for g in range(GENRES) if g in genre]
+        genre = np.array([catalogue.homes[track][0] % _GENRES for track in tracks.tolist()])
+        charts = [tracks[genre == g] for g in range(_GENRES) if g in genre]
         self._tracks = np.concatenate(charts)
         # A rising scale for all charts: genre g is the interval (g, g + 1], so a single search serves all charts.
         self._scale = np.concatenate([g + _zipf(len(chart), 1.0) for g, chart in enumerate(charts)])

@@ -11,10 +11,13 @@ from devkit.child_process import LOCALHOST, free_port
 from devkit.redis_server import Redis
 from streamstate.errors import Misconfigured
 from streamstate.state.operations import (
+    DAY_MS,
     Append,
+    AppendLines,
     Delete,
     DeleteTimeline,
     ExpireBefore,
+    ExpireDays,
     IncrementScores,
     Insert,
     Merge,
@@ -40,12 +43,16 @@ EACH: dict[str, Operation] = {
     "remove": Remove("family", "k", "x"),
     "delete_timeline": DeleteTimeline("family", "k"),
     "expire": ExpireBefore("family", 5),
+    "append_lines": AppendLines("history", "k", {"7": "[1]\n"}),
+    "expire_days": ExpireDays("history", 5 * DAY_MS),
 }
 WRITES = {
     "set": ("put",),
     "del": ("delete", "delete_timeline"),
-    "hset": ("merge",),
-    "zadd": ("increment", "index", "push_recent", "insert"),
+    "hset": ("merge", "append_lines", "expire_days"),
+    "zadd": ("increment", "index", "push_recent", "insert", "append_lines"),
+    "hget": ("append_lines",),
+    "hdel": ("expire_days",),
     "zremrangebyrank": ("push_recent", "expire"),
     "xadd": ("append",),
     "zrem": ("index", "remove", "delete_timeline", "expire"),
@@ -100,9 +107,9 @@ def assert_refused_then_applied(store: RedisStore, client: Client, commit: Commi
 def test_a_key_of_another_type(client: Client, store: RedisStore, kind: str, type_of_another: str) -> None:
     claim = store.claim(0, "a:1", {})
     operation = EACH[kind]
-    in_family = isinstance(operation, Insert | Remove | DeleteTimeline | ExpireBefore)
+    in_family = isinstance(operation, Insert | AppendLines | Remove | DeleteTimeline | ExpireBefore | ExpireDays)
     keys = [f"{{app:0}}:{getattr(operation, 'family' if in_family else 'key')}"]
-    keys += [f"{keys[0]}:{operation.key}"] if isinstance(operation, Insert | Remove) else []
+    keys += [f"{keys[0]}:{operation.key}"] if isinstance(operation, Insert | AppendLines | Remove) else []
     for key in keys:
         client.set(key, "text") if type_of_another == "text" else client.sadd(key, "member")
         assert_refused_then_applied(store, client, attempt(claim, operation), partial(client.delete, key))
@@ -110,12 +117,14 @@ def test_a_key_of_another_type(client: Client, store: RedisStore, kind: str, typ
         claim = store.claim(0, "a:1", {})
 
 
-def test_an_outdated_timeline_of_another_type(client: Client, store: RedisStore) -> None:
+@pytest.mark.parametrize(("kind", "family"), [("expire", "family"), ("expire_days", "history")])
+def test_an_outdated_timeline_of_another_type(client: Client, store: RedisStore, kind: str, family: str) -> None:
     claim = store.claim(0, "a:1", {})
-    client.zadd("{app:0}:family", {"k": 1})
-    client.set("{app:0}:family:k", "text")
-    commit = attempt(claim, EACH["expire"])
-    assert_refused_then_applied(store, client, commit, lambda: client.delete("{app:0}:family:k"))
+    family = f"{{app:0}}:{EACH[kind].family}"
+    client.zadd(family, {"k": 1})
+    client.set(f"{family}:k", "text")
+    commit = attempt(claim, EACH[kind])
+    assert_refused_then_applied(store, client, commit, lambda: client.delete(f"{{app:0}}:{family}:k"))
 
 
 @pytest.mark.parametrize("operation", [Merge("fields", {"n": 1}), Merge("fields", {}, least={"n": 1})])
@@ -136,6 +145,8 @@ def test_a_user_who_may_not_run_a_command(server: Redis, command: str, kind: str
     claim = RedisStore(admin, "app").claim(0, "a:1", {})
     admin.zadd("{app:0}:family", {"k": 1})
     admin.zadd("{app:0}:family:k", {"x": 1})
+    admin.zadd("{app:0}:history", {"k": 1})
+    admin.hset("{app:0}:history:k", "0", "[1]\n")
     assert_refused_then_applied(
         RedisStore(client, "app"),
         admin,

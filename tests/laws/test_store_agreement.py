@@ -7,13 +7,17 @@ from hypothesis import strategies as st
 
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import (
+    DAY_MS,
     Append,
+    AppendLines,
     Between,
     Delete,
     DeleteTimeline,
     ExpireBefore,
+    ExpireDays,
     Field,
     Fields,
+    History,
     IncrementScores,
     Insert,
     Members,
@@ -25,6 +29,7 @@ from streamstate.state.operations import (
     Read,
     Remove,
     Since,
+    Size,
     Top,
     UpdateIndex,
     Value,
@@ -60,10 +65,18 @@ inserts = st.builds(Insert, families, keys, st.dictionaries(names, times, max_si
 removals = st.builds(Remove, families, keys, names)
 forgets = st.builds(DeleteTimeline, families, keys)
 expiries = st.builds(ExpireBefore, families, times)
+days = st.integers(0, 9)
+# Long lines fill a field of Redis, so that the day goes on in another one.
+lines = st.sampled_from(["[1]\n", '["é\\n"]\n', f"[{'1' * 9_000}]\n"])
+records = st.builds(AppendLines, families.map("h{}".format), keys, st.dictionaries(days.map(str), lines, max_size=3))
+day_expiries = st.builds(ExpireDays, families.map("h{}".format), days.map(DAY_MS.__mul__))
+day_forgets = st.builds(DeleteTimeline, families.map("h{}".format), keys)
+histories = records | day_expiries | day_forgets
 timelines = st.tuples(families, keys).map(":".join)
 deletes = st.builds(Delete, st.tuples(st.sampled_from("vftinl"), keys).map("".join) | timelines)
 operations = st.lists(
-    puts | merges | ranks | indexes | pushes | appends | inserts | removals | forgets | expiries | deletes, max_size=12
+    puts | merges | ranks | indexes | pushes | appends | inserts | removals | forgets | expiries | histories | deletes,
+    max_size=12,
 )
 
 READS: list[Read] = [
@@ -80,6 +93,8 @@ READS: list[Read] = [
     ),
     *(Newest(f"n{key}", n) for key in KEYS for n in (1, 3, 100)),
     *(Since(f"l{key}", after, n) for key in KEYS for after in (0, 7, EXACT - 1) for n in (1, 100)),
+    *(Size(f"t{key}") for key in KEYS),
+    *(History(f"h{family}", key) for family in ("x", "x:y", "é") for key in KEYS),
     *(Between(f"{family}:{key}", 0, EXACT + 2, 100) for family in ("x", "x:y", "é") for key in KEYS),
     *(
         Between(f"x:{key}", start, end, 2, skip, descending=descending)

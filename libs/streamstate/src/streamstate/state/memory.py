@@ -12,12 +12,10 @@ from streamstate.state.operations import (
     Append,
     Between,
     Delete,
-    DeleteTimeline,
-    ExpireBefore,
     Field,
     Fields,
+    History,
     IncrementScores,
-    Insert,
     Members,
     Merge,
     Newest,
@@ -25,8 +23,8 @@ from streamstate.state.operations import (
     PushRecent,
     Put,
     Read,
-    Remove,
     Since,
+    Size,
     Top,
     UpdateIndex,
     Value,
@@ -212,14 +210,12 @@ def _apply(keys: dict[str, Any], operation: Operation) -> None:
             index.update(add)
             index.difference_update(remove)
         case PushRecent(key, members, keep):
-            kept = sorted({**keys.get(key, {}), **members}.items(), key=_by_time, reverse=True)
+            kept = sorted({**keys.get(key, {}), **members}.items(), key=timelines.by_time, reverse=True)
             keys[key] = dict(kept[:keep])
         case Append(key, number, text, keep):
             keys.setdefault(key, _Log()).append(number, text.encode(), keep)
-        case Insert() | Remove() | DeleteTimeline() | ExpireBefore():
-            timelines.apply(keys, operation)
         case _:
-            assert_never(operation)
+            timelines.apply(keys, operation)
 
 
 def _merge(fields: dict[str, int], add: dict[str, int], least: dict[str, int], most: dict[str, int]) -> None:
@@ -256,10 +252,20 @@ def _answer(keys: dict[str, Any], read: Read) -> Any:
             return dict(keys.get(key, {}))
         case Field(key, name):
             return keys.get(key, {}).get(name)
+        case Size(key):
+            return len(keys.get(key, {}))
+        case History():
+            return timelines.history(keys, read)
+        case _:
+            return _part(keys, read)
+
+
+def _part(keys: dict[str, Any], read: Top | Newest | Members | Since | Between) -> Any:
+    match read:
         case Top(key, n):
             return sorted(keys.get(key, {}).items(), key=lambda item: (-item[1], item[0].encode()))[:n]
         case Newest(key, n):
-            return sorted(keys.get(key, {}).items(), key=_by_time, reverse=True)[:n]
+            return sorted(keys.get(key, {}).items(), key=timelines.by_time, reverse=True)[:n]
         case Members(key, start, end, n, descending):
             index = keys.get(key, ())
             members = (member for member in index if start <= member and (not end or member < end))
@@ -267,18 +273,10 @@ def _answer(keys: dict[str, Any], read: Read) -> Any:
         case Since(key, after, n):
             entries = keys.get(key, _Log()).entries
             return [(number, text) for number, text in entries.items() if number > after][:n]
-        case Between(key, start, end, n, skip, most_bytes, descending):
-            first = max(start, *timelines.expired(keys, key))
-            entries = sorted(keys.get(key, {}).items(), key=_by_time, reverse=descending)
-            page = [entry for entry in entries if first <= entry[1] < end][skip : skip + n]
-            before = itertools.accumulate((len(text.encode()) for text, _ in page), initial=0)
-            return [entry for entry, size in zip(page, before, strict=False) if size < most_bytes]
+        case Between():
+            return timelines.between(keys, read)
         case _:
             assert_never(read)
-
-
-def _by_time(item: tuple[str, int]) -> tuple[int, bytes]:
-    return item[1], item[0].encode()
 
 
 class MemoryReader:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+DAY_MS = 86_400_000
+
 MOST = 2**53
 """The greatest size of a stored number: Redis' scores and Lua's numbers are exact up to it."""
 
@@ -80,6 +82,17 @@ class Insert(msgspec.Struct, frozen=True, array_like=True, tag="insert"):
     instead: bool = False
 
 
+class AppendLines(msgspec.Struct, frozen=True, array_like=True, tag="append_lines"):
+    """Append lines, each with its line feed, to the days of the history `family`:`key`, in the order of the commits.
+
+    days: the lines by day, as the decimal number of days since 1970.
+    """
+
+    family: str
+    key: str
+    days: dict[str, str]
+
+
 class Remove(msgspec.Struct, frozen=True, array_like=True, tag="remove"):
     """Remove the entry `text`, if present, from the timeline `family`:`key`."""
 
@@ -89,7 +102,7 @@ class Remove(msgspec.Struct, frozen=True, array_like=True, tag="remove"):
 
 
 class DeleteTimeline(msgspec.Struct, frozen=True, array_like=True, tag="delete_timeline"):
-    """Delete the timeline `family`:`key` and its name in the family."""
+    """Delete the timeline or history `family`:`key` and its name in the family."""
 
     family: str
     key: str
@@ -105,6 +118,16 @@ class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
     before: int
 
 
+class ExpireDays(msgspec.Struct, frozen=True, array_like=True, tag="expire_days"):
+    """Expire the days of `family`'s histories that end by the time `before` (milliseconds, the start of a day).
+
+    This commit and later commits remove expired days in steps; a later lines of an expired day are never read.
+    """
+
+    family: str
+    before: int
+
+
 Operation = (
     Put
     | Delete
@@ -114,9 +137,11 @@ Operation = (
     | PushRecent
     | Append
     | Insert
+    | AppendLines
     | Remove
     | DeleteTimeline
     | ExpireBefore
+    | ExpireDays
 )
 
 
@@ -157,6 +182,8 @@ def changes(operation: Operation) -> int:
             return len(operation.add) + len(operation.remove)
         case Insert():
             return 4 * len(operation.entries)
+        case AppendLines():
+            return len(operation.days)
         case _:
             return 1
 
@@ -231,4 +258,22 @@ class Between(msgspec.Struct, frozen=True):
     descending: bool = False
 
 
-Read = Value | Fields | Field | Top | Newest | Members | Since | Between
+class Size(msgspec.Struct, frozen=True):
+    """The number of members of a ranking."""
+
+    key: str
+
+
+class History(msgspec.Struct, frozen=True):
+    """A history: the time before which its days are expired (milliseconds), and {day: lines} of the other days."""
+
+    family: str
+    name: str
+
+    @property
+    def key(self) -> str:
+        """The state key."""
+        return f"{self.family}:{self.name}"
+
+
+Read = Value | Fields | Field | Top | Newest | Members | Since | Between | Size | History

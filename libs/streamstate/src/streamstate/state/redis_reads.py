@@ -12,7 +12,21 @@ from msgspec import structs
 from redis.exceptions import NoScriptError, OutOfMemoryError
 
 from streamstate.errors import IncompleteCommit
-from streamstate.state.operations import Between, Field, Fields, Members, Newest, Read, Since, Top, Value
+from streamstate.state.operations import (
+    DAY_MS,
+    MOST,
+    Between,
+    Field,
+    Fields,
+    History,
+    Members,
+    Newest,
+    Read,
+    Since,
+    Size,
+    Top,
+    Value,
+)
 from streamstate.state.store import DELETIONS, Allowance, Claim, Origin, Snapshot
 
 pack = msgspec.msgpack.encode
@@ -68,10 +82,8 @@ def as_script(hash_tag: str, reads: Sequence[Read]) -> Command:
 def _command(hash_tag: str, read: Read) -> Command:
     key = f"{hash_tag}:{read.key}"
     match read:
-        case Value():
-            return "GET", key
-        case Fields():
-            return "HGETALL", key
+        case Value() | Fields() | History() | Size():
+            return _OF_KEY[type(read)], key
         case Field():
             return "HGET", key, read.field
         case Top():
@@ -91,6 +103,10 @@ def _command(hash_tag: str, read: Read) -> Command:
             assert_never(read)
 
 
+_OF_KEY: Mapping[type[Read], str] = {Value: "GET", Fields: "HGETALL", History: "HGETALL", Size: "ZCARD"}
+"""The commands with the key as the only argument."""
+
+
 def _ranks(n: int) -> tuple[int, int]:
     """The ranks of the first `n`; a rank of -1 would be the last of all."""
     return (0, n - 1) if n > 0 else (1, 0)
@@ -103,8 +119,9 @@ def _pairs(flat: Sequence[bytes], sign: Callable[[int], int] = pos) -> list[tupl
 
 def snapshot(hash_tag: str, reads: Sequence[Read], answer: Sequence[Any]) -> Snapshot:
     """The snapshot from the answers to the commands of `reads`. Raises `IncompleteCommit` after a partial commit."""
-    values = [_value(read, value) for read, value in zip(reads, answer[1:], strict=True)]
-    return structs.replace(_without_values(hash_tag, *answer[0]), values=values)
+    held = _without_values(hash_tag, *answer[0])
+    values = [_value(read, value, held.expired) for read, value in zip(reads, answer[1:], strict=True)]
+    return structs.replace(held, values=values)
 
 
 # Between two commits, all reads of a partition get the same hash.
@@ -128,6 +145,7 @@ def _without_values(hash_tag: str, *flat: bytes) -> Snapshot:
         format=int(own["format"]) if "format" in own else None,
         allowances=fields["allow"],
         deletions=fields[DELETIONS].get(""),
+        expired=fields["expired"],
     )
 
 
@@ -172,6 +190,7 @@ def _allowance(raw: bytes) -> Allowance:
 _DECODED: Mapping[str, Callable[[bytes], Any]] = {
     "offset": int,
     "time": int,
+    "expired": int,
     "target": int,
     "count": int,
     "origin": _origin,
@@ -183,7 +202,7 @@ _DECODED: Mapping[str, Callable[[bytes], Any]] = {
 """How the values of a group of fields are decoded."""
 
 
-def _value(read: Read, answer: Any) -> Any:
+def _value(read: Read, answer: Any, expired: Mapping[str, int]) -> Any:
     match read:
         case Value():
             return None if answer is None else answer.decode()
@@ -191,6 +210,10 @@ def _value(read: Read, answer: Any) -> Any:
             return dict(_pairs(answer))
         case Field():
             return None if answer is None else int(answer)
+        case Size():
+            return answer
+        case History():
+            return _history(answer, expired.get(read.family, 0))
         case Top():
             return _pairs(answer, neg)
         case Newest() | Between():
@@ -201,3 +224,13 @@ def _value(read: Read, answer: Any) -> Any:
             return [(int(number.partition(b"-")[0]), text) for number, (_name, text) in answer or ()]
         case _:
             assert_never(read)
+
+
+def _history(flat: Sequence[bytes], expired: int) -> tuple[int, dict[int, str]]:
+    """The field `n.1` and its followers hold the earlier lines of the day `n`; the field `n#` holds their number."""
+    days: dict[int, list[tuple[int, bytes]]] = {}
+    for name, lines in zip(flat[::2], flat[1::2], strict=True):
+        day, _, piece = name.partition(b".")
+        if not name.endswith(b"#") and int(day) * DAY_MS >= expired:
+            days.setdefault(int(day), []).append((int(piece or MOST), lines))
+    return expired, {day: b"".join(lines for _, lines in sorted(pieces)).decode() for day, pieces in days.items()}

@@ -4,7 +4,19 @@ import re
 from collections.abc import Iterable, Mapping
 
 from streamstate.state import redis_reads
-from streamstate.state.operations import Between, Field, Fields, Members, Newest, Read, Since, Top, Value
+from streamstate.state.operations import (
+    Between,
+    Field,
+    Fields,
+    History,
+    Members,
+    Newest,
+    Read,
+    Since,
+    Size,
+    Top,
+    Value,
+)
 from streamstate.state.redis import SCRIPTS
 from streamstate.state.redis_reads import READ
 
@@ -31,7 +43,7 @@ AT_ONCE = ("multi", "exec")
 
 READS: tuple[Read, ...] = (
     Value(""), Fields(""), Field("", ""), Top("", 1), Newest("", 1), Members("", "", "", 1), Since("", 0, 1),
-    Between("", 0),
+    Between("", 0), Size(""), History("", ""),
 )  # fmt: skip
 """One read of each kind."""
 

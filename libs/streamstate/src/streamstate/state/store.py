@@ -113,7 +113,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     nothing is complete; `origins` are the topics as of the first claim; `values` are the results of the reads, in their
     order. `begins` are the offsets at which the build began, `folds` the declarations of the folds of the state, by
     topic, and `format` is its storage format; states of early releases lack all three. `allowances` are the operator's,
-    by topic. `deletions` is as of a `Claim`.
+    by topic. `deletions` is as of a `Claim`. `expired` are the times before which entries are expired, by family.
     """
 
     owner: str | None
@@ -129,6 +129,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     format: int | None = None
     allowances: Mapping[str, Allowance] = {}
     deletions: int | None = None
+    expired: Mapping[str, int] = {}
 
     def position_and_time(self, topic: str) -> tuple[int | None, int]:
         """The next offset of `topic` (None: nothing is stored) and the stream time there."""

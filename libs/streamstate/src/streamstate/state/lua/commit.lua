@@ -28,10 +28,14 @@ local rights = {
   push_recent = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYRANK', tag, 0, 0}},
   append = {{'XADD', tag, '*', '', ''}},
   insert = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYSCORE', tag, 0, 0}},
+  append_lines = {{'HGET', tag, ''}, {'HSET', tag, '', ''}, {'HINCRBY', tag, '', 1}, {'ZADD', tag, 0, ''}},
   remove = {{'ZREM', tag, ''}},
   delete_timeline = {{'DEL', tag}, {'ZREM', tag, ''}},
   expire = {
     {'ZCOUNT', tag, 0, 0}, {'ZREMRANGEBYRANK', tag, 0, 0}, {'ZRANGE', tag, 0, 0}, {'ZADD', tag, 0, ''}, {'ZREM', tag, ''},
+  },
+  expire_days = {
+    {'HGET', tag, ''}, {'HKEYS', tag}, {'HDEL', tag, ''}, {'HSET', tag, '', ''}, {'ZADD', tag, 0, ''}, {'ZREM', tag, ''},
   },
   commit = {{'HINCRBY', tag, '', 1}, {'HSET', tag, '', ''}},
 }
@@ -142,6 +146,11 @@ local touch = {
     call('ZCARD', family .. ':' .. op[3])
     for _ in pairs(op[4]) do expiring = expiring + 1 end
   end,
+  append_lines = function(family, op)
+    call('ZCARD', family)
+    call('HLEN', family .. ':' .. op[3])
+    expiring = expiring + 1
+  end,
   remove = function(family, op)
     call('ZCARD', family)
     call('ZCARD', family .. ':' .. op[3])
@@ -152,10 +161,25 @@ local touch = {
     for _, name in ipairs(outdated) do call('ZCARD', family .. ':' .. name) end
     return outdated
   end,
+  expire_days = function(family, op)
+    local outdated = call('ZRANGEBYSCORE', family, '-inf', string.format('(%.0f', op[3]), 'LIMIT', 0, expiring)
+    for _, name in ipairs(outdated) do call('HLEN', family .. ':' .. name) end
+    return outdated
+  end,
 }
 
 -- Reused by each operation, up to the count that it passes on.
 local changes = {}
+
+local function note_expired(op)
+  local field = 'expired:' .. op[2]
+  if op[3] > (tonumber(call('HGET', tag, field) or nil) or -math.huge) then
+    call('HSET', tag, field, string.format('%.0f', op[3]))
+  end
+end
+
+-- A day of so many bytes moves to a field of its own: an append copies the whole field.
+local DAY_MS, DAY_BYTES = 86400000, 16384
 
 local write = {
   put = function(key, op) call('SET', key, op[3]) end,
@@ -200,6 +224,20 @@ local write = {
     for text, time in pairs(op[4]) do call('ZADD', key, time, text) end
     if oldest < math.huge then call('ZADD', family, 'LT', oldest, op[3]) end
   end,
+  -- The family itself is a sorted set of its histories, each with the start of its first day.
+  append_lines = function(family, op)
+    local key, first = family .. ':' .. op[3], math.huge
+    for day, lines in pairs(op[4]) do
+      first = math.min(first, tonumber(day))
+      local held = call('HGET', key, day) or ''
+      if #held > DAY_BYTES then
+        call('HSET', key, day .. '.' .. call('HINCRBY', key, day .. '#', 1), held)
+        held = ''
+      end
+      call('HSET', key, day, held .. lines)
+    end
+    if first < math.huge then call('ZADD', family, 'LT', string.format('%.0f', first * DAY_MS), op[3]) end
+  end,
   -- The family may name an empty timeline: `expire` drops it.
   remove = function(family, op) call('ZREM', family .. ':' .. op[3], op[4]) end,
   delete_timeline = function(family, op)
@@ -207,10 +245,8 @@ local write = {
     call('ZREM', family, op[3])
   end,
   expire = function(family, op, outdated)
-    local field, before = 'expired:' .. op[2], string.format('(%.0f', op[3])
-    if op[3] > (tonumber(call('HGET', tag, field) or nil) or -math.huge) then
-      call('HSET', tag, field, string.format('%.0f', op[3]))
-    end
+    local before = string.format('(%.0f', op[3])
+    note_expired(op)
     for _, name in ipairs(outdated) do
       local key = family .. ':' .. name
       local count = math.min(call('ZCOUNT', key, '-inf', before), expiring)
@@ -221,13 +257,30 @@ local write = {
       if expiring < 1 then return end
     end
   end,
+  expire_days = function(family, op, outdated)
+    note_expired(op)
+    for _, name in ipairs(outdated) do
+      local key, first = family .. ':' .. name, math.huge
+      for _, field in ipairs(call('HKEYS', key)) do
+        local start = tonumber(string.match(field, '^%d+')) * DAY_MS
+        if start < op[3] then call('HDEL', key, field) else first = math.min(first, start) end
+      end
+      if first < math.huge then
+        call('ZADD', family, string.format('%.0f', first), name)
+      else
+        call('ZREM', family, name)
+      end
+      expiring = expiring - 1
+    end
+  end,
 }
 
 local types = {
   put = 'text', merge = 'numbers', increment = 'a ranking', index = 'an index', push_recent = 'a list', append = 'a log',
-  insert = 'a timeline', remove = 'a timeline', delete_timeline = 'a timeline', expire = 'a timeline', delete = 'nothing',
+  insert = 'a timeline', remove = 'a timeline', expire = 'a timeline', append_lines = 'a history', expire_days = 'a history',
 }
-local replaces = {put = true, delete = true}
+-- These leave no key of another type behind.
+local replaces = {put = true, delete = true, delete_timeline = true}
 
 require_rights('commit')
 local keys, last, repeated, prefix = {}, {}, {}, tag .. ':'
@@ -237,7 +290,7 @@ for i = 1, #operations do
   local before = last[key]
   local before_kind = before and operations[before][1]
   if not checked[kind] then require_rights(kind) end
-  if before_kind and before_kind ~= 'delete' and not replaces[kind] and types[before_kind] ~= types[kind] then
+  if before_kind and types[before_kind] and not replaces[kind] and types[before_kind] ~= types[kind] then
     error(redis.error_reply('WRONGTYPE one commit uses a key as ' .. types[before_kind] .. ' and as ' .. types[kind]
       .. ', nothing was written'))
   end

@@ -120,9 +120,8 @@ def test_a_key_of_another_type(client: Client, store: RedisStore, kind: str, typ
 @pytest.mark.parametrize(("kind", "family"), [("expire", "family"), ("expire_days", "history")])
 def test_an_outdated_timeline_of_another_type(client: Client, store: RedisStore, kind: str, family: str) -> None:
     claim = store.claim(0, "a:1", {})
-    family = f"{{app:0}}:{EACH[kind].family}"
-    client.zadd(family, {"k": 1})
-    client.set(f"{family}:k", "text")
+    client.zadd(f"{{app:0}}:{family}", {"k": 1})
+    client.set(f"{{app:0}}:{family}:k", "text")
     commit = attempt(claim, EACH[kind])
     assert_refused_then_applied(store, client, commit, lambda: client.delete(f"{{app:0}}:{family}:k"))
 

@@ -66,6 +66,10 @@ class NotRequested(StreamStateError):
     """A fold accessed a row or a part of the state that its `lookups` or `reads` did not declare."""
 
 
+class BadParameter(StreamStateError):
+    """A parameter of a request that the view refuses; the message begins with the parameter's name."""
+
+
 class BadKey(StreamStateError):
     """A key in a request that is not of the key's type."""
 

@@ -56,6 +56,8 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
     required: whether a failure of the view fails the request, with the view's problem. At most one part is required.
     by_default: whether a request without a choice of parts gets the part.
     parameters: the view's parameters that a request for the joined answer accepts too.
+    nested: whether the whole answer is one member of the joined answer, called by the view's name: null when the view
+        fails, then named in `warnings`, and for a key unknown to the view.
     """
 
     members: tuple[str, ...] = ()
@@ -63,6 +65,7 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
     required: bool = False
     by_default: bool = True
     parameters: tuple[str, ...] = ()
+    nested: bool = False
 
 
 @dataclass(frozen=True)

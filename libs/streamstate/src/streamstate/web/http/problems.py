@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 from werkzeug.exceptions import HTTPException
 
-from streamstate.errors import BadKey, IncompleteCommit, Misconfigured, StreamStateError
+from streamstate.errors import BadKey, BadParameter, IncompleteCommit, Misconfigured, StreamStateError
 from strictasgi import refusals
 
 log = structlog.get_logger()
@@ -101,6 +101,8 @@ def problem_of(error: Exception, route: str) -> Problem:
             return error
         case BadKey():
             return Problem(400, "bad-key", str(error))
+        case BadParameter():
+            return Problem(400, "bad-parameter", str(error))
         case Misconfigured() | IncompleteCommit():
             return not_ready(str(error))
         case TimeoutError():

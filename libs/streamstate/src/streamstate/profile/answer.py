@@ -1,0 +1,152 @@
+"""The answer of a profile: its measures from the read state, and from the events of a window."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from streamstate.errors import BadParameter
+from streamstate.profile.answer_type import AnswerType
+from streamstate.profile.declaration import Declaration
+from streamstate.profile.layout import COUNT, Layout
+from streamstate.profile.measure import Measure
+from streamstate.profile.windows import Row, WindowMeasure
+from streamstate.state.operations import DAY_MS, Read
+
+Spans = Mapping[str, tuple[int, int]]
+"""The first and last moment of each window, by label."""
+
+_rows = msgspec.json.Decoder(Row).decode_lines
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """The parameters of a request."""
+
+    at: Annotated[
+        Annotated[int, Meta(ge=0, le=2**53)] | None,
+        Meta(description="the end of the windows, in milliseconds since 1970; by default the present"),
+    ] = None
+
+
+NOW = Moment()
+
+
+class ProfileView:
+    """`View.reads` and `View.answer` of a declaration."""
+
+    def __init__(self, declared: Declaration) -> None:
+        self._declared = declared
+        self._layout = Layout(declared)
+        self._type = AnswerType(declared)
+
+    def __reduce__(self) -> Any:
+        return ProfileView, (self._declared,)
+
+    @cached_property
+    def _measures(self) -> Mapping[str, WindowMeasure]:
+        return {measure.name: WindowMeasure(measure, self._declared) for measure in self._layout.windowed}
+
+    def reads(self, key: Any = "", _query: Moment = NOW) -> Sequence[Read]:
+        """The reads of `answer`, or without a key of `merged`."""
+        return self._layout.reads(key)
+
+    def answer(self, key: Any, values: Sequence[Any], query: Moment = NOW) -> msgspec.Struct | None:
+        """The answer for one key; None for a key without events. Raises `BadParameter` for a moment too long ago."""
+        numbers, *lists = values
+        if not numbers:
+            return None
+        if not self._declared.windows:
+            return self._type.answer(key, self._ever(numbers, lists), {}, {})
+        *lists, history = lists
+        at = int(time.time() * 1000) if query.at is None else query.at
+        spans = {window.label: (at - window.ms, at) for window in self._declared.windows}
+        return self._type.answer(key, self._ever(numbers, lists), self._trailing(history, spans), spans)
+
+    def merged(self, partitions: Sequence[Sequence[Any]]) -> msgspec.Struct:
+        """The answer over all keys, from the values of all partitions."""
+        bounds = {m.name: min if m.kind in ("least", "first") else max for m in self._layout.numbers if _bound(m)}
+        numbers: dict[str, int] = {}
+        for fields, *_ in partitions:
+            for field, number in fields.items():
+                held = numbers.get(field)
+                merge = bounds.get(field.partition(":")[0])
+                numbers[field] = number if held is None else merge(held, number) if merge else held + number
+        ranked, lists = len(self._layout.ranked), [list(columns) for columns in zip(*partitions, strict=True)][1:]
+        merged = [_ranking(each, measure) for each, measure in zip(lists, self._layout.ranked, strict=False)]
+        merged += [sorted((e for entries in each for e in entries), key=_newest) for each in lists[ranked:]]
+        return self._type.answer(None, self._ever(numbers, merged), {}, {})
+
+    def _ever(self, numbers: Mapping[str, int], lists: Sequence[Any]) -> dict[str, Any]:
+        """The values without a window, by measure, as in the state."""
+        found = self._numbers(numbers)
+        ranked, types = self._layout.ranked, self._declared.types
+        for measure, members in zip(ranked, lists, strict=False):
+            stored = types[measure.field].stored_member
+            found[measure.name] = (
+                members if measure.kind == "distinct" else [(stored(member), number) for member, number in members]
+            )
+        for measure, entries in zip(self._layout.listed, lists[len(ranked) :], strict=True):
+            listed = [(msgspec.json.decode(text.partition(" ")[2]), time) for text, time in entries]
+            single = listed[0][0] if listed else None
+            found[measure.name] = listed[: measure.n] if measure.kind == "recent" else single
+        return found
+
+    def _numbers(self, numbers: Mapping[str, int]) -> dict[str, Any]:
+        split: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for field, number in numbers.items():
+            name, _, by = field.partition(":")
+            split[name][by] = number
+        found: dict[str, Any] = {}
+        for measure in self._layout.numbers:
+            held: dict[str, Any] = {**split[measure.name]}
+            if measure.kind == "mean":
+                held = {by: (total, split[COUNT + measure.name][by]) for by, total in held.items()}
+            empty = 0 if measure.kind in ("count", "total") else None
+            found[measure.name] = held if measure.by else held.get("", empty)
+        return found
+
+    def _trailing(self, history: tuple[int, Mapping[int, str]], spans: Spans) -> dict[str, dict[str, Any]]:
+        """The values of each window, by label and measure."""
+        expired, days = history
+        longest = self._declared.windows[0]
+        if spans[longest.label][0] < expired:
+            earliest = expired + longest.ms
+            msg = f"at: the earliest moment is {earliest}, because the events before {expired} are expired"
+            raise BadParameter(msg)
+        rows: list[Row] = []
+        for day in sorted(days):
+            of_day = _rows(days[day])
+            for row in of_day:
+                row[0] += day * DAY_MS
+            rows += of_day
+        found: dict[str, dict[str, Any]] = {}
+        for window in self._declared.windows:
+            start, end = spans[window.label]
+            # Each window is within the longer windows.
+            rows = [row for row in rows if start <= row[0] <= end]
+            measures = [measure for measure in self._layout.windowed if window in measure.windows]
+            found[window.label] = {measure.name: self._measures[measure.name].value(rows) for measure in measures}
+        return found
+
+
+def _bound(measure: Measure) -> bool:
+    return measure.kind in ("least", "most", "first", "last")
+
+
+def _ranking(partitions: Iterable[Iterable[tuple[str, int]]], measure: Measure) -> Any:
+    """The ranking over all partitions, or the number of its members."""
+    scores: Counter[str] = Counter()
+    for members in partitions:
+        for member, score in members:
+            scores[member] += score
+    if measure.kind == "distinct":
+        return len(scores)
+    return sorted(scores.items(), key=lambda item: (-item[1], item[0].encode()))[: measure.n]
+
+
+def _newest(entry: tuple[str, int]) -> int:
+    return -entry[1]

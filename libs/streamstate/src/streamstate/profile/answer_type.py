@@ -1,0 +1,140 @@
+"""The type of a profile's answer, made from its declaration."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from streamstate.keys import CODECS
+from streamstate.profile.declaration import Declaration
+from streamstate.profile.measure import EVER, Measure
+
+_NUMBER_KEYS = ("long", "int", "digits")
+_EXAMPLE_END = 1_767_297_600_000
+
+Shape = Callable[[Any], Any]
+
+
+class Span(msgspec.Struct, rename={"from_": "from"}):
+    """The first and the last moment of a window, both inclusive, in milliseconds since 1970."""
+
+    from_: int
+    to: int
+
+
+class AnswerType:
+    """The struct of the answers of `declared`: the key, the measures, and the windows."""
+
+    def __init__(self, declared: Declaration) -> None:
+        self._declared = declared
+        self._prefix = "".join(map(str.capitalize, declared.name.split("-")))
+        self._shapes = {measure.name: self._shape(measure) for measure in declared.resolved}
+        self._spans = [window.label for window in declared.windows]
+        members: list[tuple[str, Any]] = [] if declared.everywhere else [("key", self._key)]
+        members += [(measure.name, self._shapes[measure.name][0]) for measure in declared.resolved]
+        if self._spans:
+            members.append(("windows", self._labelled("Windows", dict.fromkeys(self._spans, Span))))
+        self._members = [name for name, _ in members]
+        self.kind = self._struct("", members, declared.summary or f"The profile {declared.name}.")
+
+    @property
+    def _key(self) -> type:
+        return int if self._declared.key in _NUMBER_KEYS else str
+
+    def answer(
+        self,
+        key: Any,
+        ever: Mapping[str, Any],
+        trailing: Mapping[str, Mapping[str, Any]],
+        spans: Mapping[str, tuple[int, int]],
+    ) -> msgspec.Struct:
+        """The answer.
+
+        ever: the values without a window, by measure. trailing: the values by window and measure. spans: the first and
+        last moment of each window.
+        """
+        values: list[Any] = [] if self._declared.everywhere else [key]
+        for measure in self._declared.resolved:
+            shape = self._shapes[measure.name][1]
+            found = [ever[measure.name] if label == EVER else trailing[label][measure.name] for label in measure.labels]
+            values.append(shape(found))
+        if self._spans:
+            values.append({label: Span(*spans[label]) for label in self._spans})
+        made: msgspec.Struct = self.kind(*values)
+        return made
+
+    @property
+    def example(self) -> msgspec.Struct:
+        """An answer, for the document."""
+        examples = {measure.name: self._example(measure) for measure in self._declared.resolved}
+        key = CODECS[self._declared.key].parse("42") if self._key is int else "anna"
+        spans = {window.label: (_EXAMPLE_END - window.ms, _EXAMPLE_END) for window in self._declared.windows}
+        return self.answer(key, examples, dict.fromkeys(self._spans, examples), spans)
+
+    def _example(self, measure: Measure) -> Any:
+        of = self._declared.types[measure.field or "timestamp"]
+        value: Any = {"int": 42, "str": "folk", "bool": True, "decimal": 10**of.scale}[of.kind]
+        if measure.field == "timestamp":
+            value = _EXAMPLE_END
+        match measure.kind:
+            case "top":
+                single: Any = [(value, 3)]
+            case "recent":
+                single = [(value, _EXAMPLE_END)]
+            case "count" | "distinct" | "sessions":
+                single = 3
+            case "mean":
+                single = (value, 1)
+            case _:
+                single = value
+        return {"phone": single} if measure.by else single
+
+    def _shape(self, measure: Measure) -> tuple[Any, Shape]:
+        """The type of a measure in the answer, and its value in the answer from the values by label."""
+        kind, one = self._single(measure)
+        each: Shape = one
+        if measure.by:
+            kind, each = dict[str, kind], lambda split: {by: one(value) for by, value in sorted(split.items())}  # type: ignore[valid-type]
+        if len(measure.labels) == 1:
+            return kind, lambda found: each(found[0])
+        labels = measure.labels
+        of_labels = self._labelled(_capital(measure.name), dict.fromkeys(labels, kind))
+        return of_labels, lambda found: {label: each(value) for label, value in zip(labels, found, strict=True)}
+
+    def _single(self, measure: Measure) -> tuple[Any, Shape]:
+        of = self._declared.types[measure.field or "timestamp"]
+        match measure.kind:
+            case "count" | "distinct" | "sessions":
+                return int, int
+            case "total":
+                return of.answered, of.answered_value
+            case "mean":
+                return float | None, lambda value: None if value is None else value[0] / (value[1] * 10**of.scale)
+            case "top":
+                weight = self._declared.types[measure.weight or "timestamp"]
+                number = "total" if measure.weight else "count"
+                members = [("value", of.answered), (number, weight.answered)]
+                item = self._struct(f"{_capital(measure.name)}Item", members, "A value, and its number.")
+                return list[item], lambda top: [  # type: ignore[valid-type]
+                    item(of.answered_value(value), weight.answered_value(number)) for value, number in top
+                ]
+            case "recent":
+                members = [("value", of.answered), ("timestamp", int)]
+                item = self._struct(f"{_capital(measure.name)}Item", members, "A value, and its event's timestamp.")
+                return list[item], lambda recent: [item(of.answered_value(value), at) for value, at in recent]  # type: ignore[valid-type]
+            case _:
+                return of.answered | None, lambda value: None if value is None else of.answered_value(value)
+
+    def _labelled(self, name: str, members: Mapping[str, Any]) -> Any:
+        """A type with members by window."""
+        return self._struct(name, list(members.items()), "By window.")
+
+    def _struct(self, name: str, members: list[tuple[str, Any]], doc: str) -> Any:
+        """A type with members of any names."""
+        rename = {f"m{index}": member for index, (member, _) in enumerate(members)}
+        typed = [(f"m{index}", kind) for index, (_, kind) in enumerate(members)]
+        return msgspec.defstruct(f"{self._prefix}{name}", typed, rename=rename, namespace={"__doc__": doc})
+
+
+def _capital(name: str) -> str:
+    return name[:1].upper() + name[1:]

@@ -1,0 +1,110 @@
+"""A profile as declared: its words, checked and resolved. Pure."""
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+
+import msgspec
+
+from streamstate.keys import CODECS
+from streamstate.profile.fields import TIMESTAMP, FieldType, field_type
+from streamstate.profile.measure import (
+    BadDeclaration,
+    Measure,
+    Window,
+    Words,
+    duration_ms,
+    longest_first,
+    require,
+    require_known,
+    resolve,
+)
+
+_SERVICE = re.compile(r"[a-z][a-z0-9-]{0,39}")
+_PATH = re.compile(r"(/[A-Za-z0-9._~-]+|/<key>)+")
+_DAY_MS = 86_400_000
+
+
+class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
+    """A profile as written.
+
+    key: the codec of the topic's keys. path: where the gateway answers, with `<key>`; without it, over all keys.
+    part: whether it is a part of `/v1/users/{id}`. fields: the members of the events that measures may name, with
+        their types; an absent or null member is absent. users: whether keys are users, whose data is exported and
+        deleted; by default where the path begins with `/v1/users/`. history: how far back `at` may lie.
+    """
+
+    name: str
+    topic: str
+    key: str
+    path: str
+    measures: dict[str, Words]
+    fields: dict[str, str] = {}
+    part: bool = False
+    summary: str = ""
+    users: bool | None = None
+    history: str = ""
+
+    @cached_property
+    def types(self) -> Mapping[str, FieldType]:
+        """The types of the fields, with the timestamp's. Raises `BadDeclaration`."""
+        types = {}
+        for name, text in self.fields.items():
+            try:
+                types[name] = field_type(name, text)
+            except ValueError as error:
+                raise BadDeclaration(str(error), "fields", name) from error
+        return {TIMESTAMP: FieldType("int", 0, name=TIMESTAMP), **types}
+
+    @cached_property
+    def resolved(self) -> tuple[Measure, ...]:
+        """The measures. Raises `BadDeclaration`."""
+        return tuple(resolve(name, words, self.types) for name, words in self.measures.items())
+
+    @cached_property
+    def windows(self) -> tuple[Window, ...]:
+        """All windows of the measures, longest first."""
+        return longest_first(window for measure in self.resolved for window in measure.windows)
+
+    @cached_property
+    def windowed_fields(self) -> tuple[str, ...]:
+        """The fields that a history keeps of each event, in the order of `fields`."""
+        named = {field for measure in self.resolved if measure.windows for field in measure.fields}
+        return tuple(field for field in self.fields if field in named)
+
+    @cached_property
+    def kept_ms(self) -> int:
+        """How long a history keeps an event: until no window may be asked for that contains the event."""
+        longest = self.windows[0].ms
+        history = duration_ms(self.history, "history") if self.history else min(longest, 7 * _DAY_MS)
+        return longest + history
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the measures are over all keys."""
+        return "<key>" not in self.path
+
+    @property
+    def of_users(self) -> bool:
+        """Whether the keys are users."""
+        return not self.everywhere and (self.path.startswith("/v1/users/") if self.users is None else self.users)
+
+    @cached_property
+    def state(self) -> str:
+        """The canonical form of everything on which the state depends."""
+        parts = {name: getattr(self, name) for name in ("topic", "key", "fields", "measures", "history", "everywhere")}
+        return msgspec.json.encode(parts, order="deterministic").decode()
+
+    def require_valid(self) -> None:
+        """Raise `BadDeclaration` for the first fault."""
+        name = "a name has small letters, digits and hyphens, up to 40, and begins with a letter"
+        require(_SERVICE.fullmatch(self.name), name, "name")
+        require_known(self.key, CODECS, "key", "key")
+        path = _PATH.fullmatch(self.path) and self.path.count("<key>") <= 1
+        require(path, "a path is such as /v1/users/<key>/habits", "path")
+        part = not self.part or (self.key == "long" and not self.everywhere)
+        require(part, "a part of a user's profile has the key long, and <key> in its path", "part")
+        require(self.measures, "declare a measure, such as plays: {count: all}", "measures")
+        windows = not (self.everywhere and self.windows)
+        require(windows, "measures over all keys have no windows: put <key> into the path, or drop over", "path")
+        require(not self.windows or self.kept_ms, "history is such as 7d", "history")

@@ -1,0 +1,158 @@
+"""The fold of a profile: events, by key, into changes of its state."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from streamstate.app import Count, Effect, FoldContext, Record
+from streamstate.keys import LONG_MAX, sortable
+from streamstate.profile.declaration import Declaration
+from streamstate.profile.fields import TIMESTAMP
+from streamstate.profile.layout import COUNT, EVENTS, NUMBERS, Layout, length
+from streamstate.profile.measure import Measure
+from streamstate.state.operations import DAY_MS, AppendLines, ExpireDays, IncrementScores, Merge, PushRecent
+
+LATE = "late_records"
+
+Events = Sequence[Record[Any, Any]]
+Get = Callable[[Any], Any]
+Numbers = dict[str, int]
+
+_lines = msgspec.json.Encoder().encode_lines
+
+
+class ProfileFold:
+    """`Fold.apply` of a declaration. `get` makes the getter of a field, given a record."""
+
+    def __init__(self, declared: Declaration) -> None:
+        self._declared = declared
+        layout = self._layout = Layout(declared)
+        self._numbers = [_number(measure, declared, self._get) for measure in layout.numbers]
+        self._rankings = [
+            (name, _scores(measure, declared, self._get), measure.where.compiled(self._get))
+            for name, measure in layout.rankings.items()
+        ]
+        self._lists = [(each, self._get(each.field), each.where.compiled(self._get)) for each in layout.listed]
+        self._columns = [self._get(field) for field in declared.windowed_fields]
+        tests = [measure.where.compiled(self._get) for measure in layout.windowed]
+        self._in_windows = None if None in tests else tests
+
+    def __reduce__(self) -> Any:
+        return ProfileFold, (self._declared,)
+
+    def _get(self, field: str) -> Get:
+        """The getter of a field of a record."""
+        if field == TIMESTAMP:
+            return attrgetter("timestamp")
+        return attrgetter(f"value.f{list(self._declared.fields).index(field)}")
+
+    def __call__(self, records: Events, context: FoldContext) -> Iterable[Effect]:
+        """The operations of a key are commutative but for its history, which keeps the order of the records."""
+        by_key: defaultdict[Any, list[Record[Any, Any]]] = defaultdict(list)
+        for record in records:
+            by_key["" if self._declared.everywhere else record.key].append(record)
+        layout = self._layout
+        for key, events in by_key.items():
+            add: Numbers = {COUNT: len(events)}
+            least: Numbers = {}
+            most: Numbers = {}
+            for number in self._numbers:
+                number(events, add, least, most)
+            yield Merge(layout.of_key(NUMBERS, key), add, least, most)
+            for name, scores, kept in self._rankings:
+                if by := scores(events if kept is None else filter(kept, events)):
+                    yield IncrementScores(layout.own(name, key), by)
+            yield from self._listed(key, events)
+        if layout.windowed:
+            yield from self._histories(by_key, records, context)
+
+    def _listed(self, key: Any, events: Events) -> Iterable[Effect]:
+        for measure, get, kept in self._lists:
+            first = measure.kind == "first"
+            members: dict[str, int] = {}
+            for event in events if kept is None else filter(kept, events):
+                if (value := get(event)) is not None:
+                    text = msgspec.json.encode(value).decode()
+                    order = LONG_MAX - event.offset if first else event.offset
+                    members[f"{sortable(order)} {text}"] = -event.timestamp if first else event.timestamp
+            if members:
+                yield PushRecent(self._layout.own(measure.name, key), members, length(measure))
+
+    def _histories(
+        self, by_key: dict[Any, list[Record[Any, Any]]], records: Events, context: FoldContext
+    ) -> Iterable[Effect]:
+        kept_ms, late = self._declared.kept_ms, 0
+        for key, events in by_key.items():
+            days: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
+            for event in events if self._in_windows is None else filter(self._counts, events):
+                day, time = divmod(event.timestamp, DAY_MS)
+                if day < (max(context.time, event.stream_time) - kept_ms) // DAY_MS:
+                    late += 1
+                else:
+                    days[day].append((time, *(get(event) for get in self._columns)))
+            if days:
+                yield AppendLines(EVENTS, str(key), {str(day): _lines(rows).decode() for day, rows in days.items()})
+        if late:
+            yield Count(LATE, late)
+        before = (max(context.time, records[-1].stream_time) - kept_ms) // DAY_MS * DAY_MS
+        if before > 0:
+            yield ExpireDays(EVENTS, before)
+
+    def _counts(self, event: Record[Any, Any]) -> bool:
+        """Whether a measure with windows counts the event."""
+        assert self._in_windows is not None
+        return any(test(event) for test in self._in_windows if test)
+
+
+def _scores(measure: Measure, declared: Declaration, get: Callable[[str], Get]) -> Callable[[Iterable[Any]], Numbers]:
+    """How often each value of the ranked field occurs in events, or its total of the weights."""
+    ranked, member = get(measure.field), declared.types[measure.field].member
+    weight = get(measure.weight) if measure.weight else None
+
+    def scores(events: Iterable[Any]) -> Numbers:
+        # For few values, a Counter costs more to make than to fill.
+        counts: Numbers = {}
+        for event in events:
+            if (value := ranked(event)) is not None and (by := 1 if weight is None else weight(event)) is not None:
+                name = member(value)
+                counts[name] = counts.get(name, 0) + by
+        return counts
+
+    return scores
+
+
+def _number(
+    measure: Measure, declared: Declaration, get: Callable[[str], Get]
+) -> Callable[[Events, Numbers, Numbers, Numbers], None]:
+    """Adds the numbers of events to the fields of a measure, in the sums, the least or the most."""
+    name, kind, kept = measure.name, measure.kind, measure.where.compiled(get)
+    value = get(measure.field) if measure.field else lambda _event: 0
+    by, text = (get(measure.by), declared.types[measure.by].text) if measure.by else (None, str)
+
+    def number(events: Events, add: Numbers, least: Numbers, most: Numbers) -> None:
+        for event in events if kept is None else filter(kept, events):
+            if (found := value(event)) is None:
+                continue
+            field = name
+            if by is not None:
+                if (split := by(event)) is None:
+                    continue
+                field = f"{name}:{text(split)}"
+            match kind:
+                case "count":
+                    add[field] = add.get(field, 0) + 1
+                case "total":
+                    add[field] = add.get(field, 0) + found
+                case "mean":
+                    add[field] = add.get(field, 0) + found
+                    counted = f"{COUNT}{field}"
+                    add[counted] = add.get(counted, 0) + 1
+                case "least" | "first":
+                    least[field] = min(found, least.get(field, found))
+                case _:
+                    most[field] = max(found, most.get(field, found))
+
+    return number

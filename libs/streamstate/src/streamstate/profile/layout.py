@@ -1,0 +1,87 @@
+"""Where the state of a profile is: the keys of one key's numbers, rankings, lists and history."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+from streamstate.profile.declaration import Declaration
+from streamstate.profile.measure import Measure
+from streamstate.state.operations import Fields, History, Newest, Read, Size, Top
+from streamstate.view import MOST_MEMBERS, UserKey
+
+NUMBERS, EVENTS = "numbers", "events"
+COUNT = "#"
+"""The field of the numbers with the count of all events."""
+NUMERIC = ("count", "total", "least", "most", "mean")
+_ALL = 2**31 - 1
+
+
+class Layout:
+    """The keys of the measures without a window, and of the history of events of the windows.
+
+    numbers: measures kept as fields of the key's hash, the others by their own keys. rankings: by what they rank, so
+        that a top and the distinct values of a field share one ranking.
+    """
+
+    def __init__(self, declared: Declaration) -> None:
+        self.declared = declared
+        ever = [measure for measure in declared.resolved if measure.ever]
+        self.numbers = [measure for measure in ever if is_number(measure)]
+        self.ranked = [measure for measure in ever if measure.kind in ("top", "distinct")]
+        self.listed = [
+            measure for measure in ever if not is_number(measure) and measure.kind in ("first", "last", "recent")
+        ]
+        self.windowed = [measure for measure in declared.resolved if measure.windows]
+
+    @cached_property
+    def rankings(self) -> dict[str, Measure]:
+        """A measure of each ranking, by the ranking's name."""
+        return {self.ranking(measure): measure for measure in reversed(self.ranked)}
+
+    def ranking(self, measure: Measure) -> str:
+        """The name of the ranking of `measure`: the first measure with the same ranking."""
+        same = measure.field, measure.weight, measure.where
+        return next(each.name for each in self.ranked if (each.field, each.weight, each.where) == same)
+
+    def of_key(self, name: str, key: Any) -> str:
+        """The state key of `name` for `key`."""
+        return name if self.declared.everywhere else f"{name}:{key}"
+
+    def own(self, measure: str, key: Any) -> str:
+        """The state key of a ranking or list: a measure's name has no dot, so no other key has the same name."""
+        return self.of_key(f"{measure}.values", key)
+
+    def reads(self, key: Any = "") -> Sequence[Read]:
+        """The reads of an answer: numbers, the measures of `ranked` and `listed`, and the history.
+
+        Over all keys, a ranking is read whole, since another partition may have further counts of each member.
+        """
+        ranked: list[Read] = []
+        for measure in self.ranked:
+            own = self.own(self.ranking(measure), key)
+            if self.declared.everywhere:
+                ranked.append(Top(own, _ALL))
+            else:
+                ranked.append(Size(own) if measure.kind == "distinct" else Top(own, measure.n))
+        listed = [Newest(self.own(measure.name, key), length(measure)) for measure in self.listed]
+        return [Fields(self.of_key(NUMBERS, key)), *ranked, *listed, *self._history(key)]
+
+    def places(self, key: Any) -> Iterable[UserKey]:
+        """The state keys of a user."""
+        yield UserKey(Fields(self.of_key(NUMBERS, key)))
+        yield from (UserKey(Top(self.own(name, key), MOST_MEMBERS)) for name in self.rankings)
+        yield from (UserKey(Newest(self.own(measure.name, key), MOST_MEMBERS)) for measure in self.listed)
+        yield from (UserKey(read, EVENTS) for read in self._history(key))
+
+    def _history(self, key: Any) -> Sequence[Read]:
+        return [History(EVENTS, str(key))] if self.windowed else []
+
+
+def is_number(measure: Measure) -> bool:
+    """Whether the measure is kept as numbers, such as the first and last timestamp."""
+    return measure.kind in NUMERIC or (measure.kind in ("first", "last") and measure.field == "timestamp")
+
+
+def length(measure: Measure) -> int:
+    """The length of a list."""
+    return measure.n or 1

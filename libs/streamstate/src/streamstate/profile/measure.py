@@ -1,0 +1,189 @@
+"""A measure of a profile: its words as written, and resolved. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Literal
+
+import msgspec
+
+from streamstate.errors import Misconfigured
+from streamstate.profile.conditions import Condition, condition
+from streamstate.profile.fields import TIMESTAMP, FieldType
+
+Kind = Literal["count", "total", "least", "most", "mean", "first", "last", "top", "distinct", "recent", "sessions"]
+
+EVER = "ever"
+"""The window without a beginning and an end."""
+
+MOST_LISTED = 1_000
+"""The most values of a top or recent."""
+
+_KINDS: tuple[Kind, ...] = (
+    "count", "total", "least", "most", "mean", "first", "last", "top", "distinct", "recent", "sessions",
+)  # fmt: skip
+_SPLIT = ("count", "total", "least", "most", "mean")
+"""The kinds with one result for each value of the field `by`."""
+_LISTED = ("top", "recent")
+"""The kinds with a number and the field `of`."""
+_NUMBERS = ("total", "least", "most", "mean")
+"""The kinds of a field of numbers."""
+
+_MOST_WINDOW_MS = 366 * 86_400_000
+_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_DURATION = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+_RESERVED = ("key", "windows")
+
+
+class BadDeclaration(Misconfigured):
+    """A declaration that cannot be used. `path` is the place in it, from the outermost member."""
+
+    def __init__(self, reason: str, *path: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path = path
+
+
+class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A measure as written. Exactly one of the members up to `sessions` says what is measured.
+
+    count: `all`, or a field: events that have the field. total, least, most, mean: of a field of numbers. first, last:
+        the value of a field, or `timestamp`, by Kafka's timestamp, ties by offset. top, recent: so many values of the
+        field `of`; with `total`, the top is by the total of that field. distinct: the number of a field's values.
+        sessions: the number of periods without a longer pause.
+    by: one result for each value of this field. where: the events that count. over: windows (`7d`) and `ever`.
+    """
+
+    count: str = ""
+    total: str = ""
+    least: str = ""
+    most: str = ""
+    mean: str = ""
+    first: str = ""
+    last: str = ""
+    top: int = 0
+    distinct: str = ""
+    recent: int = 0
+    sessions: str = ""
+    of: str = ""
+    by: str = ""
+    where: dict[str, Any] = {}
+    over: str | list[str] = EVER
+
+
+class Window(msgspec.Struct, frozen=True):
+    """A trailing window: its `label` as declared, and its length in milliseconds."""
+
+    label: str
+    ms: int
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """A measure, resolved. `field` and the other names of fields are empty where the measure has none.
+
+    n: of a top or recent. weight: the field whose total orders a top. windows: the trailing windows, longest first.
+        labels: the windows and `ever` as declared.
+    """
+
+    name: str
+    kind: Kind
+    field: str
+    by: str
+    weight: str
+    n: int
+    gap_ms: int
+    where: Condition
+    windows: tuple[Window, ...]
+    labels: tuple[str, ...]
+
+    @property
+    def ever(self) -> bool:
+        """Whether the measure also counts everything."""
+        return EVER in self.labels
+
+    @property
+    def fields(self) -> set[str]:
+        """The fields that the measure reads, apart from the timestamp."""
+        return {self.field, self.by, self.weight, *self.where.fields} - {"", TIMESTAMP}
+
+
+def resolve(name: str, words: Words, types: Mapping[str, FieldType]) -> Measure:
+    """The measure called `name`. Raises `BadDeclaration`."""
+    place = ("measures", name)
+    valid = _NAME.fullmatch(name) and name not in _RESERVED
+    require(valid, f"{name}: a measure has letters, digits and _, and is not called {' or '.join(_RESERVED)}", *place)
+    kind, field, weight = _subject(words, place)
+    for word, named in (("by", words.by), ("total", weight), ("of" if words.of else kind, field)):
+        if named:
+            require_known(named, types, "field", *place, word)
+    if numbers := weight or (field if kind in _NUMBERS else ""):
+        numeric = types[numbers].kind in ("int", "decimal")
+        require(numeric, f"{numbers} is no number", *place, "total" if weight else kind)
+    require(not words.by or kind in _SPLIT, f"{kind} has no by; by is for {', '.join(_SPLIT)}", *place, "by")
+    labels = (words.over,) if isinstance(words.over, str) else tuple(words.over)
+    named_once = 0 < len(labels) == len(set(labels))
+    require(named_once, "name each window once, such as over: [7d, ever]", *place, "over")
+    windows = longest_first(Window(label, duration_ms(label, *place, "over")) for label in labels if label != EVER)
+    gap = duration_ms(words.sessions, *place, "sessions") if words.sessions else 0
+    require(not gap or EVER not in labels, "sessions need windows, such as over: 30d", *place, "over")
+    where = _where(words, types, place)
+    return Measure(name, kind, field, words.by, weight, words.top or words.recent, gap, where, windows, labels)
+
+
+def _subject(words: Words, place: tuple[str, ...]) -> tuple[Kind, str, str]:
+    """The kind of a measure, its field, and the field whose total orders a top."""
+    named = [kind for kind in _KINDS if getattr(words, kind)]
+    weight = words.total if set(named) == {"top", "total"} else ""
+    kinds = ["top"] if weight else named
+    found = " and ".join(named) or "none"
+    require(len(kinds) == 1, f"a measure has one of {', '.join(_KINDS)}; found {found}", *place)
+    (kind,) = kinds
+    of = "of names the field of a top or recent, such as {top: 5, of: genre}"
+    require((kind in _LISTED) == bool(words.of), of, *place)
+    if kind in _LISTED:
+        in_range = 0 < (words.top or words.recent) <= MOST_LISTED
+        require(in_range, f"{kind} is a number from 1 to {MOST_LISTED}", *place, kind)
+        return kind, words.of, weight  # type: ignore[return-value]
+    field = getattr(words, kind)
+    without = kind == "sessions" or (kind, field) == ("count", "all")
+    return kind, "" if without else field, ""  # type: ignore[return-value]
+
+
+def _where(words: Words, types: Mapping[str, FieldType], place: tuple[str, ...]) -> Condition:
+    try:
+        return condition(words.where, types)
+    except KeyError as error:
+        require_known(str(error.args[0]), types, "field", *place, "where")
+        raise
+    except ValueError as error:
+        raise BadDeclaration(str(error), *place, "where") from error
+
+
+def duration_ms(text: str, *path: str) -> int:
+    """The milliseconds of `1h`, `7d`. Raises `BadDeclaration` at `path`."""
+    found = _DURATION.fullmatch(text)
+    ms = int(found[1]) * _UNITS[found[2]] if found else 0
+    require(0 < ms <= _MOST_WINDOW_MS, f"{text!r} is no duration: write 30m, 24h, 7d or 4w, up to 366d", *path)
+    return ms
+
+
+def require(condition: object, reason: str, *path: str) -> None:
+    """Raise `BadDeclaration` for a false `condition`."""
+    if not condition:
+        raise BadDeclaration(reason, *path)
+
+
+def require_known(name: str, known: Iterable[str], noun: str, *path: str) -> None:
+    """Raise `BadDeclaration` for an unknown name, with the nearest known name."""
+    names = list(known)
+    if name not in names:
+        nearest = get_close_matches(name, names, n=1, cutoff=0)
+        hint = f"; did you mean {nearest[0]}?" if nearest else ""
+        raise BadDeclaration(f"there is no {noun} {name}{hint}", *path)
+
+
+def longest_first(windows: Iterable[Window]) -> tuple[Window, ...]:
+    """The windows without repeats."""
+    by_label = {window.label: window for window in windows}
+    return tuple(sorted(by_label.values(), key=lambda window: -window.ms))

@@ -89,7 +89,7 @@ def _of_profiles(
     """The schemas of the names of parts, and of a profile."""
     default = [view.name for view in parts if view.part and view.part.by_default]
     names = {"type": "array", "items": {"enum": [view.name for view in parts]}, "minItems": 1, "default": default}
-    any_of = [answers[view.name]["schema"] for view in parts] or [{}]
+    any_of = [_nested(view, answers[view.name]["schema"]) for view in parts] or [{}]
     return {"Parts": names, UserProfile.__name__: {**schemas[UserProfile.__name__], "anyOf": any_of}}
 
 
@@ -122,8 +122,16 @@ def _profile(parts: Sequence[ViewEntry], answers: Mapping[str, Document]) -> Doc
     """The members of these parts together."""
     members: Document = {}
     for view in parts:
-        members |= answers[view.name]["example"]
+        example = answers[view.name]["example"]
+        members |= {view.name: example} if view.part and view.part.nested else example
     return {**members, "warnings": []}
+
+
+def _nested(view: ViewEntry, schema: Document) -> Document:
+    """The schema of a part's members in the joined answer."""
+    if not (view.part and view.part.nested):
+        return schema
+    return {"type": "object", "properties": {view.name: {"anyOf": [schema, {"type": "null"}]}}}
 
 
 def _many(item: Document, keyed: Sequence[ViewEntry], answers: Mapping[str, Document]) -> Document:

@@ -12,7 +12,6 @@ from services.gateway.owners import LocatedPart, Owners, ServiceMap, unknown
 from services.gateway.router import Router
 from streamstate.errors import StreamStateError
 from streamstate.keys import LONG
-from streamstate.view import Part
 from streamstate.web.client.instances import Query
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.parameters import bad_parameter, require_known
@@ -53,7 +52,7 @@ class Users:
             answer = await self._ask(lead, key, query, deadline)
             if answer.status != 200:
                 return answer
-            bodies = [_decode(answer.body), *await asyncio.gather(*asking)]
+            bodies = [members(lead, _decode(answer.body)), *await asyncio.gather(*asking)]
         finally:
             for task in asking:
                 task.cancel()
@@ -78,7 +77,7 @@ class Users:
             self._router.many(views, deadline), self._router.many(of_parts, deadline)
         )
         profiles = {
-            user: _members([bodies[view.name][user] or empty(part, []) for _, view, part in parts], [])
+            user: _members([members(part, bodies[part[1].name][user]) for part in parts], [])
             for user in users
             if bodies[parts[0][1].name][user]
         }
@@ -139,17 +138,16 @@ class Users:
 
         Raises a 400 `Problem` when it refuses what `query` has for it.
         """
-        _, _, part = located
         try:
             answer = await self._ask(located, key, query, deadline)
         except StreamStateError as error:
-            return empty(part, [f"{member}: {error}" for member in part.members])
+            return members(located, None, str(error))
         if answer.status == 404:
-            return empty(part, [])
+            return members(located, None)
         body = _decode(answer.body)
         if answer.status == 400:
             raise Problem(400, body["type"].rpartition(":")[2], body["detail"])
-        return body if answer.status == 200 else empty(part, [f"{member}: {body['detail']}" for member in part.members])
+        return members(located, body) if answer.status == 200 else members(located, None, body["detail"])
 
 
 def part_names(query: Iterable[tuple[str, str]]) -> set[str]:
@@ -166,9 +164,15 @@ def _members(bodies: Iterable[dict[str, Any]], warnings: list[str]) -> dict[str,
     return members
 
 
-def empty(part: Part, warnings: list[str]) -> dict[str, Any]:
-    """A part of a key that it does not know."""
-    return {**{member: [] for member in (*part.members, *part.remarks)}, WARNINGS: warnings}
+def members(located: LocatedPart, body: dict[str, Any] | None, reason: str = "") -> dict[str, Any]:
+    """The members of the answer `body` of a part, which are empty without an answer, with warnings for a `reason`."""
+    _, view, part = located
+    if body is not None:
+        return {view.name: body} if part.nested else body
+    named = (view.name,) if part.nested else part.members
+    warnings = [f"{member}: {reason}" for member in named] if reason else []
+    nothing: dict[str, Any] = {view.name: None} if part.nested else {m: [] for m in (*part.members, *part.remarks)}
+    return {**nothing, WARNINGS: warnings}
 
 
 def chosen(parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart] | None:

@@ -15,7 +15,7 @@ from services.gateway.documents import PROFILE
 from services.gateway.limits import OwnBuckets
 from services.gateway.owners import LocatedPart, Owners
 from services.gateway.router import Router
-from services.gateway.users import PARTS, Users, empty, part_names
+from services.gateway.users import PARTS, Users, members, part_names
 from streamstate.errors import StreamStateError
 from streamstate.state.store import TopicPartition
 from streamstate.web.client.instances import Query
@@ -259,7 +259,7 @@ class Watch:
         self, watched: Watched, parts: Sequence[LocatedPart], held: Mapping[str, bytes | None]
     ) -> dict[str, Any]:
         """What the parts answer together, with names."""
-        bodies = [msgspec.json.decode(held.get(view.name) or b"null") or empty(part, []) for _, view, part in parts]
+        bodies = [members(part, msgspec.json.decode(held.get(part[1].name) or b"null")) for part in parts]
         return await self._users.profile(bodies, parts, watched.query, self._deadline())
 
     def _keyed(self, names: Iterable[str]) -> Sequence[LocatedPart]:

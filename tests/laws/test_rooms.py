@@ -20,6 +20,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "app": {"errors", "keys", "state", "view"},
     "formats": CONTRACT,
     "operators": CONTRACT,
+    "profile": CONTRACT,
     "processing": {*CONTRACT, "operators"},
     "kafka": {*CONTRACT, "formats", "processing"},
     "erasure": {*CONTRACT, "kafka"},
@@ -28,13 +29,13 @@ ALLOWED: Mapping[str, set[str]] = {
     "bootstrap": {*CONTRACT, "deployment", "erasure", "formats", "kafka", "settings"},
     "testing": {*CONTRACT, "processing"},
     "spark": PROCESS,
-    "verify": PROCESS,
+    "verify": {*PROCESS, "profile"},
     "web.access": {"errors", "view"},
     "web.http": {"errors"},
     "web.client": {"deployment", "web.access", "web.http"},
     "web.server": {*CONTRACT, "deployment", "processing", "settings", "web.access", "web.http"},
     "web": {*PROCESS, "web.access", "web.client", "web.http", "web.server"},
-    "cli": {*PROCESS, "verify", "web.access"},
+    "cli": {*PROCESS, "profile", "verify", "web.access"},
 }
 """What each room, or module of the root, may import. Nothing imports what is not listed."""
 

@@ -1,1 +1,94 @@
-"""Profiles: measures of a key, declared over the fields of a topic's events, in a class or in a YAML file."""
+"""Profiles: measures of a key, declared over the fields of a topic's events.
+
+A profile is a class whose members are measures, or a YAML file with the same words.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from streamstate.app import App
+from streamstate.profile.app import profile_app
+from streamstate.profile.declaration import Declaration
+from streamstate.profile.measure import EVER, Words
+
+Over = str | Sequence[str]
+Where = Mapping[str, Any]
+
+
+def count(field: str = "all", *, by: str = "", where: Where | None = None, over: Over = EVER) -> Words:
+    """The number of events, or of the events that have the field."""
+    return _words(over, where, count=field, by=by)
+
+
+def total(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> Words:
+    """The sum of a field of numbers."""
+    return _words(over, where, total=field, by=by)
+
+
+def least(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> Words:
+    """The least value of a field of numbers."""
+    return _words(over, where, least=field, by=by)
+
+
+def most(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> Words:
+    """The greatest value of a field of numbers."""
+    return _words(over, where, most=field, by=by)
+
+
+def mean(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> Words:
+    """The mean of a field of numbers."""
+    return _words(over, where, mean=field, by=by)
+
+
+def first(field: str, *, where: Where | None = None, over: Over = EVER) -> Words:
+    """The first value of a field, by Kafka's timestamp, ties by offset."""
+    return _words(over, where, first=field)
+
+
+def last(field: str, *, where: Where | None = None, over: Over = EVER) -> Words:
+    """The last value of a field, by Kafka's timestamp, ties by offset."""
+    return _words(over, where, last=field)
+
+
+def top(n: int, of: str, *, total: str = "", where: Where | None = None, over: Over = EVER) -> Words:
+    """The `n` most frequent values of a field, or the values with the greatest total of another field."""
+    return _words(over, where, top=n, of=of, total=total)
+
+
+def distinct(field: str, *, where: Where | None = None, over: Over = EVER) -> Words:
+    """The number of different values of a field."""
+    return _words(over, where, distinct=field)
+
+
+def recent(n: int, of: str, *, where: Where | None = None, over: Over = EVER) -> Words:
+    """The last `n` values of a field, newest first."""
+    return _words(over, where, recent=n, of=of)
+
+
+def sessions(gap: str, *, over: Over, where: Where | None = None) -> Words:
+    """The number of periods of events without a pause longer than `gap`."""
+    return _words(over, where, sessions=gap)
+
+
+def _words(over: Over, where: Where | None, **words: Any) -> Words:
+    return Words(**words, where=dict(where or {}), over=over if isinstance(over, str) else list(over))
+
+
+class Profile:
+    """A profile: each member that is a measure is a member of the answer.
+
+    The arguments of the class are the members of a `Declaration`; `name` is the class's name in small letters with
+    hyphens, unless given. `declared` is the declaration, `app` the use case.
+    """
+
+    declared: ClassVar[Declaration]
+    app: ClassVar[App]
+
+    def __init_subclass__(cls, *, topic: str, path: str, key: str = "long", name: str = "", **words: Any) -> None:
+        """Raises `BadDeclaration`."""
+        measures = {member: words for member, words in vars(cls).items() if isinstance(words, Words)}
+        own = name or re.sub(r"(?<=.)([A-Z])", r"-\1", cls.__name__).lower()
+        summary = (cls.__doc__ or "").strip().partition("\n")[0]
+        cls.declared = Declaration(own, topic, key, path, measures, **{"summary": summary, **words})
+        cls.app = profile_app(cls.declared, service=own)

@@ -7,6 +7,7 @@ import msgspec
 
 from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
+from streamstate.profile.fields import TIMESTAMP
 from streamstate.profile.measure import EVER, Measure
 
 _NUMBER_KEYS = ("long", "int", "digits")
@@ -72,10 +73,9 @@ class AnswerType:
         return self.answer(key, examples, dict.fromkeys(self._spans, examples), spans)
 
     def _example(self, measure: Measure) -> Any:
-        of = self._declared.types[measure.field or "timestamp"]
-        value: Any = {"int": 42, "str": "folk", "bool": True, "decimal": 10**of.scale}[of.kind]
-        if measure.field == "timestamp":
-            value = _EXAMPLE_END
+        types = self._declared.types
+        values: dict[str, Any] = {"int": 42, "str": "folk", "bool": True, "decimal": 100}
+        value: Any = _EXAMPLE_END if measure.field == TIMESTAMP else values[types[measure.field or TIMESTAMP].kind]
         match measure.kind:
             case "top":
                 single: Any = [(value, 3)]
@@ -87,7 +87,7 @@ class AnswerType:
                 single = (value, 1)
             case _:
                 single = value
-        return {"phone": single} if measure.by else single
+        return {types[measure.by].text(values[types[measure.by].kind]): single} if measure.by else single
 
     def _shape(self, measure: Measure) -> tuple[Any, Shape]:
         """The type of a measure in the answer, and its value in the answer from the values by label."""
@@ -102,7 +102,7 @@ class AnswerType:
         return of_labels, lambda found: {label: each(value) for label, value in zip(labels, found, strict=True)}
 
     def _single(self, measure: Measure) -> tuple[Any, Shape]:
-        of = self._declared.types[measure.field or "timestamp"]
+        of = self._declared.types[measure.field or TIMESTAMP]
         match measure.kind:
             case "count" | "distinct" | "sessions":
                 return int, int
@@ -111,7 +111,7 @@ class AnswerType:
             case "mean":
                 return float | None, lambda value: None if value is None else value[0] / (value[1] * 10**of.scale)
             case "top":
-                weight = self._declared.types[measure.weight or "timestamp"]
+                weight = self._declared.types[measure.weight or TIMESTAMP]
                 number = "total" if measure.weight else "count"
                 members = [("value", of.answered), (number, weight.answered)]
                 item = self._struct(f"{_capital(measure.name)}Item", members, "A value, and its number.")

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from streamstate.profile.declaration import Declaration
+from streamstate.profile.fields import TIMESTAMP
 from streamstate.profile.measure import Measure
 from streamstate.state.operations import Fields, History, Newest, Read, Size, Top
 from streamstate.view import MOST_MEMBERS, UserKey
@@ -79,7 +80,7 @@ class Layout:
 
 def is_number(measure: Measure) -> bool:
     """Whether the measure is kept as numbers, such as the first and last timestamp."""
-    return measure.kind in NUMERIC or (measure.kind in ("first", "last") and measure.field == "timestamp")
+    return measure.kind in NUMERIC or (measure.kind in ("first", "last") and measure.field == TIMESTAMP)
 
 
 def length(measure: Measure) -> int:

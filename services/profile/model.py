@@ -1,0 +1,11 @@
+"""The use case of the declared profile."""
+
+from services.profile.settings import ProfileSettings
+from streamstate.app import App
+from streamstate.profile.app import profile_app
+from streamstate.profile.file import read
+
+
+def app(settings: ProfileSettings) -> App:
+    """Raises `Misconfigured` with the line of the first fault of the file."""
+    return profile_app(read(settings.profile))

@@ -19,6 +19,7 @@ from streamstate.kafka.producer import producer
 from streamstate.state import redis_rights as redis
 from tests.deployment import Deployment
 from tests.integration.driving import Driving
+from tests.integration.fragile.model import FIXED
 from tests.integration.releases import Releases
 from tests.stream_host import StreamHost
 
@@ -85,9 +86,13 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 @pytest.fixture(scope="session")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamHost]:
     """Runs streams of any cluster, from the first one on."""
-    host = StreamHost(tmp_path_factory.mktemp("host"), Path.cwd() / CACHE)
-    yield host
-    host.stop()
+    home = tmp_path_factory.mktemp("host")
+    with pytest.MonkeyPatch.context() as patch:
+        # Of the workers of all streams, and of the tests.
+        patch.setenv(FIXED, str(home / "fixed"))
+        host = StreamHost(home, Path.cwd() / CACHE)
+        yield host
+        host.stop()
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from devkit.local_cluster import LocalCluster
 from devkit.redis_server import Redis
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.security import OPEN
@@ -17,7 +18,6 @@ from streamstate.spark.task import READY_CHANGES, FoldTask
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Origin
-from tests.integration.driving import Driving
 from tests.laws.test_commit_size import APP
 
 TOPIC = "numbers"
@@ -25,9 +25,9 @@ RECORDS, MEMBERS = 2_000, 10
 
 
 @pytest.fixture(scope="module")
-def origins(driving: Driving) -> Iterator[dict[str, Origin]]:
+def origins(servers: LocalCluster) -> Iterator[dict[str, Origin]]:
     """The origin of an existing topic: a task checks the origin before a commit."""
-    bootstrap = driving.cluster.kafka.bootstrap
+    bootstrap = servers.kafka.bootstrap
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
     yield Topics(bootstrap).describe([TOPIC])
@@ -36,7 +36,7 @@ def origins(driving: Driving) -> Iterator[dict[str, Origin]]:
 
 @pytest.mark.parametrize("built", [True, False])
 def test_a_task_commits_what_is_built_in_large_steps_and_what_is_read_in_small_ones(
-    driving: Driving, origins: dict[str, Origin], redis_server: Redis, built: bool
+    servers: LocalCluster, origins: dict[str, Origin], redis_server: Redis, built: bool
 ) -> None:
     app = replace(APP, name=f"sizes-{built}")
     url = f"redis://127.0.0.1:{redis_server.port}/0"
@@ -51,7 +51,7 @@ def test_a_task_commits_what_is_built_in_large_steps_and_what_is_read_in_small_o
     with connect(url, 10.0) as client:
         store = RedisStore(client, app.name)
         claims = {0: store.claim(0, "a:1", {TOPIC: RECORDS} if built else {})}
-        kafka = driving.cluster.kafka.bootstrap
+        kafka = servers.kafka.bootstrap
         limits = {"batch_records": RECORDS, "commit_records": RECORDS}
         settings = StreamSettings.model_validate({"kafka": kafka, "redis": url, **limits})
         task = FoldTask(app, claims, origins, TimestampLimit(), {}, OPEN, settings)

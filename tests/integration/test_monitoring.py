@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import urllib3
 import yaml
@@ -135,16 +136,13 @@ def test_no_service_looks_as_if_it_were_down(prometheus: Prometheus) -> None:
         assert prometheus.services(query) == set(), name
 
 
-def test_streams_that_end_are_seen(driving: Driving, prometheus: Prometheus) -> None:
+def test_streams_that_do_not_answer_are_seen(driving: Driving, prometheus: Prometheus) -> None:
     query = prometheus.rules()["StreamstateStreamDown"]["query"]
-    driving.cluster.streams.stop()
+    driver = psutil.Process(driving.cluster.streams.pid)
+    driver.suspend()
     try:
-        until(
-            lambda: prometheus.services(query) == set(driving.cluster.addresses),
-            SCRAPED_S,
-            "every service to be told of",
-        )
+        services = set(driving.cluster.addresses)
+        until(lambda: prometheus.services(query) == services, SCRAPED_S, "every service to be told of")
     finally:
-        driving.cluster.revive()
+        driver.resume()
     until(lambda: not prometheus.services(query), SCRAPED_S, "the streams to be seen again")
-    driving.settle()

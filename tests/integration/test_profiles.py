@@ -1,9 +1,7 @@
-"""From Kafka to the answer: every profile equals a recount of the topic, whatever was killed on the way."""
+"""From Kafka to the answer: every profile equals a recount of the topic."""
 
 import json
-from itertools import islice
 
-import pytest
 import redis
 import urllib3
 
@@ -14,10 +12,8 @@ from streamstate.kafka.dlq.records import TOPIC_HEADER
 from streamstate.keys import Marker
 from tests.integration import expected_answers
 from tests.integration.driving import Driving, headers
-from tests.integration.graphs import assert_graph_agrees
 from tests.waiting import until
 
-EVENTS_A_KILL = 6_000
 RECENT = 50
 LISTS = ("artistRecommendations", "albumRecommendations", "trackRecommendations")
 
@@ -104,37 +100,3 @@ def test_a_name_that_changes_or_goes_shows_at_once(driving: Driving) -> None:
     found = driving.get("/v1/many?artists=1&artists=2&albums=1").json()
     assert found["artists"]["1"] is None
     assert found["artists"]["2"]["id"] == found["albums"]["1"]["id"] + 1 == 2
-
-
-def test_a_state_that_was_emptied_is_built_again(driving: Driving) -> None:
-    """FLUSHALL: never a wrong answer, not ready with progress meanwhile, exact afterwards."""
-    before = driving.get("/v1/users/1").json()
-    redis.Redis(port=driving.cluster.redis.port).flushall()
-
-    def built_again() -> bool:
-        answer = driving.get("/v1/users/1")
-        assert (answer.status, "Retry-After" in answer.headers) in ((200, False), (503, True))
-        return answer.status == 200
-
-    until(built_again, 60, "the state to be built again")
-    assert driving.get("/v1/users/1").json()["eventCount"] == before["eventCount"]
-    driving.settle()
-    assert_recount_agrees(driving)
-    assert_graph_agrees(driving)
-
-
-@pytest.mark.parametrize(("part", "time"), [("driver", 1), ("worker", 1), ("JVM", 1), ("worker", 2), ("driver", 2)])
-def test_exact_after_kill(driving: Driving, part: str, time: int) -> None:
-    """kill -9 while the streams are folding, start again what died, and count; each time at another moment."""
-    driving.feed(islice(driving.events, time * EVENTS_A_KILL))
-    left = driving.draw.randrange(EVENTS_A_KILL)
-    until(lambda: driving.cluster.behind() <= time * EVENTS_A_KILL + left, 30, "the folding to be under way")
-    driving.kill(part)
-    driving.feed(islice(driving.events, EVENTS_A_KILL))
-    if part != "worker":
-        until(lambda: not driving.cluster.streams.alive, 30, f"the process to end without its {part}")
-    driving.cluster.revive()
-    driving.settle()
-    assert_recount_agrees(driving)
-    assert driving.differences() == []
-    assert_graph_agrees(driving)

@@ -1,6 +1,7 @@
 """What an operator does about a state while its stream runs: skip a record, replay a letter, build anew."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner, Result
 
-from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS
+from devkit.local_cluster import variables
 from streamstate.cli.main import app
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.dlq.records import RECEIPT_HEADER, TOPIC_ID_HEADER
@@ -19,8 +20,9 @@ from streamstate.state.operations import Fields
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Snapshot
-from tests.integration.driving import SETTLED_S, Driving
+from tests.integration.driving import SETTLED_S
 from tests.integration.fragile.model import APP, COUNTS, FIXED, LATER, POISON, TOPIC
+from tests.integration.releases import Releases
 from tests.waiting import until
 
 PACKAGE = "tests.integration"
@@ -31,28 +33,23 @@ COMMAND = "STREAMSTATE_PACKAGE=tests.integration.fragile streamstate"
 class Fragile:
     """The service, deployed beside the cluster; each test has a partition of its topic for itself."""
 
-    def __init__(self, driving: Driving, fixed: Path) -> None:
-        cluster = driving.cluster
-        self.fixed = fixed
+    def __init__(self, releases: Releases) -> None:
+        cluster = releases.cluster
+        self.fixed = Path(os.environ[FIXED])
         self.client = connect(cluster.redis.url, 5.0)
         self._store = RedisStore(self.client, APP.name)
         self._bootstrap = cluster.kafka.bootstrap
-        self._out = producer(self._bootstrap)
+        self._out = releases.out
         self._admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
-        self._environment = driving.environment(PACKAGE=f"{PACKAGE}.{APP.name}")
-        self.stream = cluster.deployment(f"{PACKAGE}.{APP.name}", APP.name, {})
+        servers = {"KAFKA": self._bootstrap, "REDIS": cluster.redis.url}
+        self._environment = variables(servers | {"PACKAGE": f"{PACKAGE}.{APP.name}"})
+        self.stream = releases.make(f"{PACKAGE}.{APP.name}", APP.name, {})
 
     def start(self) -> None:
         new = [NewTopic(name, PARTITIONS, 1) for name in (TOPIC, APP.dead_letters)]
         for created in self._admin.create_topics(new).values():
             created.result()
         self.stream.start()
-
-    def stop(self) -> None:
-        self.stream.stop()
-        StateDeleter(self.client, APP.name).run(range(PARTITIONS))
-        self.client.close()
-        self._admin.delete_topics([TOPIC, APP.dead_letters])
 
     def send(self, partition: int, *values: bytes) -> None:
         for value in values:
@@ -98,14 +95,12 @@ class Fragile:
 
 
 @pytest.fixture(scope="module")
-def fragile(driving: Driving, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fragile]:
-    fixed = tmp_path_factory.mktemp("fragile") / "fixed"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(FIXED, str(fixed))
-        made = Fragile(driving, fixed)
-        made.start()
-        yield made
-        made.stop()
+def fragile(releases: Releases) -> Iterator[Fragile]:
+    made = Fragile(releases)
+    made.start()
+    yield made
+    made.stream.stop()
+    made.client.close()
 
 
 def test_a_record_that_stops_the_stream_is_skipped_for_good(fragile: Fragile) -> None:
@@ -123,7 +118,7 @@ def test_a_record_that_stops_the_stream_is_skipped_for_good(fragile: Fragile) ->
 
     assert "is committed up to 3" in fragile.refusal("skip", TOPIC, "0", "1", "--reason", "again")
     assert "its offsets are from 0 to before 3" in fragile.refusal("skip", TOPIC, "0", "3", "--reason", "not there yet")
-    fragile.command("reset", "--partition", "0", "--yes")
+    fragile.command("reset", "--partition", "0", "--yes", "--live")
     fragile.reached(0, 3, good=2)
 
 
@@ -150,7 +145,7 @@ def test_a_dead_letter_is_replayed_once_and_counts_once(fragile: Fragile) -> Non
     assert fragile.command("dlq", "list", "--reason", "this release")["replayed"] == 1
     assert fragile.command("dlq", "show", *place)["replayed"]
 
-    fragile.command("reset", "--partition", "1", "--yes")
+    fragile.command("reset", "--partition", "1", "--yes", "--live")
     fragile.reached(1, 7, good=2, later=1)
     fragile.command("dlq", "replay", *chosen, "--yes", "--again")
     fragile.reached(1, 9, good=2, later=2)
@@ -208,31 +203,3 @@ def test_half_a_commit_that_changed_nothing_is_mended_without_a_rebuild(fragile:
     assert (report["faults"], report["differences"]) == ([], [])
     fragile.send(2, b"after")
     fragile.reached(2, whole.positions[TOPIC] + 1, **whole.values[0], after=1)
-
-
-def test_totals_that_are_too_high_are_corrected(driving: Driving) -> None:
-    """Also that of a region that the state does not have; the stream goes on publishing."""
-    driving.out.produce(USER_CLICKS, b"5", b"a user")
-    driving.out.flush()
-    driving.settle()
-    totals = driving.regions()
-    until(lambda: last_totals(driving) == totals, SETTLED_S, "the first totals")
-    region, total = min(totals.items())
-    driving.out.produce(CLICKS_PER_REGION, b"%d" % 2**50, region)
-    driving.out.produce(CLICKS_PER_REGION, b"7", "nowhere")
-    driving.out.flush()
-    arguments = ["reset", "clicks", "--totals", "--yes", "--json"]
-    result = CliRunner().invoke(app, arguments, env=driving.environment())
-    assert result.exit_code == 0, result.output
-    corrected = {each["field"]: (each["published"], each["total"]) for each in json.loads(result.stdout)}
-    assert corrected == {"nowhere": (7, None), region: (2**50, total)}
-    until(lambda: last_totals(driving) == totals, 30, "the totals of the state")
-    driving.out.produce(USER_CLICKS, b"5", b"a user")
-    driving.out.flush()
-    until(lambda: sum(last_totals(driving).values()) == sum(totals.values()) + 5, SETTLED_S, "the next total")
-
-
-def last_totals(driving: Driving) -> dict[str, int]:
-    """The last total of each region, without removed totals."""
-    last = {(message.key() or b"").decode(): message.value() for message in driving.read(CLICKS_PER_REGION)}
-    return {region: int(total) for region, total in last.items() if total is not None}

@@ -6,23 +6,29 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import accumulate
+from secrets import token_hex
 
 import psutil
 import pytest
 from confluent_kafka import Message, Producer
 
-from devkit.local_cluster import LocalCluster
+from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.local_cluster import answers
 from devkit.topics import create as create_topics
-from services.clicks.model import APP, USER_CLICKS, USER_REGIONS
+from services.clicks.model import APP, CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.producer import producer
 from streamstate.processing.decode import RawRecord
 from streamstate.spark.offsets import Offsets, next_slice
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import TopicPartition
 from streamstate.testing import Driver
-from tests.integration.driving import SETTLED_S, Driving, parts, read
+from tests.deployment import Deployment
+from tests.integration.driving import SETTLED_S, parts, read
+from tests.integration.releases import Releases
+from tests.serving import sample, scraped
+from tests.stream_host import StreamHost
 from tests.waiting import until
 
 MOST, PARTITIONS, MINUTE_MS, HOUR_MS = 400, 2, 60_000, 3_600_000
@@ -53,31 +59,26 @@ def backlog() -> Iterator[tuple[str, int, bytes, bytes, int]]:
 
 
 @pytest.fixture(scope="module")
-def sent(cluster: LocalCluster) -> Sent:
+def sent(releases: Releases) -> Sent:
     names = {topic: f"slices-{topic}" for topic in APP.topics}
-    create(cluster, *names.values())
-    out = producer(cluster.kafka.bootstrap)
+    create_topics(releases.cluster.kafka.bootstrap, {name: {} for name in names.values()}, PARTITIONS)
     for topic, partition, key, value, timestamp in backlog():
-        out.produce(names[topic], value, key, partition, timestamp=timestamp)
-    out.flush()
+        releases.out.produce(names[topic], value, key, partition, timestamp=timestamp)
+    releases.out.flush()
     log = {(topic, p): list[RawRecord]() for topic in APP.topics for p in range(PARTITIONS)}
     for topic, name in names.items():
-        for message in read(cluster, name):
+        for message in read(releases.cluster, name):
             log[topic, message.partition() or 0].append(raw(message))
     return names, log
-
-
-def create(cluster: LocalCluster, *names: str) -> None:
-    create_topics(cluster.kafka.bootstrap, {name: {} for name in names}, PARTITIONS)
 
 
 def raw(message: Message) -> RawRecord:
     return message.offset() or 0, message.timestamp()[1], message.key(), message.value()
 
 
-def slices(cluster: LocalCluster, names: dict[str, str]) -> list[Offsets]:
+def slices(releases: Releases, names: dict[str, str]) -> list[Offsets]:
     """Where each slice ends, the last one at the ends of the topics."""
-    topics = Topics(cluster.kafka.bootstrap)
+    topics = Topics(releases.cluster.kafka.bootstrap)
     starts = {(names[topic], p): 0 for topic in APP.topics for p in range(PARTITIONS)}
     found = []
     while ends := next_slice(topics, starts, MOST, {}):
@@ -87,35 +88,35 @@ def slices(cluster: LocalCluster, names: dict[str, str]) -> list[Offsets]:
     return [{(plain[name], p): end for (name, p), end in ends.items()} for ends in (*found, topics.ends(starts))]
 
 
-def test_every_slice_is_bounded_and_none_is_much_smaller(cluster: LocalCluster, sent: Sent) -> None:
+def test_every_slice_is_bounded_and_none_is_much_smaller(releases: Releases, sent: Sent) -> None:
     names, log = sent
-    records = [sum(ends.values()) for ends in slices(cluster, names)]
+    records = [sum(ends.values()) for ends in slices(releases, names)]
     sizes = [end - start for start, end in itertools.pairwise([0, *records])]
     assert max(sizes) <= MOST
     assert records[-1] == sum(map(len, log.values()))
     assert len(sizes) <= 2 * records[-1] / MOST
 
 
-def test_slices_are_in_the_order_of_stream_time(cluster: LocalCluster, sent: Sent) -> None:
+def test_slices_are_in_the_order_of_stream_time(releases: Releases, sent: Sent) -> None:
     """At a tie, in the order of the topics."""
     names, log = sent
     order = {
         (topic, p): [(time, APP.topics.index(topic)) for time in accumulate((record[1] for record in records), max)]
         for (topic, p), records in log.items()
     }
-    for partition, ends in itertools.product(range(PARTITIONS), slices(cluster, names)):
+    for partition, ends in itertools.product(range(PARTITIONS), slices(releases, names)):
         places = [(topic, partition) for topic in APP.topics]
         done = [at for place in places for at in order[place][: ends[place]]]
         left = [at for place in places for at in order[place][ends[place] :]]
         assert not done or not left or max(done) <= min(left)
 
 
-def test_the_state_is_that_of_all_records_at_once(cluster: LocalCluster, sent: Sent) -> None:
+def test_the_state_is_that_of_all_records_at_once(releases: Releases, sent: Sent) -> None:
     names, log = sent
     whole, sliced = (Driver(APP, MemoryStore(), PARTITIONS) for _ in range(2))
     starts: Offsets = dict.fromkeys(log, 0)
     feed(whole, log, starts, {place: len(records) for place, records in log.items()})
-    for ends in slices(cluster, names):
+    for ends in slices(releases, names):
         feed(sliced, log, starts, ends)
         starts = ends
     assert sliced.view("regions") == whole.view("regions")
@@ -129,35 +130,60 @@ def feed(driver: Driver, log: Log, starts: Offsets, ends: Offsets) -> None:
         driver.feed(partition, part)
 
 
-def test_what_comes_at_once_is_folded_slice_by_slice(driving: Driving) -> None:
-    """The records of a transaction are one micro-batch, however many: here more than a task takes."""
-    driving.settle()
-    send_at_once(driving, 5_000)
-    # A transaction that is committed is not at the ends of its topics yet: its markers come later.
-    until(lambda: "folded slice by slice" in driving.cluster.streams.log.read_text(), SETTLED_S, "the slices")
-    driving.settle()
-    assert driving.differences("clicks") == []
+@dataclass(frozen=True)
+class Backlogged:
+    """A stream of clicks that reads small slices; `topic` has the clicks."""
+
+    releases: Releases
+    stream: Child
+    topic: str
+    status: str
+
+    def send(self, clicks: int) -> None:
+        """Send a transaction, which is one micro-batch."""
+        settings = {"bootstrap.servers": self.releases.cluster.kafka.bootstrap, "log_level": 0}
+        out = Producer({**settings, "transactional.id": self.topic, "partitioner": "murmur2_random"})
+        out.init_transactions(30)
+        out.begin_transaction()
+        for _ in range(clicks):
+            out.produce(self.topic, b"1", b"slices")
+        out.commit_transaction()
+
+    def runs(self) -> bool:
+        """Whether the query has finished a micro-batch; sends a click for one."""
+        self.send(1)
+        return (
+            answers(f"http://{self.status}/readyz")
+            and (sample(scraped(self.status), "streamstate_stream_batches_total") or 0) > 0
+        )
 
 
-def test_a_worker_that_is_killed_while_slices_are_folded_ends_no_other_query(driving: Driving) -> None:
-    log, line = driving.cluster.streams.log, "a part of the backlog is folded"
-    before = log.read_text().count(line)
-    send_at_once(driving, 20_000)
-    until(lambda: log.read_text().count(line) > before, SETTLED_S, "the first slice")
-    for _ in range(40):
+@pytest.fixture
+def backlogged(releases: Releases) -> Iterator[Backlogged]:
+    """Its state is checked at the end."""
+    name, port = f"clicks-{token_hex(4)}", free_port()
+    topics = {topic: f"{name}-{topic}" for topic in (*APP.topics, CLICKS_PER_REGION)}
+    with releases.released(APP, name, topics, BATCH_RECORDS="2000", STATUS_PORT=str(port)) as stream:
+        yield Backlogged(releases, stream, topics[USER_CLICKS], f"{LOCALHOST}:{port}")
+
+
+def test_what_comes_at_once_is_folded_slice_by_slice(backlogged: Backlogged) -> None:
+    """The records of a transaction are one micro-batch: here more than a task takes."""
+    until(backlogged.runs, SETTLED_S, "the query to run")
+    backlogged.send(5_000)
+    until(lambda: "folded slice by slice" in backlogged.stream.tail(500), SETTLED_S, "the slices")
+
+
+def test_a_worker_that_is_killed_while_slices_are_folded_ends_no_other_query(
+    backlogged: Backlogged, deployment: Deployment, host: StreamHost
+) -> None:
+    deployment.build()
+    backlogged.send(20_000)
+    until(lambda: "a part of the backlog is folded" in backlogged.stream.tail(500), SETTLED_S, "the first slice")
+    for _ in range(20):
         with suppress(psutil.NoSuchProcess):
-            for worker in parts(driving.cluster.streams)["worker"]:
+            for worker in parts(host)["worker"]:
                 worker.kill()
         time.sleep(0.2)
-    driving.settle()
-    assert driving.differences("clicks") == []
-
-
-def send_at_once(driving: Driving, clicks: int) -> None:
-    settings = {"bootstrap.servers": driving.cluster.kafka.bootstrap, "transactional.id": "slices", "log_level": 0}
-    out = Producer({**settings, "partitioner": "murmur2_random"})
-    out.init_transactions(30)
-    out.begin_transaction()
-    for _ in range(clicks):
-        out.produce(USER_CLICKS, b"1", b"slices")
-    out.commit_transaction()
+    deployment.send(10)
+    deployment.folded(110)

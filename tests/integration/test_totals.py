@@ -7,9 +7,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from devkit.child_process import free_port
-from devkit.demo import CACHE
 from devkit.kafka_server import Kafka
+from devkit.local_cluster import LocalCluster
 from streamstate.app import App, Fold, Source, Totals
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import TIMEOUT_S, Topics
@@ -27,15 +26,10 @@ SOURCE = Source(IN, TEXT, lambda _key, value: value)
 APP = App("totalled", (Fold((SOURCE,), lambda _records, _context: ()),), totals=(Totals(OUT, "sums"),))
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
-    kafka = Kafka(tmp_path_factory.mktemp("totals"), free_port(), CACHE.absolute() / "kafka")
-    kafka.start()
-    try:
-        until(lambda: _coordinates(kafka), 30, "the coordinator of groups")
-        yield kafka
-    finally:
-        kafka.stop()
+@pytest.fixture
+def broker(servers: LocalCluster) -> Kafka:
+    until(lambda: _coordinates(servers.kafka), 30, "the coordinator of groups")
+    return servers.kafka
 
 
 def _coordinates(kafka: Kafka) -> bool:
@@ -184,7 +178,7 @@ def test_totals_of_another_state_are_corrected_on_demand_wherever_the_state_stan
     assert totals(kafka) == [43, 3, 7]
 
 
-def test_a_total_that_kafka_does_not_take_fails_in_time(kafka: Kafka) -> None:
+def test_a_total_that_kafka_does_not_take_fails_in_time(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     state = State(kafka, 3)
     publisher = state.publisher()
     publisher.publish(1)
@@ -192,7 +186,8 @@ def test_a_total_that_kafka_does_not_take_fails_in_time(kafka: Kafka) -> None:
     kafka.kill()
     try:
         begun = time.monotonic()
-        with pytest.raises(KafkaException):
+        with monkeypatch.context() as patch, pytest.raises(KafkaException):
+            patch.setattr("streamstate.kafka.producer.TIMEOUT_S", 2.0)
             publisher.publish(1)
         assert time.monotonic() - begun < 3 * TIMEOUT_S
     finally:

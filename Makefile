@@ -32,7 +32,7 @@ demo: $(INSTALLED) redis ## everything on this machine, fed and answering, until
 demo-clean: ## remove the demo's state (not what was downloaded)
 	rm -rf .demo
 
-# Reordered by their number of tests, the files that take longest would come last.
+# In this order the tests of the cluster, which take longest, come first.
 test: $(CLASSES) redis prometheus nginx ## all tests, on a real Kafka, Redis and Spark that they start themselves
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 

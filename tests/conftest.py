@@ -3,10 +3,14 @@
 import gc
 import os
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 import pytest
 import structlog
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from devkit.child_process import free_port
 from devkit.redis_server import Redis
@@ -19,6 +23,21 @@ os.environ["STREAMSTATE_ACCESS"] = "off"
 settings.register_profile("test", max_examples=150, deadline=None)
 settings.register_profile("nightly", max_examples=10_000, deadline=None)
 settings.load_profile("test")
+
+
+class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no annotations
+    """Gives all files that use the cluster to one process, which starts it once, and other files one by one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "cluster" if "driving: Driving" in _text(file) else file
+
+
+_text = cache(lambda file: Path(file).read_text())
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    return Scheduling(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -36,15 +36,15 @@ class Releases:
         """All records of `topic`, by partition."""
         return read(self.cluster, topic)
 
-    def create(self, *topics: str) -> None:
-        """Create topics of `PARTITIONS` partitions, and wait for their leaders."""
+    def create(self, *topics: str, partitions: int = PARTITIONS) -> None:
+        """Create topics, and wait for their leaders."""
         bootstrap = self.cluster.kafka.bootstrap
-        create_topics(bootstrap, {topic: {} for topic in topics}, PARTITIONS)
+        create_topics(bootstrap, {topic: {} for topic in topics}, partitions)
         known = Topics(bootstrap)
 
         def led() -> bool:
             try:
-                return len(known.ends((topic, p) for topic in topics for p in range(PARTITIONS))) > 0
+                return len(known.ends((topic, p) for topic in topics for p in range(partitions))) > 0
             except KafkaException:
                 return False
 

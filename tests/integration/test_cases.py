@@ -8,18 +8,16 @@ from typing import Any
 
 import urllib3
 from confluent_kafka import Message, murmur2
-from typer.testing import CliRunner
 
 from devkit.local_cluster import get
 from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
 from services.notifications.model import NOTIFICATION_WINDOWS, NOTIFICATIONS, OPEN, TICK
 from services.topics.settings import EXAMPLE
-from streamstate.cli.main import app
 from streamstate.kafka.admin import Topics
 from streamstate.keys import Marker
 from streamstate.web.partition_map import PATH
 from tests.integration import expected_cases as expected_answers
-from tests.integration.driving import SETTLED_S, Driving
+from tests.integration.driving import Driving
 from tests.serving import sample
 from tests.waiting import until
 from tests.worked import CLICKS, TOTALS
@@ -239,31 +237,3 @@ def late(driving: Driving) -> float:
     name = "streamstate_counted_total"
     counts = [sample(lines, name, what="late_records", partition=str(partition)) for partition in range(8)]
     return sum(count or 0 for count in counts)
-
-
-def test_totals_that_are_too_high_are_corrected(driving: Driving) -> None:
-    """Also that of a region that the state does not have; the stream goes on publishing."""
-    driving.out.produce(USER_CLICKS, b"5", b"a user")
-    driving.out.flush()
-    driving.settle()
-    totals = driving.regions()
-    until(lambda: last_totals(driving) == totals, SETTLED_S, "the first totals")
-    region, total = min(totals.items())
-    driving.out.produce(CLICKS_PER_REGION, b"%d" % 2**50, region)
-    driving.out.produce(CLICKS_PER_REGION, b"7", "nowhere")
-    driving.out.flush()
-    arguments = ["reset", "clicks", "--totals", "--yes", "--json"]
-    result = CliRunner().invoke(app, arguments, env=driving.environment())
-    assert result.exit_code == 0, result.output
-    corrected = {each["field"]: (each["published"], each["total"]) for each in json.loads(result.stdout)}
-    assert corrected == {"nowhere": (7, None), region: (2**50, total)}
-    until(lambda: last_totals(driving) == totals, 30, "the totals of the state")
-    driving.out.produce(USER_CLICKS, b"5", b"a user")
-    driving.out.flush()
-    until(lambda: sum(last_totals(driving).values()) == sum(totals.values()) + 5, SETTLED_S, "the next total")
-
-
-def last_totals(driving: Driving) -> dict[str, int]:
-    """The last total of each region, without removed totals."""
-    last = {(message.key() or b"").decode(): message.value() for message in driving.read(CLICKS_PER_REGION)}
-    return {region: int(total) for region, total in last.items() if total is not None}

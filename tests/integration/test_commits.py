@@ -1,12 +1,10 @@
 """A task makes few commits where nobody reads yet, and short ones where somebody does."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from devkit.local_cluster import LocalCluster
 from devkit.redis_server import Redis
@@ -18,6 +16,7 @@ from streamstate.spark.task import READY_CHANGES, FoldTask
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Origin
+from tests.integration.releases import Releases
 from tests.laws.test_commit_size import APP
 
 TOPIC = "numbers"
@@ -25,13 +24,10 @@ RECORDS, MEMBERS = 2_000, 10
 
 
 @pytest.fixture(scope="module")
-def origins(servers: LocalCluster) -> Iterator[dict[str, Origin]]:
-    """The origin of an existing topic: a task checks the origin before a commit."""
-    bootstrap = servers.kafka.bootstrap
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
-    yield Topics(bootstrap).describe([TOPIC])
-    admin.delete_topics([TOPIC])[TOPIC].result()
+def origins(releases: Releases) -> dict[str, Origin]:
+    """Of an existing topic: a task asks for the topic before its commit."""
+    releases.create(TOPIC, partitions=1)
+    return Topics(releases.cluster.kafka.bootstrap).describe([TOPIC])
 
 
 @pytest.mark.parametrize("built", [True, False])

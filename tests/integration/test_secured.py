@@ -15,8 +15,9 @@ from urllib3.exceptions import HTTPError
 
 from devkit import topics
 from devkit.child_process import LOCALHOST, Child, free_port
+from devkit.class_archive import ARCHIVE
 from devkit.demo import CACHE
-from devkit.local_cluster import LocalCluster, variables
+from devkit.local_cluster import LocalCluster, answers, shared_classes, variables
 from services.clicks.model import APP, CLICKS_PER_REGION, UNKNOWN, USER_CLICKS, USER_REGIONS
 from streamstate.app import App
 from streamstate.deployment.overrides import renamed
@@ -141,6 +142,7 @@ def running(request: pytest.FixtureRequest, servers: Company, tmp_path: Path) ->
         "CHECKPOINTS": str(tmp_path / "checkpoints"),
         "MASTER": case.master,
         "DRIVER_MEMORY": "512m",
+        "SPARK": shared_classes(CACHE.absolute() / ARCHIVE, "{}"),
         "STATUS_PORT": str(status),
     }
     argv = [sys.executable, "-m", "streamstate.spark", "services.clicks"]
@@ -149,7 +151,7 @@ def running(request: pytest.FixtureRequest, servers: Company, tmp_path: Path) ->
     stream.start()
     api.start()
     try:
-        stream.wait_until(lambda: answers(status, "/readyz"), 120)
+        stream.wait_until(lambda: answers(f"http://{LOCALHOST}:{status}/readyz"), 120)
         yield Running(case, stream, status, api, address)
     finally:
         api.stop()
@@ -159,13 +161,6 @@ def running(request: pytest.FixtureRequest, servers: Company, tmp_path: Path) ->
 def python_path() -> str:
     """Spark's executors have another working directory."""
     return ":".join(str(Path(path).absolute()) for path in sys.path if path)
-
-
-def answers(port: int, path: str) -> bool:
-    try:
-        return urllib3.request("GET", f"http://{LOCALHOST}:{port}{path}", timeout=5, retries=False).status == 200
-    except HTTPError:
-        return False
 
 
 def test_it_folds_what_it_may_read_and_ends_when_it_is_told(running: Running, servers: Company, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from confluent_kafka import Message, Producer
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import answers
-from devkit.topics import create as create_topics
 from services.clicks.model import APP, CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
 from streamstate.kafka.admin import Topics
 from streamstate.processing.decode import RawRecord
@@ -61,7 +60,7 @@ def backlog() -> Iterator[tuple[str, int, bytes, bytes, int]]:
 @pytest.fixture(scope="module")
 def sent(releases: Releases) -> Sent:
     names = {topic: f"slices-{topic}" for topic in APP.topics}
-    create_topics(releases.cluster.kafka.bootstrap, {name: {} for name in names.values()}, PARTITIONS)
+    releases.create(*names.values(), partitions=PARTITIONS)
     for topic, partition, key, value, timestamp in backlog():
         releases.out.produce(names[topic], value, key, partition, timestamp=timestamp)
     releases.out.flush()

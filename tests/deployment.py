@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import urllib3
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from devkit import records
 from devkit.child_process import LOCALHOST, Child, free_port
@@ -44,8 +44,10 @@ class Deployment:
         self._make = host or cluster.deployment
         self.redis = redis or cluster.redis.url
         self.name = self.topic = name
+        self.package, self.service = "services", "metrics"
         self.admin = AdminClient({"bootstrap.servers": cluster.kafka.bootstrap, "log_level": 0})
-        self.store = RedisStore(connect(self.redis, 5.0), name)
+        self.client = connect(self.redis, 5.0)
+        self.store = RedisStore(self.client, name)
         self.started: list[Child] = []
 
     def create(self, partitions: int = 1) -> None:
@@ -73,8 +75,7 @@ class Deployment:
 
     def empty(self) -> None:
         """Delete the whole state atomically."""
-        with connect(self.redis, 5.0) as client:
-            client.delete(*client.scan_iter(f"{{{self.name}:*"))
+        self.client.delete(*self.client.scan_iter(f"{{{self.name}:*"))
 
     def send(self, count: int) -> None:
         """Send plays of now."""
@@ -92,13 +93,14 @@ class Deployment:
         """Stop what was started."""
         for child in self.started:
             child.stop()
+        self.client.close()
 
-    def stream(self, service: str = "metrics", **settings: str) -> "Stream":
-        """A stream of `service` over the topic, started."""
-        port = free_port()
+    def stream(self, service: str = "", **settings: str) -> "Stream":
+        """A stream of the service, or of another `service`, over the topic, started."""
+        port, service = free_port(), service or self.service
         topics = {LISTENING_EVENTS: self.topic} if service == "metrics" else {}
         own = {"REDIS": self.redis, "STATUS_PORT": str(port), **settings}
-        child = self._make(f"services.{service}", self.name, topics, **own)
+        child = self._make(f"{self.package}.{service}", self.name, topics, **own)
         child.start()
         self.started.append(child)
         return Stream(child, port)
@@ -120,10 +122,14 @@ class Deployment:
         child.wait_until(lambda: answers(f"http://{address}/livez"), 30)
         return address
 
-    def command(self, command: str, *arguments: str) -> Any:
-        """The JSON of `streamstate` for this deployment, extracted from a list of deployments."""
-        words = [*command.split(), "metrics", *arguments, "--json"]
-        result = CliRunner().invoke(app, words, env=variables(self.settings))
+    def run(self, command: str, *arguments: str) -> Result:
+        """`streamstate` for this deployment."""
+        return CliRunner().invoke(app, [*command.split(), self.service, *arguments], env=variables(self.settings))
+
+    def command(self, command: str, *arguments: str, status: int | None = None) -> Any:
+        """The JSON of `streamstate`, extracted from a list of deployments; `status` is the expected exit status."""
+        result = self.run(command, *arguments, "--json")
+        assert status in (None, result.exit_code), result.output
         answer = json.loads(result.stdout)
         return answer[0] if isinstance(answer, list) else answer
 

@@ -17,6 +17,7 @@ from devkit.local_cluster import LocalCluster, Plan
 from devkit.registry import SERVICES
 from streamstate.kafka.producer import producer
 from streamstate.state import redis_rights as redis
+from tests.collector import Collector, collecting
 from tests.deployment import Deployment
 from tests.integration.driving import Driving
 from tests.integration.fragile.model import FIXED
@@ -84,13 +85,22 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="session")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamHost]:
-    """Runs streams of any cluster, from the first one on."""
+def collector() -> Iterator[Collector]:
+    with collecting() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[StreamHost]:
+    """Runs streams of any cluster, from the first one on; their spans go to the collector."""
     home = tmp_path_factory.mktemp("host")
     with pytest.MonkeyPatch.context() as patch:
         # Of the workers of all streams, and of the tests.
         patch.setenv(FIXED, str(home / "fixed"))
-        host = StreamHost(home, Path.cwd() / CACHE)
+        with pytest.MonkeyPatch.context() as of_host:
+            for name, text in collector.environment.items():
+                of_host.setenv(name, text)
+            host = StreamHost(home, Path.cwd() / CACHE)
         yield host
         host.stop()
 

@@ -123,14 +123,3 @@ def test_dead_letters_are_counted_in_the_state(driving: Driving) -> None:
     (metrics,) = [service for service in services if service["name"] == "metrics"]
     assert metrics["deadLetters"] == counted
     assert metrics["deadLetterReasons"] == overview(letters, Choice(), 0).by_reason
-
-
-def test_an_event_that_another_partitioner_placed_is_counted_and_reported(driving: Driving) -> None:
-    user = USER + 5
-    elsewhere = (partition_of(LONG.encode(user), 8) + 1) % 8
-    driving.out.produce(LISTENING_EVENTS, event(userId=user), LONG.encode(user), elsewhere)
-    driving.out.flush()
-    driving.settle()
-    lines = driving.lines(f"http://{driving.cluster.addresses['metrics'][0]}/metrics")
-    found = [x for x in lines if x.startswith(f'streamstate_misplaced_keys_total{{partition="{elsewhere}"')]
-    assert [float(line.split()[-1]) for line in found] == [1.0]

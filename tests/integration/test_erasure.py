@@ -106,10 +106,6 @@ def active(driving: Driving) -> Driving:
 
 def test_nothing_names_a_user_who_was_deleted(active: Driving) -> None:
     place = delete(active)
-    # In the middle of it.
-    active.kill("driver")
-    until(lambda: not active.cluster.streams.alive, 30, "the process to end")
-    active.cluster.revive()
     until(lambda: done(active, place), SETTLED_S, "the services to forget the user")
     told = active.get(place).json()
     assert {each["service"] for each in told["services"]} == set(SERVICES)

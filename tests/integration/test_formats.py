@@ -33,6 +33,7 @@ from streamstate.keys import LONG, partition_of
 from streamstate.processing.decode import MISPLACED
 from streamstate.state.redis import RedisStore, connect
 from streamstate.verify.redis_state import RedisState
+from tests.collector import Collector
 from tests.integration.driving import headers
 from tests.integration.releases import PARTITIONS, Releases
 from tests.waiting import until
@@ -182,20 +183,6 @@ def test_the_same_events_give_the_same_state_in_every_format(
     assert any(f"schema {producing.first.number} does not fit" in reason for reason in reasons)
 
 
-def test_nothing_is_lost_when_a_stream_is_killed_while_the_schema_evolves(
-    releases: Releases, registry: SchemaRegistry, plays: Sequence[ListeningEvent], as_json: dict[str, Any]
-) -> None:
-    producing = Producing(releases, "plays-killed", "avro", registry)
-    topics = {LISTENING_EVENTS: "plays-killed"}
-    with releases.released(METRICS, "metrics-killed", topics, **producing.settings) as stream:
-        producing.send(plays[:1_500], producing.first)
-        until(lambda: folded(releases, "metrics-killed") > 0, 120, "some plays")
-        stream.kill()
-        producing.send(plays[1_500:], producing.second)
-        stream.start()
-    assert state(releases, "metrics-killed") == as_json
-
-
 def test_a_registry_that_is_away_holds_up_what_has_a_schema_that_is_not_known_yet(
     releases: Releases, registry: SchemaRegistry, plays: Sequence[ListeningEvent]
 ) -> None:
@@ -256,7 +243,11 @@ def client(registry: SchemaRegistry) -> Iterator[SchemaRegistryClient]:
 
 
 def test_outputs_register_their_schemas_or_are_refused(
-    releases: Releases, registry: SchemaRegistry, client: SchemaRegistryClient, plays: Sequence[ListeningEvent]
+    releases: Releases,
+    registry: SchemaRegistry,
+    client: SchemaRegistryClient,
+    plays: Sequence[ListeningEvent],
+    collector: Collector,
 ) -> None:
     Producing(releases, "plays-named", "", registry).send_all(plays)
     formats = json.dumps({ENRICHED: {"value": "avro", "fields": FIELDS}})
@@ -271,11 +262,18 @@ def test_outputs_register_their_schemas_or_are_refused(
         until(lambda: refused(stream, port), 120, "the refusal")
         assert f"the schema registry refuses the schema for {subject}" in stream.tail(200)
         client.set_config(subject, ServerConfig(compatibility=ConfigCompatibilityLevel.NONE))
+        until(lambda: traced(collector, "names-avro-stream") >= len(plays), 120, "a span of each micro-batch")
     read: Any = AvroDeserializer(client)
     context = SerializationContext(topic, MessageField.VALUE)
     values = [read(record.value(), context) for record in releases.read(topic)]
     assert len(values) == len(plays)
     assert {"user_id", "artistName"} <= values[0].keys()
+
+
+def traced(collector: Collector, service: str) -> int:
+    """The records of all micro-batches with a span."""
+    spans = collector.named(service, "micro-batch")
+    return sum(span.attributes["messaging.batch.message_count"] for span in spans)
 
 
 def refused(stream: Child, port: int) -> bool:

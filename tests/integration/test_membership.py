@@ -7,13 +7,11 @@ import pytest
 
 from devkit.local_cluster import LocalCluster
 from services.events import LISTENING_EVENTS
-from streamstate.errors import FencedInstance
 from streamstate.kafka.consumer_group import Membership
 from tests.waiting import until
 
 GROUP = "members"
 SESSION_MS = 10_000
-SHORTEST_SESSION_MS = 6_000
 
 
 class Member:
@@ -52,33 +50,11 @@ def test_an_instance_that_ends_gracefully_hands_over_before_its_session_is_over(
     assert time.monotonic() - start < SESSION_MS / 1000
 
 
-def test_of_two_with_one_name_the_first_is_fenced_for_good(servers: LocalCluster) -> None:
-    """An instance that hung for longer than its session must claim its partitions again."""
-    first = Member(servers.kafka.bootstrap, "same")
-    until(lambda: first.held == frozenset(range(8)), 60, "the first to have all")
-    second = Member(servers.kafka.bootstrap, "same")
-    try:
-        until(lambda: fenced(first), 60, "the first to be told")
-        until(lambda: second.held == frozenset(range(8)), 60, "the second to have all")
-        second.membership.require()
-    finally:
-        first.stop()
-        second.stop()
-
-
 def halves(members: Iterable[Member]) -> bool:
     """Whether each of two instances has its half, by the gauges of both."""
     for member in members:
         member.membership.commit({(LISTENING_EVENTS, partition): 0 for partition in member.held or ()})
     return [len(member.held or ()) for member in members] == [4, 4]
-
-
-def fenced(member: Member) -> bool:
-    try:
-        member.membership.require()
-    except FencedInstance as error:
-        return "start the process again" in str(error)
-    return False
 
 
 def test_an_instance_without_partitions_is_told_so(two: tuple[Member, Member], servers: LocalCluster) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import urllib3
 import yaml
@@ -134,15 +133,3 @@ def test_no_service_looks_as_if_it_were_down(prometheus: Prometheus) -> None:
     for name in ("StreamstateStreamDown", "StreamstatePartitionsNotFolded", "StreamstateBuildStuck"):
         query = prometheus.rules()[name]["query"]
         assert prometheus.services(query) == set(), name
-
-
-def test_streams_that_do_not_answer_are_seen(driving: Driving, prometheus: Prometheus) -> None:
-    query = prometheus.rules()["StreamstateStreamDown"]["query"]
-    driver = psutil.Process(driving.cluster.streams.pid)
-    driver.suspend()
-    try:
-        services = set(driving.cluster.addresses)
-        until(lambda: prometheus.services(query) == services, SCRAPED_S, "every service to be told of")
-    finally:
-        driver.resume()
-    until(lambda: not prometheus.services(query), SCRAPED_S, "the streams to be seen again")

@@ -14,27 +14,9 @@ from confluent_kafka.admin import NewTopic
 
 from services.topics.settings import KeptTopic, WindowIndex
 from streamstate.state.redis import connect
-from streamstate.state.redis_reads import tag
 from tests.deployment import USER, Deployment, Stream
 from tests.serving import sample
 from tests.waiting import until
-
-
-def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(deployment: Deployment) -> None:
-    """Else the first hundred of its records would be skipped without a word."""
-    stream = deployment.build()
-    stream.stop()
-    deployment.delete()
-    deployment.create()
-    deployment.send(150)
-    deployment.stream().refused("was deleted and made anew")
-    fault = deployment.command("status")["faults"][0]
-    assert "was deleted and made anew" in fault
-    assert " streamstate reset metrics`" in fault
-    assert deployment.position() == 100
-    deployment.command("reset", "--yes")
-    deployment.folded(150)
-    assert deployment.snapshot().values[0]["count"] == 150
 
 
 def test_what_retention_deletes_is_told_before_and_after(deployment: Deployment) -> None:
@@ -128,17 +110,6 @@ def test_a_state_is_not_built_from_a_topic_without_its_beginning_unless_that_is_
     assert answer.headers["State-Begin"] == f"{deployment.topic}:0=60"
     metrics = urllib3.request("GET", f"http://{address}/metrics").data.decode()
     assert sample(metrics, "streamstate_begin_offset", topic=deployment.topic, partition="0") == 60
-
-
-def test_a_log_that_ends_before_the_state_is_refused(deployment: Deployment) -> None:
-    """A broker with an older copy of its folder: else its new records would be skipped up to there."""
-    deployment.build().stop()
-    with connect(deployment.cluster.redis.url, 5.0) as client:
-        client.hincrby(tag(deployment.name, 0), f"offset:{deployment.topic}", 50)
-    deployment.send(20)
-    refusing = deployment.stream()
-    refusing.refused(f"{deployment.topic}:0 ends at offset 120", "the state stands at 150", "STREAMSTATE_NAME")
-    assert deployment.position() == 150
 
 
 def test_a_release_that_folds_otherwise_is_refused_and_the_earlier_one_goes_on(deployment: Deployment) -> None:

@@ -2,7 +2,6 @@
 
 import time
 
-from services.topics.settings import KeptTopic, WindowIndex
 from streamstate.kafka.dlq.topic import is_halting
 from tests.deployment import Deployment
 from tests.integration.driving import headers, read
@@ -45,19 +44,6 @@ def test_records_from_the_future_and_from_before_1970(deployment: Deployment) ->
     assert deployment.snapshot().times == {deployment.topic: now + 5}
     assert refused(deployment) == {*expected, (b"timestamp", b"10")}
     assert deployment.snapshot().counters["dead_letters"] == 6
-
-
-def test_a_clock_that_is_ahead_makes_no_other_record_late(deployment: Deployment) -> None:
-    """Stream time is the greatest timestamp of the partition: one device would end the windows of all others."""
-    deployment.configure("message.timestamp.after.max.ms", LONG_MAX)
-    now = int(time.time() * 1_000)
-    windows = WindowIndex(field="artistId", size_ms=60_000, grace_ms=60_000, retention_ms=DAY_MS)
-    kept = KeptTopic(topic=deployment.topic, key="long", value="json", windows=windows)
-    deployment.put(now, now + 50 * 60_000, *range(now + 1, now + 21))
-    deployment.stream("topics", KEPT=f"[{kept.model_dump_json(exclude_none=True)}]")
-    deployment.folded(22)
-    assert deployment.snapshot().counters.get("late_records", 0) == 0
-    assert refused(deployment) == {(b"timestamp", b"1")}
 
 
 def test_a_topic_of_broken_records_stops_the_stream_before_it_is_dead_lettered(deployment: Deployment) -> None:

@@ -1,76 +1,57 @@
-"""From Kafka to the answer: every profile equals a recount of the topic."""
+"""Plays and names on the ring: shared by instances, published, and equal to a recount while they come."""
 
 import json
+import threading
+from itertools import chain, islice
 
+import pytest
 import redis
 import urllib3
+from confluent_kafka import murmur2
 
 from devkit.local_cluster import get
-from services.events import KINDS, LISTENING_EVENTS
 from services.names.model import ENRICHED
 from streamstate.kafka.dlq.records import TOPIC_HEADER
-from streamstate.keys import Marker
-from tests.integration import expected_answers
+from streamstate.keys import LONG, Marker
+from streamstate.web.partition_map import PATH
 from tests.integration.driving import Driving, headers
 from tests.waiting import until
 
 RECENT = 50
-LISTS = ("artistRecommendations", "albumRecommendations", "trackRecommendations")
 
 
-def assert_recount_agrees(driving: Driving) -> None:
-    known = {kind: expected_answers.names(driving.read(kind)) for kind in KINDS}
-    expected = expected_answers.profiles(driving.read(LISTENING_EVENTS), known)
-    assert expected
-    for user, profile in expected.items():
-        answer = driving.get(f"/v1/users/{user}").json()
-        assert answer.pop("warnings") == []
-        assert all(isinstance(answer.pop(name), list) for name in (*LISTS, "fallbacks"))
-        assert answer == profile
+def test_nothing_differs_while_the_streams_run(driving: Driving) -> None:
+    sending = threading.Thread(target=lambda: driving.feed(islice(driving.events, 20_000)))
+    sending.start()
+    try:
+        assert driving.differences() == []
+    finally:
+        sending.join()
 
 
-def test_every_profile_equals_a_recount(driving: Driving) -> None:
-    assert_recount_agrees(driving)
+@pytest.mark.parametrize(("service", "shares"), [("metrics", [4, 4]), ("topics", [3, 3, 3])])
+def test_instances_share_the_partitions_as_all_of_them_say(driving: Driving, service: str, shares: list[int]) -> None:
+    addresses = driving.cluster.addresses[service]
+    for found in (get(f"{driving.cluster.url}/v1/{service}/processors"), get(f"http://{addresses[-1]}{PATH}")):
+        owned = {f"{one['host']}:{one['port']}": one["partitions"] for one in found["instances"]}
+        assert sorted(owned) == sorted(addresses)
+        assert [len(partitions) for partitions in owned.values()] == shares
+        assert sorted(chain(*owned.values())) == list(range(sum(shares)))
 
 
-def test_a_user_of_whom_nothing_is_known(driving: Driving) -> None:
-    answer = driving.get("/v1/users/9999999")
-    assert answer.status == 404
-    assert answer.headers["Content-Type"] == "application/problem+json"
-
-
-def test_each_instance_owns_half_and_is_asked_only_for_its_own(driving: Driving) -> None:
-    addresses = driving.cluster.addresses["metrics"]
-    owned = {
-        f"{one['host']}:{one['port']}": one["partitions"]
-        for one in get(f"http://{addresses[0]}/processors")["instances"]
+def test_a_lookup_goes_straight_to_the_instance_that_has_the_key(driving: Driving) -> None:
+    owners = {
+        each["partition"]: each["owner"] for each in get(f"{driving.cluster.url}/v1/metrics/processors")["partitions"]
     }
-    assert sorted(owned) == sorted(addresses)
-    assert [len(partitions) for partitions in owned.values()] == [4, 4]
-    assert sorted(p for partitions in owned.values() for p in partitions) == list(range(8))
     for user in range(1, 100):
-        answer = driving.get(f"/v1/users/{user}/metrics")
-        assert answer.headers["Served-By"] in owned
-    for address in addresses:
+        owner, path = owners[murmur2(LONG.encode(user), 8)], f"/v1/users/{user}/metrics"
+        assert driving.get(path).headers["Served-By"] == owner
+    for address in driving.cluster.addresses["metrics"]:
         metrics = urllib3.request("GET", f"http://{address}/metrics").data.decode()
         assert 'streamstate_forwarded_requests_total{service="metrics"} 0.0' in metrics
-
-
-def test_an_instance_that_is_asked_for_anothers_key_passes_it_on(driving: Driving) -> None:
-    addresses = driving.cluster.addresses["names"] + driving.cluster.addresses["metrics"]
-    answers = [urllib3.request("GET", f"http://{at}/v1/users/1/metrics") for at in addresses[1:]]
-    assert [answer.status for answer in answers] == [200, 200]
-    assert len({answer.data for answer in answers}) == 1
-    assert len({answer.headers["Served-By"] for answer in answers}) == 1
-
-
-def test_recent_plays_come_with_names_newest_first(driving: Driving) -> None:
-    plays = driving.get("/v1/users/1/recent").json()["recent"]
-    assert len(plays) == RECENT
-    assert [play["timestamp"] for play in plays] == sorted((play["timestamp"] for play in plays), reverse=True)
-    for kind, field in (("artists", "artist"), ("albums", "album"), ("tracks", "track")):
-        names = expected_answers.names(driving.read(kind))
-        assert [play[f"{field}Name"] for play in plays] == [names.get(play[f"{field}Id"]) for play in plays]
+    other = next(address for address in owners.values() if address != owner)
+    passed_on = urllib3.request("GET", f"http://{other}{path}")
+    assert (passed_on.status, passed_on.headers["Served-By"]) == (200, owner)
 
 
 def test_recent_plays_take_less_than_3_kb_of_redis(driving: Driving) -> None:

@@ -6,8 +6,8 @@ from typer.testing import CliRunner
 
 from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS
 from streamstate.cli.main import app
+from tests.integration.cases import produce
 from tests.integration.driving import SETTLED_S, Driving
-from tests.integration.test_cases import produce
 from tests.waiting import until
 
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing
@@ -17,10 +16,8 @@ from devkit.child_process import Child
 from devkit.local_cluster import answers
 from devkit.records import event
 from tests.integration.driving import Driving
-from tests.waiting import until
 
 (SNIPPET,) = re.findall(r"^```python\n(.*?)^for ", Path("docs/using.md").read_text(), re.DOTALL | re.MULTILINE)
-STREAMS = 1_000
 _TIMES = count(1_760_000_000_000)
 
 Watch = Callable[[int], Generator[Any]]
@@ -97,35 +94,3 @@ def test_the_death_of_an_owner_is_told_and_loses_nothing(driving: Driving, watch
         assert next(state for state in states if state == {"ready"})
     play(driving, 7_002)
     with_plays(profiles, 3)
-
-
-def test_one_client_too_many_is_refused_and_the_others_hear_all(driving: Driving, watch: Watch) -> None:
-    play(driving, 7_003)
-    driving.settle()
-    host, port = driving.cluster.url.removeprefix("http://").split(":")
-
-    def opened() -> socket.socket:
-        for _ in range(20):
-            connection = socket.create_connection((host, int(port)), timeout=10)
-            connection.sendall(b"GET /v1/users/7003/stream HTTP/1.1\r\nHost: here\r\n\r\n")
-            answer = connection.recv(65_536)
-            if answer.startswith(b"HTTP/1.1 200"):
-                return connection
-            connection.close()
-            # A stream of before is not noticed to have ended yet.
-            time.sleep(0.5)
-        raise AssertionError(answer)
-
-    with ExitStack() as stack:
-        # One after another: a thousand requests at the same time are more than are in flight.
-        connections = [stack.enter_context(opened()) for _ in range(STREAMS)]
-        refused = driving.get("/v1/users/7003/stream")
-        assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
-        assert refused.json()["type"] == "urn:streamstate:problem:too-many-streams"
-        assert driving.get("/v1/users/7003").status == 200
-        play(driving, 7_003)
-        for connection in connections:
-            told = b""
-            while b'"eventCount":2' not in told:
-                told += connection.recv(65_536)
-    until(lambda: next(watch(7_003), None) is not None, 30, "a place to be free")

@@ -13,7 +13,6 @@ from devkit.local_cluster import get
 from services.events import LISTENING_EVENTS
 from streamstate.cli import status
 from streamstate.cli.main import app
-from streamstate.kafka.admin import Topics
 from streamstate.keys import LONG, partition_of
 from tests.integration.driving import SETTLED_S, Driving
 from tests.serving import sample
@@ -22,7 +21,6 @@ from tests.waiting import until
 Run = Callable[..., Result]
 
 USER = 900_001
-READERS = ("metrics", "names", "recommendations")
 PLACE = (LISTENING_EVENTS, partition_of(LONG.encode(USER), 8))
 
 
@@ -50,21 +48,6 @@ def send(out: Producer) -> None:
     key, value = records.event(USER, 1, 1, 1, 1)
     out.produce(LISTENING_EVENTS, value, key)
     out.flush()
-
-
-def test_a_state_reaches_an_end_that_is_no_record_and_counts_nothing_aborted(driving: Driving, out: Producer) -> None:
-    driving.settle()
-    ends = Topics(driving.cluster.kafka.bootstrap).ends
-    for end in (out.commit_transaction, out.abort_transaction):
-        before = ends([PLACE])[PLACE]
-        out.begin_transaction()
-        send(out)
-        assert ends([PLACE])[PLACE] == before
-        end()
-        until(lambda end=before + 2: ends([PLACE])[PLACE] == end, 30, "the record and the marker to show")  # type: ignore[misc]
-    driving.settle()
-    assert driving.get(f"/v1/users/{USER}").json()["eventCount"] == 1
-    assert driving.differences(*READERS) == []
 
 
 def test_what_an_open_transaction_holds_back_is_not_read(

@@ -15,7 +15,6 @@ from services.topics import model as kept
 from services.topics.settings import KeptSettings, KeptTopic, RangeIndex, WindowIndex
 from streamstate.app import App
 from streamstate.deployment.overrides import renamed
-from streamstate.errors import Fenced
 from streamstate.keys import INT, LONG, LONG_MAX, PAIR, UUID, partition_of
 from streamstate.processing.decode import Admission, RawRecord, decode_records
 from streamstate.state.memory import MemoryStore
@@ -154,6 +153,10 @@ def effects(driver: Driver) -> list[Any]:
     return [sorted(emitted), sorted((letter.offset, letter.key, letter.value or b"") for letter in driver.dead)]
 
 
+def state(driver: Driver) -> tuple[Any, Any, Any]:
+    return answers(driver), counts(driver), effects(driver)
+
+
 VERSIONED = [(name, view.name) for name, app in APPS.items() for view in app.views if view.version]
 
 
@@ -202,47 +205,17 @@ class TestEveryApp:
 
     @settings(max_examples=60)
     @given(data=st.data())
-    def test_any_cutting_into_batches_gives_the_same_state(self, name: str, data: st.DataObject) -> None:
+    def test_any_cutting_into_batches_and_any_repeats_give_the_same_state(self, name: str, data: st.DataObject) -> None:
         app = APPS[name]
         records = numbered(data.draw(pairs_of(app)), lambda: data.draw(st.integers(0, 20)))
         whole, cut = folded(app, records), folded(app, records, data.draw(st.lists(st.integers(1, 11))))
-        assert answers(cut) == answers(whole)
-        assert counts(cut) == counts(whole)
-        assert effects(cut) == effects(whole)
-
-    @settings(max_examples=60)
-    @given(data=st.data())
-    def test_records_that_come_again_change_nothing(self, name: str, data: st.DataObject) -> None:
-        app = APPS[name]
-        records = numbered(data.draw(pairs_of(app)))
-        driver = folded(app, records)
-        before = answers(driver), counts(driver), effects(driver)
+        expected = state(whole)
+        assert state(cut) == expected
         for topic, places in records.items():
             for partition, raw in places.items():
-                driver.feed(partition, {topic: raw[data.draw(st.integers(0, 12)) :]})
-        assert (answers(driver), counts(driver), effects(driver)) == before
-
-    @settings(max_examples=60)
-    @given(data=st.data())
-    def test_it_declares_the_topics_that_it_emits_to(self, name: str, data: st.DataObject) -> None:
-        app = APPS[name]
-        emitted = folded(app, numbered(data.draw(pairs_of(app)))).emitted
-        assert {emit.topic for emit in emitted} <= set(app.emits)
-
-    @settings(max_examples=60)
-    @given(data=st.data())
-    def test_a_writer_that_was_replaced_changes_nothing_any_more(self, name: str, data: st.DataObject) -> None:
-        app = APPS[name]
-        pairs = data.draw(pairs_of(app))
-        store = MemoryStore()
-        replaced, successor = Driver(app, store, PARTITIONS), Driver(app, store, PARTITIONS)
-        before = answers(successor)
-        for topic, places in numbered(pairs).items():
-            for partition, raw in places.items():
-                if raw:
-                    with pytest.raises(Fenced):
-                        replaced.feed(partition, {topic: raw})
-        assert answers(successor) == before
+                cut.feed(partition, {topic: raw[data.draw(st.integers(0, 12)) :]})
+        assert state(cut) == expected
+        assert {emit.topic for emit in whole.emitted} <= set(app.emits)
 
 
 def in_order(app: App, records: Records, partition: int) -> list[tuple[str, RawRecord]]:
@@ -272,9 +245,7 @@ def test_any_cutting_of_merged_topics_gives_the_same_state(name: str, data: st.D
         for start, end in pairwise([0, *sorted({edge for edge in edges if edge < len(ordered)}), len(ordered)]):
             batch = ordered[start:end]
             cut.feed(partition, {topic: [record for of, record in batch if of == topic] for topic in records})
-    assert answers(cut) == answers(whole)
-    assert counts(cut) == counts(whole)
-    assert effects(cut) == effects(whole)
+    assert state(cut) == state(whole)
 
 
 @pytest.mark.parametrize("name", COMMUTATIVE)

@@ -48,11 +48,6 @@ def test_the_worked_example_has_the_totals_counted_by_hand() -> None:
     assert driver.view("region", "atlantis") is None
 
 
-@pytest.mark.parametrize("cut", range(len(CLICKS)))
-def test_the_totals_are_the_same_wherever_batches_are_cut(cut: int) -> None:
-    assert totals(counted(CLICKS[:cut], CLICKS[cut:])) == TOTALS
-
-
 def test_a_region_that_comes_late_holds_from_then_on() -> None:
     clicks: list[Line] = [(5, USER_CLICKS, "amy", "1"), (8, USER_CLICKS, "amy", "2")]
     late: list[Line] = [(2, USER_REGIONS, "amy", "asia"), (9, USER_CLICKS, "amy", "4")]

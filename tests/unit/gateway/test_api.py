@@ -132,15 +132,6 @@ def test_parts_that_many_users_do_not_have_are_refused(deployment: Services, par
     assert "metrics, recent" in refused(response)["detail"]
 
 
-def test_names_of_many_users_that_cannot_be_had_are_a_warning_of_each(deployment: Services) -> None:
-    gateway = deployment.gateway()
-    deployment.at["names"][0].stop()
-    found = gateway.post("/v1/many", json={"users": [USER, FAN], "parts": ["metrics"]}).get_json()["users"]
-    for user in (USER, FAN):
-        (warning,) = found[str(user)]["warnings"]
-        assert warning.startswith("names: ")
-
-
 @pytest.mark.parametrize("template", ["/v1/users/{}", "/v1/users/{}/metrics", "/v1/users/{}/recent", "/v1/tracks/{}"])
 def test_an_unknown_key_is_404(deployment: Services, template: str) -> None:
     response = deployment.gateway().get(template.format(STRANGER))
@@ -210,10 +201,12 @@ def test_a_service_that_comes_later_is_answered(serve: Serve, loop: Loop) -> Non
     first.stop()
     gateway = deployment.gateway(owners_ttl_s=0.05)
     assert (gateway.get("/readyz").status_code, gateway.get("/v1/artists/1").status_code) == (503, 503)
+    assert "/v1/artists/{key}" not in gateway.get("/openapi.json").get_json()["paths"]
     again = Served(first.address, first.app)
     try:
         until(lambda: gateway.get("/v1/artists/1").status_code == 200)
         assert gateway.get("/readyz").status_code == 200
+        assert "/v1/artists/{key}" in gateway.get("/openapi.json").get_json()["paths"]
     finally:
         again.stop()
 

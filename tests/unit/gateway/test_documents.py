@@ -10,12 +10,9 @@ from openapi_spec_validator import validate
 from werkzeug.test import Client, TestResponse
 
 from services.events import KINDS
-from services.metrics.model import APP as METRICS
-from services.names.model import APP as NAMES
 from services.recommendations.answers import path as path_of
 from streamstate.web.access import internal
 from tests import contract
-from tests.serving import Loop, Serve, Served
 from tests.unit.gateway.deployment import PARTITIONS, STRANGER, USER, Services
 from tests.unit.gateway.guarding import ADMIN, EXPLORE, NEEDED, OPEN, READ, TOKEN, Guarded
 
@@ -165,21 +162,6 @@ def test_the_merged_document_names_the_views_of_all_services_for_many(deployment
     body = document["paths"]["/v1/many"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert sorted(body["properties"]) == sorted(names)
     assert body["properties"]["parts"]["items"] == {"enum": ["metrics", "recent"]}
-
-
-def test_the_document_has_a_service_that_came_later(serve: Serve, loop: Loop) -> None:
-    deployment = Services(serve, loop)
-    deployment.start(METRICS, 1)
-    deployment.start(NAMES, 1)
-    (first,) = deployment.at["names"]
-    first.stop()
-    gateway = deployment.gateway()
-    assert "/v1/artists/{key}" not in gateway.get("/openapi.json").get_json()["paths"]
-    again = Served(first.address, first.app)
-    try:
-        assert "/v1/artists/{key}" in gateway.get("/openapi.json").get_json()["paths"]
-    finally:
-        again.stop()
 
 
 def test_what_is_answered_is_what_the_document_says(deployment: Services) -> None:

@@ -17,12 +17,10 @@ from streamstate.cli.users import removal
 from streamstate.erasure.applying import pending, steps
 from streamstate.keys import LONG, partition_of
 from streamstate.state.store import Origin
-from streamstate.testing import Driver
 from streamstate_client import Client as Calls
 from streamstate_client import Deletion as Progress
 from streamstate_client.asynchronous import AsyncClient
 from tests.deletions import InMemory
-from tests.raw import feed_plays
 from tests.serving import FixedTopics, Loop, Serve
 from tests.unit.gateway.deployment import FAN, PARTITIONS, RECOMMENDATIONS, STRANGER, USER, Services, started
 
@@ -83,14 +81,6 @@ def test_a_user_is_deleted_from_all_services(deployment: Services, deletions: In
         assert live.played(str(USER)) == {"artists": [], "albums": [], "tracks": []}
         assert USER not in live.held.view("artists").user_names.external
     assert client.get(f"/v1/users/{FAN}").get_json()["eventCount"] == 2
-
-
-def test_a_play_that_comes_later_begins_at_one(deployment: Services, deletions: InMemory, client: Client) -> None:
-    assert client.delete(PATH).status_code == 202
-    apply(deployment, deletions, METRICS)
-    feed_plays(Driver(METRICS, deployment.stores["metrics"], PARTITIONS), [(USER, 1, 2, 3, 9_000)])
-    deployment.share_out("metrics")
-    assert client.get(f"{PATH}/metrics").get_json()["eventCount"] == 1
 
 
 def test_the_graph_answers_while_it_is_loaded_without_a_user(deployment: Services, deletions: InMemory) -> None:

@@ -23,7 +23,10 @@ FORGED = [
     f"Authorization: Bearer {KEY[:-1]}", f"Authorization: Bearer {KEY}\r\n{ME}", f"Authorisation: Bearer {KEY}",
     f"X-Forwarded-Authorization: Bearer {KEY}", f"Proxy-Authorization: Bearer {KEY}", f"Cookie: Authorization={KEY}",
     f"Authorization: Bearer {KEY},{KEY}", "Authorization: Bearer " + "a." * 4_000, "Authorization: Bearer a.b.c",
-    "X-Direct: 1", "X-Stand-In: 1", f"{internal.HEADER}: {'a' * 32}", f"{internal.HEADER}:",
+    "Authorization:", "Authorization: Basic", "Authorization: Basic Og==", "Authorization: Basic c3NrXw",
+    "Authorization: Bearer ssk_\xff", "Authorization: Bearer eyJhbGciOiJub25lIn0.e30.", f"Authorization: {KEY}",
+    f"Authorization: Bearer {keys.digest(KEY)}", "X-Direct: 1", "X-Stand-In: 1",
+    f"{internal.HEADER}: {'a' * 32}", f"{internal.HEADER}:",
     f"{internal.HEADER.replace('-', '_')}: {TOKEN}", f"{internal.HEADER}: {TOKEN}a", "X-Original-Url: /livez",
     "X-Http-Method-Override: GET", "Host: /livez", "Upgrade: h2c", "Connection: x-instance-token",
 ]  # fmt: skip

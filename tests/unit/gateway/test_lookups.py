@@ -7,12 +7,10 @@ from confluent_kafka import murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.events import KINDS
 from services.gateway.names import NameCache, NamedObjects, Names
 from services.gateway.owners import Owners
 from services.gateway.route import positive_hash
 from services.gateway.search import DRAWN, MOST_DIGITS, candidates, drawn, tried
-from services.recommendations.answers import member
 from streamstate.keys import LONG, LONG_MAX
 from tests.serving import Loop, soon
 from tests.unit.gateway.deployment import FAN, PARTITIONS, USER, Services
@@ -127,8 +125,6 @@ def test_a_search_that_is_none(deployment: Services, query: str) -> None:
 
 # Recommendations at the gateway: any instance answers, names are joined, a part that fails is named.
 
-LISTS = [member(kind) for kind in KINDS]
-
 
 def artists(deployment: Services, query: str = "") -> Any:
     return deployment.gateway().get(f"/v1/users/{USER}/recommendations/artists{query}").get_json(force=True)
@@ -143,33 +139,6 @@ def test_names_are_joined(deployment: Services) -> None:
     assert {name: found[name] for name in ("userId", "walks", "partial", "fallback", "warnings")} == {
         "userId": USER, "walks": 1_000, "partial": False, "fallback": None, "warnings": [],
     }  # fmt: skip
-
-
-def test_another_instance_is_asked_when_one_is_not_ready(deployment: Services) -> None:
-    deployment.start_recommendations(1)
-    deployment.play([(USER, 1, 1, 1, 1)])
-    ready = deployment.at["recommendations"][0]
-    deployment.graphs.clear()
-    loading = deployment.add_recommender()
-    for _ in range(4):
-        assert artists(deployment)["userId"] == USER
-    ready.stop()
-    response = deployment.gateway().get(f"/v1/users/{USER}/recommendations/artists")
-    assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
-    assert "being loaded" in response.get_json(force=True)["detail"]
-    assert loading.seen
-
-
-def test_without_recommendations_the_profile_stands(deployment: Services) -> None:
-    gateway = deployment.gateway()
-    gateway.get(f"/v1/users/{USER}")
-    for one in deployment.at["recommendations"]:
-        one.stop()
-    found = gateway.get(f"/v1/users/{USER}").get_json()
-    assert found["eventCount"] == 3
-    assert found["topTenArtists"][0]["name"] == "Prince"
-    assert [found[name] for name in LISTS] == [[], [], []]
-    assert [warning.partition(":")[0] for warning in found["warnings"]] == LISTS
 
 
 # Names are remembered for as long as their tables stand still.

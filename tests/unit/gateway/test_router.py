@@ -141,16 +141,6 @@ def test_an_owner_that_discovery_does_not_know_is_not_dialled(deployment: Servic
     assert (answer.status, stranger.seen) == (200, [])
 
 
-def test_without_any_instance_it_is_503(deployment: Services) -> None:
-    owners = deployment.owners()
-    ask(deployment, owners)
-    for one in deployment.at["metrics"]:
-        one.stop()
-    with pytest.raises(Problem, match="no instance that answers this can be reached") as error:
-        ask(deployment, owners)
-    assert error.value.status == 503
-
-
 def test_the_number_of_partitions_is_the_topics_never_the_maps(deployment: Services) -> None:
     store = deployment.stores["metrics"]
     store.empty()

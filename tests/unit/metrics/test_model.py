@@ -75,13 +75,6 @@ def test_one_event_is_a_whole_profile() -> None:
     }
 
 
-def test_ties_are_ordered_by_the_number_of_the_id() -> None:
-    store = driver()
-    artists = [LONG_MAX, 100, 20, 10, 9, 3, 2, 1, 0, 11, 12, 1000]
-    feed_plays(store, [(7, artist, 0, 0, 5) for artist in artists])
-    assert [played["id"] for played in profile(store, 7)["topTenArtists"]] == sorted(artists)[:10]
-
-
 @pytest.mark.parametrize(
     ("milliseconds", "text"),
     [

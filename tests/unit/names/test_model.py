@@ -105,15 +105,6 @@ def test_the_last_name_holds_and_a_tombstone_removes_it(driver: Driver) -> None:
     assert plain(driver.view("artists", 1)) == {"id": 1, "name": "Prince"}
 
 
-def test_a_play_is_published_with_the_name_that_was_known_when_it_came(driver: Driver) -> None:
-    feed_plays(driver, [(7, 1, 2, 3, 10)])
-    feed_name(driver, "artists", 1, "late")
-    feed_plays(driver, [(7, 1, 2, 3, 20)])
-    feed_name(driver, "artists", 1, None)
-    feed_plays(driver, [(7, 1, 2, 3, 30)])
-    assert [play["artistName"] for play in published(driver)] == [None, "late", None]
-
-
 @pytest.mark.parametrize(
     ("value", "reason"),
     [

@@ -13,7 +13,7 @@ import pytest
 
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers
-from tests.unit.streaming.api import EVENT_BYTES, HEARTBEAT_S, PLACES
+from tests.unit.streaming.api import EVENT_BYTES, HEARTBEAT_S
 from tests.waiting import until
 
 DEADLINE_MS = 100
@@ -108,12 +108,6 @@ def test_who_waits_hears_that_the_server_lives(connect: Callable[..., Client]) -
     assert 3 * HEARTBEAT_S <= time.monotonic() - started < 5
 
 
-def test_what_a_client_has_is_not_sent_again(connect: Callable[..., Client]) -> None:
-    assert connect("/v1/still", last_id="0").line(b"") == b"retry: 1000"
-    client = connect("/v1/still", last_id="0")
-    assert client.line(b":") == b"heartbeat"
-
-
 def test_a_client_that_does_not_read_gets_the_latest_next_and_not_a_queue(connect: Callable[..., Client]) -> None:
     fast, slow = connect("/v1/counted"), connect("/v1/counted")
     before = slow.number()
@@ -124,15 +118,6 @@ def test_a_client_that_does_not_read_gets_the_latest_next_and_not_a_queue(connec
     # First the buffered events of kernels and connection, then the new events.
     late = [number for number in (slow.number() for _ in range(60)) if number < now]
     assert len(late) * EVENT_BYTES < 500_000
-
-
-def test_a_place_is_free_again_when_a_client_has_left(address: str, connect: Callable[..., Client]) -> None:
-    clients = [connect("/v1/still") for _ in range(PLACES)]
-    refused = Client(address, "/v1/still")
-    assert (refused.response.status, refused.response.headers["Retry-After"]) == (503, "1")
-    refused.close()
-    clients[0].close()
-    assert connect("/v1/still").number() == 0
 
 
 def test_a_process_that_ends_ends_its_streams(tmp_path: Path) -> None:

@@ -3,16 +3,13 @@
 from typing import Any
 
 import msgspec
-import pytest
-from confluent_kafka import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openapi_spec_validator import validate
 from werkzeug.test import Client
 
-from services.topics.key_ranges import NumberRange, TextRange, behind, member
+from services.topics.key_ranges import NumberRange, TextRange, behind
 from services.topics.model import app
-from services.topics.recount import recounted
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.keys import CODECS, partition_of
 from streamstate.settings import ApiSettings, load
@@ -123,20 +120,3 @@ def test_a_state_without_ranges_of_keys_is_declared_as_before_there_were_any() -
     kept = KeptTopic.model_validate({"topic": "t", "key": "long", "value": "json"})
     (fold,) = app(KeptSettings(kept=(kept,))).folds
     assert fold.settings == {"key": "long", "value": "json", "latest": True, "range": False}
-
-
-@pytest.mark.parametrize(("kind", "key"), [("int", 10), ("text", "a:b")])
-def test_verify_sees_a_key_that_is_missing_in_the_index_or_strays_there(kind: str, key: Any) -> None:
-    kept = KeptTopic.model_validate({"topic": "t", "key": kind, "value": "text", "keys": True})
-    recount = recounted("topics", (kept,)).make()
-    raw, entry = CODECS[kind].encode(key), member(key).encode()
-    recount.add(Message(topic="t", partition=0, offset=0, key=raw, value=b"x", timestamp=(1, 5)), 5)
-    assert set(recount.expected_keys()) == {f"t:latest:{key}", "t:keys"}
-    assert recount.wrong("t:keys", {entry: 0.0}) is None
-    assert f"lacks [({entry!r}, 0)]" in str(recount.wrong("t:keys", {}))
-    assert "has [(b'stray', 0.0)] besides" in str(recount.wrong("t:keys", {entry: 0.0, b"stray": 0.0}))
-    for stored in (None, b"x", {entry: 1.0}):
-        assert recount.wrong("t:keys", stored)
-    recount.add(Message(topic="t", partition=0, offset=1, key=raw, value=None, timestamp=(1, 5)), 5)
-    assert recount.wrong("t:keys", None) is None
-    assert recount.wrong("t:keys", {entry: 0.0})

@@ -1,4 +1,4 @@
-"""The recommender's graph, held against the topic edge by edge."""
+"""Profiles and the recommender's graph, held against the topics."""
 
 from collections import defaultdict
 from functools import partial
@@ -9,13 +9,26 @@ from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.live import Live
 from services.reference_decoding import listening_event
 from streamstate.state.redis import RedisStore, connect
-from tests.integration import erased
+from tests.integration import erased, expected_answers
 from tests.integration.driving import Driving
 from tests.serving import sample
 from tests.unit.recommendations.following import edges
 from tests.waiting import until
 
 WINDOW = 1_000_000
+LISTS = ("artistRecommendations", "albumRecommendations", "trackRecommendations")
+
+
+def assert_recount_agrees(driving: Driving) -> None:
+    """Every profile equals a recount of the topic."""
+    known = {kind: expected_answers.names(driving.read(kind)) for kind in KINDS}
+    expected = expected_answers.profiles(driving.read(LISTENING_EVENTS), known)
+    assert expected
+    for user, profile in expected.items():
+        answer = driving.get(f"/v1/users/{user}").json()
+        assert answer.pop("warnings") == []
+        assert all(isinstance(answer.pop(name), list) for name in (*LISTS, "fallbacks"))
+        assert answer == profile
 
 
 def assert_graph_agrees(driving: Driving) -> None:
@@ -35,9 +48,5 @@ def assert_graph_agrees(driving: Driving) -> None:
 
 
 def _has(address: str, count: int) -> bool:
-    return edge_count(address) == count
-
-
-def edge_count(address: str) -> float | None:
     text = urllib3.request("GET", f"http://{address}/metrics", timeout=10, retries=False).data.decode()
-    return sample(text, "recommendations_graph_edges", kind="tracks")
+    return sample(text, "recommendations_graph_edges", kind="tracks") == count

@@ -3,7 +3,7 @@
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Route, sync_playwright
 
 from devkit import feed, sample_events
 from devkit.child_process import LOCALHOST, Child, free_port
@@ -32,6 +32,9 @@ SLOWLY = "1000"
 DESKTOP, PHONE = (1440, 900), (380, 800)
 
 Open = Callable[..., Page]
+Routes = Mapping[str, Callable[[Route], None]]
+"""Answers by the pattern of their URL."""
+NO_ROUTES: Routes = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -112,8 +115,11 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def show(browser: Browser, driving: Driving) -> Iterator[Open]:
-    """Opens the page at an address after the #. Nothing may be asked of other servers, and nothing may go wrong."""
+def show(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Open]:
+    """Opens the page at an address after the #, of the cluster or the gateway at `url`; `routes` answer in its place.
+
+    Nothing may be asked of other servers, and nothing may go wrong.
+    """
     elsewhere: list[str] = []
     wrong: list[str] = []
     contexts = []
@@ -124,9 +130,11 @@ def show(browser: Browser, driving: Driving) -> Iterator[Open]:
             wrong.append(message.text)
 
     def open_page(
-        address: str = "#/", size: tuple[int, int] = DESKTOP, url: str = driving.cluster.url, **options: Any
+        address: str = "#/", size: tuple[int, int] = DESKTOP, url: str = "", routes: Routes = NO_ROUTES, **options: Any
     ) -> Page:
-        def request(request: Request) -> None:
+        url = url or request.getfixturevalue("driving").cluster.url
+
+        def asked(request: Request) -> None:
             if not request.url.startswith(f"{url}/"):
                 elsewhere.append(request.url)
 
@@ -134,7 +142,9 @@ def show(browser: Browser, driving: Driving) -> Iterator[Open]:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         page = context.new_page()
-        page.on("request", request)
+        for pattern, answer in routes.items():
+            page.route(pattern, answer)
+        page.on("request", asked)
         page.on("console", console)
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.goto(f"{url}/{address}" if address.startswith("#") else f"{url}{address}")

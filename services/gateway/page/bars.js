@@ -11,23 +11,26 @@ export function scaleEnd(most) {
   return STEPS.map((step) => step * magnitude).find((end) => end > most);
 }
 
-/** A list of `{id, name, countPlays}`; `set(items)` changes it. `kind` is what an item without a name is called. */
-export function bars(kind) {
+/**
+ * A list of `{id, name, countPlays}`; `set(items)` changes it. `kind` is what an item without a name is called,
+ * `unit` the word after a count for screen readers.
+ */
+export function bars(kind, unit = "plays") {
   const element = h("ol", { class: "bars" });
   return {
     element,
     set(items) {
       const end = scaleEnd(items[0]?.countPlays ?? 1);
-      keyed(element, items, (item) => item.id, row, (row, item) => update(row, item, kind, end));
+      keyed(element, items, (item) => item.id, () => row(unit), (row, item) => update(row, item, kind, end));
     },
   };
 }
 
-function row() {
+function row(unit) {
   return h("li", {},
     h("span", { class: "name" }),
     h("span", { class: "count" }),
-    h("span", { class: "unseen" }, " plays"),
+    h("span", { class: "unseen" }, ` ${unit}`),
     h("span", { class: "bar" }, h("span", { class: "fill" })));
 }
 

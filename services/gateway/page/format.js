@@ -1,5 +1,7 @@
 /** Numbers and times as text. */
 
+import { setText } from "./dom.js";
+
 const whole = new Intl.NumberFormat();
 const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumSignificantDigits: 3 });
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
@@ -9,6 +11,22 @@ export const count = (number) => whole.format(number);
 export const compact = (number) => short.format(number);
 export const dateTime = (time) => moment.format(new Date(time));
 export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+
+/** The name of a member as words: `lastSeen` is "Last seen". */
+export function words(name) {
+  const text = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** Show a number or a text. Numbers of the size of milliseconds since 1970, of the years 2001 to 2286, are times. */
+export function numberInto(element, value) {
+  const isTime = value >= 1e12 && value < 1e13;
+  if (isTime) {
+    element.dataset.time = value;
+    element.title = dateTime(value);
+  }
+  setText(element, isTime ? ago(value) : typeof value === "number" ? count(value) : value);
+}
 
 /** How long a number of milliseconds is. */
 export function duration(milliseconds) {

@@ -1,15 +1,16 @@
 /** What is known of a user, as it changes. */
 
+import { get } from "./api.js";
 import { bars } from "./bars.js";
 import { h, setText } from "./dom.js";
 import { ago, count, dateTime, plural } from "./format.js";
 import { follow, liveMark } from "./live.js";
+import { parts } from "./parts.js";
 import { recent } from "./recent.js";
 import { recommendations } from "./recommendations.js";
 import { search } from "./search.js";
 
 const KINDS = ["artist", "album", "track"];
-const PARTS = "metrics,recommendations,recent";
 const AGES_MS = 1_000;
 const SPOKEN_MS = 15_000;
 const UNKNOWN = "Nothing is known of this user yet. The profile appears with the first play.";
@@ -46,7 +47,7 @@ export function user(main, id) {
     if (parts && view.element.hidden && [400, 503].includes(problem?.status)) start("");
   }
 
-  let end = () => {};
+  let end = () => {}, left = false;
   function start(parts) {
     end();
     const query = parts && `parts=${parts}`;
@@ -54,19 +55,24 @@ export function user(main, id) {
     end = follow(stream, "profile", plain, show, (state, problem) => tell(state, problem, parts));
   }
 
-  start(PARTS);
+  partNames().then((names) => left || start(names));
   return () => {
+    left = true;
     end();
     view.end();
   };
 }
+
+/** The names of all parts for a query; empty, for the default parts, while the gateway does not tell them. */
+const partNames = () =>
+  get("openapi.json").then(({ components }) => components.schemas.Parts.items.enum.join(",")).catch(() => "");
 
 function profile() {
   const facts = { plays: h("dd", { class: "big" }), first: h("dd"), last: h("dd") };
   const spoken = h("p", { class: "unseen", "aria-live": "polite" });
   const tops = KINDS.map((kind) => [`${capital(kind)}s`, bars(capital(kind))]);
   const advice = recommendations(KINDS);
-  const plays = recent();
+  const plays = recent(), further = parts();
   const justPlayed = section("Just played", plays.element);
   let now;
 
@@ -75,6 +81,7 @@ function profile() {
     setText(facts.first, ago(now.firstListeningEvent));
     setText(facts.last, ago(now.lastListeningEvent));
     plays.ages();
+    further.ages();
   }
 
   function set(answer) {
@@ -84,6 +91,7 @@ function profile() {
     facts.last.title = dateTime(answer.lastListeningEvent);
     tops.forEach(([kinds, list]) => list.set(answer[`topTen${kinds}`]));
     advice.set(answer);
+    further.set(answer);
     justPlayed.hidden = !answer.recent;
     plays.set(answer.recent ?? []);
     ages();
@@ -99,6 +107,7 @@ function profile() {
     spoken,
     section("Most played", h("div", { class: "columns" },
       tops.map(([kinds, list]) => h("div", {}, h("h3", {}, kinds), list.element)))),
+    further.element,
     section("May like next", advice.element),
     justPlayed);
   return { numbers, element, set, end: () => timers.forEach(clearInterval) };

@@ -1,0 +1,67 @@
+/** Parts of a profile that are objects, such as `habits`: the shape of each member decides how it is shown. */
+
+import { bars } from "./bars.js";
+import { h, keyed, setText } from "./dom.js";
+import { ago, numberInto, words } from "./format.js";
+import { isObject, ranking, shapes } from "./shapes.js";
+import { windows } from "./windows.js";
+
+const SHOWN = 10;
+
+/** A section for each part of an answer; `set(answer)` changes them, `ages()` brings their times up to date. */
+export function parts() {
+  const element = h("div", { class: "parts" });
+  const sections = new WeakMap();
+
+  function set(answer) {
+    const named = Object.entries(answer).filter(([, members]) => isObject(members));
+    keyed(element, named, ([name]) => name, ([name]) => section(name), (element, [, members]) => sections.get(element)(members));
+  }
+
+  function section(name) {
+    const { element, set } = part(name);
+    sections.set(element, set);
+    return element;
+  }
+
+  const ages = () => element.querySelectorAll("[data-time]").forEach((value) => setText(value, ago(Number(value.dataset.time))));
+  return { element, set, ages };
+}
+
+function part(name) {
+  const facts = h("dl", { class: "facts" }), columns = h("div", { class: "columns" }), lists = new WeakMap();
+  const tiles = windows(name, draw);
+  const element = h("section", { "aria-label": words(name) }, h("h2", {}, words(name)), facts, tiles.element, columns);
+  let now;
+
+  function set(members) {
+    now = shapes(members);
+    keyed(facts, now.facts, ([name]) => name, fact, (element, [, value]) => numberInto(element.lastChild, value));
+    tiles.set(members.windows ?? {}, now.byWindow);
+    draw();
+  }
+
+  function draw() {
+    keyed(columns, now.rankings, ([name]) => name, column, update);
+  }
+
+  function column([name]) {
+    const list = bars(words(name), "");
+    const element = h("div", {}, h("h3"), h("p", { class: "quiet" }), list.element);
+    lists.set(element, list);
+    return element;
+  }
+
+  function update(column, [name, value]) {
+    const byWindow = now.byWindow.has(name), kept = !byWindow || tiles.chosen in value;
+    const items = kept ? ranking(byWindow ? value[tiles.chosen] : value) : [], [title, note] = column.children;
+    setText(title, words(name) + (byWindow ? ` · ${tiles.chosen}` : ""));
+    note.hidden = items.length > 0;
+    setText(note, kept ? "none" : `counted for ${Object.keys(value).join(", ")}`);
+    lists.get(column).set(items.slice(0, SHOWN).map(({ value, count }) => ({ id: value, name: value, countPlays: count })));
+  }
+
+  return { element, set };
+}
+
+const fact = ([name]) => h("div", {}, h("dt", {}, words(name)), h("dd"));

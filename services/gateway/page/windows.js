@@ -1,0 +1,70 @@
+/** Windows of a part side by side, each with its numbers; one of them is chosen. */
+
+import { scaleEnd } from "./bars.js";
+import { h, keyed, setText } from "./dom.js";
+import { dateTime, numberInto, words } from "./format.js";
+import { ranking } from "./shapes.js";
+
+/** Tiles of the windows of `part`: `chosen` is the name of one, the longest at first; `changed()` is called after a choice. */
+export function windows(part, changed) {
+  const tiles = h("div", { class: "tiles" }), range = h("p", { class: "quiet" });
+  const element = h("fieldset", { class: "windows" }, h("legend", { class: "unseen" }, "Window"), tiles, range);
+  const control = { element, chosen: null, set };
+  let spans;
+
+  /** `spans` are times `from` and `to` by window; `measures` is a Map of values by window. */
+  function set(given, measures) {
+    spans = given;
+    const names = windowNames(spans, measures);
+    element.hidden = !names.length;
+    if (!names.includes(control.chosen)) control.chosen = names.at(-1);
+    keyed(tiles, names, (name) => name, tile, (tile, name) => update(tile, name, measures));
+    tellRange();
+  }
+
+  function tile(name) {
+    const input = h("input", { type: "radio", name: `window of ${part}`, value: name, onchange: choose });
+    return h("label", { class: "tile" }, h("span", { class: "window" }, input, name), h("span", { class: "measures" }));
+  }
+
+  function choose({ target }) {
+    control.chosen = target.value;
+    tellRange();
+    changed();
+  }
+
+  function update(tile, name, measures) {
+    const [window, list] = tile.children, kept = [...measures].filter(([, value]) => name in value);
+    window.firstChild.checked = name === control.chosen;
+    keyed(list, kept, ([measure]) => measure, row, (row, [, value]) => show(row, value, name));
+  }
+
+  function tellRange() {
+    const span = spans[control.chosen];
+    setText(range, span ? `${dateTime(span.from)} – ${dateTime(span.to)}` : "all events");
+  }
+
+  return control;
+}
+
+/** The windows from the shortest to the longest, then names without a span, such as `ever`. */
+export function windowNames(spans, measures) {
+  const length = (name) => (spans[name] ? spans[name].to - spans[name].from : Infinity);
+  const names = new Set([...measures.values()].flatMap(Object.keys));
+  return [...names].sort((one, other) => length(one) - length(other));
+}
+
+const row = ([measure]) => h("span", { class: "measure" },
+  h("span", { class: "quiet" }, words(measure)), h("span", { class: "value" }),
+  h("span", { class: "bar" }, h("span", { class: "fill" })));
+
+/** A number with a bar beside those of other windows, or the first of a ranking. */
+function show(row, value, name) {
+  const [, shown, bar] = row.children, first = ranking(value[name]);
+  bar.hidden = first !== null;
+  if (first) setText(shown, first[0]?.value ?? "–");
+  else {
+    numberInto(shown, value[name]);
+    bar.firstChild.style.width = `${(100 * value[name]) / scaleEnd(Math.max(...Object.values(value)))}%`;
+  }
+}

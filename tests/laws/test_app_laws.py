@@ -17,9 +17,13 @@ from streamstate.app import App
 from streamstate.deployment.overrides import renamed
 from streamstate.keys import INT, LONG, LONG_MAX, PAIR, UUID, partition_of
 from streamstate.processing.decode import Admission, RawRecord, decode_records
+from streamstate.profile.answer import Moment
+from streamstate.profile.app import profile_app
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
+from streamstate.view import View
 from tests.raw import name_json, plain, play_json
+from tests.worked_profile import EVERYTHING, event_json, profile_events
 
 PARTITIONS = 2
 COMMUTATIVE = ("metrics",)
@@ -62,6 +66,7 @@ RECORDS: dict[str, st.SearchStrategy[Pair]] = {
     "words": st.tuples(users, st.none() | labels.map(str.encode)),
     "blobs": st.tuples(users, st.none() | st.binary(max_size=5)),
     "sizes": st.tuples(st.sampled_from(SIZES).map(INT.encode), st.none() | labels.map(str.encode)),
+    "events": profile_events.map(lambda event: (LONG.encode(event["key"]), event_json(event))),
     "carts": st.tuples(st.sampled_from(CARTS).map(UUID.encode), st.none() | labels.map(str.encode)),
     "stock": st.tuples(st.sampled_from(STOCK).map(PAIR.encode), st.none() | labels.map(str.encode)),
 }
@@ -100,6 +105,7 @@ Records = dict[str, dict[int, list[RawRecord]]]
 APPS = {
     **{name: registry.app(name) for name in SERVICES},
     "kept": renamed(kept.app(KeptSettings(kept=KEPT)), "kept", {}),
+    "everything": profile_app(EVERYTHING),
 }
 MERGING = [name for name, app in APPS.items() if app.merges]
 
@@ -133,10 +139,15 @@ def folded(app: App, records: Records, cuts: Sequence[int] = ()) -> Driver:
     return driver
 
 
+def query(view: View[Any]) -> Moment | None:
+    """Windows that end at the same moment in each answer."""
+    return Moment(5_000) if view.query is Moment else None
+
+
 def answers(driver: Driver) -> dict[str, Any]:
     """All views of all keys."""
     return {
-        f"{view.name} {key}": plain(driver.view(view.name, key))
+        f"{view.name} {key}": plain(driver.view(view.name, key, query(view)))
         for view in driver.app.views
         for key in (KEYS[view.key.name] if view.key else [""])
     }
@@ -181,9 +192,9 @@ def test_an_answer_that_changes_has_another_version(name: str, view: str, data: 
 
 def _told(driver: Driver, versioned: Driver, view: str) -> list[tuple[Any, Any]]:
     """The answer and the version of each key."""
-    [key_type] = [each.key for each in driver.app.views if each.name == view]
-    keys = KEYS[key_type.name] if key_type else []
-    return [(plain(driver.view(view, key)), versioned.view(view, key)) for key in keys]
+    [of] = [each for each in driver.app.views if each.name == view]
+    keys = KEYS[of.key.name] if of.key else []
+    return [(plain(driver.view(view, key, query(of))), versioned.view(view, key)) for key in keys]
 
 
 @pytest.mark.parametrize("name", APPS)

@@ -17,15 +17,18 @@ from streamstate.processing.decode import DEAD, MISPLACED
 from streamstate.settings import CommandSettings
 from streamstate.state.redis import Client, RedisStore
 from streamstate.testing import Driver
+from streamstate.verify.profiles import recounted as profile_recounted
 from streamstate.verify.recount import Recount
 from streamstate.verify.redis_state import RedisState
 from tests.laws.test_app_laws import APPS, KEPT, PARTITIONS, RECORDS, Records, numbered, pairs_of
 from tests.laws.test_erasure_laws import ALL as ERASING
 from tests.laws.test_erasure_laws import World, user_of
+from tests.worked_profile import EVERYTHING
 
 RECOUNTS = {
     **{of.service: of.recounted for of in deployments(CommandSettings.model_validate({}), module="recount")},
     "kept": recounted("kept", KEPT),
+    "everything": profile_recounted(EVERYTHING),
 }
 
 

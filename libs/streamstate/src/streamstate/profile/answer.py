@@ -113,7 +113,7 @@ class ProfileView:
         """The values of each window, by label and measure."""
         expired, days = history
         longest = self._declared.windows[0]
-        if spans[longest.label][0] < expired:
+        if max(0, spans[longest.label][0]) < expired:
             earliest = expired + longest.ms
             msg = f"at: the earliest moment is {earliest}, because the events before {expired} are expired"
             raise BadParameter(msg)

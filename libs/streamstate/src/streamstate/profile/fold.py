@@ -1,7 +1,7 @@
 """The fold of a profile: events, by key, into changes of its state."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -49,7 +49,7 @@ class ProfileFold:
             return attrgetter("timestamp")
         return attrgetter(f"value.f{list(self._declared.fields).index(field)}")
 
-    def __call__(self, records: Events, context: FoldContext) -> Iterable[Effect]:
+    def __call__(self, records: Events, _context: FoldContext) -> Iterable[Effect]:
         """The operations of a key are commutative but for its history, which keeps the order of the records."""
         by_key: defaultdict[Any, list[Record[Any, Any]]] = defaultdict(list)
         for record in records:
@@ -67,7 +67,7 @@ class ProfileFold:
                     yield IncrementScores(layout.own(name, key), by)
             yield from self._listed(key, events)
         if layout.windowed:
-            yield from self._histories(by_key, records, context)
+            yield from self._histories(by_key, records)
 
     def _listed(self, key: Any, events: Events) -> Iterable[Effect]:
         for measure, get, kept in self._lists:
@@ -81,15 +81,13 @@ class ProfileFold:
             if members:
                 yield PushRecent(self._layout.own(measure.name, key), members, length(measure))
 
-    def _histories(
-        self, by_key: dict[Any, list[Record[Any, Any]]], records: Events, context: FoldContext
-    ) -> Iterable[Effect]:
+    def _histories(self, by_key: Mapping[Any, Events], records: Events) -> Iterable[Effect]:
         kept_ms, late = self._declared.kept_ms, 0
         for key, events in by_key.items():
             days: defaultdict[int, list[tuple[Any, ...]]] = defaultdict(list)
             for event in events if self._in_windows is None else filter(self._counts, events):
                 day, time = divmod(event.timestamp, DAY_MS)
-                if day < (max(context.time, event.stream_time) - kept_ms) // DAY_MS:
+                if day < (event.stream_time - kept_ms) // DAY_MS:
                     late += 1
                 else:
                     days[day].append((time, *(get(event) for get in self._columns)))
@@ -97,7 +95,7 @@ class ProfileFold:
                 yield AppendLines(EVENTS, str(key), {str(day): _lines(rows).decode() for day, rows in days.items()})
         if late:
             yield Count(LATE, late)
-        before = (max(context.time, records[-1].stream_time) - kept_ms) // DAY_MS * DAY_MS
+        before = (records[-1].stream_time - kept_ms) // DAY_MS * DAY_MS
         if before > 0:
             yield ExpireDays(EVENTS, before)
 

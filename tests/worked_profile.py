@@ -1,0 +1,60 @@
+"""A profile with every kind of measure, and its events."""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+from hypothesis import strategies as st
+
+from streamstate.profile.file import parse
+
+DECLARED = """
+name: everything
+topic: events
+key: long
+path: /v1/users/<key>/everything
+history: 4d
+fields: {device: str, artist: int, loud: bool, price: decimal(2), ms: int}
+measures:
+  plays: {count: all, over: [1h, 2d, 3d, ever]}
+  priced: {count: price}
+  devices: {count: all, by: device, over: [2d, ever]}
+  loudness: {total: ms, by: loud, over: [1h, ever]}
+  spent: {total: price, over: [ever, 2d]}
+  long: {total: ms, where: {ms: {ge: 0}}, over: 2d}
+  least: {least: ms, over: [2d, ever]}
+  most: {most: price, by: device, over: [2d, ever]}
+  mean: {mean: ms, over: [3d, ever]}
+  costs: {mean: price, by: device}
+  firstSeen: {first: timestamp, over: [1h, ever]}
+  lastSeen: {last: timestamp}
+  firstDevice: {first: device, over: [2d, ever]}
+  lastPrice: {last: price, where: {device: {ne: tv}}, over: [2d, ever]}
+  artists: {top: 3, of: artist, over: [2d, ever]}
+  others: {top: 2, of: artist}
+  loudest: {top: 2, of: device, total: ms, over: [2d, ever]}
+  listened: {top: 4, of: price, where: {any: [{loud: {eq: true}}, {artist: {in: [1, -3]}}]}, over: [ever, 2d]}
+  different: {distinct: artist, over: [1h, ever]}
+  quiet: {distinct: device, where: {loud: {eq: false}, all: [{ms: {lt: 3}}]}, over: [2d]}
+  latest: {recent: 3, of: device, over: [1h, ever]}
+  sittings: {sessions: 30m, over: [2d, 3d]}
+"""
+EVERYTHING = parse(DECLARED)
+
+absent = st.none()
+profile_events: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        "key": st.integers(1, 2),
+        "device": absent | st.sampled_from(["phone", "tv", "é", "", "a b"]),
+        "artist": absent | st.integers(-3, 12) | st.sampled_from([2**63 - 1, -(2**63)]),
+        "loud": absent | st.booleans(),
+        "price": absent | st.integers(-300, 300).map(lambda cents: Decimal(cents) / 100),
+        "ms": absent | st.integers(-5, 5),
+    }
+)
+
+
+def event_json(event: dict[str, Any]) -> bytes:
+    fields = {name: of for name, of in event.items() if name not in ("key", "timestamp")}
+    members = {name: float(of) if isinstance(of, Decimal) else of for name, of in fields.items()}
+    return json.dumps({name: of for name, of in members.items() if of is not None or len(name) > 4}).encode()

@@ -18,14 +18,18 @@ export function words(name) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** Show a number or a text. Numbers of the size of milliseconds since 1970, of the years 2001 to 2286, are times. */
-export function numberInto(element, value) {
-  const isTime = value >= 1e12 && value < 1e13;
-  if (isTime) {
+/** Whether a number has the size of milliseconds since 1970, of the years 2001 to 2286. */
+export const isTime = (value) => value >= 1e12 && value < 1e13;
+
+/** Show a number, a time, or another value as text. */
+export function valueInto(element, value) {
+  if (isTime(value)) {
     element.dataset.time = value;
     element.title = dateTime(value);
+  } else {
+    delete element.dataset.time;
   }
-  setText(element, isTime ? ago(value) : typeof value === "number" ? count(value) : value);
+  setText(element, isTime(value) ? ago(value) : typeof value === "number" ? count(value) : value ?? "–");
 }
 
 /** How long a number of milliseconds is. */

@@ -2,8 +2,8 @@
 
 import { bars } from "./bars.js";
 import { h, keyed, setText } from "./dom.js";
-import { ago, numberInto, words } from "./format.js";
-import { isObject, ranking, shapes } from "./shapes.js";
+import { ago, valueInto, words } from "./format.js";
+import { isObject, items, shapes } from "./shapes.js";
 import { windows } from "./windows.js";
 
 const SHOWN = 10;
@@ -36,32 +36,40 @@ function part(name) {
 
   function set(members) {
     now = shapes(members);
-    keyed(facts, now.facts, ([name]) => name, fact, (element, [, value]) => numberInto(element.lastChild, value));
+    keyed(facts, now.facts, ([name]) => name, fact, (element, [, value]) => valueInto(element.lastChild, value));
     tiles.set(members.windows ?? {}, now.byWindow);
     draw();
   }
 
   function draw() {
-    keyed(columns, now.rankings, ([name]) => name, column, update);
+    keyed(columns, now.lists, ([name]) => name, column, update);
   }
 
   function column([name]) {
-    const list = bars(words(name), "");
-    const element = h("div", {}, h("h3"), h("p", { class: "quiet" }), list.element);
-    lists.set(element, list);
+    const counts = bars(words(name), "");
+    const element = h("div", {}, h("h3"), h("p", { class: "quiet" }), counts.element, h("ol", { class: "advice" }));
+    lists.set(element, counts);
     return element;
   }
 
   function update(column, [name, value]) {
     const byWindow = now.byWindow.has(name), kept = !byWindow || tiles.chosen in value;
-    const items = kept ? ranking(byWindow ? value[tiles.chosen] : value) : [], [title, note] = column.children;
+    const shown = kept ? items(byWindow ? value[tiles.chosen] : value).slice(0, SHOWN) : [];
+    const [title, note, , others] = column.children, counted = shown.filter(({ number }) => number !== undefined);
     setText(title, words(name) + (byWindow ? ` · ${tiles.chosen}` : ""));
-    note.hidden = items.length > 0;
-    setText(note, kept ? "none" : `counted for ${Object.keys(value).join(", ")}`);
-    lists.get(column).set(items.slice(0, SHOWN).map(({ value, count }) => ({ id: value, name: value, countPlays: count })));
+    setText(note, kept ? "none" : `kept for ${Object.keys(value).join(", ")}`);
+    note.hidden = shown.length > 0;
+    lists.get(column).set(counted.map(({ value, number }) => ({ id: value, name: value, countPlays: number })));
+    others.replaceChildren(...shown.filter(({ number }) => number === undefined).map(row));
   }
 
   return { element, set };
 }
 
 const fact = ([name]) => h("div", {}, h("dt", {}, words(name)), h("dd"));
+
+function row({ value, time }) {
+  const when = h("span", { class: "why" });
+  if (time !== undefined) valueInto(when, time);
+  return h("li", {}, h("span", { class: "name" }, String(value)), when);
+}

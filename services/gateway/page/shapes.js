@@ -2,27 +2,36 @@
 
 const EVER = "ever";
 
-/** The members that are `facts` and `rankings`, as pairs of name and value, and all that are `byWindow`, as a Map. */
+export const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/**
+ * The members of a part: `facts` and `lists` as pairs of name and value, and those with a value for each window again in
+ * `byWindow`, a Map.
+ */
 export function shapes({ key: _key, windows = {}, ...members }) {
-  const found = { facts: [], rankings: [], byWindow: new Map() };
+  const found = { facts: [], lists: [], byWindow: new Map() };
   for (const [name, value] of Object.entries(members)) {
     const names = isObject(value) ? Object.keys(value) : [];
     const byWindow = names.length > 0 && names.every((each) => Object.hasOwn(windows, each) || each === EVER);
-    const values = byWindow ? Object.values(value) : [value];
-    const ranked = values.every(ranking), counted = values.every(Number.isFinite);
-    if (ranked) found.rankings.push([name, value]);
-    else if (!byWindow && (counted || typeof value === "string")) found.facts.push([name, value]);
-    if (byWindow && (ranked || counted)) found.byWindow.set(name, value);
+    if (byWindow) found.byWindow.set(name, value);
+    if ((byWindow ? Object.values(value) : [value]).every(items)) found.lists.push([name, value]);
+    else if (!byWindow) found.facts.push([name, value]);
   }
   return found;
 }
 
-/** A list of `{value, count}`, or a map of numbers by value, as such a list; null for any other value. */
-export function ranking(value) {
-  if (typeof value !== "object" || value === null) return null;
-  const items = Array.isArray(value) ? value : Object.entries(value)
-    .map(([value, count]) => ({ value, count })).sort((one, other) => other.count - one.count);
-  return items.every((item) => Number.isFinite(item?.count)) ? items : null;
+/**
+ * The items of a list as `{value, number, time}`, or of a map of numbers by value, the greatest number first; null for
+ * a value that is neither. Items have a number, a time in ms, or only a value.
+ */
+export function items(value) {
+  if (Array.isArray(value)) return value.map(item).filter(({ value }) => value !== undefined);
+  if (!isObject(value)) return null;
+  return Object.entries(value)
+    .filter(([, number]) => Number.isFinite(number))
+    .map(([value, number]) => ({ value, number }))
+    .sort((one, other) => other.number - one.number);
 }
 
-export const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+const item = (item) =>
+  isObject(item) ? { value: item.value, number: item.count ?? item.total, time: item.timestamp } : { value: item };

@@ -2,8 +2,8 @@
 
 import { scaleEnd } from "./bars.js";
 import { h, keyed, setText } from "./dom.js";
-import { dateTime, numberInto, words } from "./format.js";
-import { ranking } from "./shapes.js";
+import { dateTime, isTime, valueInto, words } from "./format.js";
+import { items } from "./shapes.js";
 
 /** Tiles of the windows of `part`: `chosen` is the name of one, the longest at first; `changed()` is called after a choice. */
 export function windows(part, changed) {
@@ -58,13 +58,11 @@ const row = ([measure]) => h("span", { class: "measure" },
   h("span", { class: "quiet" }, words(measure)), h("span", { class: "value" }),
   h("span", { class: "bar" }, h("span", { class: "fill" })));
 
-/** A number with a bar beside those of other windows, or the first of a ranking. */
+/** A value, with a bar where it is one of several numbers; the first item of a list. */
 function show(row, value, name) {
-  const [, shown, bar] = row.children, first = ranking(value[name]);
-  bar.hidden = first !== null;
-  if (first) setText(shown, first[0]?.value ?? "–");
-  else {
-    numberInto(shown, value[name]);
-    bar.firstChild.style.width = `${(100 * value[name]) / scaleEnd(Math.max(...Object.values(value)))}%`;
-  }
+  const [, shown, bar] = row.children, list = items(value[name]);
+  const most = Math.max(...Object.values(value).filter(Number.isFinite));
+  valueInto(shown, list ? list[0]?.value : value[name]);
+  bar.hidden = list !== null || !Number.isFinite(most) || isTime(most);
+  if (!bar.hidden) bar.firstChild.style.width = `${Math.max(0, (100 * value[name]) / scaleEnd(most))}%`;
 }

@@ -191,7 +191,8 @@ def running(
         child.wait_until(lambda: answers(probe or f"http://{address}/readyz"), timeout=30)
         yield child
     finally:
-        child.stop()
+        # A graceful end waits for the kept connections of this process.
+        child.kill()
 
 
 def new_address() -> str:

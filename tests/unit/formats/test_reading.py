@@ -23,6 +23,7 @@ from streamstate.formats.applied import codec, formatted, registered
 from streamstate.formats.format import Format
 from streamstate.formats.registered.client import RegistryClient
 from streamstate.formats.registered.registry import Registry, Schema
+from streamstate.formats.writing import FormatEncoder
 from streamstate.keys import CODECS, LONG, LONG_MAX
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
@@ -39,18 +40,27 @@ PLAY = ListeningEvent(7, 1, 2, 3, 4)
 LONGS = [{"name": name, "type": "long"} for name in ("userId", "artistId", "albumId", "trackId", "timestamp")]
 
 
-@pytest.mark.parametrize("value", ["json", *REGISTERED])
+Written = tuple[str, Registry, FormatEncoder, FormatEncoder]
+
+
+@pytest.fixture(scope="module", params=["json", *REGISTERED])
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """A format, its registry, and the writers of two releases of a producer."""
+    value, known = request.param, registry(tmp_path_factory.mktemp("known"))
+    later = declared(LISTENING_EVENTS, value)
+    return value, known, *(writer(value, k, known, n, NAMES) for n, k in enumerate((ListeningEvent, later), 1))
+
+
 @laws
 @given(event=events, details=details)
 def test_a_service_gets_the_same_event_in_every_format(
-    value: str, event: ListeningEvent, details: dict[str, Any], tmp_path: Path
+    written: Written, event: ListeningEvent, details: dict[str, Any]
 ) -> None:
-    known = registry(tmp_path)
+    value, known, first, later = written
     app = formatted(METRICS, {"*": Format(value=value, fields=NAMES)}, known)  # type: ignore[arg-type]
-    _, _, key, content = raw(writer(value, ListeningEvent, known, names=NAMES), 0, event)
+    _, _, key, content = raw(first, 0, event)
     assert app.source(LISTENING_EVENTS).decode(event.user_id, content) == event
     assert (key, b"user_id" in (content or b"")) == (LONG.encode(event.user_id), value in ("json", "jsonschema"))
-    later = writer(value, declared(LISTENING_EVENTS, value), known, 2, NAMES)
     detailed = later.write(msgspec.json.encode(msgspec.to_builtins(event) | details))
     assert app.source(LISTENING_EVENTS).decode(event.user_id, detailed) == event
 

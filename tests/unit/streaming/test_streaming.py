@@ -5,14 +5,14 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
 
-from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import LocalCluster, answers
+from devkit.child_process import Child
+from tests.serving import new_address, running
 from tests.unit.streaming.api import EVENT_BYTES, HEARTBEAT_S
 from tests.waiting import until
 
@@ -21,24 +21,17 @@ RECEIVED = 16 * 1024
 """Bytes that a client's kernel takes before the client does."""
 
 
-@contextmanager
-def served(home: Path) -> Iterator[tuple[Child, str]]:
-    """The process, and its address."""
-    address = f"{LOCALHOST}:{free_port()}"
+def served(home: Path) -> AbstractContextManager[Child]:
+    """The process, called by its address."""
+    address = new_address()
     settings = {"DEADLINE_MS": str(DEADLINE_MS)}
-    child = LocalCluster.api("tests.unit.streaming", "streaming", address, home, settings)
-    child.start()
-    child.wait_until(lambda: answers(f"http://{address}/livez"), timeout=30)
-    try:
-        yield child, address
-    finally:
-        child.stop()
+    return running("tests.unit.streaming", address, home, settings, f"http://{address}/livez")
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with served(tmp_path_factory.mktemp("streaming")) as (child, address):
-        yield address
+    with served(tmp_path_factory.mktemp("streaming")) as child:
+        yield child.name
     assert child.log.read_text() == ""
 
 
@@ -121,7 +114,7 @@ def test_a_client_that_does_not_read_gets_the_latest_next_and_not_a_queue(connec
 
 
 def test_a_process_that_ends_ends_its_streams(tmp_path: Path) -> None:
-    with served(tmp_path) as (child, address), closing(Client(address, "/v1/still")) as client:
+    with served(tmp_path) as child, closing(Client(child.name, "/v1/still")) as client:
         assert client.number() == 0
         asked = time.monotonic()
         os.kill(child.pid, signal.SIGTERM)

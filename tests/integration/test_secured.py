@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
@@ -17,7 +18,7 @@ from devkit import topics
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.class_archive import ARCHIVE
 from devkit.demo import CACHE
-from devkit.local_cluster import LocalCluster, answers, shared_classes, variables
+from devkit.local_cluster import LocalCluster, answers, shared_classes, spark_in, variables
 from services.clicks.model import APP, CLICKS_PER_REGION, UNKNOWN, USER_CLICKS, USER_REGIONS
 from streamstate.app import App
 from streamstate.deployment.overrides import renamed
@@ -108,13 +109,14 @@ def settings(case: Case, servers: Company, home: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Running:
-    """A stream, the port of its status, and the API beside it."""
+    """A stream, the port of its status, the API beside it, and the folder for Spark's files."""
 
     case: Case
     stream: Child
     status: int
     api: Child
     address: str
+    scratch: Path
 
     def clicks(self) -> int:
         try:
@@ -128,8 +130,15 @@ class Running:
         return sample(text, name, service=self.case.name, partition="0")
 
 
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A shorter path than that of `tmp_path`: Spark has a socket in it, whose path has 107 characters at most."""
+    with TemporaryDirectory() as name:
+        yield Path(name)
+
+
 @pytest.fixture(params=[SCRAM, CERTIFICATE, TOKEN], ids=lambda case: case.name)
-def running(request: pytest.FixtureRequest, servers: Company, tmp_path: Path) -> Iterator[Running]:
+def running(request: pytest.FixtureRequest, servers: Company, tmp_path: Path, scratch: Path) -> Iterator[Running]:
     case: Case = request.param
     jars.fetch(CACHE / "spark")
     servers.grant(case.app, f"User:CN={case.name}" if case is CERTIFICATE else f"User:{case.name}")
@@ -142,7 +151,7 @@ def running(request: pytest.FixtureRequest, servers: Company, tmp_path: Path) ->
         "CHECKPOINTS": str(tmp_path / "checkpoints"),
         "MASTER": case.master,
         "DRIVER_MEMORY": "512m",
-        "SPARK": shared_classes(CACHE.absolute() / ARCHIVE, "{}"),
+        "SPARK": shared_classes(CACHE.absolute() / ARCHIVE, spark_in(scratch)),
         "STATUS_PORT": str(status),
     }
     argv = [sys.executable, "-m", "streamstate.spark", "services.clicks"]
@@ -152,7 +161,7 @@ def running(request: pytest.FixtureRequest, servers: Company, tmp_path: Path) ->
     api.start()
     try:
         stream.wait_until(lambda: answers(f"http://{LOCALHOST}:{status}/readyz"), 120)
-        yield Running(case, stream, status, api, address)
+        yield Running(case, stream, status, api, address, scratch)
     finally:
         api.stop()
         stream.stop()
@@ -172,10 +181,16 @@ def test_it_folds_what_it_may_read_and_ends_when_it_is_told(running: Running, se
     lines, listening = looked_at([process, *process.children(recursive=True)])
     assert not any("spark.authenticate.secret=" in line for line in lines)
     assert running.case.master or listening == {LOCALHOST}
+    assert folders(running.scratch)
     process.terminate()
     assert process.wait(15) == 0
+    assert running.case.master or folders(running.scratch) == []
     texts = [*lines, *(path.read_text() for path in tmp_path.glob("*.log"))]
     assert [word for word in SECRETS if any(word in text for text in texts)] == []
+
+
+def folders(parent: Path) -> list[Path]:
+    return [path for path in parent.iterdir() if path.is_dir()]
 
 
 def looked_at(processes: list[psutil.Process]) -> tuple[list[str], set[str]]:

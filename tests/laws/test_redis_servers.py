@@ -28,7 +28,7 @@ from streamstate.state.store import Commit, OffsetAdvance, Snapshot
 from streamstate.testing import Driver
 from tests.faults.proxy import Proxy
 from tests.laws.protocol import KEYS, TALLY
-from tests.redis_cluster import Migration, cluster_url, reshard, say, three_nodes
+from tests.redis_cluster import Migration, cluster_url, say, three_nodes
 from tests.redis_sentinel import watched
 from tests.waiting import until
 
@@ -36,11 +36,18 @@ PARTITIONS = range(8)
 LAST_S = 60.0
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[list[int]]:
-    """The ports of its nodes."""
-    with three_nodes(tmp_path) as ports:
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[int]]:
+    with three_nodes(tmp_path_factory.mktemp("nodes")) as ports:
         yield ports
+
+
+@pytest.fixture
+def cluster(nodes: list[int]) -> list[int]:
+    """The ports of the nodes, which are empty."""
+    for port in nodes:
+        redis.Redis(port=port).flushall()
+    return nodes
 
 
 def operations(p: int) -> list[Operation]:
@@ -65,16 +72,6 @@ def test_a_cluster_of_three_nodes_shares_the_partitions(cluster: list[int]) -> N
     assert list(deletion.holdings()) == list(PARTITIONS)
     deletion.run(PARTITIONS)
     assert sum(redis.Redis(port=port).dbsize() for port in cluster) == 0
-
-
-def test_a_partition_that_moved_to_another_node_is_found_there(cluster: list[int]) -> None:
-    """The client is told by the node that it asks; a claim of before the move does not count any more."""
-    store = RedisStore(connect(cluster_url(cluster), 5.0), "app")
-    use(store)
-    reshard(cluster, 0, 1, slots=5461)
-    snapshots = store.read({p: [Value("k")] for p in PARTITIONS})
-    assert {p: snapshot.values for p, snapshot in snapshots.items()} == {p: [str(p)] for p in PARTITIONS}
-    assert len({store.claim(p, "a:1", {}).server for p in PARTITIONS}) == 2
 
 
 # redis-py does not close its client of the seed that told the new nodes.

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from tempfile import TemporaryDirectory
 
@@ -159,7 +159,8 @@ class Stream:
             self._stopping.wait(PAUSE_S)
             return None
         # The ids of the schemas are remembered: the registry is asked once.
-        app = registered(self._app)
+        # A worker cannot import the types of a profile's answers, which are made at run time.
+        app = replace(registered(self._app), views=())
         tell, waiting = self._log.error if left_out else self._log.info, self.status.waits
         why = {partition: self._commands.complete(str(error)) for partition, error in left_out.items()}
         tell("folding", partitions=sorted(claims), topics=folded, left_out=list(why.values()), waiting=waiting)

@@ -24,7 +24,7 @@ from tests.waiting import until
 SEED = 7
 EVENTS = 6_000
 USERS = 200
-SERVICES = ("metrics", "names", "recommendations", "topics")
+SERVICES = ("metrics", "names", "profile", "recommendations", "topics")
 INSTANCES = {"metrics": 2}
 SLOWLY = "1000"
 """Records of a batch: a build takes several looks."""

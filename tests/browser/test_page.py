@@ -104,6 +104,15 @@ def test_a_profile_says_why_and_what_was_played_last(show: Open, driving: Drivin
     assert plays(page) == profile["eventCount"]
 
 
+def test_a_declared_part_counts_a_play_in_each_window(show: Open, driving: Driving) -> None:
+    page = show(f"#/users/{USER}")
+    numbers = page.get_by_role("region", name="Habits").locator(".tile .measure:has-text('Plays') .value")
+    expect(numbers).to_have_count(3, timeout=PATIENT_MS)
+    before = [int(text.replace(",", "")) for text in numbers.all_text_contents()]
+    play(driving, USER, (1, 1, 1))
+    expect(numbers).to_have_text([f"{number + 1:,}" for number in before], timeout=SOON_MS)
+
+
 def test_users_are_suggested_as_one_types(show: Open, driving: Driving) -> None:
     page = show()
     page.get_by_label("User id").press_sequentially("12")

@@ -143,7 +143,7 @@ class Deployment:
         }
 
     def snapshot(self) -> Snapshot:
-        return self.store.read({0: [Fields(f"user:{USER}")]})[0]
+        return self.store.read({0: [Fields(f"numbers:{USER}")]})[0]
 
     def position(self) -> int:
         return self.snapshot().positions.get(self.topic, 0)

@@ -14,7 +14,7 @@ topic: events
 key: long
 path: /v1/users/<key>/everything
 history: 4d
-fields: {device: str, artist: int, loud: bool, price: decimal(2), ms: int}
+fields: {device: str, artist: {type: int, member: track.artist}, loud: bool, price: decimal(2), ms: int}
 measures:
   plays: {count: all, over: [1h, 2d, 3d, ever]}
   priced: {count: price}
@@ -57,4 +57,8 @@ profile_events: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 def event_json(event: dict[str, Any]) -> bytes:
     fields = {name: of for name, of in event.items() if name not in ("key", "timestamp")}
     members = {name: float(of) if isinstance(of, Decimal) else of for name, of in fields.items()}
-    return json.dumps({name: of for name, of in members.items() if of is not None or len(name) > 4}).encode()
+    artist = members.pop("artist")
+    track = (
+        {"track": {"artist": artist} if members["loud"] else None} if artist is None else {"track": {"artist": artist}}
+    )
+    return json.dumps(track | {name: of for name, of in members.items() if of is not None or len(name) > 4}).encode()

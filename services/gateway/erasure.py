@@ -40,7 +40,7 @@ EXAMPLE_EXPORT = UserExport(
     "42",
     [
         ServiceExport(
-            "metrics", {"user:42": {"count": 3, "first": 1_000, "last": 3_000}, "user:42:artists": [["a1", 3]]}, []
+            "metrics", {"numbers:42": {"#": 3, "first": 1_000, "last": 3_000}, "artists.values:42": [["a1", 3]]}, []
         )
     ],
 )

@@ -1,51 +1,31 @@
 """The profiles and the plays of each hour, counted again."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 
 from confluent_kafka import Message
 
-from services.reference_decoding import FIELDS, listening_event, sortable
-from streamstate.verify.recount import Recount, Recounted, Stored, unequal
+from services.metrics.model import Metrics
+from services.reference_decoding import listening_event
+from streamstate.verify.profiles import ProfileRecount
+from streamstate.verify.recount import Recounted, Stored, unequal
 
 HOUR_MS = 3_600_000
 HOURS_OF_PERIOD = 32 * 24
-_KEY = re.compile(r"user:([0-9]+)(?::(\w+))?")
 
 
-class User:
-    """The plays of a user."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.first = 0
-        self.last = 0
-        self.plays: dict[str, Counter[int]] = {kind: Counter() for kind in FIELDS}
-
-    def add(self, event: dict[str, int]) -> None:
-        time = event["timestamp"]
-        self.first = min(self.first, time) if self.count else time
-        self.last = max(self.last, time) if self.count else time
-        self.count += 1
-        for kind, field in FIELDS.items():
-            self.plays[kind][event[field]] += 1
-
-
-class Profiles(Recount):
-    """The users of a partition."""
+class MetricsRecount(ProfileRecount):
+    """The users of a partition, and all their plays."""
 
     def __init__(self) -> None:
-        self.users: dict[int, User] = {}
+        super().__init__(Metrics.declared)
         self._count = 0
         self._hours: Counter[int] = Counter()
-        self._now = self._late = 0
+        self._now = self._late_plays = 0
 
     def add(self, message: Message, stream_time: int) -> bool:
-        event = listening_event(message)
-        if event is None:
+        if listening_event(message) is None or not super().add(message, stream_time):
             return False
-        self.users.setdefault(event["userId"], User()).add(event)
         self.add_erased(message, stream_time)
         return True
 
@@ -53,20 +33,17 @@ class Profiles(Recount):
         self._count += 1
         hour, self._now = message.timestamp()[1] // HOUR_MS, stream_time // HOUR_MS
         if hour // HOURS_OF_PERIOD < self._now // HOURS_OF_PERIOD - 1:
-            self._late += 1
-            self.counts = {"late_records": self._late}
+            self._late_plays += 1
+            self.counts = {"late_records": self._late_plays}
         else:
             self._hours[hour] += 1
 
     def expected_keys(self) -> Iterable[str]:
         yield from self._plays()
-        for user in self.users:
-            yield f"user:{user}"
-            yield from (f"user:{user}:{kind}" for kind in FIELDS)
+        yield from super().expected_keys()
 
     def wrong(self, key: str, stored: Stored | None) -> str | None:
-        expected = self._plays().get(key) if key.startswith("plays") else self._expected(key)
-        return unequal(expected, stored)
+        return unequal(self._plays().get(key), stored) if key.startswith("plays") else super().wrong(key, stored)
 
     def _plays(self) -> dict[str, Stored]:
         """Over all users: the count, and the hours of the current and the previous period, each under its own key."""
@@ -80,16 +57,5 @@ class Profiles(Recount):
                 expected[f"plays:{period % 2}"] = hours
         return expected
 
-    def _expected(self, key: str) -> Stored | None:
-        named = _KEY.fullmatch(key)
-        user = self.users.get(int(named[1])) if named else None
-        if named is None or user is None:
-            return None
-        if not named[2]:
-            fields = {"count": user.count, "first": user.first, "last": user.last}
-            return {name.encode(): str(value).encode() for name, value in fields.items()}
-        plays = user.plays.get(named[2])
-        return None if plays is None else {sortable(item).encode(): -float(n) for item, n in plays.items()}
 
-
-RECOUNT = Recounted("metrics", ("listening-events",), Profiles)
+RECOUNT = Recounted("metrics", (Metrics.declared.topic,), MetricsRecount)

@@ -161,7 +161,7 @@ def test_f27_a_byte_of_a_value_is_wrong(under_load: UnderLoad, fleet: Fleet) -> 
                 user = run.draw.randrange(KNOWN + 1, USERS + 1)
                 path = f"{fleet.url}/v1/users/{user}/metrics"
                 count = get(path)["eventCount"]
-                [key] = connection.scan_iter(f"{{metrics:*}}:user:{user}", count=10_000)
+                [key] = connection.scan_iter(f"{{metrics:*}}:numbers:{user}", count=10_000)
                 spoilt, mend = spoil(connection, key)
                 answer = urllib3.request("GET", path, timeout=10)
                 assert (answer.status, answer.headers["Content-Type"]) == (500, "application/problem+json")

@@ -1,6 +1,6 @@
 """The answers of the gateway, made from the recount that `make verify` holds the state against."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -8,7 +8,6 @@ from typing import Any
 from confluent_kafka import Message, murmur2
 
 from services import reference_decoding
-from services.metrics.recount import Profiles, User
 from tests.integration import erased
 
 PARTITIONS = 8
@@ -32,21 +31,25 @@ def profiles(messages: Iterable[Message], known: dict[str, dict[int, str]]) -> d
 
     `known` are the names by kind.
     """
-    recount = Profiles()
+    users: defaultdict[int, list[dict[str, int]]] = defaultdict(list)
     for message in messages:
-        if murmur2(message.key() or b"", PARTITIONS) == message.partition():
-            recount.add(message, 0)
-    return {number: _profile(number, user, known) for number, user in recount.users.items() if number != erased.USER}
+        event = reference_decoding.listening_event(message)
+        if event and murmur2(message.key() or b"", PARTITIONS) == message.partition():
+            users[event["userId"]].append(event)
+    return {number: _profile(number, events, known) for number, events in users.items() if number != erased.USER}
 
 
-def _profile(number: int, user: User, known: dict[str, dict[int, str]]) -> dict[str, Any]:
+def _profile(number: int, events: list[dict[str, int]], known: dict[str, dict[int, str]]) -> dict[str, Any]:
+    times = [event["timestamp"] for event in events]
     profile: dict[str, Any] = {
         "userId": number,
-        "eventCount": user.count,
-        "firstListeningEvent": _instant(user.first),
-        "lastListeningEvent": _instant(user.last),
+        "eventCount": len(events),
+        "firstListeningEvent": _instant(min(times)),
+        "lastListeningEvent": _instant(max(times)),
     }
-    return profile | {f"topTen{kind.capitalize()}": _top_ten(plays, known[kind]) for kind, plays in user.plays.items()}
+    for kind, field in reference_decoding.FIELDS.items():
+        profile[f"topTen{kind.capitalize()}"] = _top_ten(Counter(event[field] for event in events), known[kind])
+    return profile
 
 
 def _top_ten(plays: Counter[int], known: dict[int, str]) -> list[dict[str, Any]]:

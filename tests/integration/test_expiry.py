@@ -24,8 +24,8 @@ def expiring(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> dict[st
 
 def counts(deployment: Deployment) -> list[int | None]:
     """The plays of both users; None for an unknown user."""
-    [snapshot] = deployment.store.read({0: [Fields(f"user:{user}") for user in (USER, OTHER)]}).values()
-    return [user.get("count") for user in snapshot.values]
+    [snapshot] = deployment.store.read({0: [Fields(f"numbers:{user}") for user in (USER, OTHER)]}).values()
+    return [user.get("#") for user in snapshot.values]
 
 
 def test_who_was_not_seen_for_too_long_begins_anew(deployment: Deployment, expiring: dict[str, str]) -> None:

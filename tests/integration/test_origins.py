@@ -72,9 +72,9 @@ def test_a_deployment_of_another_name_is_verified(deployment: Deployment) -> Non
     deployment.build()
     report = deployment.command("verify")
     assert (report["service"], report["records"], report["differences"]) == (deployment.name, 100, [])
-    key = f"{{{deployment.name}:0}}:user:{USER}"
+    key = f"{{{deployment.name}:0}}:numbers:{USER}"
     with connect(deployment.cluster.redis.url, 5.0) as client:
-        client.hincrby(key, "count", 1)
+        client.hincrby(key, "#", 1)
     assert [difference["place"] for difference in deployment.command("verify")["differences"]] == [key]
 
 

@@ -14,7 +14,7 @@ def fold(records: Sequence[Record[int, ListeningEvent]], context: FoldContext) -
     if any(record.value.artist_id == UNLUCKY for record in records):
         msg = "this artist cannot be folded"
         raise ValueError(msg)
-    return model.fold(records, context)
+    return model.FOLD.apply(records, context)
 
 
 APP = replace(model.APP, name="raising", folds=tuple(replace(each, apply=fold) for each in model.APP.folds))

@@ -110,7 +110,7 @@ class Stream:
         driver.feed(0, {LISTENING_EVENTS: raw})
 
     def count(self, user: int) -> int | None:
-        count: int | None = self.store.read({0: [Fields(f"user:{user}")]})[0].values[0].get("count")
+        count: int | None = self.store.read({0: [Fields(f"numbers:{user}")]})[0].values[0].get("#")
         return count
 
 

@@ -138,7 +138,7 @@ def look_next(cluster: LocalCluster, user: int) -> str:
   {cluster.url}/v1/users/{user}   the profile
   {cluster.url}/docs   all paths
   {servers(cluster)} .venv/bin/streamstate status
-  redis-cli -p {cluster.redis.port} --scan --pattern '{{metrics:*}}:user:{user}*'   the state itself
+  redis-cli -p {cluster.redis.port} --scan --pattern '{{metrics:*}}:*:{user}'   the state itself
   {HOME}/*.log   what the processes log
 """
 

@@ -88,7 +88,7 @@ def rates(marks: Sequence[tuple[int, cpu.Usage]]) -> Ingest:
 def size(cluster: LocalCluster, held: int) -> str:
     """The `held` bytes of the state of metrics, by user and by distinct (user, item) pair over the three kinds."""
     with redis.Redis.from_url(cluster.redis.url) as client:
-        charts = list(client.scan_iter(match=f"{{{APP.name}:*}}:user:*:*", count=1_000))
+        charts = list(client.scan_iter(match=f"{{{APP.name}:*}}:*.values:*", count=1_000))
         pipeline = client.pipeline(transaction=False)
         for chart in charts:
             pipeline.zcard(chart)

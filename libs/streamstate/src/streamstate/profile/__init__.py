@@ -5,12 +5,24 @@ A profile is a class whose members are measures, or a YAML file with the same wo
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from streamstate.app import App
-from streamstate.profile.app import profile_app
+import msgspec
+
+from streamstate.app import App, Fold, Source
+from streamstate.profile.answer import Answer, ProfileView
+from streamstate.profile.app import profile_app, profile_fold, profile_view
 from streamstate.profile.declaration import Declaration
+from streamstate.profile.fields import FieldWords
+from streamstate.profile.fold import ProfileFold
 from streamstate.profile.measure import EVER, Words
+from streamstate.view import View
+
+__all__ = [
+    "EVER", "Profile", "count", "distinct", "first", "last", "least", "mean", "most", "recent", "sessions", "top",
+    "total",
+]  # fmt: skip
 
 Over = str | Sequence[str]
 Where = Mapping[str, Any]
@@ -79,16 +91,38 @@ class Profile:
     """A profile: each member that is a measure is a member of the answer.
 
     The arguments of the class are the members of a `Declaration`; `name` is the class's name in small letters with
-    hyphens, unless given. `declared` is the declaration, `app` the use case.
+    hyphens, unless given. `declared` is the declaration, `app` the use case, of one fold and one view.
     """
 
     declared: ClassVar[Declaration]
     app: ClassVar[App]
 
-    def __init_subclass__(cls, *, topic: str, path: str, key: str = "long", name: str = "", **words: Any) -> None:
+    @classmethod
+    def over(cls, source: Source[Any, Any], event: type[msgspec.Struct]) -> Fold:
+        """The fold over the events of `source`, of the type `event`, whose members are the members of the fields."""
+        members = {field.encode_name: field.name for field in msgspec.structs.fields(event)}
+        attributes = {name: members[cls.declared.types[name].path] for name in cls.declared.fields}
+        return profile_fold(cls.declared, source, ProfileFold(cls.declared, attributes))
+
+    @classmethod
+    def answered_by(cls, answer: Answer, **members: Any) -> View[Any]:
+        """The view with answers that `answer` makes, and further `members` of the view, such as its example."""
+        return replace(profile_view(cls.declared, ProfileView(cls.declared, answer)), **members)
+
+    def __init_subclass__(
+        cls,
+        *,
+        topic: str,
+        path: str,
+        key: str = "long",
+        name: str = "",
+        fields: Mapping[str, Any] | None = None,
+        **words: Any,
+    ) -> None:
         """Raises `BadDeclaration`."""
         measures = {member: words for member, words in vars(cls).items() if isinstance(words, Words)}
         own = name or re.sub(r"(?<=.)([A-Z])", r"-\1", cls.__name__).lower()
-        summary = (cls.__doc__ or "").strip().partition("\n")[0]
-        cls.declared = Declaration(own, topic, key, path, measures, **{"summary": summary, **words})
+        summary = (cls.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
+        typed = msgspec.convert(dict(fields or {}), dict[str, str | FieldWords])
+        cls.declared = Declaration(own, topic, key, path, measures, typed, **{"summary": summary, **words})
         cls.app = profile_app(cls.declared, service=own)

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -10,15 +10,14 @@ import msgspec
 from msgspec import Meta
 
 from streamstate.errors import BadParameter
-from streamstate.profile.answer_type import AnswerType
+from streamstate.profile.answer_type import AnswerType, Found, Spans
 from streamstate.profile.declaration import Declaration
-from streamstate.profile.layout import COUNT, Layout
-from streamstate.profile.measure import Measure
+from streamstate.profile.layout import COUNT, Layout, is_plain
+from streamstate.profile.measure import EVER, Measure
 from streamstate.profile.windows import Row, WindowMeasure
 from streamstate.state.operations import DAY_MS, Read
 
-Spans = Mapping[str, tuple[int, int]]
-"""The first and last moment of each window, by label."""
+Answer = Callable[[Any, Found, Spans], msgspec.Struct]
 
 _rows = msgspec.json.Decoder(Row).decode_lines
 
@@ -36,15 +35,19 @@ NOW = Moment()
 
 
 class ProfileView:
-    """`View.reads` and `View.answer` of a declaration."""
+    """`View.reads` and `View.answer` of a declaration.
 
-    def __init__(self, declared: Declaration) -> None:
+    shape: makes the answer from key, values and spans; by default the type made from the declaration.
+    """
+
+    def __init__(self, declared: Declaration, shape: Answer | None = None) -> None:
         self._declared = declared
         self._layout = Layout(declared)
-        self._type = AnswerType(declared)
+        self._own_shape = shape
+        self._shape = shape or AnswerType(declared).answer
 
     def __reduce__(self) -> Any:
-        return ProfileView, (self._declared,)
+        return ProfileView, (self._declared, self._own_shape)
 
     @cached_property
     def _measures(self) -> Mapping[str, WindowMeasure]:
@@ -60,11 +63,13 @@ class ProfileView:
         if not numbers:
             return None
         if not self._declared.windows:
-            return self._type.answer(key, self._ever(numbers, lists), {}, {})
+            return self._shape(key, self._ever(numbers, lists), {})
         *lists, history = lists
         at = int(time.time() * 1000) if query.at is None else query.at
         spans = {window.label: (at - window.ms, at) for window in self._declared.windows}
-        return self._type.answer(key, self._ever(numbers, lists), self._trailing(history, spans), spans)
+        found = self._ever(numbers, lists)
+        self._add_trailing(found, history, spans)
+        return self._shape(key, found, spans)
 
     def merged(self, partitions: Sequence[Sequence[Any]]) -> msgspec.Struct:
         """The answer over all keys, from the values of all partitions."""
@@ -78,10 +83,10 @@ class ProfileView:
         ranked, lists = len(self._layout.ranked), [list(columns) for columns in zip(*partitions, strict=True)][1:]
         merged = [_ranking(each, measure) for each, measure in zip(lists, self._layout.ranked, strict=False)]
         merged += [sorted((e for entries in each for e in entries), key=_newest) for each in lists[ranked:]]
-        return self._type.answer(None, self._ever(numbers, merged), {}, {})
+        return self._shape(None, self._ever(numbers, merged), {})
 
-    def _ever(self, numbers: Mapping[str, int], lists: Sequence[Any]) -> dict[str, Any]:
-        """The values without a window, by measure, as in the state."""
+    def _ever(self, numbers: Mapping[str, int], lists: Sequence[Any]) -> dict[str, dict[str, Any]]:
+        """The values without a window."""
         found = self._numbers(numbers)
         ranked, types = self._layout.ranked, self._declared.types
         for measure, members in zip(ranked, lists, strict=False):
@@ -93,14 +98,18 @@ class ProfileView:
             listed = [(msgspec.json.decode(text.partition(" ")[2]), time) for text, time in entries]
             single = listed[0][0] if listed else None
             found[measure.name] = listed[: measure.n] if measure.kind == "recent" else single
-        return found
+        return {
+            measure.name: {EVER: found[measure.name]} if measure.ever else {} for measure in self._declared.resolved
+        }
 
     def _numbers(self, numbers: Mapping[str, int]) -> dict[str, Any]:
         split: defaultdict[str, dict[str, int]] = defaultdict(dict)
         for field, number in numbers.items():
             name, _, by = field.partition(":")
             split[name][by] = number
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {
+            measure.name: numbers[COUNT] for measure in self._declared.resolved if is_plain(measure)
+        }
         for measure in self._layout.numbers:
             held: dict[str, Any] = {**split[measure.name]}
             if measure.kind == "mean":
@@ -109,8 +118,10 @@ class ProfileView:
             found[measure.name] = held if measure.by else held.get("", empty)
         return found
 
-    def _trailing(self, history: tuple[int, Mapping[int, str]], spans: Spans) -> dict[str, dict[str, Any]]:
-        """The values of each window, by label and measure."""
+    def _add_trailing(
+        self, found: Mapping[str, dict[str, Any]], history: tuple[int, Mapping[int, str]], spans: Spans
+    ) -> None:
+        """Add the values of each window. Raises `BadParameter` for a moment too long ago."""
         expired, days = history
         longest = self._declared.windows[0]
         if max(0, spans[longest.label][0]) < expired:
@@ -123,14 +134,13 @@ class ProfileView:
             for row in of_day:
                 row[0] += day * DAY_MS
             rows += of_day
-        found: dict[str, dict[str, Any]] = {}
         for window in self._declared.windows:
             start, end = spans[window.label]
             # Each window is within the longer windows.
             rows = [row for row in rows if start <= row[0] <= end]
-            measures = [measure for measure in self._layout.windowed if window in measure.windows]
-            found[window.label] = {measure.name: self._measures[measure.name].value(rows) for measure in measures}
-        return found
+            for measure in self._layout.windowed:
+                if window in measure.windows:
+                    found[measure.name][window.label] = self._measures[measure.name].value(rows)
 
 
 def _bound(measure: Measure) -> bool:

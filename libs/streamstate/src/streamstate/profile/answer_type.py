@@ -8,12 +8,18 @@ import msgspec
 from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import TIMESTAMP
-from streamstate.profile.measure import EVER, Measure
+from streamstate.profile.measure import Measure
 
 _NUMBER_KEYS = ("long", "int", "digits")
 _EXAMPLE_END = 1_767_297_600_000
 
 Shape = Callable[[Any], Any]
+
+Found = Mapping[str, Mapping[str, Any]]
+"""The values of each measure by window or `ever`, as in the state: a top is a list of pairs, a mean total and count."""
+
+Spans = Mapping[str, tuple[int, int]]
+"""The first and last moment of each window, by label."""
 
 
 class Span(msgspec.Struct, rename={"from_": "from"}):
@@ -42,23 +48,11 @@ class AnswerType:
     def _key(self) -> type:
         return int if self._declared.key in _NUMBER_KEYS else str
 
-    def answer(
-        self,
-        key: Any,
-        ever: Mapping[str, Any],
-        trailing: Mapping[str, Mapping[str, Any]],
-        spans: Mapping[str, tuple[int, int]],
-    ) -> msgspec.Struct:
-        """The answer.
-
-        ever: the values without a window, by measure. trailing: the values by window and measure. spans: the first and
-        last moment of each window.
-        """
+    def answer(self, key: Any, found: Found, spans: Spans) -> msgspec.Struct:
+        """The answer of the values `found`."""
         values: list[Any] = [] if self._declared.everywhere else [key]
         for measure in self._declared.resolved:
-            shape = self._shapes[measure.name][1]
-            found = [ever[measure.name] if label == EVER else trailing[label][measure.name] for label in measure.labels]
-            values.append(shape(found))
+            values.append(self._shapes[measure.name][1](found[measure.name]))
         if self._spans:
             values.append({label: Span(*spans[label]) for label in self._spans})
         made: msgspec.Struct = self.kind(*values)
@@ -67,10 +61,10 @@ class AnswerType:
     @property
     def example(self) -> msgspec.Struct:
         """An answer, for the document."""
-        examples = {measure.name: self._example(measure) for measure in self._declared.resolved}
+        examples = {each.name: dict.fromkeys(each.labels, self._example(each)) for each in self._declared.resolved}
         key = CODECS[self._declared.key].parse("42") if self._key is int else "anna"
         spans = {window.label: (_EXAMPLE_END - window.ms, _EXAMPLE_END) for window in self._declared.windows}
-        return self.answer(key, examples, dict.fromkeys(self._spans, examples), spans)
+        return self.answer(key, examples, spans)
 
     def _example(self, measure: Measure) -> Any:
         types = self._declared.types
@@ -96,10 +90,9 @@ class AnswerType:
         if measure.by:
             kind, each = dict[str, kind], lambda split: {by: one(value) for by, value in sorted(split.items())}  # type: ignore[valid-type]
         if len(measure.labels) == 1:
-            return kind, lambda found: each(found[0])
-        labels = measure.labels
-        of_labels = self._labelled(_capital(measure.name), dict.fromkeys(labels, kind))
-        return of_labels, lambda found: {label: each(value) for label, value in zip(labels, found, strict=True)}
+            return kind, lambda found: each(found[measure.labels[0]])
+        of_labels = self._labelled(_capital(measure.name), dict.fromkeys(measure.labels, kind))
+        return of_labels, lambda found: {label: each(found[label]) for label in measure.labels}
 
     def _single(self, measure: Measure) -> tuple[Any, Shape]:
         of = self._declared.types[measure.field or TIMESTAMP]

@@ -22,35 +22,40 @@ SERVICE = "profile"
 def profile_app(declared: Declaration, service: str = SERVICE) -> App:
     """The use case of a declaration. Raises `BadDeclaration`."""
     declared.require_valid()
-    layout, view, codec = Layout(declared), ProfileView(declared), CODECS[declared.key]
-    fields = {name: of for name, of in declared.types.items() if name in declared.fields}
+    fields = [declared.types[name] for name in declared.fields]
     source: Source[Any, Any] = Source(
         declared.topic,
-        codec,
+        CODECS[declared.key],
         EventDecoder(fields),
         requires_beginning=any(measure.ever for measure in declared.resolved),
     )
-    users = UserState(layout.places) if declared.of_users else None
-    fold = Fold((source,), ProfileFold(declared), settings={"profile": declared.state}, users=users)
+    attributes = {name: f"f{index}" for index, name in enumerate(declared.fields)}
+    fold = profile_fold(declared, source, ProfileFold(declared, attributes))
+    view = profile_view(declared, ProfileView(declared))
+    return App(name=declared.name, service=service, folds=(fold,), views=(view,))
+
+
+def profile_fold(declared: Declaration, source: Source[Any, Any], apply: ProfileFold) -> Fold:
+    """The fold of a declaration over `source`."""
+    users = UserState(Layout(declared).places) if declared.of_users else None
+    return Fold((source,), apply, settings={"profile": declared.state}, users=users)
+
+
+def profile_view(declared: Declaration, view: ProfileView) -> View[Any]:
+    """The view of a declaration."""
+    layout, codec = Layout(declared), CODECS[declared.key]
     everywhere = declared.everywhere
-    return App(
+    return View(
         name=declared.name,
-        service=service,
-        folds=(fold,),
-        views=(
-            View(
-                name=declared.name,
-                path=declared.path,
-                summary=declared.summary or f"The profile {declared.name}",
-                topic=declared.topic,
-                key=None if everywhere else codec,
-                reads=view.reads,
-                answer=view.merged if everywhere else view.answer,
-                example=AnswerType(declared).example,
-                query=Moment if declared.windows else None,
-                part=Part(nested=True, parameters=("at",) if declared.windows else ()) if declared.part else UNSET,
-                scope=EXPLORE if everywhere else READ,
-                version=None if everywhere else lambda key: Field(layout.of_key(NUMBERS, key), COUNT),
-            ),
-        ),
+        path=declared.path,
+        summary=declared.summary or f"The profile {declared.name}",
+        topic=declared.topic,
+        key=None if everywhere else codec,
+        reads=view.reads,
+        answer=view.merged if everywhere else view.answer,
+        example=AnswerType(declared).example,
+        query=Moment if declared.windows else None,
+        part=Part(nested=True, parameters=("at",) if declared.windows else ()) if declared.part else UNSET,
+        scope=EXPLORE if everywhere else READ,
+        version=None if everywhere else lambda key: Field(layout.of_key(NUMBERS, key), COUNT),
     )

@@ -7,7 +7,7 @@ from functools import cached_property
 import msgspec
 
 from streamstate.keys import CODECS
-from streamstate.profile.fields import TIMESTAMP, FieldType, field_type
+from streamstate.profile.fields import TIMESTAMP, FieldType, FieldWords, field_type, member_tree
 from streamstate.profile.measure import (
     BadDeclaration,
     Measure,
@@ -30,8 +30,9 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     key: the codec of the topic's keys. path: where the gateway answers, with `<key>`; without it, over all keys.
     part: whether it is a part of `/v1/users/{id}`. fields: the members of the events that measures may name, with
-        their types; an absent or null member is absent. users: whether keys are users, whose data is exported and
-        deleted; by default where the path begins with `/v1/users/`. history: how far back `at` may lie.
+        their types, and the members' paths where they differ; an absent or null member is absent.
+    users: whether keys are users, whose data is exported and deleted; by default where the path begins with
+        `/v1/users/`. history: how far back `at` may lie; by default the longest window, or 7 days if longer.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     key: str
     path: str
     measures: dict[str, Words]
-    fields: dict[str, str] = {}
+    fields: dict[str, str | FieldWords] = {}
     part: bool = False
     summary: str = ""
     users: bool | None = None
@@ -54,7 +55,11 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
                 types[name] = field_type(name, text)
             except ValueError as error:
                 raise BadDeclaration(str(error), "fields", name) from error
-        return {TIMESTAMP: FieldType("int", 0, name=TIMESTAMP), **types}
+        try:
+            member_tree(types.values())
+        except ValueError as error:
+            raise BadDeclaration(str(error), "fields") from error
+        return {TIMESTAMP: FieldType("int", 0, TIMESTAMP, ""), **types}
 
     @cached_property
     def resolved(self) -> tuple[Measure, ...]:

@@ -1,7 +1,7 @@
 """The fields of events: their types, their values in the state, and the decoding of a record's value."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -22,12 +22,20 @@ _TEXT = Annotated[str, Meta(max_length=TEXT_MAX_BYTES)]
 Value = int | str | bool
 
 
+class FieldWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A field whose member in the value has another name, or is within other members: `user.device`."""
+
+    type: str
+    member: str
+
+
 class FieldType(NamedTuple):
-    """A field's type. Decimals are whole numbers in the state: value · 10^`scale`."""
+    """A field's type, and the path of its member. Decimals are whole numbers in the state: value · 10^`scale`."""
 
     kind: Literal["int", "str", "bool", "decimal"]
     scale: int
     name: str
+    path: str
 
     @property
     def decoded(self) -> Any:
@@ -82,32 +90,40 @@ class FieldType(NamedTuple):
         return self.answer(value) if self.kind == "decimal" else value  # type: ignore[arg-type]
 
 
-def field_type(name: str, text: str) -> FieldType:
+def field_type(name: str, words: str | FieldWords) -> FieldType:
     """The type written as `int`, `str`, `bool` or `decimal(2)`. Raises ValueError."""
+    text, member = (words, name) if isinstance(words, str) else (words.type, words.member)
     if name in _RESERVED:
         msg = f"a field is not called {name}: timestamp is Kafka's, and all and any join conditions"
         raise ValueError(msg)
     if text in ("int", "str", "bool"):
-        return FieldType(text, 0, name)  # type: ignore[arg-type]
+        return FieldType(text, 0, name, member)  # type: ignore[arg-type]
     if found := _DECIMAL.fullmatch(text):
-        return FieldType("decimal", int(found[1]), name)
+        return FieldType("decimal", int(found[1]), name, member)
     msg = f"{text!r} is no type: write int, str, bool, or decimal(2) for numbers with up to 2 decimals"
     raise ValueError(msg)
+
+
+Tree = dict[str, "Tree | FieldType"]
+"""Fields by the members around them."""
 
 
 class EventDecoder:
     """The `decode` of a profile's source: JSON → an event with the attributes `f0`, `f1` … in the order of `types`.
 
-    An absent or null member is None; further members are ignored.
+    An absent or null member is None, as are the members within; further members are ignored.
     """
 
-    def __init__(self, types: Mapping[str, FieldType]) -> None:
-        self._types = dict(types)
-        named = [(f"f{index}", of.decoded | None, None) for index, of in enumerate(types.values())]
-        rename = {f"f{index}": name for index, name in enumerate(types)}
-        kind = msgspec.defstruct("Event", named, rename=rename, gc=False)
-        self._decode = msgspec.json.Decoder(kind).decode
-        self._decimals = [(f"f{index}", of) for index, of in enumerate(types.values()) if of.kind == "decimal"]
+    def __init__(self, types: Sequence[FieldType]) -> None:
+        """Raises ValueError for two fields of one member."""
+        self._types = types
+        tree = member_tree(types)
+        self._decode = msgspec.json.Decoder(_structure(tree)).decode
+        self._flat: Callable[..., Any] | None = None
+        if any(isinstance(inner, dict) for inner in tree.values()):
+            self._flat = _structure({of.name: of for of in types})
+            self._values = [_getter(tree, of) for of in types]
+        self._decimals = [(f"f{index}", of) for index, of in enumerate(types) if of.kind == "decimal"]
 
     def __reduce__(self) -> Any:
         return EventDecoder, (self._types,)
@@ -118,6 +134,8 @@ class EventDecoder:
             msg = "the value is null"
             raise BadRecord(msg)
         event = self._decode(value)
+        if self._flat is not None:
+            event = self._flat(*(get(event) for get in self._values))
         for attribute, of in self._decimals:
             if (number := getattr(event, attribute)) is not None:
                 try:
@@ -125,3 +143,47 @@ class EventDecoder:
                 except ValueError as error:
                     raise BadRecord(str(error)) from error
         return event
+
+
+def member_tree(types: Iterable[FieldType]) -> Tree:
+    """The fields by the members around them. Raises ValueError for two fields of one member."""
+    tree: Tree = {}
+    for of in types:
+        *around, last = of.path.split(".")
+        node = tree
+        for member in around:
+            inner = node.setdefault(member, {})
+            if not isinstance(inner, dict):
+                msg = f"{of.name}: the member {member} is a field itself"
+                raise ValueError(msg)
+            node = inner
+        if last in node:
+            msg = f"{of.name}: two fields read the member {of.path}"
+            raise ValueError(msg)
+        node[last] = of
+    return tree
+
+
+def _structure(tree: Tree) -> Any:
+    kinds = [_structure(inner) if isinstance(inner, dict) else inner.decoded for inner in tree.values()]
+    rename = {f"f{index}": name for index, name in enumerate(tree)}
+    return msgspec.defstruct("Event", [(f"f{i}", kind | None, None) for i, kind in enumerate(kinds)], rename=rename)
+
+
+def _getter(tree: Tree, of: FieldType) -> Callable[[Any], Any]:
+    """The getter of a field of an event with nested members."""
+    attributes: list[str] = []
+    node: Tree | FieldType = tree
+    for member in of.path.split("."):
+        assert isinstance(node, dict)
+        attributes.append(f"f{list(node).index(member)}")
+        node = node[member]
+
+    def get(event: Any) -> Any:
+        for attribute in attributes:
+            if event is None:
+                return None
+            event = getattr(event, attribute)
+        return event
+
+    return get

@@ -25,10 +25,11 @@ _lines = msgspec.json.Encoder().encode_lines
 
 
 class ProfileFold:
-    """`Fold.apply` of a declaration. `get` makes the getter of a field, given a record."""
+    """`Fold.apply` of a declaration. `attributes` are the attributes of an event's fields."""
 
-    def __init__(self, declared: Declaration) -> None:
+    def __init__(self, declared: Declaration, attributes: Mapping[str, str]) -> None:
         self._declared = declared
+        self._attributes = attributes
         layout = self._layout = Layout(declared)
         self._numbers = [_number(measure, declared, self._get) for measure in layout.numbers]
         self._rankings = [
@@ -41,13 +42,13 @@ class ProfileFold:
         self._in_windows = None if None in tests else tests
 
     def __reduce__(self) -> Any:
-        return ProfileFold, (self._declared,)
+        return ProfileFold, (self._declared, self._attributes)
 
     def _get(self, field: str) -> Get:
         """The getter of a field of a record."""
         if field == TIMESTAMP:
             return attrgetter("timestamp")
-        return attrgetter(f"value.f{list(self._declared.fields).index(field)}")
+        return attrgetter(f"value.{self._attributes[field]}")
 
     def __call__(self, records: Events, _context: FoldContext) -> Iterable[Effect]:
         """The operations of a key are commutative but for its history, which keeps the order of the records."""

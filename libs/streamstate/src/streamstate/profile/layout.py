@@ -27,7 +27,7 @@ class Layout:
     def __init__(self, declared: Declaration) -> None:
         self.declared = declared
         ever = [measure for measure in declared.resolved if measure.ever]
-        self.numbers = [measure for measure in ever if is_number(measure)]
+        self.numbers = [measure for measure in ever if is_number(measure) and not is_plain(measure)]
         self.ranked = [measure for measure in ever if measure.kind in ("top", "distinct")]
         self.listed = [
             measure for measure in ever if not is_number(measure) and measure.kind in ("first", "last", "recent")
@@ -81,6 +81,11 @@ class Layout:
 def is_number(measure: Measure) -> bool:
     """Whether the measure is kept as numbers, such as the first and last timestamp."""
     return measure.kind in NUMERIC or (measure.kind in ("first", "last") and measure.field == TIMESTAMP)
+
+
+def is_plain(measure: Measure) -> bool:
+    """Whether the measure is the count of all events."""
+    return measure.kind == "count" and not (measure.field or measure.by or measure.where.fields)
 
 
 def length(measure: Measure) -> int:

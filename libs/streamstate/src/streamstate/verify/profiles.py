@@ -33,11 +33,14 @@ class ProfileRecount(Recount):
         self._events: defaultdict[str, list[Event]] = defaultdict(list)
         self._days: defaultdict[str, dict[int, list[Any]]] = defaultdict(dict)
         self._first_day = self._late = 0
+        fields = declared.fields.items()
+        self._kinds = {name: words if isinstance(words, str) else words.type for name, words in fields}
+        self._paths = {name: name if isinstance(words, str) else words.member for name, words in fields}
 
     def add(self, message: Message, stream_time: int) -> bool:
         try:
             key = CODECS[self._declared.key].decode(message.key())
-            event = _event(message.value(), self._declared.fields)
+            event = _event(message.value(), self._kinds, self._paths)
         except _UNUSABLE:
             return False
         event |= {"timestamp": message.timestamp()[1], "offset": message.offset()}
@@ -64,7 +67,7 @@ class ProfileRecount(Recount):
 
     def _stored(self, field: str, value: Any) -> Any:
         """A value as in the state: decimals are whole numbers there."""
-        return int(value * 10 ** int(self._declared.fields[field][8])) if isinstance(value, Decimal) else value
+        return int(value * 10 ** int(self._kinds[field][8])) if isinstance(value, Decimal) else value
 
     def _unexpired(self, key: str) -> dict[int, list[Any]]:
         return {day: rows for day, rows in self._days.get(key, {}).items() if day >= self._first_day}
@@ -97,7 +100,8 @@ class ProfileRecount(Recount):
     def _numbers(self, events: Sequence[Event]) -> dict[bytes, bytes]:
         numbers = {"#": len(events)}
         for name, words in self._declared.measures.items():
-            if EVER not in words.over or not _numeric(words):
+            plain = words.count == "all" and not (words.by or words.where)
+            if plain or EVER not in words.over or not _numeric(words):
                 continue
             for event in _counted(words, events):
                 by = f":{self._text(words.by, event[words.by])}" if words.by else ""
@@ -111,7 +115,7 @@ class ProfileRecount(Recount):
 
     def _text(self, field: str, value: Any) -> str:
         if isinstance(value, Decimal):
-            value = self._stored(field, value) / 10 ** int(self._declared.fields[field][8])
+            value = self._stored(field, value) / 10 ** int(self._kinds[field][8])
         return value if isinstance(value, str) else json.dumps(value)
 
     @cached_property
@@ -134,7 +138,7 @@ class ProfileRecount(Recount):
             for event in counted:
                 weight = event[words.total] if words.total else 1
                 if weight is not None:
-                    scores[_member(self._stored(field, event[field]))] -= self._stored(words.total, weight)
+                    scores[_rank_member(self._stored(field, event[field]))] -= self._stored(words.total, weight)
             return scores
         counted = sorted(counted, key=lambda event: (event["timestamp"], event["offset"]))
         kept = counted[:1] if words.first else counted[-(words.recent or 1) :]
@@ -179,12 +183,23 @@ def _piece(field: bytes) -> tuple[int, int]:
     return int(day), int(piece or _MOST)
 
 
-def _event(value: bytes | None, fields: Mapping[str, str]) -> dict[str, Any]:
+def _event(value: bytes | None, kinds: Mapping[str, str], paths: Mapping[str, str]) -> dict[str, Any]:
     """The fields of a value. Raises an error of `_UNUSABLE`."""
     content = json.loads((value or b"").decode(), parse_constant=int, parse_float=Decimal)
     if not isinstance(content, dict):
         raise TypeError
-    return {name: _value(content.get(name), kind) for name, kind in fields.items()}
+    return {name: _value(_member(content, paths[name]), kind) for name, kind in kinds.items()}
+
+
+def _member(content: Any, path: str) -> Any:
+    """The member at `path`. Raises TypeError where a member around it is no object."""
+    for name in path.split("."):
+        if content is None:
+            return None
+        if not isinstance(content, dict):
+            raise TypeError
+        content = content.get(name)
+    return content
 
 
 def _value(value: Any, kind: str) -> Any:
@@ -268,7 +283,7 @@ def _compared(value: Any, word: str, literal: Any) -> bool:
     return value in literal if word == "in" else bool(getattr(operator, word)(value, literal))
 
 
-def _member(value: Any) -> str:
+def _rank_member(value: Any) -> str:
     """A value as a member of a ranking: numbers in an order of texts."""
     if isinstance(value, str):
         return value

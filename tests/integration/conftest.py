@@ -14,7 +14,7 @@ import pytest
 from devkit import feed, sample_events
 from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster, Plan
-from devkit.registry import SERVICES
+from devkit.registry import SERVICES, app
 from streamstate.kafka.producer import producer
 from streamstate.state import redis_rights as redis
 from tests.collector import Collector, collecting
@@ -35,7 +35,7 @@ PASSWORD = "of-the-ring"
 
 def users() -> str:
     """Those of Redis: the tests, and streams and APIs of all services, with the rights that are listed."""
-    keys = map(redis.keys, SERVICES)
+    keys = (redis.keys(app(service).name) for service in SERVICES)
     return f"user default on nopass ~* &* +@all\nuser {redis.rule('ring', keys, redis.of_service())} on >{PASSWORD}\n"
 
 

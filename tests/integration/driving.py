@@ -14,11 +14,8 @@ from devkit.child_process import Child
 from devkit.feed import send_events
 from devkit.local_cluster import LocalCluster, variables
 from devkit.records import Event
-from services.events import LISTENING_EVENTS
-from services.reference_decoding import listening_event
 from streamstate.cli.services import deployments
 from streamstate.kafka.admin import Topics
-from streamstate.keys import Marker
 from streamstate.verify.check import Check
 from streamstate.verify.recount import Difference
 from streamstate.verify.topic_log import whole
@@ -69,18 +66,6 @@ class Driving:
     def read(self, topic: str) -> list[Message]:
         """Every record of `topic`, partition by partition."""
         return read(self.cluster, topic)
-
-    def usable_plays(self, *, but_of: int | None = None) -> set[Marker | None]:
-        """The markers of the records derived from the valid plays, a marker each.
-
-        but_of: a user whose plays are left out: a release built after the user's deletion has never derived records.
-        """
-        topic_id = Topics(self.cluster.kafka.bootstrap).origin(LISTENING_EVENTS).id
-        return {
-            Marker(topic_id, record.partition() or 0, record.offset() or 0, 0)
-            for record in self.read(LISTENING_EVENTS)
-            if (event := listening_event(record)) is not None and event["userId"] != but_of
-        }
 
     def differences(self, *services: str) -> list[Difference]:
         """The differences of `streamstate verify` in `services`, which must have records, or in all services."""

@@ -6,7 +6,6 @@ from typing import Any
 
 from services.events import LISTENING_EVENTS
 from services.names.model import ENRICHED
-from streamstate.kafka.dlq.topic import Choice, overview
 from streamstate.keys import LONG, Marker, partition_of
 from tests.integration.driving import Driving, headers
 
@@ -111,15 +110,3 @@ def test_a_derived_record_that_is_too_large_for_its_topic_is_a_dead_letter_and_n
     assert letter.key() == marker.encode()
     assert headers(letter)["x-topic"] == ENRICHED.encode()
     assert driving.differences("names") == []
-
-
-def test_dead_letters_are_counted_in_the_state(driving: Driving) -> None:
-    address = driving.cluster.addresses["metrics"][0]
-    lines = driving.lines(f"http://{address}/metrics")
-    counted = sum(float(line.split()[-1]) for line in lines if line.startswith("streamstate_dead_letters_total"))
-    letters = driving.read("metrics-dlq")
-    assert counted == len({m.key() for m in letters})
-    services = driving.get("/v1/system").json()["services"]
-    (metrics,) = [service for service in services if service["name"] == "metrics"]
-    assert metrics["deadLetters"] == counted
-    assert metrics["deadLetterReasons"] == overview(letters, Choice(), 0).by_reason

@@ -17,9 +17,10 @@ from services.recommendations.recount import unpacked
 from streamstate.cli.main import app
 from streamstate.keys import LONG, sortable
 from tests.integration.driving import SETTLED_S, Driving
-from tests.integration.erased import USER
 from tests.waiting import until
 
+USER = 987_654_321_012
+"""An id whose digits occur nowhere else, so that a search finds every trace."""
 SERVICES = ("metrics", "names", "recommendations", "clicks", "notifications")
 PATH = f"/v1/users/{USER}"
 

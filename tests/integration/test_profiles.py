@@ -10,11 +10,9 @@ import urllib3
 from confluent_kafka import murmur2
 
 from devkit.local_cluster import get
-from services.names.model import ENRICHED
-from streamstate.kafka.dlq.records import TOPIC_HEADER
-from streamstate.keys import LONG, Marker
+from streamstate.keys import LONG
 from streamstate.web.partition_map import PATH
-from tests.integration.driving import Driving, headers
+from tests.integration.driving import Driving
 from tests.waiting import until
 
 RECENT = 50
@@ -60,13 +58,6 @@ def test_recent_plays_take_less_than_3_kb_of_redis(driving: Driving) -> None:
         full = [client.memory_usage(key) or 0 for key in keys if client.zcard(key) == RECENT]
     assert full
     assert max(full) <= 3_000
-
-
-def test_every_usable_event_is_published_with_names(driving: Driving) -> None:
-    published = driving.read(ENRICHED)
-    too_large = [letter for letter in driving.read("names-dlq") if TOPIC_HEADER in headers(letter)]
-    assert {Marker.from_headers(record.headers()) for record in [*published, *too_large]} == driving.usable_plays()
-    assert any(json.loads(one.value() or b"")["trackName"] for one in published)
 
 
 def test_a_name_that_changes_or_goes_shows_at_once(driving: Driving) -> None:

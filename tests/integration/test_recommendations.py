@@ -1,4 +1,4 @@
-"""Recommendations of real parts: fresh, spread over instances, and there while one dies or the window drops."""
+"""Recommendations on the ring: new to the user, and fresh."""
 
 import statistics
 import time

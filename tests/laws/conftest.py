@@ -11,6 +11,7 @@ from devkit.redis_server import Redis
 from streamstate.state.redis import Client, RedisStore, connect
 from streamstate.state.store import Claim, Store
 from tests.laws.failing_store import FailingStore
+from tests.redis_cluster import three_nodes
 
 DATABASE = 9
 
@@ -43,6 +44,13 @@ def redis_name() -> Callable[[], str]:
 def redis_store(redis_client: Client, redis_name: Callable[[], str]) -> Callable[[], RedisStore]:
     """Makes stores with nothing in them."""
     return lambda: RedisStore(redis_client, redis_name())
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[int]]:
+    """The ports of a cluster of three nodes."""
+    with three_nodes(tmp_path_factory.mktemp("nodes")) as ports:
+        yield ports
 
 
 def _memory() -> Subject:

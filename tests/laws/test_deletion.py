@@ -4,14 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from devkit.redis_server import Redis
 from streamstate.errors import Fenced, IncompleteCommit
 from streamstate.state import deletion
 from streamstate.state.deletion import Holding, StateDeleter
 from streamstate.state.operations import Fields, Merge, Put, Value
-from streamstate.state.redis import Client, RedisStore, connect
-from streamstate.state.store import Allowance, Claim, Commit, OffsetAdvance
-from tests.laws.conftest import DATABASE
+from streamstate.state.redis import Client, RedisStore
+from streamstate.state.store import Claim, Commit, OffsetAdvance
 
 KEYS = 700
 """More than are deleted at once."""
@@ -82,22 +80,6 @@ def test_the_owner_of_before_commits_nothing_and_the_next_one_builds_from_nothin
             store.commit(commit)
     assert build(store, 0).epoch > claim.epoch
     assert store.read({0: [Fields("user:1")]})[0].values == [{"count": 1}]
-
-
-def test_a_user_with_the_rights_of_an_operator_may_do_all_of_it(
-    redis_server: Redis, redis_client: Client, app: str, store: RedisStore
-) -> None:
-    rights = "+evalsha +script|load +client +select +hget +hset +hincrby +hgetall +scan +unlink +del"
-    redis_client.acl_setuser(
-        "operator", enabled=True, passwords=["+secret"], keys=[f"{{{app}:*"], commands=rights.split()
-    )
-    with connect(f"redis://operator:secret@127.0.0.1:{redis_server.port}/{DATABASE}", 5.0) as client:
-        RedisStore(client, app).skip(0, "topic", 3, "why")
-        RedisStore(client, app).allow(0, "topic", Allowance(5, "why"))
-        assert store.claim(0, "a:1", {}).skips == {("topic", 3): "why"}
-        deletion = StateDeleter(client, app)
-        deletion.run(deletion.holdings())
-        assert deletion.holdings() == {}
 
 
 @pytest.mark.parametrize("steps", range(3))

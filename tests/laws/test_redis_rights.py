@@ -1,7 +1,6 @@
 """Users of Redis with the documented rights, and their authentication."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import pytest
 import redis
 
 from devkit.child_process import LOCALHOST, free_port
-from devkit.redis_server import Redis
 from streamstate.state import redis_rights as acl
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.operations import (
@@ -105,22 +103,3 @@ def test_who_shows_no_certificate_is_not_answered(guarded: Guarded) -> None:
         connect(guarded.url, 5.0, Login(ca=guarded.authority.path)).ping()
     with pytest.raises(redis.ConnectionError, match="certificate"):
         connect(guarded.url, 5.0).ping()
-
-
-def test_a_changed_password_is_used_by_the_next_connection(tmp_path: Path, redis_server: Redis) -> None:
-    admin, password = connect(redis_server.url, 5.0), tmp_path / "password"
-    rights = acl.rule("rotated", [acl.keys("rotated")], acl.of_service())
-    admin.execute_command(*f"ACL SETUSER {rights} on >first".split())  # type: ignore[no-untyped-call]
-    password.write_text("first")
-    client = connect(redis_server.url, 5.0, Login("rotated", password))
-    store = RedisStore(client, "rotated")
-    store.claim(0, "a:1", {})
-    password.write_text("second")
-    for command in ("ACL SETUSER rotated >second <first", "CLIENT KILL USER rotated"):
-        admin.execute_command(*command.split())  # type: ignore[no-untyped-call]
-    with suppress(redis.ConnectionError):
-        # Of the connection that was cut.
-        store.read({0: []})
-    assert store.read({0: []})[0].owner == "a:1"
-    assert "second" not in repr(client)
-    admin.acl_deluser("rotated")

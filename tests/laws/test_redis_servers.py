@@ -36,12 +36,6 @@ PARTITIONS = range(8)
 LAST_S = 60.0
 
 
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[int]]:
-    with three_nodes(tmp_path_factory.mktemp("nodes")) as ports:
-        yield ports
-
-
 @pytest.fixture
 def cluster(nodes: list[int]) -> list[int]:
     """The ports of the nodes, which are empty."""

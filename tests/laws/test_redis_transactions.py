@@ -20,7 +20,7 @@ from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Commit, OffsetAdvance
 from tests.laws.conftest import DATABASE
-from tests.redis_cluster import Migration, cluster_url, three_nodes
+from tests.redis_cluster import Migration, cluster_url
 from tests.waiting import until
 
 T = TypeVar("T")
@@ -167,11 +167,10 @@ def test_reads_go_on_after_a_connection_was_cut(
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[int]]:
+def cluster(nodes: list[int]) -> list[int]:
     """The ports of its nodes; the app `app` is written to."""
-    with three_nodes(tmp_path_factory.mktemp("cluster")) as ports:
-        write(RedisStore(connect(cluster_url(ports), 5.0), "app"))
-        yield ports
+    write(RedisStore(connect(cluster_url(nodes), 5.0), "app"))
+    return nodes
 
 
 def test_a_read_of_a_cluster_is_told_its_error(cluster: list[int], get: Get) -> None:

@@ -36,7 +36,7 @@ measures:
   listened: {top: 4, of: price, where: {any: [{loud: {eq: true}}, {artist: {in: [1, -3]}}]}, over: [ever, 2d]}
   different: {distinct: artist, over: [1h, ever]}
   quiet: {distinct: device, where: {loud: {eq: false}, all: [{ms: {lt: 3}}]}, over: [2d]}
-  latest: {recent: 3, of: device, over: [1h, ever]}
+  latest: {recent: 3, of: device, over: [1h, 3d, ever]}
   sittings: {sessions: 30m, over: [2d, 3d]}
 """
 EVERYTHING = parse(DECLARED)

@@ -2,7 +2,7 @@
 
 from services.profile.settings import ProfileSettings
 from streamstate.app import App
-from streamstate.profile.app import profile_app
+from streamstate.profile import profile_app
 from streamstate.profile.file import read
 
 

@@ -17,8 +17,8 @@ from streamstate.app import App
 from streamstate.deployment.overrides import renamed
 from streamstate.keys import INT, LONG, LONG_MAX, PAIR, UUID, partition_of
 from streamstate.processing.decode import Admission, RawRecord, decode_records
+from streamstate.profile import profile_app
 from streamstate.profile.answer import Moment
-from streamstate.profile.app import profile_app
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 from streamstate.view import View

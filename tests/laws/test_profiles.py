@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Callable
+from itertools import product
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
+import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamstate.keys import LONG
+from streamstate.profile import profile_app, windows
 from streamstate.profile.answer import Moment
-from streamstate.profile.app import profile_app
 from streamstate.state.memory import MemoryStore
 from streamstate.state.redis import RedisStore
 from streamstate.state.store import Store
@@ -22,9 +25,11 @@ from tests.worked_profile import DECLARED, EVERYTHING, event_json, profile_event
 REFERENCE = yaml.safe_load(DECLARED)
 APP = profile_app(EVERYTHING)
 NOW = 1_800_000_000_000
-DAY_MS = 86_400_000
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
-moments = st.integers(NOW - 3 * DAY_MS, NOW) | st.sampled_from([NOW - n * 1_800_000 for n in range(12)])
+recently = st.sampled_from(range(NOW, NOW - 6 * HOUR_MS, -HOUR_MS // 2))
+same_hour = st.sampled_from(range(NOW, NOW - 4 * DAY_MS, -DAY_MS))
+moments = st.integers(NOW - 3 * DAY_MS, NOW) | recently | same_hour
 timed_events = st.builds(lambda event, time: {**event, "timestamp": time}, profile_events, moments)
 
 
@@ -44,17 +49,26 @@ def plain(found: Any) -> Any:
     return None if found is None else json.loads(msgspec.json.encode(found))
 
 
+PLAY = {"device": "tv", "artist": 1, "loud": True, "price": Decimal(1), "ms": 1}
+ALIKE = [{**PLAY, "key": days, "timestamp": NOW - days * DAY_MS} for days in (1, 2)]
+
+
+@pytest.mark.parametrize("busy", [1, windows.BUSY_DAY])
 @settings(max_examples=150)
+@example(given_events=ALIKE, size=2, at=[NOW])
 @given(
     given_events=st.lists(timed_events, max_size=25),
     size=st.integers(1, 25),
     at=st.lists(moments, min_size=1, max_size=4),
 )
-def test_an_answer_is_the_count_of_all_events(given_events: list[dict[str, Any]], size: int, at: list[int]) -> None:
+def test_an_answer_is_the_count_of_all_events(
+    busy: int, given_events: list[dict[str, Any]], size: int, at: list[int]
+) -> None:
+    """Parts of busy days are kept from one answer to the next."""
     driver = driven(MemoryStore(), given_events, size)
     numbered = [{**event, "offset": offset} for offset, event in enumerate(given_events)]
-    for key in (1, 2):
-        for moment in at:
+    with patch.object(windows, "BUSY_DAY", busy):
+        for key, moment in product((1, 2), at):
             expected = answer(REFERENCE, key, [event for event in numbered if event["key"] == key], moment)
             assert plain(driver.view("everything", key, Moment(moment))) == expected
 

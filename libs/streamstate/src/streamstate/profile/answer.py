@@ -14,12 +14,10 @@ from streamstate.profile.answer_type import AnswerType, Found, Spans
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.layout import COUNT, Layout, is_plain
 from streamstate.profile.measure import EVER, Measure
-from streamstate.profile.windows import Row, WindowMeasure
-from streamstate.state.operations import DAY_MS, Read
+from streamstate.profile.windows import Windows
+from streamstate.state.operations import Read
 
 Answer = Callable[[Any, Found, Spans], msgspec.Struct]
-
-_rows = msgspec.json.Decoder(Row).decode_lines
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -50,8 +48,8 @@ class ProfileView:
         return ProfileView, (self._declared, self._own_shape)
 
     @cached_property
-    def _measures(self) -> Mapping[str, WindowMeasure]:
-        return {measure.name: WindowMeasure(measure, self._declared) for measure in self._layout.windowed}
+    def _windows(self) -> Windows:
+        return Windows(self._declared)
 
     def reads(self, key: Any = "", _query: Moment = NOW) -> Sequence[Read]:
         """The reads of `answer`, or without a key of `merged`."""
@@ -128,19 +126,8 @@ class ProfileView:
             earliest = expired + longest.ms
             msg = f"at: the earliest moment is {earliest}, because the events before {expired} are expired"
             raise BadParameter(msg)
-        rows: list[Row] = []
-        for day in sorted(days):
-            of_day = _rows(days[day])
-            for row in of_day:
-                row[0] += day * DAY_MS
-            rows += of_day
-        for window in self._declared.windows:
-            start, end = spans[window.label]
-            # Each window is within the longer windows.
-            rows = [row for row in rows if start <= row[0] <= end]
-            for measure in self._layout.windowed:
-                if window in measure.windows:
-                    found[measure.name][window.label] = self._measures[measure.name].value(rows)
+        for name, values in self._windows.values(days, spans).items():
+            found[name].update(values)
 
 
 def _bound(measure: Measure) -> bool:

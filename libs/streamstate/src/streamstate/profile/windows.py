@@ -1,23 +1,87 @@
-"""A measure of the events in a window: the rows of a history."""
+"""The measures of the events in a window, from the lines of a history."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
+
+import msgspec
+from cachetools import LRUCache
 
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import TIMESTAMP
 from streamstate.profile.measure import Measure
+from streamstate.profile.parts import ALGEBRAS, Part, Row
+from streamstate.state.operations import DAY_MS
 
-Row = list[Any]
-"""An event: its timestamp in milliseconds, and the values of the declaration's `windowed_fields`."""
+BUSY_DAY = 4_096
+"""Characters of a day's lines from which on its parts are kept in memory."""
 
-_time = itemgetter(0)
+_KEPT = 32 * 2**20
+"""Characters of lines with kept parts, for each view of a process."""
+
+_rows = msgspec.json.Decoder(Row).decode_lines
+
+
+BusyDay = tuple[int, Mapping[str, Part]]
+"""The characters of a day's lines, and the parts by measure."""
+
+
+class Windows:
+    """The measures with windows of `declared`."""
+
+    def __init__(self, declared: Declaration) -> None:
+        self._declared = declared
+        self._measures = [(each, WindowMeasure(each, declared)) for each in declared.resolved if each.windows]
+        self._busy: LRUCache[tuple[int, str], BusyDay] = LRUCache(_KEPT, itemgetter(0))
+
+    def values(self, days: Mapping[int, str], spans: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, Any]]:
+        """The value of each measure by window.
+
+        days: the lines by day. spans: the first and last moment of each window.
+        """
+        busy = {day: lines for day, lines in days.items() if len(lines) >= BUSY_DAY}
+        quiet = [row for day in sorted(days.keys() - busy.keys()) for row in rows(day, days[day])]
+        found: dict[str, dict[str, Any]] = {measure.name: {} for measure, _ in self._measures}
+        for window in self._declared.windows:
+            start, end = spans[window.label]
+            # Each window is within the longer windows.
+            quiet = [row for row in quiet if start <= row[0] <= end]
+            parts = [self._parts(day, lines, start, end) for day, lines in busy.items()]
+            for measure, of_window in self._measures:
+                if window in measure.windows:
+                    each = [of_window.part(quiet), *(part[measure.name] for part in parts if part)]
+                    found[measure.name][window.label] = of_window.value(each)
+        return found
+
+    def _parts(self, day: int, lines: str, start: int, end: int) -> Mapping[str, Part]:
+        """The parts of a busy day within a window, by measure."""
+        first, last = day * DAY_MS, (day + 1) * DAY_MS - 1
+        if last < start or end < first:
+            return {}
+        if start <= first and last <= end:
+            _, parts = self._busy.get((day, lines), (0, None))
+            if parts is None:
+                parts = self._of(rows(day, lines))
+                if len(lines) < _KEPT:
+                    self._busy[day, lines] = len(lines), parts
+            return parts
+        return self._of([row for row in rows(day, lines) if start <= row[0] <= end])
+
+    def _of(self, of_day: Sequence[Row]) -> Mapping[str, Part]:
+        return {measure.name: of_window.part(of_day) for measure, of_window in self._measures}
+
+
+def rows(day: int, lines: str) -> list[Row]:
+    """The events of a day, in the order of their offsets."""
+    of_day, midnight = _rows(lines), day * DAY_MS
+    for row in of_day:
+        row[0] += midnight
+    return of_day
 
 
 class WindowMeasure:
-    """One measure of `declared`, over rows in the order of their offsets within equal timestamps."""
+    """One measure of `declared`; with `by`, a part is the parts by value."""
 
     def __init__(self, measure: Measure, declared: Declaration) -> None:
         columns = {TIMESTAMP: 0} | {field: 1 + index for index, field in enumerate(declared.windowed_fields)}
@@ -26,57 +90,35 @@ class WindowMeasure:
             return itemgetter(columns[field])
 
         self._measure = measure
+        self._algebra = ALGEBRAS[measure.kind]
         self._kept = measure.where.compiled(get)
         self._get = get(measure.field or TIMESTAMP)
         self._by = get(measure.by) if measure.by else None
         self._text = declared.types[measure.by].text if measure.by else str
         self._weight = get(measure.weight) if measure.weight else None
 
-    def value(self, rows: Iterable[Row]) -> Any:
-        """The value, or the values by the text of the field `by`."""
+    def part(self, rows: Iterable[Row]) -> Part:
+        """The part of `rows`."""
         get, kept = self._get, rows if self._kept is None else filter(self._kept, rows)
         present = [row for row in kept if get(row) is not None]
         if self._by is None:
-            return self._value(present)
+            return self._algebra.part(self._measure, present, get, self._weight)
         split: defaultdict[Any, list[Row]] = defaultdict(list)
         for row in present:
             split[self._by(row)].append(row)
-        return {self._text(by): self._value(part) for by, part in split.items() if by is not None}
+        split.pop(None, None)
+        return {by: self._algebra.part(self._measure, of_by, get, self._weight) for by, of_by in split.items()}
 
-    def _value(self, rows: Sequence[Row]) -> Any:
-        kind, get = self._measure.kind, self._get
-        if kind == "count":
-            return len(rows)
-        if kind == "top":
-            return self._top(rows)
-        if kind == "recent":
-            newest = sorted(rows, key=_time)[: -self._measure.n - 1 : -1]
-            return [(get(row), row[0]) for row in newest]
-        if kind == "sessions":
-            times = sorted(map(_time, rows))
-            return bool(times) + sum(later - time > self._measure.gap_ms for time, later in pairwise(times))
-        if kind == "first":
-            return get(min(rows, key=_time)) if rows else None
-        if kind == "last":
-            return get(max(reversed(rows), key=_time)) if rows else None
-        return _SUMMARIES[kind]([get(row) for row in rows])
+    def value(self, parts: Sequence[Part]) -> Any:
+        """The value of all `parts` together; with `by`, the values by the texts of the field."""
+        if self._by is None:
+            return self._value(parts)
+        split: defaultdict[Any, list[Part]] = defaultdict(list)
+        for part in parts:
+            for by, of_by in part.items():
+                split[by].append(of_by)
+        return {self._text(by): self._value(of_by) for by, of_by in split.items()}
 
-    def _top(self, rows: Iterable[Row]) -> list[tuple[Any, int]]:
-        get, weight = self._get, self._weight
-        counts: Counter[Any] = Counter()
-        if weight is None:
-            counts.update(map(get, rows))
-        else:
-            for row in rows:
-                if (number := weight(row)) is not None:
-                    counts[get(row)] += number
-        return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[: self._measure.n]
-
-
-_SUMMARIES: dict[str, Callable[[list[Any]], Any]] = {
-    "total": sum,
-    "least": lambda values: min(values, default=None),
-    "most": lambda values: max(values, default=None),
-    "mean": lambda values: (sum(values), len(values)) if values else None,
-    "distinct": lambda values: len(set(values)),
-}
+    def _value(self, parts: Sequence[Part]) -> Any:
+        whole = parts[0] if len(parts) == 1 else self._algebra.merge(self._measure, parts)
+        return self._algebra.value(self._measure, whole)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from decimal import Decimal
 from itertools import product
 from typing import Any
 from unittest.mock import patch

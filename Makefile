@@ -26,7 +26,7 @@ BUILT = $(if $(findstring docker,$(BUILDER)),docker-daemon:,containers-storage:)
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
 
-demo: $(INSTALLED) redis ## everything on this machine, fed and answering, until Ctrl-C (ONCE=1, LFM=folder, FORMAT=avro, EXAMPLES=words,inventory)
+demo: $(INSTALLED) redis ## everything on this machine, fed and answering, until Ctrl-C (ONCE=1, LFM=folder, FORMAT=avro, EXAMPLES=words,inventory, PROFILE=my.yaml)
 	@$(BIN)/python -m devkit.demo
 
 demo-clean: ## remove the demo's state (not what was downloaded)

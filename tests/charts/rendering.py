@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from devkit import registry
 from devkit.charts.charts import charts
 from devkit.charts.files import FOLDER
 
@@ -33,10 +34,10 @@ def helm(command: str, *arguments: str, program: str = "HELM") -> subprocess.Com
 def render(
     chart: str, values: Path | None = None, given: Mapping[str, Any] | None = None, release: str = ""
 ) -> list[Object]:
-    """The objects of `chart`, tests and hooks included; `release` is by default the chart's name."""
+    """The objects of `chart`, tests and hooks included; `release` is by default the chart's usual name."""
     files = ["--values", str(values)] if values else []
     more = [part for name, value in (given or {}).items() for part in ("--set-json", f"{name}={json.dumps(value)}")]
-    return parsed(_rendered(release or chart, str(FOLDER / chart), *files, *more))
+    return parsed(_rendered(release or registry.release(chart), str(FOLDER / chart), *files, *more))
 
 
 @cache

@@ -11,7 +11,7 @@ import yaml
 
 from devkit.charts.charts import charts
 from devkit.charts.files import FOLDER, dependencies
-from devkit.registry import STANDARD
+from devkit.registry import STANDARD, release
 from tests.charts.conftest import SIGNER, make
 from tests.charts.rendering import SHAPES, Object, helm, identities, of_kind, parsed, pods, render
 
@@ -33,7 +33,7 @@ def known(objects: list[Object]) -> list[Object]:
 def test_helm_3_and_4_render_the_same(shape: tuple[str, Path | None]) -> None:
     chart, path = shape
     values = ["--values", str(path)] if path else []
-    by_4 = rendered(chart, str(FOLDER / chart), *values, program="HELM4")
+    by_4 = rendered(release(chart), str(FOLDER / chart), *values, program="HELM4")
     assert known(by_4) == known(render(chart, path))
 
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from devkit.charts.charts import charts
 from devkit.charts.dashboards import dashboards
 from devkit.charts.files import FOLDER, HELMS, files, links, schema
-from devkit.registry import STANDARD
+from devkit.registry import STANDARD, by_name
 from streamstate.web.access import internal, keys
 from tests.charts.rendering import Object, environment, helm, of_kind, pods, render
 
@@ -254,7 +254,7 @@ def test_the_gateway_may_watch_endpoints_and_nothing_else() -> None:
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}
     ]
     variables = environment(objects, "api")
-    assert json.loads(variables["STREAMSTATE_SERVICES"]) == {name: f"{name}-pods" for name in STANDARD}
+    assert json.loads(variables["STREAMSTATE_SERVICES"]) == {name: f"{name}-pods" for name in by_name(STANDARD)}
 
 
 def test_alerts_lead_to_the_runbooks_that_the_values_name() -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -36,6 +37,10 @@ exec "{Path(os.environ["HELM"]).absolute()}" "$@"
     return {**os.environ, "HOME": str(tmp_path), "PATH": f"{tools}:{os.environ['PATH']}"}
 
 
+def chart_of(release: Mapping[str, Any]) -> str:
+    return Path(release["chartPath"]).name
+
+
 def run(home: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     called = [os.environ["SKAFFOLD"], *arguments]
     return subprocess.run(called, env=home, check=False, capture_output=True, text=True)
@@ -49,7 +54,7 @@ def test_skaffold_renders_what_the_charts_are_with_its_images(skaffold_home: Map
     assert rendered.returncode == 0, rendered.stderr
     objects = parsed(rendered.stdout)
     releases = skaffold.document()["deploy"]["helm"]["releases"]
-    charts = [item for release in releases for item in render(release["name"], given=release.get("setValues"))]
+    charts = [item for release in releases for item in render(chart_of(release), given=release.get("setValues"))]
     assert identities(objects) == identities(charts)
     ours = {spec["image"] for _, pod in pods(objects) for spec in pod["containers"] if ":built" in spec["image"]}
     assert ours == {f"{image}:built" for image in images}
@@ -68,7 +73,7 @@ def test_every_image_that_a_release_names_is_built() -> None:
     for release in skaffold.document()["deploy"]["helm"]["releases"]:
         for value, image in release.get("setValueTemplates", {}).items():
             assert image.removeprefix("{{.IMAGE_FULLY_QUALIFIED_").removesuffix("}}").replace("_", "-") in built
-            assert render(release["name"], given={value: "image:1"})
+            assert render(chart_of(release), given={value: "image:1"})
 
 
 def test_the_folder_of_charts_stays_as_it_is() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from devkit.registry import STANDARD
+from devkit.registry import STANDARD, release
 from services.events import KINDS
 from tests.e2e import feed
 from tests.e2e.cluster import (
@@ -84,13 +84,13 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installatio
     namespace.upgrade(INFRA, INFRA, infra, "--wait-for-jobs")
 
     def install(service: str) -> None:
-        namespace.upgrade(service, service, values_of(service, replicas=2 if service == "metrics" else 1))
+        namespace.upgrade(release(service), service, values_of(service, replicas=2 if service == "metrics" else 1))
 
     with ThreadPoolExecutor(AT_ONCE) as executor:
         list(executor.map(install, STANDARD))
     values = {
         "api": {"image": image("gateway-api"), **SMALL},
-        "services": {name: name for name in STANDARD},
+        "services": {name: name for name in map(release, STANDARD)},
         "access": {"keysSecret": {"name": "callers"}, "limitsRedis": TO_REDIS},
         "tls": {"certificateSecret": {"name": GATEWAY_TLS}, "instances": TO_INSTANCES},
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from urllib3.exceptions import HTTPError
 
-from devkit.registry import STANDARD
+from devkit.registry import STANDARD, by_name
 from tests.e2e import feed
 from tests.e2e.cluster import GATEWAY, INFRA, REDIS, Api, Namespace, Reads
 from tests.e2e.conftest import Installation, plays, values_of
@@ -127,7 +127,7 @@ def test_helm_test_gets_the_known_answer(deployment: Installation) -> None:
     known = json.dumps(feed.profile(7, deployment.sent)["eventCount"])
     test = {"path": "/v1/users/7/metrics", "contains": f'"eventCount":{known}'}
     deployment.namespace.upgrade("metrics", "metrics", values_of("metrics", test=test))
-    for release in (*STANDARD, GATEWAY):
+    for release in (*by_name(STANDARD), GATEWAY):
         deployment.namespace.helm("test", release)
 
 

@@ -97,7 +97,8 @@ class Fleet:
         """Where the topics of every service end now."""
         ends: Ends = {}
         for service in self.cluster.addresses:
-            counts = {topic: self._topics.partitions(topic) for topic in registry.app(service).topics}
+            topics = registry.app(self.cluster.services[service]).topics
+            counts = {topic: self._topics.partitions(topic) for topic in topics}
             ends[service] = self._topics.ends((topic, p) for topic, count in counts.items() for p in range(count))
         return ends
 

@@ -9,7 +9,7 @@ metadata:
     app.kubernetes.io/part-of: streamstate
     {{- with $values.podLabels }}{{ toYaml . | nindent 4 }}{{ end }}
   annotations:
-    checksum/config: {{ include "streamstate.settings" .root | sha256sum }}
+    checksum/config: {{ print (include "streamstate.settings" .root) ($values.profile | default "") | sha256sum }}
     {{- with $values.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
 spec:
   serviceAccountName: {{ include "streamstate.name" .root }}

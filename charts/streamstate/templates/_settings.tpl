@@ -1,4 +1,6 @@
-{{/* Settings, apart from secrets. Their checksum in the pods' annotations rolls the pods when a setting changes. */}}
+{{/*
+Settings, apart from secrets. The checksum of settings and profile in the pods' annotations rolls the pods after a change.
+*/}}
 {{- define "streamstate.settings" -}}
 STREAMSTATE_LISTEN: "*:{{ include "streamstate.apiPort" . }}"
 STREAMSTATE_PROBE_PORT: {{ include "streamstate.probePort" . | quote }}
@@ -27,6 +29,9 @@ STREAMSTATE_NAMESPACE: {{ .Release.Namespace }}
 {{- with .Values.kept }}
 STREAMSTATE_KEPT: {{ toJson . | quote }}
 {{- end }}
+{{- if .Values.profile }}
+STREAMSTATE_PROFILE: /etc/streamstate/profile/profile.yaml
+{{- end }}
 {{- /* As JSON, unless it is a string: Helm reads a number as a float, which quote would print as 2e+06. */}}
 {{- range $name, $value := .Values.settings }}
 STREAMSTATE_{{ $name }}: {{ kindIs "string" $value | ternary $value (toJson $value) | quote }}
@@ -38,6 +43,21 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {{- include "streamstate.metadata" . | nindent 2 }}
 data: {{- include "streamstate.settings" . | nindent 2 }}
+{{- with .Values.profile }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ include "streamstate.profile" $ }}
+  labels: {{- include "streamstate.labels" $ | nindent 4 }}
+data:
+  profile.yaml: {{ toRawJson . }}
+{{- end }}
+{{- end }}
+
+{{/* The ConfigMap of the declared profile. */}}
+{{- define "streamstate.profile" -}}
+{{ include "streamstate.name" . }}-profile
 {{- end }}
 
 {{/* The environment of every container. Secrets are files. */}}
@@ -60,6 +80,11 @@ data: {{- include "streamstate.settings" . | nindent 2 }}
   mountPath: /etc/streamstate/{{ $name }}
   readOnly: true
 {{- end }}
+{{- if .Values.profile }}
+- name: profile
+  mountPath: /etc/streamstate/profile
+  readOnly: true
+{{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -74,6 +99,11 @@ data: {{- include "streamstate.settings" . | nindent 2 }}
 - name: {{ $name }}
   secret:
     secretName: {{ $secret }}
+{{- end }}
+{{- if .Values.profile }}
+- name: profile
+  configMap:
+    name: {{ include "streamstate.profile" . }}
 {{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}

@@ -31,8 +31,8 @@ class Child:
         """`name` is for errors; the output is appended to `log`; `env` extends the current environment."""
         self.name = name
         self.log = log
-        self._argv = argv
-        self._env = {**os.environ, **(env or {})}
+        self.argv = argv
+        self.env = {**os.environ, **(env or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._logged = 0
 
@@ -59,15 +59,15 @@ class Child:
             self._logged = log.tell()
             try:
                 self._process = subprocess.Popen(
-                    self._argv,
+                    self.argv,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    env=self._env,
+                    env=self.env,
                     start_new_session=True,
                 )
             except OSError as error:
-                msg = f"{self.name} cannot be started ({error}); check that {self._argv[0]} is installed"
+                msg = f"{self.name} cannot be started ({error}); check that {self.argv[0]} is installed"
                 raise DevkitError(msg) from error
 
     def __enter__(self) -> Self:

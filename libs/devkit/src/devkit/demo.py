@@ -4,7 +4,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,11 +15,12 @@ from devkit.feed import Feed
 from devkit.lfm import Files
 from devkit.local_cluster import LocalCluster, Plan, get
 from devkit.names import known, names
-from devkit.registry import EXAMPLES, STANDARD
+from devkit.registry import EXAMPLES, STANDARD, app
 from services.events import KINDS
 from streamstate import bootstrap
 from streamstate.errors import StreamStateError
 from streamstate.keys import LONG
+from streamstate.profile import SERVICE as PROFILE
 from streamstate.settings import PREFIX
 
 HOME, CACHE = Path(".demo"), Path(".cache")
@@ -32,7 +33,7 @@ CASES = (
     "/v1/topics/bookings/7/range?limit=2",
     "/v1/topics/bookings/7/windows?limit=2",
 )
-"""Paths for an answer of each service that is not about music."""
+"""Paths for an answer of each service that is not about music and no profile."""
 
 
 class DemoSettings(BaseSettings):
@@ -53,13 +54,14 @@ class DemoSettings(BaseSettings):
     examples: Annotated[str, known("example", EXAMPLES)] = Field(
         "", description=f"further services, separated by commas: {', '.join(EXAMPLES)}"
     )
+    profile: str = Field("", description="YAML files of further profiles, separated by commas")
 
     @property
     def plan(self) -> Plan:
         """The services, their instances and ports."""
         instances = {"metrics": self.metrics_instances, "topics": self.topics_instances}
         ports = (self.gateway_port, self.kafka_port, self.redis_port)
-        services = (*STANDARD, *names(self.examples))
+        services = (*STANDARD, *names(self.examples), *names(self.profile))
         return Plan(HOME, CACHE, *ports, instances, services, self.format, self.registry_port)
 
 
@@ -93,7 +95,8 @@ def show(cluster: LocalCluster, settings: DemoSettings) -> None:
     user = first_user(files) if files else 1
     profile = get(f"{cluster.url}/v1/users/{user}")
     say(f"folded; {cluster.url}/v1/users/{user} answers, in short:")
-    others = (f"{path}  {json.dumps(get(cluster.url + path), ensure_ascii=False)}" for path in CASES)
+    addresses = [cluster.url + path for path in (*CASES, *of_profiles(cluster.services.values(), user))]
+    others = (f"{address}  {json.dumps(get(address), ensure_ascii=False)}" for address in addresses)
     for line in (*in_short(profile), *others):
         sys.stdout.write(f"  {cut(line)}\n")
     if settings.once:
@@ -130,6 +133,13 @@ def wait_folded(cluster: LocalCluster) -> None:
     Raises `StreamStateError` with the reason after five minutes.
     """
     cluster.streams.wait_until(lambda: cluster.caught_up() and cluster.ready(), timeout=FOLDED_S)
+
+
+def of_profiles(services: Iterable[str], key: int) -> Iterator[str]:
+    """The path of the answer of each profile among `services` for `key`."""
+    for service in services:
+        if app(service).service == PROFILE:
+            yield from (view.path.replace("<key>", str(key)) for view in app(service).views)
 
 
 def look_next(cluster: LocalCluster, user: int) -> str:

@@ -20,10 +20,11 @@ from devkit.formats import recode
 from devkit.kafka_server import Kafka
 from devkit.records import Recode
 from devkit.redis_server import Redis
-from devkit.registry import STANDARD, app
+from devkit.registry import MODELS, SERVICES, STANDARD, app, by_name
 from devkit.schema_registry import SchemaRegistry
 from streamstate import bootstrap
 from streamstate.formats.registered.registry import Registry
+from streamstate.profile import SERVICE as PROFILE
 from streamstate.settings import PREFIX, CommandSettings
 from streamstate.spark import jars
 
@@ -32,8 +33,9 @@ from streamstate.spark import jars
 class Plan:
     """Folders, ports (free ones by default), the services, and the number of instances of a service with several.
 
-    `home` is for data and logs, `cache` for downloads. `value` is the format of the values of all topics;
-    when empty, services keep their own formats, and there is no schema registry.
+    `services` are named as in `devkit.registry`, `instances` by their apps. `home` is for data and logs, `cache` for
+    downloads. `value` is the format of the values of all topics; when empty, services keep their own formats, and there
+    is no schema registry.
     """
 
     home: Path
@@ -47,14 +49,18 @@ class Plan:
     registry_port: int = field(default_factory=free_port)
 
     def addresses(self) -> dict[str, list[str]]:
-        """An address for each instance of each service."""
-        counts = {name: self.instances.get(name, 1) for name in self.services}
+        """An address for each instance of each service, by the name of the app.
+
+        Raises `DevkitError` for two services of one name.
+        """
+        counts = {name: self.instances.get(name, 1) for name in by_name(self.services)}
         return {name: [f"{LOCALHOST}:{free_port()}" for _ in range(count)] for name, count in counts.items()}
 
 
 class LocalCluster:
     """All processes, started and stopped in order. `say` is called with a line for each step.
 
+    services: the services by the names of their apps. addresses: the APIs of the instances, by the same names.
     status: where the streams answer `/readyz` and `/metrics`.
     """
 
@@ -64,13 +70,14 @@ class LocalCluster:
         self.kafka = Kafka(plan.home / "kafka", plan.kafka_port, plan.cache / "kafka")
         self.redis = Redis(plan.home / "redis", plan.redis_port)
         self.registry = SchemaRegistry(plan.home / "registry", plan.registry_port, plan.cache / "registry")
+        self.services = by_name(plan.services)
         self.addresses = plan.addresses()
         self.url = f"http://{LOCALHOST}:{plan.gateway_port}"
         self.status = f"{LOCALHOST}:{free_port()}"
         self.streams = self.of_services(self.addresses)
         self.apis = [
-            self._api(service, f"{service}-{number}", at, ADVERTISE=at)
-            for service, addresses in self.addresses.items()
+            self._instance(name, number, at)
+            for name, addresses in self.addresses.items()
             for number, at in enumerate(addresses)
         ]
         self.gateway = self.further_gateway(f"{LOCALHOST}:{plan.gateway_port}")
@@ -118,7 +125,7 @@ class LocalCluster:
         jars.fetch(self._plan.cache / "spark")
         self._say(f"starting Kafka on {self.kafka.bootstrap} (the first time it is fetched, about a minute)")
         self.kafka.start()
-        topics.create(self.kafka.bootstrap, topics.configurations())
+        topics.create(self.kafka.bootstrap, topics.configurations((*SERVICES, *self._plan.services)))
         self._say(f"starting Redis on {self.redis.url}")
         self.redis.start()
         if self._plan.value:
@@ -183,17 +190,19 @@ class LocalCluster:
         return memory / f"streamstate-{self._plan.kafka_port}" if memory.is_dir() else self._plan.home / "checkpoints"
 
     def of_services(self, services: Iterable[str], **settings: str) -> Child:
-        """A process for all streams of `services`, with further `settings`, and its health at `status`."""
-        instances = [
-            f"{name}-{number}={at}"
-            for name in services
-            for number, at in enumerate(self.addresses[name][:1] if app(name).any_instance else self.addresses[name])
-        ]
+        """A process for all streams of `services`, named by their apps, with further `settings`; health at `status`."""
+        instances = [f"{name}-{number}={at}" for name in services for number, at in enumerate(self._streaming(name))]
         return self.host(instances, STATUS_PORT=self.status.rpartition(":")[2], **settings)
 
     def host(self, instances: Iterable[str], name: str = "streams", **settings: str) -> Child:
-        """A process for the streams of `instances`, each `<service>-<number>=host:port`, with further `settings`."""
-        return self._stream(name, ["devkit.streams", *instances], settings)
+        """A process for the streams of `instances`, each `<name>-<number>=host:port`, with further `settings`."""
+        named = (instance.rpartition("-") for instance in instances)
+        hosted = [f"{self.services.get(name, name)}-{number}" for name, _, number in named]
+        return self._stream(name, ["devkit.streams", *hosted], settings)
+
+    def _streaming(self, name: str) -> Sequence[str]:
+        """The addresses of the instances with a stream."""
+        return self.addresses[name][: 1 if app(self.services[name]).any_instance else None]
 
     def deployment(self, package: str, name: str, topics: Mapping[str, str], **settings: str) -> Child:
         """A further stream of the service in `package`, called `name`, over other topics."""
@@ -209,6 +218,12 @@ class LocalCluster:
         spark = {"SPARK": shared_classes(self._plan.cache / ARCHIVE, settings.get("SPARK", "{}"))}
         paths = {"JARS": str(self._plan.cache / "spark"), "CHECKPOINTS": str(self.checkpoints)}
         return variables({**self._servers(), **paths, **settings, **spark})
+
+    def _instance(self, name: str, number: int, at: str) -> Child:
+        """The API of an instance."""
+        service = self.services[name]
+        package, declared = (service, {}) if service in MODELS else (PROFILE, {"PROFILE": service})
+        return self._api(package, f"{name}-{number}", at, ADVERTISE=at, **declared)
 
     def _api(self, service: str, name: str, address: str, **settings: str) -> Child:
         return self.api(f"services.{service}", name, address, self._plan.home, {**self._servers(), **settings})

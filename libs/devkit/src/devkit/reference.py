@@ -58,8 +58,9 @@ def _settings(kind: type[BaseSettings]) -> str:
 
 
 def _default(value: Any) -> str:
-    """The default as the text of the variable: lists and maps are JSON."""
+    """The default as the text of the variable: lists and maps are JSON, files of the clone relative."""
     text = to_json(value, exclude_none=True).decode() if isinstance(value, tuple | dict) else str(value)
+    text = text.removeprefix(f"{Path.cwd()}/")
     return "" if value is None or not text else f" (`{text}`)"
 
 

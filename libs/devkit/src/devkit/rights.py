@@ -59,7 +59,7 @@ def _resources(service: str) -> Resources:
     for user, each in rights.items():
         for right in each:
             own = right.kind != "topic" or right.name == app(service).dead_letters
-            key = right.kind, right.name.replace(service, "SERVICE", 1) if own else right.name
+            key = right.kind, right.name.replace(app(service).name, "SERVICE", 1) if own else right.name
             found[key][user] = ", ".join(right.operations)
             purposes[key].append(right.why)
     return {

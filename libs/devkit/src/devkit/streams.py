@@ -1,6 +1,7 @@
 """Several services' streams in a single process and JVM: `python -m devkit.streams metrics-0=127.0.0.1:8101 names-0=…`.
 
-Each argument is an instance, <service>-<number>, and the address of its API.
+Each argument is an instance, <service>-<number>, and the address of its API; a service is a folder of `services`, or
+the YAML file of a profile.
 """
 
 import sys
@@ -14,8 +15,10 @@ from streamstate.spark.query import Hosted
 
 def hosted(argument: str, settings: StreamSettings) -> Hosted:
     """The instance of an argument."""
-    instance, _, address = argument.partition("=")
-    return Hosted(bootstrap.deployed(app(instance.rpartition("-")[0]), settings), instance, address)
+    instance, _, address = argument.rpartition("=")
+    service, _, number = instance.rpartition("-")
+    own = app(service)
+    return Hosted(bootstrap.deployed(own, settings), f"{own.name}-{number}", address)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The Kafka topics of all services."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -15,9 +15,9 @@ PARTITIONS = {EXAMPLE.topic: 9}
 """A number unlike the other topics', so that tests notice code that assumes a common number."""
 
 
-def configurations() -> dict[str, Mapping[str, str]]:
-    """The configuration of each topic of the services, by name: tables and totals are compacted."""
-    apps = [registry.app(service) for service in registry.SERVICES]
+def configurations(services: Iterable[str] = registry.SERVICES) -> dict[str, Mapping[str, str]]:
+    """The configuration of each topic of `services`, by name: tables and totals are compacted."""
+    apps = [registry.app(service) for service in services]
     topics = [topic for app in apps for topic in (*app.topics, *app.emits, app.dead_letters)]
     compacted = [topic for app in apps for topic in (*app.tables, *(totals.topic for totals in app.totals))] + [
         DELETIONS

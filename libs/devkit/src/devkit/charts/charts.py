@@ -31,7 +31,7 @@ from devkit.charts.parts import (
     container,
 )
 from devkit.charts.variables import setting, value
-from devkit.registry import EXAMPLES, SERVICES, STANDARD, app
+from devkit.registry import EXAMPLES, SERVICES, STANDARD, app, release
 from services.topics.settings import KeptSettings, KeptTopic
 from streamstate.formats.format import Format
 from streamstate.settings import ServiceSettings
@@ -145,6 +145,11 @@ class AnyService(ServiceValues):
         ReplicatedApi(), "the API; replicas and autoscaling where any instance answers for any key"
     )
     kept: tuple[KeptTopic, ...] = setting(KeptSettings, "kept")
+    profile: str = value(
+        "",
+        "chart profile only: the YAML declaration (--set-file profile=habits.yaml); empty: that of the image, "
+        "services/profile/habits.yaml",
+    )
 
 
 class GatewayApi(Api):
@@ -234,7 +239,7 @@ def charts() -> Mapping[str, Values]:
     """The charts by their folder, with their default values."""
     made: dict[str, Values] = {
         **{name: Replicated() if app(name).any_instance else ServiceValues() for name in SERVICES},
-        "gateway": Gateway(services={name: name for name in STANDARD}),
+        "gateway": Gateway(services={name: name for name in map(release, STANDARD)}),
         "infra": Infra(kafka=InfraKafka(topics=topics.configurations())),
         "monitoring": Monitoring(),
     }

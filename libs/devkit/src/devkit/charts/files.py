@@ -33,6 +33,7 @@ _DEPENDENCY = f"""  - name: {{name}}
     repository: file://../{{name}}
 """
 _IGNORED = f"# {_MADE} What a package leaves out.\nci/\nservice/\n*.tgz\n"
+_ANY = "Any service. The gateway finds a release by its value `services`: `--set services.RELEASE=RELEASE`."
 _SHARED = "streamstate/service"
 """The folder of the files that the charts of services share by links."""
 _DESCRIPTIONS = {suite.NAME: suite.DESCRIPTION, "infra": Infra.__doc__, "monitoring": Monitoring.__doc__}
@@ -49,7 +50,7 @@ def files() -> Mapping[str, str]:
         description = _DESCRIPTIONS.get(chart) or importlib.import_module(f"services.{chart}").__doc__ or ""
         texts[f"{chart}/Chart.yaml"] = _chart(chart, description)
         texts |= {f"{chart}/{path}": text for path, text in _of_values(chart, values, description).items()}
-    shared = _of_values("SERVICE", AnyService(), "Any service.") | {"values.yaml": _values(ServiceValues())}
+    shared = _of_values("SERVICE", AnyService(), _ANY) | {"values.yaml": _values(ServiceValues())}
     texts |= {f"{_SHARED}/{path}": text for path, text in shared.items()}
     # A link replaces an equal file.
     for path in links():

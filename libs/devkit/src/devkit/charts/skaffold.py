@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from devkit.images.catalogue import Image, images
-from devkit.registry import STANDARD
+from devkit.registry import STANDARD, release
 
 PATH = Path("skaffold.yaml")
 SCHEMA_VERSION = "v4beta13"
@@ -32,7 +32,7 @@ def document() -> dict[str, Any]:
                     {"name": "infra", "chartPath": "charts/infra"},
                     *(_release(name, "stream", "api") for name in STANDARD),
                     _release("gateway", "api")
-                    | {"setValues": {**_OPEN, "services": {name: name for name in STANDARD}}},
+                    | {"setValues": {**_OPEN, "services": {name: name for name in map(release, STANDARD)}}},
                 ],
             }
         },
@@ -55,7 +55,7 @@ def _release(service: str, *targets: str) -> dict[str, Any]:
     values = {f"{target}.image": f"{{{{.IMAGE_FULLY_QUALIFIED_{service}_{target}}}}}" for target in targets}
     # The chart links to the library chart. Skaffold would add an archive, which takes precedence and gets stale.
     return {
-        "name": service,
+        "name": release(service),
         "chartPath": f"charts/{service}",
         "skipBuildDependencies": True,
         "setValues": dict(_OPEN),

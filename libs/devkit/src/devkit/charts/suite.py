@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import Field, create_model
 
 from devkit.charts.parts import Values
+from devkit.registry import release
 
 NAME = "suite"
 DESCRIPTION = "All services, the gateway and monitoring as one release; Kafka and Redis for development where asked for"
@@ -29,8 +30,8 @@ def values(charts: Mapping[str, Values]) -> Values:
 
 
 def _given(chart: str, part: Values) -> dict[str, Any]:
-    """The values of a chart as a part of a release: its own name, as objects are named after a release."""
+    """The values of a chart as a part of a release: its release's name, after which objects are named."""
     if "fullname_override" not in type(part).model_fields:
         return {}
     access = {} if chart == _MAKER else {"access": {"internalSecret": {"generate": False}}}
-    return {"fullnameOverride": chart, **access}
+    return {"fullnameOverride": release(chart), **access}

@@ -1,0 +1,87 @@
+"""The services of a local cluster: each runs under the name of its app, which a declared profile chooses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from devkit import DevkitError, registry, topics
+from devkit.demo import DemoSettings, of_profiles
+from devkit.local_cluster import LocalCluster, Plan
+from devkit.streams import hosted
+from streamstate.errors import Misconfigured
+from streamstate.profile import SERVICE as PROFILE
+from streamstate.settings import StreamSettings, load
+
+DECLARED = """
+name: rooms
+topic: room-bookings
+key: long
+path: /v1/guests/<key>/rooms
+measures: {bookings: {count: all}}
+"""
+
+
+@pytest.fixture
+def rooms(tmp_path: Path) -> str:
+    """The file of a declared profile."""
+    path = tmp_path / "rooms.yaml"
+    path.write_text(DECLARED)
+    return str(path)
+
+
+@pytest.fixture
+def cluster(rooms: str, tmp_path: Path) -> LocalCluster:
+    services = ("metrics", PROFILE, rooms)
+    return LocalCluster(Plan(tmp_path, tmp_path, instances={"metrics": 2}, services=services), say=print)
+
+
+def test_a_service_is_addressed_by_the_name_of_its_app(cluster: LocalCluster) -> None:
+    assert {name: len(of) for name, of in cluster.addresses.items()} == {"metrics": 2, "habits": 1, "rooms": 1}
+    assert [api.name for api in cluster.apis] == ["metrics-0", "metrics-1", "habits-0", "rooms-0"]
+    assert json.loads(cluster.gateway.env["STREAMSTATE_INSTANCES"]) == {
+        name: ",".join(of) for name, of in cluster.addresses.items()
+    }
+
+
+def test_a_file_runs_in_the_service_of_profiles(cluster: LocalCluster, rooms: str) -> None:
+    *_, habits, further = cluster.apis
+    assert habits.argv[-1] == further.argv[-1] == "services.profile"
+    assert "STREAMSTATE_PROFILE" not in habits.env
+    assert further.env["STREAMSTATE_PROFILE"] == rooms
+
+
+def test_two_services_of_one_name_are_refused(rooms: str, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(DECLARED)
+    with pytest.raises(DevkitError, match=rf"{rooms} and {copy} are both called rooms; give one another name"):
+        Plan(tmp_path, tmp_path, services=(rooms, str(copy))).addresses()
+
+
+def test_a_stream_runs_under_the_name_of_its_app(cluster: LocalCluster) -> None:
+    host = cluster.host(["habits-0=127.0.0.1:8101", "rooms-12=127.0.0.1:8102", "words-0=127.0.0.1:8103"])
+    _, _, module, *arguments = host.argv
+    assert module == "devkit.streams"
+    instances = [hosted(argument, load(StreamSettings)) for argument in arguments]
+    assert [each.app.name for each in instances] == ["habits", "rooms", "words"]
+    assert [each.instance for each in instances] == ["habits-0", "rooms-12", "words-0"]
+    assert [each.advertise for each in instances] == ["127.0.0.1:8101", "127.0.0.1:8102", "127.0.0.1:8103"]
+
+
+def test_the_topics_of_a_profile_are_those_of_its_app(rooms: str) -> None:
+    assert set(topics.configurations([PROFILE])) == {"listening-events", "habits-dlq", topics.DELETIONS}
+    assert set(topics.configurations([rooms])) == {"room-bookings", "rooms-dlq", topics.DELETIONS}
+
+
+def test_the_demo_runs_further_profiles_beside_the_standard_services(
+    rooms: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROFILE", rooms)
+    services = load(DemoSettings).plan.services
+    assert services == (*registry.STANDARD, rooms)
+    assert list(of_profiles(services, 7)) == ["/v1/users/7/habits", "/v1/guests/7/rooms"]
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(Misconfigured, match=r"no-such.yaml: No such file or directory"):
+        registry.app("no-such.yaml")

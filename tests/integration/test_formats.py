@@ -18,8 +18,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from devkit.child_process import Child, free_port
 from devkit.demo import CACHE
+from devkit.formats import TYPES, declared
 from devkit.formats import ListeningEvent as DetailedEvent
-from devkit.formats import declared
 from devkit.schema_registry import SchemaRegistry
 from services.clicks.model import APP as CLICKS
 from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
@@ -29,7 +29,7 @@ from services.names.model import APP as NAMES
 from services.names.model import ENRICHED
 from streamstate.formats.registered.registry import Registry
 from streamstate.formats.writing import FormatEncoder
-from streamstate.keys import LONG, partition_of
+from streamstate.keys import LONG, TEXT, partition_of
 from streamstate.processing.decode import MISPLACED
 from streamstate.state.redis import RedisStore, connect
 from streamstate.verify.redis_state import RedisState
@@ -181,6 +181,14 @@ def test_the_same_events_give_the_same_state_in_every_format(
     reasons = [str(headers(letter)["__streams.errors.message"]) for letter in releases.read(f"{name}-dlq")]
     assert any("has no schema 65536" in reason for reason in reasons)
     assert any(f"schema {producing.first.number} does not fit" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("value", FORMATS)
+def test_the_registry_accepts_the_schema_of_every_topic_of_the_demo(value: str, registry: SchemaRegistry) -> None:
+    known = Registry(registry.url)
+    for topic in TYPES:
+        writer = FormatEncoder((TEXT, TEXT), declared(topic, value), value, {}, known).registered(f"{topic}-{value}")
+        assert writer.number is not None
 
 
 def test_a_registry_that_is_away_holds_up_what_has_a_schema_that_is_not_known_yet(

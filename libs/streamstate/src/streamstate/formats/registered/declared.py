@@ -67,7 +67,8 @@ def _protobuf(kind: type, names: Names) -> str:
 def _json(kind: type, names: Names) -> Any:
     (described,), definitions = msgspec.json.schema_components([kind], ref_template="{name}")
     if "$ref" not in described:
-        return described
+        # Apicurio Registry takes an object without properties for a schema only by its dialect.
+        return {"$schema": "http://json-schema.org/draft-07/schema#", **described}
     record = definitions[described["$ref"]]
     properties = {names.get(name, name): each for name, each in record["properties"].items()}
     required = [names.get(name, name) for name in record.get("required", ())]

@@ -138,6 +138,10 @@ class MemoryStore:
     def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         return {partition: self._snapshot(partition, reads) for partition, reads in wanted.items()}
 
+    def keys(self, partition: int) -> Mapping[str, Any]:
+        """The keys of `partition`, with values of the store's own types."""
+        return self._complete(partition).keys
+
     def empty(self) -> None:
         """FLUSHALL: the same server, without keys."""
         self._partitions.clear()

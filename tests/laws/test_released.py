@@ -1,0 +1,38 @@
+"""A release keeps the promises of the release before, and a changed state has another declaration."""
+
+import json
+
+import pytest
+
+from devkit.registry import SERVICES
+from tests.released.answers import promises, requirements
+from tests.released.documents import ANSWERS, STATES, documents
+from tests.released.states import states
+
+ADVICE = "keep it; or say so in CHANGELOG.md under a new version, and run `python -m tests.released`"
+
+
+@pytest.fixture(scope="module")
+def current() -> dict[str, dict[str, object]]:
+    return states()
+
+
+def test_answers_keep_the_paths_parameters_and_members_of_the_release_before() -> None:
+    now = {f"{service}: {line}" for service, document in documents().items() for line in promises(document)}
+    broken = set(ANSWERS.read_text().splitlines()) - now
+    assert not broken, f"{sorted(broken)[:5]} of the release before: {ADVICE}"
+
+
+def test_no_path_requires_a_parameter_of_a_query_or_header() -> None:
+    assert {line for document in documents().values() for line in requirements(document)} == set()
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_another_state_of_the_same_records_has_another_version(service: str, current: dict[str, object]) -> None:
+    released = json.loads(STATES.read_text()).get(service)
+    assert released == current[service], (
+        f"{service} makes another state of the same records: raise Fold.version if its folds are the same, and run "
+        "`python -m tests.released`"
+        if released and released["folds"] == current[service]["folds"]  # type: ignore[index]
+        else f"the folds of {service} changed, and a release before is refused: run `python -m tests.released`"
+    )

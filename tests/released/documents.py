@@ -1,0 +1,22 @@
+"""The OpenAPI documents of this release, and the files of the release before."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from devkit.registry import SERVICES
+from streamstate.web import api
+from streamstate.web.server.openapi import SPEC
+
+ANSWERS = Path(__file__).with_name("answers.txt")
+STATES = Path(__file__).with_name("states.json")
+NOWHERE = {"STREAMSTATE_ACCESS": "off", "STREAMSTATE_KAFKA": "127.0.0.1:1", "STREAMSTATE_REDIS": "redis://127.0.0.1:1"}
+
+
+def documents() -> Mapping[str, Any]:
+    """The document of each service's API, by service. Nothing connects before the first request."""
+    with patch.dict(os.environ, NOWHERE):
+        apps = {service: api.create(f"services.{service}") for service in SERVICES}
+    return {service: app.flask.test_client().get(SPEC).get_json() for service, app in apps.items()}

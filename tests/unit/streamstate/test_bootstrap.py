@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from devkit import registry
 from devkit.child_process import free_port
+from streamstate.bootstrap import commands
 
 PROCESSES = {
     "stream": (("streamstate.spark", "services.metrics"), 3),
@@ -35,6 +37,16 @@ def test_an_unknown_variable_ends_the_process_and_the_nearest_name_is_given(proc
     assert "STREAMSTATE_DEADLNE_MS (unknown; did you mean STREAMSTATE_DEADLINE_MS?)" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert ended.returncode == status
+
+
+def test_a_printed_command_has_the_settings_that_choose_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = registry.app("profile")
+    given = {"REDIS": "redis://company:6379/0", "PROFILE": "my rooms.yaml", "KEPT": "[]", "SLOTS": "2"}
+    for name, text in given.items():
+        monkeypatch.setenv(f"STREAMSTATE_{name}", text)
+    printed = commands(app).complete("run `streamstate reset SERVICE`")
+    variables = "STREAMSTATE_REDIS=redis://company:6379/0 STREAMSTATE_PROFILE='my rooms.yaml'"
+    assert printed == f"run `{variables} streamstate reset profile`"
 
 
 @pytest.mark.parametrize("process", ["streamstate.spark", "streamstate.web"])

@@ -31,6 +31,7 @@ from streamstate.settings import (
     CommandSettings,
     ServiceSettings,
     StreamSettings,
+    kinds,
     load,
     require_known,
 )
@@ -144,7 +145,9 @@ def deployed(app: App, settings: ServiceSettings) -> App:
 def commands(app: App) -> Commands:
     """The operator's commands about `app`, with the variables of this process that the commands need."""
     given = {name.upper(): value for name, value in os.environ.items() if value}
-    needed = (f"{PREFIX}{name.upper()}" for name in CommandSettings.model_fields if name not in _OF_PROCESS)
+    kinds_of_service = (kind for kind in kinds() if kind.__module__.endswith(f".{app.service}.settings"))
+    own = [name for kind in kinds_of_service for name in kind.model_fields]
+    needed = (f"{PREFIX}{name.upper()}" for name in (*CommandSettings.model_fields, *own) if name not in _OF_PROCESS)
     return Commands(app.service, {name: given[name] for name in needed if name in given})
 
 

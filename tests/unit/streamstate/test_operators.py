@@ -1,6 +1,6 @@
 """Tables, pages of a timeline, totals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 import pytest
@@ -13,8 +13,8 @@ from streamstate.keys import LONG, TEXT, partition_of
 from streamstate.operators.pages import PAGE_BYTES, Page
 from streamstate.operators.tables import look_up, row, table
 from streamstate.state.memory import MemoryStore
-from streamstate.state.operations import Insert, Merge, Put, Read
-from streamstate.state.store import Commit, OffsetAdvance, Snapshot, TopicPartition
+from streamstate.state.operations import Insert, Merge, Put
+from streamstate.state.store import Commit, OffsetAdvance, TopicPartition
 from streamstate.testing import Driver
 
 # A topic as a table: the last value of each key, looked up by others.
@@ -28,16 +28,6 @@ CITIES = table("cities", LONG, upper)
 PORTS = table("ports", TEXT, upper)
 PLACES = App("places", (CITIES, PORTS))
 COUNTS = {"cities": 4, "ports": 2}
-
-
-class CountingStore(MemoryStore):
-    """Counts the round trips of reading."""
-
-    trips = 0
-
-    def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
-        self.trips += 1
-        return super().read(wanted)
 
 
 def test_a_null_value_is_a_tombstone_and_never_reaches_the_decoder() -> None:
@@ -64,15 +54,6 @@ def test_each_table_is_found_by_its_own_number_of_partitions() -> None:
         driver.feed(partition_of(raw, 2), {"ports": [(offset, 0, raw, raw)]})
     found = look_up(PLACES, driver.store, COUNTS, {"ports": ["kiel", "brest", "genua"]})
     assert found == {"ports": {"kiel": "KIEL", "brest": "BREST", "genua": "GENUA"}}
-
-
-def test_any_number_of_keys_is_one_round_trip_and_none_is_no_round_trip() -> None:
-    store = CountingStore()
-    look_up(PLACES, store, COUNTS, {"cities": range(100), "ports": ["a", "b"]})
-    assert store.trips == 1
-    look_up(PLACES, store, COUNTS, {"cities": []})
-    look_up(PLACES, store, COUNTS, {})
-    assert store.trips == 1
 
 
 # Pages of a timeline: together they are the whole, in order, each entry once.

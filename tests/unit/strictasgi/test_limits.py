@@ -1,4 +1,4 @@
-"""How much begins in a turn of the loop, which connections are ended when, and limits of what is awaited."""
+"""Which connections are ended when, and limits of what is awaited."""
 
 import asyncio
 import time
@@ -8,29 +8,7 @@ from typing import Any
 import pytest
 
 from strictasgi.overdue import Overdue
-from strictasgi.turns import MOST, Turns
 from strictasgi.waiting import IDLE_S, PATIENCE_S, Waiting
-
-# How much begins in a turn of the loop.
-
-MANY = 3 * MOST + 1
-
-
-def test_what_comes_at_once_begins_in_order_and_not_all_of_it_in_one_turn() -> None:
-    async def trial() -> list[list[int]]:
-        turns, began = Turns(asyncio.get_running_loop()), list[int]()
-        for number in range(MANY):
-            turns.begin(lambda number=number: began.append(number))  # type: ignore[misc]
-        after = [list(began)]
-        while len(began) < MANY:
-            await asyncio.sleep(0)
-            after.append(list(began))
-        return after
-
-    after = asyncio.run(trial())
-    assert [len(began) for began in after] == [MOST, 2 * MOST, 3 * MOST, MANY]
-    assert after[-1] == list(range(MANY))
-
 
 # Which connections are ended, and when.
 

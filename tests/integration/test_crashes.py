@@ -19,7 +19,7 @@ from tests.waiting import until
 
 CUSTOMERS, USERS = 60, 25
 REGIONS = ("africa", "americas", "asia", "europe")
-EVENTS, CLICKS = 10_000, 3_000
+EVENTS, CLICKS = 5_000, 1_000
 clock = itertools.count(1_750_000_000_000, 731)
 
 

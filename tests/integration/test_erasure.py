@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 import redis
 import urllib3
-from typer.testing import CliRunner
 
 from services.clicks.model import USER_CLICKS, USER_REGIONS
 from services.events import LISTENING_EVENTS
 from services.notifications.model import OPEN, TICK
 from services.recommendations.recount import unpacked
-from streamstate.cli.main import app
 from streamstate.keys import LONG, sortable
 from tests.integration.driving import SETTLED_S, Driving
 from tests.waiting import until
@@ -119,10 +117,3 @@ def test_nothing_names_a_user_who_was_deleted(active: Driving) -> None:
     play(active, 1)
     assert active.get(f"{PATH}/metrics").json()["eventCount"] == 1
     assert len(active.get(f"{PATH}/recent").json()["recent"]) == 1
-    assert active.differences(*SERVICES) == []
-    place = delete(active)
-    until(lambda: done(active, place), SETTLED_S, "the services to forget the user again")
-
-    # The state of clicks has no region asia any more, of which a total was published.
-    corrected = CliRunner().invoke(app, ["reset", "clicks", "--totals", "--yes"], env=active.environment())
-    assert corrected.exit_code == 0, corrected.output

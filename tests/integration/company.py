@@ -38,6 +38,9 @@ from tests.serving import Served
 
 AUDIENCE = "kafka"
 DELETIONS = "user-deletions"
+REAUTH_S = 2
+"""Kafka ends connections by SCRAM that do not log in again within this time."""
+
 _SNAKE = re.compile(r"(?<!^)([A-Z])")
 _JAVA = "org.apache.kafka.common.security"
 _BY_TOKEN = "listener.name.sasl_ssl.oauthbearer.sasl"
@@ -48,6 +51,7 @@ listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
 sasl.enabled.mechanisms=SCRAM-SHA-512,OAUTHBEARER
+listener.name.sasl_ssl.scram-sha-512.connections.max.reauth.ms={{reauth_ms}}
 listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={_JAVA}.scram.ScramLoginModule required;
 {_BY_TOKEN}.jaas.config={_JAVA}.oauthbearer.OAuthBearerLoginModule required;
 {_BY_TOKEN}.server.callback.handler.class={_JAVA}.oauthbearer.OAuthBearerValidatorCallbackHandler
@@ -146,7 +150,7 @@ def start(home: Path, jars: Path, setenv: Callable[[str, str], None], issuer: Is
     keystore = home / "keystore.pem"
     keystore.write_text(key.read_text() + certificate.read_text())
     files = {"keystore": keystore, "truststore": authority.path}
-    properties = PROPERTIES.format(sasl=sasl, ssl=ssl, issuer=issuer.url, **files)
+    properties = PROPERTIES.format(sasl=sasl, ssl=ssl, issuer=issuer.url, reauth_ms=1_000 * REAUTH_S, **files)
     # Kafka asks only issuers that its operator names.
     setenv("JAVA_TOOL_OPTIONS", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={issuer.url}/keys")
     broker = Kafka(home / "kafka", free_port(), jars, properties)

@@ -90,13 +90,6 @@ def test_owners_share_the_partitions(driving: Driving, run: Run) -> None:
     assert len(rows) == 1 + 8
 
 
-def test_verify_finds_no_difference(run: Run) -> None:
-    [report] = answer(run("verify", "names", "--json"))
-    assert report["records"] > 0
-    assert report["differences"] == []
-    assert run("verify", "names").stdout.startswith("names: 8 partitions")
-
-
 @pytest.fixture
 def client(driving: Driving) -> Iterator[redis.Redis]:
     with redis.Redis.from_url(driving.cluster.redis.url) as client:

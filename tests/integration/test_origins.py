@@ -68,16 +68,6 @@ def test_instances_that_keep_the_state_in_two_places_are_refused(deployment: Dep
             client.flushdb()
 
 
-def test_a_deployment_of_another_name_is_verified(deployment: Deployment) -> None:
-    deployment.build()
-    report = deployment.command("verify")
-    assert (report["service"], report["records"], report["differences"]) == (deployment.name, 100, [])
-    key = f"{{{deployment.name}:0}}:numbers:{USER}"
-    with connect(deployment.cluster.redis.url, 5.0) as client:
-        client.hincrby(key, "#", 1)
-    assert [difference["place"] for difference in deployment.command("verify")["differences"]] == [key]
-
-
 def test_a_state_is_not_built_from_a_topic_without_its_beginning_unless_that_is_allowed(deployment: Deployment) -> None:
     """Otherwise the stream would become ready without the counts of the deleted records."""
     deployment.build().stop()

@@ -15,7 +15,6 @@ HALF = b"GET /v1/numbers/7 HTTP/1.1\r\nHost: here\r\nX-A: "
 
 UNREAD = b"POST /v1/numbers/7 HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\n1"
 
-LEFT_OPEN = request(KNOWN, "Connection: close")
 
 HOSTILE = [
     (request("/v1/many?" + "&".join(["numbers=1"] * 500)), 400),

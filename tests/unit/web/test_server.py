@@ -19,7 +19,7 @@ import pytest
 from devkit.local_cluster import answers
 from tests.serving import sample, scraped
 from tests.unit.web.api import SPOILT
-from tests.unit.web.hostile import HALF, LEFT_OPEN, MALFORMED, UNREAD
+from tests.unit.web.hostile import MALFORMED, UNREAD
 from tests.unit.web.process import KNOWN, answer, ask, connect, request, serving, whole
 from tests.waiting import until
 
@@ -113,14 +113,6 @@ def test_a_client_that_sends_no_more_within_a_request_is_left(server: str) -> No
         client.shutdown(socket.SHUT_WR)
         client.settimeout(4)
         assert whole(client).startswith(b"HTTP/1.1 200")
-
-
-@pytest.mark.parametrize("sent", [HALF, UNREAD, LEFT_OPEN, b""], ids=["half a head", "half a body", "open", "silent"])
-def test_clients_that_are_slow_do_not_keep_others_waiting(server: str, sent: bytes) -> None:
-    with ExitStack() as stack:
-        for _ in range(1_100):
-            stack.enter_context(connect(server)).sendall(sent)
-        until(lambda: answer(server, request(KNOWN))[0].status == 200)
 
 
 @contextmanager

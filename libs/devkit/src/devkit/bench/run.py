@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from devkit import DevkitError
-from devkit.bench import access, freshness, ingest, overload, peers, recommendations
+from devkit.bench import access, freshness, ingest, overload, peers, profiles, recommendations
 from devkit.bench.data import Data
 from devkit.bench.lab import WARM_S, folded, servers
 from devkit.bench.reads import STREAMS, Read, Reads, of_cluster
@@ -45,6 +45,8 @@ class BenchRun:
                 self._over_cluster(cluster)
         if runs("watchers"):
             watchers.measure(self._home / "watchers", self._data, self._report)
+        if runs("profiles"):
+            profiles.measure(self._home / "profiles", self._report)
         return self._report
 
     def _over_cluster(self, cluster: LocalCluster) -> None:

@@ -8,7 +8,7 @@ from pydantic_settings import BaseSettings
 
 from devkit.names import known, names
 
-PARTS = ("ingest", "reads", "access", "freshness", "overload", "recommendations", "watchers")
+PARTS = ("ingest", "reads", "access", "freshness", "overload", "recommendations", "watchers", "profiles")
 
 
 class BenchSettings(BaseSettings):

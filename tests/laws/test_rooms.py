@@ -35,7 +35,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "web.client": {"deployment", "web.access", "web.http"},
     "web.server": {*CONTRACT, "deployment", "processing", "settings", "web.access", "web.http"},
     "web": {*PROCESS, "web.access", "web.client", "web.http", "web.server"},
-    "cli": {*PROCESS, "profile", "verify", "web.access"},
+    "cli": {*PROCESS, "profile", "testing", "verify", "web.access"},
 }
 """What each room, or module of the root, may import. Nothing imports what is not listed."""
 

@@ -12,6 +12,7 @@ from streamstate.cli import dead_letters, output
 from streamstate.cli.access import acl, keys
 from streamstate.cli.changes import allow, skip
 from streamstate.cli.config import config
+from streamstate.cli.profiles import profiles
 from streamstate.cli.reset import reset
 from streamstate.cli.status import owners, status
 from streamstate.cli.users.forward import forward
@@ -61,6 +62,7 @@ for command in (
     reset,
 ):
     app.command(command.__name__.partition("_")[0])(command)
+app.add_typer(profiles.app, name="profile")
 app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(keys.app, name="keys")
 app.add_typer(acl.app, name="acl")

@@ -1,0 +1,110 @@
+"""`streamstate profile check`: the faults of a file, and a count of the topic's last records."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated
+
+import msgspec
+import typer
+import yaml
+from confluent_kafka import KafkaError, KafkaException
+from rich.console import RenderableType
+
+from streamstate.cli import output
+from streamstate.cli.output import AsJson
+from streamstate.cli.profiles.declared import Declared, File, Offsets
+from streamstate.cli.profiles.dry_run import DryRun, dry_run
+from streamstate.processing.decode import RawRecord
+from streamstate.profile.measure import EVER, Words
+
+_AWAY = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
+
+
+class Checked(msgspec.Struct):
+    """A valid profile: its measures as resolved, and the dry run, or why there is none."""
+
+    name: str
+    topic: str
+    path: str
+    measures: dict[str, str]
+    dry_run: DryRun | None
+    skipped: str
+
+
+def check(
+    file: File,
+    *,
+    records: Annotated[int, typer.Option(min=1, help="Number of the topic's last records to count.")] = 1_000,
+    no_kafka: Annotated[bool, typer.Option("--no-kafka", help="Check the file alone.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check the file of a profile, and count the last records of its topic without a state.
+
+    Exit status 3: a fault of the file, with its line and the nearest name.
+    """
+    of = Declared.of(file)
+    declared, source = of.declaration, of.source
+    counted, skipped = None, "--no-kafka"
+    if not no_kafka:
+        try:
+            counted, skipped = dry_run(declared, source, _last(of, records), of.latest), ""
+        except KafkaException as error:
+            if error.args[0].code() not in _AWAY:
+                raise
+            skipped = f"no Kafka at {of.settings.kafka} (STREAMSTATE_KAFKA)"
+    measures = {name: _text(words) for name, words in declared.measures.items()}
+    answer = Checked(of.app.name, source.topic, declared.path, measures, counted, skipped)
+    output.show(answer, *_overview(answer), as_json=as_json)
+
+
+def _last(of: Declared, number: int) -> dict[int, list[RawRecord]]:
+    """The last `number` records, by partition: evenly of all partitions, as far as they have records."""
+    begins, ends = of.bounds()
+    read: defaultdict[int, list[RawRecord]] = defaultdict(list)
+    if starts := _starts(begins, ends, number):
+        for partition, record in islice(of.records(starts), number):
+            read[partition].append(record)
+    return dict(read)
+
+
+def _starts(begins: Offsets, ends: Offsets, number: int) -> dict[int, int]:
+    """The offsets of the partitions from which `number` records follow."""
+    starts: dict[int, int] = {}
+    by_size = sorted(ends, key=lambda partition: ends[partition] - begins[partition])
+    for done, partition in enumerate(by_size):
+        share = min(ends[partition] - begins[partition], -(-number // (len(ends) - done)))
+        number -= share
+        if share:
+            starts[partition] = ends[partition] - share
+    return starts
+
+
+def _text(words: Words) -> str:
+    """A measure in one line."""
+    written = msgspec.to_builtins(words)
+    over = written.pop("over", EVER)
+    named = yaml.safe_dump(written, default_flow_style=True, width=10_000, sort_keys=False).strip()[1:-1]
+    return f"{named}, over: {over if isinstance(over, str) else ' '.join(over)}"
+
+
+def _overview(answer: Checked) -> Iterator[RenderableType]:
+    found = answer.dry_run
+    yield f"{answer.name}: {answer.path} from {answer.topic}\n"
+    counted = ("events",) if found else ()
+    rows = [(name, text, *((f"{found.measures[name]:,}",) if found else ())) for name, text in answer.measures.items()]
+    yield output.table(("measure", "", *counted), rows)
+    if found is None:
+        yield f"\nno records counted: {answer.skipped}"
+        return
+    fields = [(name, of.type, f"{of.events:,}", _hint(of.events, of.nearest)) for name, of in found.fields.items()]
+    yield output.table(("\nfield", "\ntype", "\nevents", ""), fields)
+    yield f"\n{found.records:,} records read, of which {sum(found.refused.values()):,} would be refused"
+    if found.refused:
+        yield output.table(("reason", "records"), found.refused.items())
+
+
+def _hint(events: int, nearest: str) -> str:
+    if events:
+        return ""
+    return f"in no event; did you mean {nearest}?" if nearest else "in no event"

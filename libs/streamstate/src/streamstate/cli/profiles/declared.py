@@ -1,0 +1,82 @@
+"""The profile of a file, over the topic of this environment."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from confluent_kafka import Message
+
+from streamstate import bootstrap
+from streamstate.app import App, Source
+from streamstate.cli.services import configured
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.reading import read_to_end
+from streamstate.processing.decode import RawRecord
+from streamstate.profile import profile_app
+from streamstate.profile.declaration import Declaration
+from streamstate.profile.file import read
+from streamstate.settings import CommandSettings, StreamSettings, load
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="YAML file of a profile.", show_default=False)]
+
+Offsets = Mapping[int, int]
+"""An offset of each partition."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A profile under the name, over the topic and in the format of this deployment."""
+
+    declaration: Declaration
+    settings: CommandSettings
+
+    @classmethod
+    def of(cls, path: Path) -> "Declared":
+        """Raises `Misconfigured` with the line of the first fault of the file."""
+        return cls(read(path), configured())
+
+    @cached_property
+    def app(self) -> App:
+        """Its app. Raises `Misconfigured`."""
+        return bootstrap.deployed(profile_app(self.declaration), self.settings)
+
+    @property
+    def source(self) -> Source[Any, Any]:
+        return self.app.sources[0]
+
+    @property
+    def latest(self) -> int:
+        """The greatest accepted timestamp, in milliseconds."""
+        return int(time.time() * 1_000) + self.tolerance_ms
+
+    @cached_property
+    def tolerance_ms(self) -> int:
+        """The accepted milliseconds of a timestamp ahead of the clock."""
+        return load(StreamSettings).tolerance_ms(None)
+
+    @cached_property
+    def topics(self) -> Topics:
+        return bootstrap.topics(self.settings.kafka, self.settings.security)
+
+    def bounds(self) -> tuple[Offsets, Offsets]:
+        """The first offset and the end of each partition. Raises `Misconfigured` for a topic that does not exist."""
+        topic = self.source.topic
+        places = [(topic, partition) for partition in range(self.topics.describe([topic])[topic].partitions)]
+        begins, ends = self.topics.begins(places), self.topics.ends(places)
+        return {partition: begins[topic, partition] for _, partition in places}, {p: ends[topic, p] for _, p in places}
+
+    def records(self, starts: Offsets) -> Iterator[tuple[int, RawRecord]]:
+        """The partition and content of the records from `starts` to the present ends."""
+        places = {(self.source.topic, partition): offset for partition, offset in starts.items()}
+        return raw(read_to_end(self.settings.kafka, places, self.settings.security))
+
+
+def raw(messages: Iterable[Message]) -> Iterator[tuple[int, RawRecord]]:
+    """The partition and content of each message."""
+    for message in messages:
+        content = message.offset() or 0, message.timestamp()[1], message.key(), message.value()
+        yield message.partition() or 0, content

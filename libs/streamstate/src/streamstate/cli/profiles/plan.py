@@ -1,0 +1,179 @@
+"""`streamstate profile plan`: memory and CPU of a profile, from a sample of its topic."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+import redis
+import typer
+from rich.console import RenderableType
+
+from streamstate.app import App
+from streamstate.cli import output
+from streamstate.cli.output import AsJson
+from streamstate.cli.profiles import scratch
+from streamstate.cli.profiles.declared import Declared, File
+from streamstate.cli.profiles.sample import Bytes, Census, Estimate, Folded, Strata, Total, partitions, strata
+from streamstate.cli.profiles.scratch import ELSEWHERE, Scratch
+from streamstate.errors import Declined, Misconfigured
+from streamstate.processing.decode import RawRecord
+from streamstate.profile.declaration import Declaration
+from streamstate.state.operations import DAY_MS
+from streamstate.state.redis import connect
+
+READ = 10
+"""Records read for each folded record, at least: whole partitions, so that all records of a key are seen."""
+_TOGETHER = 500
+"""Records folded at a time."""
+_EXPECTED_BYTES = 1_000
+"""The assumed memory of a record before the measurement."""
+
+Log = Callable[[Sequence[int]], Iterator[tuple[int, RawRecord]]]
+"""Reads partitions from their beginnings to their ends: the partition and content of each record."""
+
+
+class Plan(msgspec.Struct):
+    """The state of a profile over its whole topic. Bytes are of Redis: `now`, and `full` with full windows.
+
+    sampled: the folded records, and refused: the dead letters among them. span_days: the time over which the records
+    came. kept_days: how long histories keep an event; 0 without windows. Microseconds of CPU are of one record.
+    """
+
+    name: str
+    topic: str
+    records: int
+    keys: int
+    sampled: int
+    sampled_keys: int
+    refused: int
+    span_days: float
+    kept_days: float
+    now: Bytes
+    full: Bytes
+    redis_us: float
+    python_us: float
+
+
+@dataclass(frozen=True)
+class Planning:
+    """The measurement of the state of `app`, over a topic with `sizes` records by partition, read by `log`.
+
+    latest: the greatest accepted timestamp; ahead: its distance from the clock; both in milliseconds.
+    """
+
+    declared: Declaration
+    app: App
+    sizes: Mapping[int, int]
+    log: Log
+    latest: int
+    ahead: int
+
+    def plan(self, client: redis.Redis, records: int) -> Plan:
+        """The plan, from a fold of some `records` records. Raises `Declined` when Redis has no room."""
+        if not sum(self.sizes.values()):
+            msg = f"{self.app.topics[0]} has no records: send some, and plan then"
+            raise Declined(msg)
+        scratch.require_room(client, min(records, sum(self.sizes.values())) * _EXPECTED_BYTES)
+        # Over all keys, the state of a partition does not follow from the state of some keys.
+        everywhere = self.declared.everywhere
+        read = partitions(self.sizes, records if everywhere else READ * records)
+        census = Census()
+        for _, (_, timestamp, key, _) in self.log(read):
+            census.add(key or b"", timestamp)
+        chosen = strata(census.keys, census.keys.total() if everywhere else records)
+        names = [f"{self.app.name}.{part}" for part in ("busy", "some")]
+        with scratch.scratch(client, self.app, names, len(self.sizes), read, self.ahead) as parts:
+            begun = scratch.redis_cpu_s(client)
+            folded = self._fold(read, chosen, parts)
+            return self._plan(read, census, chosen, folded, scratch.redis_cpu_s(client) - begun)
+
+    def _fold(self, read: Sequence[int], chosen: Strata, parts: Sequence[Scratch]) -> Sequence[Scratch]:
+        """Fold the records of the chosen keys."""
+        waiting: defaultdict[Scratch, list[tuple[int, RawRecord]]] = defaultdict(list)
+        for partition, record in self.log(read):
+            for part, keys in zip(parts, chosen[:2], strict=True):
+                if (record[2] or b"") in keys:
+                    waiting[part].append((partition, record))
+                    if len(waiting[part]) == _TOGETHER:
+                        part.fold(waiting.pop(part))
+        for part, keys in zip(parts, chosen[:2], strict=True):
+            part.fold(waiting[part])
+            part.expire(len(keys))
+        return parts
+
+    def _plan(
+        self, read: Sequence[int], census: Census, chosen: Strata, parts: Sequence[Scratch], redis_s: float
+    ) -> Plan:
+        busy, some = (
+            Folded(len(keys), sum(map(census.keys.__getitem__, keys)), part.bytes())
+            for keys, part in zip(chosen[:2], parts, strict=True)
+        )
+        wider = len(self.sizes) / len(read)
+        records = round(census.keys.total() * sum(self.sizes.values()) / sum(self.sizes[each] for each in read))
+        others, giants = ([census.keys[key] for key in keys] for keys in chosen[2:])
+        total = Total(records, len(others) * wider, sum(others) * wider, giants)
+        span_ms = census.span_ms(self.latest)
+        kept_ms = self.declared.kept_ms if self.declared.windows else 0
+        growth = max(1.0, kept_ms / span_ms)
+        estimate, sampled = Estimate(busy, some, total), busy.records + some.records
+        return Plan(
+            self.app.name,
+            self.app.topics[0],
+            records,
+            round(len(census.keys) * wider),
+            sampled,
+            busy.keys + some.keys,
+            sum(part.refused for part in parts),
+            span_ms / DAY_MS,
+            kept_ms / DAY_MS,
+            estimate.now(),
+            estimate.later(growth, census.key_growth(self.latest, growth)),
+            redis_s / sampled * 1e6,
+            sum(part.python_s for part in parts) / sampled * 1e6,
+        )
+
+
+def plan(
+    file: File,
+    *,
+    records: Annotated[int, typer.Option(min=1_000, help="Number of records to fold.")] = 100_000,
+    as_json: AsJson = False,
+) -> None:
+    """Estimate memory and CPU of a profile from its topic: fold all records of some keys into Redis, and measure.
+
+    The trial state in STREAMSTATE_REDIS is deleted at the end, after Ctrl-C too. Redis must be no cluster.
+    """
+    of = Declared.of(file)
+    begins, ends = of.bounds()
+    sizes = {partition: end - begins[partition] for partition, end in ends.items()}
+    client = connect(of.settings.redis, of.settings.redis_timeout_s, of.settings.redis_login)
+    if not isinstance(client, redis.Redis):
+        msg = f"a cluster of Redis does not measure a plan: {ELSEWHERE}"
+        raise Misconfigured(msg)
+
+    def log(read: Sequence[int]) -> Iterator[tuple[int, RawRecord]]:
+        return of.records({partition: begins[partition] for partition in read})
+
+    planning = Planning(of.declaration, of.app, sizes, log, of.latest, of.tolerance_ms)
+    answer = planning.plan(client, records)
+    output.show(answer, *_overview(answer), as_json=as_json)
+
+
+def _overview(answer: Plan) -> Iterator[RenderableType]:
+    yield (
+        f"{answer.name} over {answer.topic}: {answer.records:,} records of {answer.keys:,} keys in "
+        f"{answer.span_days:.1f} days; sample: {answer.sampled:,} records of {answer.sampled_keys:,} keys, of which "
+        f"{answer.refused:,} refused\n"
+    )
+    rows = [
+        ("without windows", *map(scratch.megabytes, (answer.now.ever, answer.full.ever))),
+        (f"windows, {answer.kept_days:g} days", *map(scratch.megabytes, (answer.now.windows, answer.full.windows))),
+        ("together", *(scratch.megabytes(sum(each)) for each in (answer.now, answer.full))),
+        ("bytes a key", *(f"{sum(each) / max(answer.keys, 1):,.0f}" for each in (answer.now, answer.full))),
+    ]
+    yield output.table(("memory", "now", "with full windows"), rows)
+    yield (
+        f"\nCPU a record: {answer.redis_us:.1f} µs of Redis, {answer.python_us:.1f} µs of Python, without Spark's own"
+    )

@@ -1,0 +1,126 @@
+"""`streamstate profile check`: faults with their line, measures, and the count of the last records."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from typer.testing import CliRunner, Result
+
+from streamstate.cli.main import app
+from streamstate.cli.profiles.declared import Declared
+from streamstate.keys import LONG
+from streamstate.processing.decode import RawRecord
+
+HABITS = Path("services/profile/habits.yaml").read_text()
+NOW = 1_790_000_000_000
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Any:
+    """Runs the command for a text, and returns its result."""
+
+    def run(text: str, *options: str, **environment: str) -> Result:
+        path = tmp_path / "habits.yaml"
+        path.write_text(text)
+        given = {f"STREAMSTATE_{name}": value for name, value in environment.items()}
+        return CliRunner().invoke(app, ["profile", "check", str(path), *options], env=given)
+
+    return run
+
+
+def events(*values: object, key: bytes = LONG.encode(1)) -> list[RawRecord]:
+    texts = [value if isinstance(value, bytes) else json.dumps(value).encode() for value in values]
+    return [(offset, NOW, key, text) for offset, text in enumerate(texts)]
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Makes the topic of the records of each partition."""
+
+    def of(*partitions: Sequence[RawRecord]) -> None:
+        def records(_self: Declared, starts: dict[int, int]) -> Iterator[tuple[int, RawRecord]]:
+            return iter([(p, record) for p, start in starts.items() for record in partitions[p][start:]])
+
+        sizes = {partition: len(held) for partition, held in enumerate(partitions)}
+        monkeypatch.setattr(Declared, "bounds", lambda _self: (dict.fromkeys(sizes, 0), sizes))
+        monkeypatch.setattr(Declared, "records", records)
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "line", "reason"),
+    [
+        ("of: genre", "of: gener", 11, "there is no field gener; did you mean genre?"),
+        ("measures:", "measure:", 8, "there is no member measure; did you mean measures?"),
+        ("over: 24h}", "over: 24}", 12, "expected"),
+        ("durationMs: int", "durationMs: integer", 7, "'integer' is no type"),
+    ],
+)
+def test_a_fault_is_one_line_with_its_place(check: Any, right: str, wrong: str, line: int, reason: str) -> None:
+    result = check(HABITS.replace(right, wrong), "--no-kafka")
+    assert (result.exit_code, result.stdout) == (3, "")
+    [said] = result.stderr.splitlines()
+    assert f"habits.yaml:{line}: " in said
+    assert reason in said
+
+
+def test_measures_are_one_line_each(check: Any) -> None:
+    result = check(HABITS, "--no-kafka")
+    assert result.exit_code == 0, result.output
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert lines[0] == "habits: /v1/users/<key>/habits from listening-events"
+    assert "genres    top: 5, of: genre, over: 30d ever" in lines
+    assert "long      total: durationMs, where: {durationMs: {ge: 30000}}, over: 7d" in lines
+    assert lines[-1] == "no records counted: --no-kafka"
+
+
+def test_without_kafka_the_file_alone_is_checked(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(_self: Declared) -> None:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT, ""))
+
+    monkeypatch.setattr(Declared, "bounds", away)
+    result = check(HABITS, "--json", KAFKA="kafka.away:9092")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert answer["dry_run"] is None
+    assert "kafka.away:9092" in answer["skipped"]
+    assert list(answer["measures"]) == ["plays", "devices", "genres", "artists", "long", "lastSeen"]
+
+
+def test_records_are_counted_by_measure_field_and_reason(check: Any, topic: Any) -> None:
+    good = {"artistId": 1, "device": "phone", "genres": "folk", "durationMs": 30_000}
+    bad = [{"artistId": "secret"}, b"{", {"artistId": None}]
+    topic(events(good, *bad), events(good, key=b"secret"), [])
+    answer = json.loads(check(HABITS, "--json").stdout)["dry_run"]
+    assert answer["records"] == 5
+    assert answer["refused"] == {
+        "Expected `int | null`, got `str` - at `$.artistId`": 1,
+        "Input data was truncated": 1,
+        "the key must be of type long in 8 bytes, big-endian": 1,
+    }
+    assert answer["measures"] == {"plays": 2, "devices": 1, "genres": 0, "artists": 1, "long": 1, "lastSeen": 2}
+    assert answer["fields"]["genre"] == {"type": "str", "events": 0, "nearest": "genres"}
+    assert answer["fields"]["trackId"] == {"type": "int", "events": 0, "nearest": ""}
+    assert answer["fields"]["device"] == {"type": "str", "events": 1, "nearest": ""}
+    shown = check(HABITS).stdout
+    assert "in no event; did you mean genres?" in shown
+    assert "5 records read, of which 3 would be refused" in shown
+    assert "secret" not in shown
+
+
+def test_the_last_records_come_of_all_partitions(check: Any, topic: Any) -> None:
+    topic(events(*({"trackId": 1} for _ in range(30))), events({"artistId": 1}), [])
+    answer = json.loads(check(HABITS, "--json", "--records", "11").stdout)["dry_run"]
+    assert answer["records"] == 11
+    assert (answer["fields"]["trackId"]["events"], answer["fields"]["artistId"]["events"]) == (10, 1)
+
+
+def test_formats_of_the_deployment_apply(check: Any, topic: Any) -> None:
+    topic([(0, NOW, b"7", json.dumps({"type": {"genre": "folk"}}).encode())])
+    formats = '{"listening-events": {"key": "string", "fields": {"genre": "type.genre"}}}'
+    answer = json.loads(check(HABITS, "--json", FORMATS=formats).stdout)["dry_run"]
+    assert (answer["refused"], answer["measures"]["genres"]) == ({}, 1)

@@ -1,4 +1,4 @@
-"""Plays and names on the ring: shared by instances, published, and equal to a recount while they come."""
+"""Plays and names on the ring: shared by instances, and equal to a recount while they come."""
 
 import json
 import threading

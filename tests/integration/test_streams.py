@@ -1,4 +1,4 @@
-"""Streams over the real ring: plays come in, an owner is killed, too many watch."""
+"""Streams over the real ring: plays come in, and an owner is killed."""
 
 import json
 import re

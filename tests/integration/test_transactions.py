@@ -1,4 +1,4 @@
-"""Records of transactions: counted when committed, and offsets without a record hold nothing up."""
+"""An open transaction: the records behind its beginning wait, and freshness, lag and status tell."""
 
 from collections.abc import Callable, Iterator
 

@@ -123,7 +123,7 @@ def test_a_search_that_is_none(deployment: Services, query: str) -> None:
     assert deployment.gateway().get(f"/v1/users?{query}").status_code == 400
 
 
-# Recommendations at the gateway: any instance answers, names are joined, a part that fails is named.
+# Recommendations at the gateway have names.
 
 
 def artists(deployment: Services, query: str = "") -> Any:

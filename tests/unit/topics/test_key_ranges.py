@@ -1,4 +1,4 @@
-"""Ranges of a topic's keys: in key order over all partitions, each key once, and what verify says of their index."""
+"""Ranges of a topic's keys: in key order over all partitions, each key once."""
 
 from typing import Any
 

@@ -13,9 +13,10 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamstate.keys import LONG
+from streamstate.keys import LONG, partition_of
 from streamstate.profile import profile_app, windows
 from streamstate.profile.answer import Moment
+from streamstate.profile.file import parse
 from streamstate.state.memory import MemoryStore
 from streamstate.state.redis import RedisStore
 from streamstate.state.store import Store
@@ -25,6 +26,14 @@ from tests.worked_profile import DECLARED, EVERYTHING, event_json, profile_event
 
 REFERENCE = yaml.safe_load(DECLARED)
 APP = profile_app(EVERYTHING)
+OVER_ALL_KEYS = REFERENCE | {
+    "name": "overall",
+    "path": "/v1/overall",
+    "measures": {
+        name: {**words, "over": "ever"} for name, words in REFERENCE["measures"].items() if "sessions" not in words
+    },
+}
+OVERALL = profile_app(parse(yaml.safe_dump(OVER_ALL_KEYS)))
 NOW = 1_800_000_000_000
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
@@ -82,3 +91,22 @@ def test_the_state_in_redis_does_not_depend_on_the_batches(
     in_memory = driven(MemoryStore(), given_events, sizes[0]).view("everything", 1, Moment(NOW))
     in_redis = driven(redis_store(), given_events, sizes[1]).view("everything", 1, Moment(NOW))
     assert plain(in_memory) == plain(in_redis)
+
+
+@settings(max_examples=60)
+@given(given_events=st.lists(profile_events, max_size=25))
+def test_an_answer_over_all_keys_counts_the_events_of_all_partitions(given_events: list[dict[str, Any]]) -> None:
+    """Each event has another timestamp: partitions have no common order of offsets."""
+    timed = [{**event, "timestamp": NOW - number, "offset": number} for number, event in enumerate(given_events)]
+    driver = Driver(OVERALL, MemoryStore(), partitions=2)
+    for partition in range(2):
+        mine = [event for event in timed if partition_of(LONG.encode(event["key"]), 2) == partition]
+        raw = [(event["offset"], event["timestamp"], LONG.encode(event["key"]), event_json(event)) for event in mine]
+        driver.feed(partition, {"events": raw} if raw else {})
+    expected = answer(OVER_ALL_KEYS, None, timed or [{"timestamp": -1, "offset": 0}], NOW)
+    assert expected is not None
+    found = plain(driver.view("overall"))
+    if timed:
+        assert found == {name: of for name, of in expected.items() if name != "key"}
+    else:
+        assert (found["plays"], found["artists"], found["lastSeen"]) == (0, [], None)

@@ -106,7 +106,7 @@ class ProfileView:
             name, _, by = field.partition(":")
             split[name][by] = number
         found: dict[str, Any] = {
-            measure.name: numbers[COUNT] for measure in self._declared.resolved if is_plain(measure)
+            measure.name: numbers.get(COUNT, 0) for measure in self._declared.resolved if is_plain(measure)
         }
         for measure in self._layout.numbers:
             held: dict[str, Any] = {**split[measure.name]}

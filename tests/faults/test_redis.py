@@ -135,14 +135,14 @@ Mend = Callable[[], object]
 
 def spoil_number(connection: Any, user: bytes) -> tuple[bytes, Mend]:
     """A digit of the count of plays."""
-    count = connection.hget(user, "count")
-    connection.hset(user, "count", b"x" + count[1:])
-    return user, lambda: connection.hset(user, "count", count)
+    count = connection.hget(user, "#")
+    connection.hset(user, "#", b"x" + count[1:])
+    return user, lambda: connection.hset(user, "#", count)
 
 
 def spoil_member(connection: Any, user: bytes) -> tuple[bytes, Mend]:
     """A digit of the number of the artist who was played most."""
-    chart = user + b":artists"
+    chart = user.replace(b":numbers:", b":artists.values:")
     [(member, score)] = connection.zrange(chart, 0, 0, withscores=True)
     wrong = member[:-1] + b"x"
     connection.zrem(chart, member)

@@ -118,7 +118,7 @@ def test_f15_records_are_deleted_unread(trying: Trying, servers: LocalCluster) -
             lost += UNREAD
             counted += kept
             state = deployment.snapshot()
-            assert (state.counters[LOST], state.values[0]["count"]) == (lost, counted)
+            assert (state.counters[LOST], state.values[0]["#"]) == (lost, counted)
 
 
 def test_retention_has_passed_and_redis_is_emptied(trying: Trying, servers: LocalCluster) -> None:

@@ -21,6 +21,7 @@ from streamstate.profile.measure import (
 )
 
 _SERVICE = re.compile(r"[a-z][a-z0-9-]{0,39}")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+|/<key>)+")
 _DAY_MS = 86_400_000
 
@@ -104,6 +105,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         """Raise `BadDeclaration` for the first fault."""
         name = "a name has small letters, digits and hyphens, up to 40, and begins with a letter"
         require(_SERVICE.fullmatch(self.name), name, "name")
+        require(_TOPIC.fullmatch(self.topic), "a topic has letters, digits, dots, hyphens and _, up to 249", "topic")
         require_known(self.key, CODECS, "key", "key")
         path = _PATH.fullmatch(self.path) and self.path.count("<key>") <= 1
         require(path, "a path is such as /v1/users/<key>/habits", "path")

@@ -1,5 +1,6 @@
 """A profile declared in a YAML file: errors name the line."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,16 +14,17 @@ from streamstate.profile.measure import BadDeclaration, Words, require, require_
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-Places = dict[tuple[str, ...], int]
-"""The line of each member, by its path."""
+Place = tuple[tuple[str, ...], int]
+"""The path of a member, and its line."""
 
 
 def read(path: Path) -> Declaration:
     """The declaration in the file `path`. Raises `Misconfigured` with the line of the first fault."""
     try:
         text = path.read_text()
-    except OSError as error:
-        msg = f"{path}: {error.strerror}; name the YAML file of a profile"
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "this is no UTF-8"
+        msg = f"{path}: {reason}; name the YAML file of a profile"
         raise Misconfigured(msg) from error
     try:
         return parse(text)
@@ -31,7 +33,7 @@ def read(path: Path) -> Declaration:
         msg = f"{path}:{line}: this is no YAML: {error.problem}"
         raise Misconfigured(msg) from error
     except BadDeclaration as error:
-        places = _places(text)
+        places = dict(_lines(text))
         line = next((places[error.path[:n]] for n in range(len(error.path), -1, -1) if error.path[:n] in places), 1)
         msg = f"{path}:{line}: {error.reason}"
         raise Misconfigured(msg) from error
@@ -40,7 +42,8 @@ def read(path: Path) -> Declaration:
 def parse(text: str) -> Declaration:
     """The declaration in a YAML text. Raises `BadDeclaration`, and PyYAML's errors."""
     # Of a member named twice, PyYAML would keep the last.
-    _places(text)
+    for place, times in Counter(place for place, _ in _lines(text)).items():
+        require(times == 1, f"{''.join(place[-1:])} is there twice", *place)
     loaded = yaml.safe_load(text)
     require(isinstance(loaded, dict), "a profile is a map: name, topic, key, path, fields, measures")
     measures = loaded.get("measures")
@@ -62,22 +65,20 @@ def _convert(content: Any, kind: type[T], *path: str) -> T:
         reason, _, place = str(error).partition(" - at `$")
         inner = [part for part in place.rstrip("`").replace("[...]", ".").split(".") if part]
         where = f"{inner[0]}: " if inner else ""
+        # YAML reads yes, no, on and off as booleans.
+        reason += "; put it into quotes" if reason.endswith("got `bool`") else ""
         raise BadDeclaration(f"{where}{reason[:1].lower()}{reason[1:]}", *path, *inner) from error
 
 
-def _places(text: str) -> Places:
-    node = yaml.compose(text, yaml.SafeLoader)
-    return dict(_lines(node, ())) if node else {}
+def _lines(text: str) -> Iterator[Place]:
+    """The members of a YAML text, with their lines."""
+    if node := yaml.compose(text, yaml.SafeLoader):
+        yield from _members(node, ())
 
 
-def _lines(node: yaml.Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
+def _members(node: yaml.Node, path: tuple[str, ...]) -> Iterator[Place]:
     yield path, node.start_mark.line + 1
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for key, value in node.value:
-            name = str(key.value)
-            if name in seen:
-                raise BadDeclaration(f"{name} is there twice", *path)
-            seen.add(name)
-            yield (*path, name), key.start_mark.line + 1
-            yield from ((inner, line) for inner, line in _lines(value, (*path, name)) if inner != (*path, name))
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        inner = (*path, str(key.value))
+        yield inner, key.start_mark.line + 1
+        yield from (place for place in _members(value, inner) if place[0] != inner)

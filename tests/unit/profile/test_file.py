@@ -1,0 +1,72 @@
+"""Faults of a YAML file: each names the line, the fault, and the nearest name."""
+
+from pathlib import Path
+
+import pytest
+
+from streamstate.errors import Misconfigured
+from streamstate.profile.file import read
+
+HEAD = """\
+name: habits
+topic: listening-events
+key: long
+path: /v1/users/<key>/habits
+fields: {device: str, ms: int, price: decimal(2)}
+"""
+MEASURE = HEAD + "measures:\n  plays: {count: all}\n  "
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("", 1, "a profile is a map: name, topic, key, path, fields, measures"),
+        ("- a", 1, "a profile is a map"),
+        ("name: [", 1, "this is no YAML"),
+        ('!!python/object/apply:os.system ["true"]', 1, "this is no YAML"),
+        (HEAD, 1, "missing required field `measures`"),
+        (HEAD + "measures: {}", 6, "declare a measure"),
+        (HEAD + "parts: true\nmeasures: {plays: {count: all}}", 6, "no member parts; did you mean part?"),
+        (HEAD + "key: int\nmeasures: {plays: {count: all}}", 6, "key is there twice"),
+        (HEAD.replace("key: long", "key: lung") + "measures: {plays: {count: all}}", 3, "did you mean long?"),
+        (HEAD.replace("<key>", "<user>") + "measures: {plays: {count: all}}", 4, "a path is such as"),
+        (HEAD.replace("ms: int", "ms: float") + "measures: {plays: {count: all}}", 5, "'float' is no type"),
+        (HEAD.replace("listening-events", "my topic") + "measures: {plays: {count: all}}", 2, "a topic has letters"),
+        (HEAD.replace("device:", "timestamp:") + "measures: {plays: {count: all}}", 5, "timestamp is Kafka's"),
+        (MEASURE + "top: {top: 5,\n        of: devise}", 9, "there is no field devise; did you mean device?"),
+        (MEASURE + "long: {count: all, wher: {ms: {ge: 3}}}", 8, "there is no member wher; did you mean where?"),
+        (MEASURE + "long: {count: all, where: {mss: {ge: 3}}}", 8, "there is no field mss; did you mean ms?"),
+        (MEASURE + "long: {count: all, where: {ms: {over: 3}}}", 8, "there is no comparison over"),
+        (MEASURE + "long: {count: all, where: {ms: {ge: often}}}", 8, "'often' is no int"),
+        (MEASURE + "long: {count: all, where: {price: {ge: 0.123}}}", 8, "price has more than 2 decimals"),
+        (MEASURE + "long: {count: all, where: {any: {ms: {ge: 3}}}}", 8, "any has a list of conditions"),
+        (MEASURE + "week: {count: all, over: [1h, 7x]}", 8, "'7x' is no duration"),
+        (MEASURE + "week: {count: all, over: 999d}", 8, "'999d' is no duration"),
+        (MEASURE + "week: {count: all, over: [7d, 7d]}", 8, "name each window once"),
+        (MEASURE + "visits: {sessions: 30m}", 8, "sessions need windows"),
+        (MEASURE + "both: {count: all, total: ms}", 8, "found count and total"),
+        (MEASURE + "none: {over: 7d}", 8, "found none"),
+        (MEASURE + "sum: {total: device}", 8, "device is no number"),
+        (MEASURE + "split: {top: 3, of: device, by: device}", 8, "top has no by"),
+        (MEASURE + "many: {top: 9999, of: device}", 8, "a number from 1 to 1000"),
+        (MEASURE + "alone: {top: 3}", 8, "of names the field"),
+        (MEASURE + "windows: {count: all}", 8, "is not called key or windows"),
+        (MEASURE + "played: {count: on}", 8, "put it into quotes"),
+        (HEAD.replace("/<key>", "") + "measures: {plays: {count: all, over: 7d}}", 4, "over all keys have no windows"),
+        (HEAD + "part: true\nmeasures: {plays: {count: all}}".replace("true", "maybe"), 6, "part: expected `bool`"),
+    ],
+)
+def test_a_fault_names_its_line(tmp_path: Path, text: str, line: int, reason: str) -> None:
+    file = tmp_path / "habits.yaml"
+    file.write_text(text)
+    with pytest.raises(Misconfigured) as raised:
+        read(file)
+    assert str(raised.value).startswith(f"{file}:{line}: ")
+    assert reason in str(raised.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes(b"name: \xff")
+    for name in ("latin.yaml", "absent.yaml"):
+        with pytest.raises(Misconfigured, match="name the YAML file of a profile"):
+            read(tmp_path / name)

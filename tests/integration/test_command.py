@@ -133,7 +133,7 @@ def test_verify_of_a_state_that_is_not_there_is_status_1_unless_it_may_be_empty(
 
 SPOILT: dict[str, tuple[Any, str]] = {
     "half a commit": ({"begun": 10**6}, "stopped half way"),
-    "folded by another release": ({"fold:listening-events": "another"}, "was made by the fold another"),
+    "folded by another release": ({"fold:listening-events": "another"}, "was made by another fold"),
     "a topic made anew": ({"origin:listening-events": "other/8"}, "was deleted and made anew"),
     "no beginning": ({"begin:listening-events": 5}, "begins at offset 5"),
     "ahead of its topic": ({"offset:listening-events": 10**9}, "Kafka has lost records"),

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 from msgspec.structs import replace
 
+from services.metrics.model import APP as METRICS
 from streamstate.app import App, Fold, Setting, Source
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
@@ -21,6 +22,8 @@ from streamstate.processing.truncation import (
     require_beginnings,
     require_ends,
 )
+from streamstate.profile import profile_app
+from streamstate.profile.file import parse
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Put, Value
 from streamstate.state.store import FORMAT, Allowance, Claim, Commit, OffsetAdvance, Origin, Snapshot, TopicPartition
@@ -45,14 +48,34 @@ def test_a_state_goes_on_with_the_fold_that_made_it_or_that_it_does_not_name(sta
     require_same_folds(app(2, on=True, size_ms=5), ["plays"], [state])
 
 
-@pytest.mark.parametrize("now", [app(1, size_ms=5), app(2, size_ms=6), app(2), app(2, size_ms=5, more=1)])
-def test_another_version_or_setting_is_refused_with_both_and_the_ways_out(now: App) -> None:
-    before = app(2, size_ms=5)
+@pytest.mark.parametrize(
+    ("now", "difference"),
+    [
+        (app(1, size_ms=5), "version: 2, now 1"),
+        (app(2, size_ms=6), "settings.size_ms: 5, now 6"),
+        (app(2), "settings: absent, now {}, settings.size_ms: 5, now absent"),
+        (app(2, size_ms=5, more=1), "settings.more: absent, now 1"),
+    ],
+)
+def test_another_version_or_setting_is_refused_with_the_difference_and_the_ways_out(now: App, difference: str) -> None:
     with pytest.raises(Misconfigured) as refused:
-        require_same_folds(now, ["plays"], [made_by(before)])
-    ways_out = "go back to the release", "STREAMSTATE_NAME", "`streamstate reset SERVICE`"
-    for part in (before.declarations["plays"], now.declarations["plays"], *ways_out):
+        require_same_folds(now, ["plays"], [made_by(app(2, size_ms=5))])
+    for part in (f"({difference})", "go back to the release", "STREAMSTATE_NAME", "`streamstate reset SERVICE`"):
         assert part in str(refused.value)
+
+
+def test_a_changed_measure_of_a_profile_is_named() -> None:
+    declared = "{name: a, topic: plays, key: text, path: /v1/<key>, measures: {plays: {count: all, over: %s}}}"
+    week, month = (profile_app(parse(declared % window)) for window in ("7d", "30d"))
+    with pytest.raises(Misconfigured, match=r'\(settings.profile.measures.plays.over: "7d", now "30d"\)'):
+        require_same_folds(month, ["plays"], [made_by(week)])
+
+
+def test_the_state_of_metrics_of_the_release_before_is_refused() -> None:
+    [topic] = METRICS.topics
+    before = {topic: '{"settings":{},"version":2}'}
+    with pytest.raises(Misconfigured, match="beside it under another STREAMSTATE_NAME"):
+        require_same_folds(METRICS, [topic], [replace(made_by(app()), folds=before)])
 
 
 def test_another_fold_is_no_matter_to_other_topics() -> None:

@@ -1,11 +1,18 @@
 """A state made by other folds: further changes and reads by the present folds would be wrong."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
 
 from streamstate.app import App
 from streamstate.errors import Misconfigured
 from streamstate.processing.topic_identity import REBUILD
 from streamstate.state.store import FORMAT, Snapshot
+
+MOST = 5
+"""The most differences shown."""
 
 _WAYS_OUT = f"go back to the release and settings that made it, or {REBUILD}"
 
@@ -23,7 +30,29 @@ def require_same_folds(app: App, topics: Collection[str], snapshots: Iterable[Sn
             declaration = app.declarations[topic]
             if (made_by := snapshot.folds.get(topic, declaration)) != declaration:
                 msg = (
-                    f"the state of {app.name} was made by the fold {made_by} of {topic}, and this release has the fold "
-                    f"{declaration}; {_WAYS_OUT}"
+                    f"the state of {app.name} was made by another fold of {topic} than this release's "
+                    f"({', '.join(differences(made_by, declaration))}); {_WAYS_OUT}"
                 )
                 raise Misconfigured(msg)
+
+
+def differences(before: str, now: str) -> list[str]:
+    """The members in which two texts of JSON differ, such as `measures.plays.over: "7d", now "30d"`.
+
+    Texts of JSON within are compared by their members, too. At most `MOST` members.
+    """
+    old, new = dict(_members(before)), dict(_members(now))
+    different = [name for name in sorted({**old, **new}) if old.get(name) != new.get(name)]
+    texts = [f"{name}: {old.get(name, 'absent')}, now {new.get(name, 'absent')}" for name in different[:MOST]]
+    return [*texts, *(["…"] if len(different) > MOST else [])]
+
+
+def _members(content: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(content, str) and content.startswith("{"):
+        with suppress(msgspec.DecodeError):
+            content = msgspec.json.decode(content)
+    if isinstance(content, dict) and content:
+        for name, inner in content.items():
+            yield from _members(inner, f"{path}.{name}" if path else name)
+    else:
+        yield path, msgspec.json.encode(content).decode()

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic_core import to_json
 from pydantic_settings import BaseSettings
 
-from devkit import command_reference, data_model, rights
+from devkit import command_reference, data_model, profile_reference, rights
 from devkit.demo import DemoSettings
 from devkit.registry import SERVICES, app
 from devkit.tables import docstring, table
@@ -72,5 +72,5 @@ def _metric(metric: Definition) -> str:
 if __name__ == "__main__":
     PATH.parent.mkdir(exist_ok=True)
     PATH.write_text(text())
-    for page in (command_reference, data_model, rights):
+    for page in (command_reference, data_model, profile_reference, rights):
         page.PATH.write_text(page.text())

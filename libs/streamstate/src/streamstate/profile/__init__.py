@@ -45,7 +45,7 @@ Where = Mapping[str, Any]
 
 
 def count(field: str = "all", *, by: str = "", where: Where | None = None, over: Over = EVER) -> Words:
-    """The number of events, or of the events that have the field."""
+    """The number of events (`all`), or of the events that have the field."""
     return _words(over, where, count=field, by=by)
 
 
@@ -95,7 +95,7 @@ def recent(n: int, of: str, *, where: Where | None = None, over: Over = EVER) ->
 
 
 def sessions(gap: str, *, over: Over, where: Where | None = None) -> Words:
-    """The number of periods of events without a pause longer than `gap`."""
+    """The number of periods of events without a pause longer than `gap`, such as `30m`."""
     return _words(over, where, sessions=gap)
 
 

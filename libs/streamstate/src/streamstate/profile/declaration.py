@@ -29,11 +29,14 @@ _DAY_MS = 86_400_000
 class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
     """A profile as written.
 
-    key: the codec of the topic's keys. path: where the gateway answers, with `<key>`; without it, over all keys.
-    part: whether it is a part of `/v1/users/{id}`. fields: the members of the events that measures may name, with
-        their types, and the members' paths where they differ; an absent or null member is absent.
-    users: whether keys are users, whose data is exported and deleted; by default where the path begins with
-        `/v1/users/`. history: how far back `at` may lie; by default the longest window, or 7 days if longer.
+    name: the name of the deployment, unless its release has another name. topic: the topic of the events. key: the type
+        of the topic's keys. path: where the gateway answers, with `<key>`; without it, over all keys.
+    measures: the measures by name: the members of the answer. fields: the members of the events that measures may name,
+        with their types, and the members' paths where they differ; an absent or null member is absent.
+    part: whether the profile is a part of `/v1/users/{id}`; the type of the key is `long` then.
+    summary: a line for the OpenAPI document. users: whether keys are users, whose data is exported and deleted; by
+        default where the path begins with `/v1/users/`. history: how far back `at` may lie; by default the longest
+        window, up to 7 days.
     """
 
     name: str

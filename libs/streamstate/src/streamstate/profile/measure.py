@@ -52,7 +52,8 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         the value of a field, or `timestamp`, by Kafka's timestamp, ties by offset. top, recent: so many values of the
         field `of`; with `total`, the top is by the total of that field. distinct: the number of a field's values.
         sessions: the number of periods without a longer pause.
-    by: one result for each value of this field. where: the events that count. over: windows (`7d`) and `ever`.
+    of: the field of a top or recent. by: one result for each value of this field. where: the events that count.
+    over: windows (`7d`) and `ever`.
     """
 
     count: str = ""

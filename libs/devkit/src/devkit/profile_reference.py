@@ -1,0 +1,114 @@
+"""`docs/profile-reference.md`, made from the types of a profile: the members of a file and their values."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from devkit.tables import docstring, table
+from streamstate import profile
+from streamstate.keys import CODECS, TEXT_MAX_BYTES
+from streamstate.profile import conditions, measure
+from streamstate.profile.declaration import Declaration
+from streamstate.profile.fields import FieldWords
+from streamstate.profile.measure import MOST_LISTED, Words
+from streamstate.state.operations import DAY_MS
+
+PATH = Path("docs/profile-reference.md")
+_TYPES: Mapping[Any, str] = {str: "text", int: "number", bool: "true or false"}
+_COMPARED = {
+    "eq": "equal",
+    "ne": "not equal",
+    "lt": "less",
+    "le": "less or equal",
+    "gt": "greater",
+    "ge": "greater or equal",
+    "in": "one of a list",
+}
+_FIELDS = (
+    ("`int`", "whole number from -2^63 to 2^63 - 1"),
+    ("`str`", f"text of up to {TEXT_MAX_BYTES:,} characters"),
+    ("`bool`", "`true`, `false`"),
+    ("`decimal(1)` to `decimal(9)`", "number, or text of a number, with up to so many decimals; summed exactly"),
+)
+
+
+_HEAD = """# Reference of profiles
+
+Made from the source by `make docs`. [A profile in ten minutes](profile.md) has examples. An unknown member is an error,
+which names the nearest known member.
+
+## Members of a file
+"""
+_MEASURE = """## Members of a measure
+
+One of the first eleven, and further members:
+"""
+_NESTED = """{nested}
+Example: `device: {{type: str, member: user.device}}`. A member of another type makes its record a dead letter;
+undeclared members are ignored.
+
+## Conditions
+
+All comparisons of `where` must hold. A comparison with an absent field is false.
+"""
+_REST = """`any: [{{…}}, {{…}}]` holds if a condition of the list holds, and `all: [{{…}}, {{…}}]` if all
+conditions hold: `where: {{durationMs: {{ge: 30000}}, any: [{{device: {{eq: phone}}}}, {{device: {{eq: tv}}}}]}}`.
+
+## Limits
+
+- A window is a whole number with a unit ({units}), up to {days}d.
+- `top` and `recent` list up to {listed:,} values.
+- The name of a measure has letters, digits and `_`, begins with a letter, and is neither `key` nor `windows`.
+- Numbers are exact up to 2^53; a record beyond is a dead letter.
+- `by` is for {split}; `sessions` need a window.
+- Without `<key>` in the path, measures are over all keys, and have no windows.
+"""
+
+
+def text() -> str:
+    """The whole page."""
+    parts = [
+        _HEAD,
+        _members(Declaration),
+        f"Types of keys: {', '.join(f'`{name}`' for name in CODECS)}.\n",
+        _MEASURE,
+        _members(Words, {kind: docstring(getattr(profile, kind)).rstrip(".") for kind in measure._KINDS}),
+        "## Types of fields\n",
+        table(("type", "member of the value"), _FIELDS),
+        _NESTED.format(nested=docstring(FieldWords)),
+        table(("comparison", "value"), ((f"`{name}`", _COMPARED[name]) for name in conditions._OPERATORS)),
+        _REST.format(
+            units=", ".join(f"`{unit}`" for unit in measure._UNITS),
+            days=measure._MOST_WINDOW_MS // DAY_MS,
+            listed=MOST_LISTED,
+            split=", ".join(f"`{kind}`" for kind in measure._SPLIT),
+        ),
+    ]
+    return "\n".join(parts)
+
+
+def _members(kind: type[msgspec.Struct], further: Mapping[str, str] = {}) -> str:
+    """The table of the members of `kind`, with the meanings of its docstring and `further` meanings."""
+    meanings = {**_meanings(kind), **further}
+    rows = [(f"`{field.name}`", _value(field), meanings[field.name]) for field in msgspec.structs.fields(kind)]
+    return table(("member", "value", "meaning"), rows)
+
+
+def _meanings(kind: type[msgspec.Struct]) -> dict[str, str]:
+    """The texts after `name:` in the docstring, by name."""
+    names = [field.name for field in msgspec.structs.fields(kind)]
+    pieces = re.split(rf"(?:^|(?<=\. ))((?:(?:{'|'.join(names)})(?:, )?)+): ", docstring(kind))
+    return {
+        name: f"{meaning.strip().rstrip('.')}"
+        for listed, meaning in zip(pieces[1::2], pieces[2::2], strict=True)
+        for name in listed.split(", ")
+    }
+
+
+def _value(field: msgspec.structs.FieldInfo) -> str:
+    kind = _TYPES.get(field.type, "list or text" if field.name == "over" else "map")
+    kind = "true or false" if field.name == "users" else kind
+    return f"{kind}, required" if field.required else kind

@@ -1,0 +1,110 @@
+"""docs/profile.md: its file, class, answers, faults and refusal are as written."""
+
+import json
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from streamstate.app import App
+from streamstate.cli.main import app as command
+from streamstate.errors import Misconfigured
+from streamstate.keys import LONG
+from streamstate.processing.fold_identity import require_same_folds
+from streamstate.profile import Profile, profile_app
+from streamstate.profile.answer import Moment
+from streamstate.profile.file import parse
+from streamstate.state.memory import MemoryStore
+from streamstate.state.store import Origin
+from streamstate.testing import Driver
+from streamstate.verify.profiles import recounted
+
+PAGE = Path("docs/profile.md").read_text()
+BLOCKS = dict(re.findall(r"^```(yaml|json|python)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
+TEXTS = re.findall(r"^```text\n(.*?)\n```$", PAGE, re.DOTALL | re.MULTILINE)
+TOPIC = "listening-events"
+NOW, MINUTE_MS = 1_795_680_000_000, 60_000
+LINES = 12
+
+
+@pytest.fixture(scope="module")
+def driver() -> Driver:
+    """The plays of the page."""
+    plays = [(7, "phone", 240, 6 * 24 * 60), (7, "radio", 100, 30), (3, "phone", 200, 0)]
+    driver = Driver(profile_app(parse(BLOCKS["yaml"])), MemoryStore())
+    raw = []
+    for offset, (artist, device, seconds, ago) in enumerate(plays):
+        value = json.dumps({"artistId": artist, "device": device, "durationMs": 1_000 * seconds}).encode()
+        raw.append((offset, NOW - ago * MINUTE_MS, LONG.encode(1), value))
+    driver.feed(0, {TOPIC: raw})
+    assert not driver.dead
+    return driver
+
+
+def asked(driver: Driver, at: int) -> Any:
+    return json.loads(msgspec.json.encode(driver.view("evenings", 1, Moment(at))))
+
+
+def test_the_file_is_as_short_as_promised() -> None:
+    assert len(BLOCKS["yaml"].splitlines()) <= LINES
+
+
+def test_the_answer_is_as_shown(driver: Driver) -> None:
+    assert asked(driver, NOW) == json.loads(BLOCKS["json"])
+
+
+def test_a_moment_of_the_past_is_as_said(driver: Driver) -> None:
+    [at] = map(int, re.findall(r"\?at=(\d+)", PAGE))
+    assert asked(driver, at)["plays"] == {"1h": 1, "7d": 2, "ever": 3}
+
+
+def test_a_fault_is_as_shown(tmp_path: Path) -> None:
+    path = tmp_path / "evenings.yaml"
+    path.write_text(BLOCKS["yaml"].replace("of: artistId", "of: artist"))
+    result = CliRunner().invoke(command, ["profile", "check", str(path), "--no-kafka"])
+    assert result.exit_code == 3
+    assert result.stderr.strip().replace(f"{tmp_path}/", "") == TEXTS[0]
+
+
+def test_the_file_is_valid(tmp_path: Path) -> None:
+    path = tmp_path / "evenings.yaml"
+    path.write_text(BLOCKS["yaml"])
+    result = CliRunner().invoke(command, ["profile", "check", str(path), "--no-kafka"])
+    assert result.exit_code == 0, result.output
+
+
+def test_the_class_is_the_same_declaration() -> None:
+    made: dict[str, Any] = {}
+    exec(compile(BLOCKS["python"], "docs/profile.md", "exec"), made)
+    kind: type[Profile] = made["Evenings"]
+    assert (kind.declared.state, kind.app.name) == (parse(BLOCKS["yaml"]).state, "evenings")
+    assert recounted(kind.declared).service == "evenings"
+
+
+def refused(before: App, after: App) -> str:
+    """The reason why the state of the app `before` is refused by the app `after`; empty if continued."""
+    store = MemoryStore()
+    store.claim(0, "stream", {TOPIC: 0}, {TOPIC: Origin("id", 1)}, {TOPIC: 0}, before.declarations)
+    try:
+        require_same_folds(after, [TOPIC], store.read({0: []}).values())
+    except Misconfigured as error:
+        return str(error)
+    return ""
+
+
+def test_another_measure_is_refused_with_the_ways_out() -> None:
+    text = BLOCKS["yaml"]
+    present = profile_app(parse(text))
+    said = refused(present, profile_app(parse(text.replace("top: 2", "top: 3"))))
+    assert re.fullmatch(re.escape(TEXTS[1]).replace("…", ".*"), said), said
+    assert "reset" in said
+    assert refused(present, profile_app(parse(text.replace("/evenings", "/late")))) == ""
+
+
+def test_the_profile_of_the_first_page_is_valid() -> None:
+    [text] = re.findall(r"(?:^    name: .*\n)(?:^    .*\n)+", Path("README.md").read_text(), re.MULTILINE)
+    assert profile_app(parse(textwrap.dedent(text))).name == "evenings"

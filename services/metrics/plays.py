@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from streamstate.app import Count, FoldContext, Record
+from streamstate.app import LATE, Count, FoldContext, Record
 from streamstate.operators.pages import MOST_TIME, Time
-from streamstate.operators.windows import LATE
 from streamstate.state.operations import Delete, Fields, Merge, Operation, Read
 from streamstate.view import EXPLORE, View
 

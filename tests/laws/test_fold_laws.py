@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamstate.app import App, Effect, Emit, Fold, FoldContext, Record, Source
+from streamstate.app import LATE, App, Effect, Emit, Fold, FoldContext, Record, Source
 from streamstate.keys import TEXT
 from streamstate.operators.interval_join import Pair, paired
 from streamstate.operators.session_windows import Session, SessionWindows, sessions
 from streamstate.operators.tables import Joined, changelog, left_join
-from streamstate.operators.windows import LATE, Windowed, Windows, summaries
+from streamstate.operators.windows import Windowed, Windows, summaries
 from streamstate.processing.decode import RawRecord
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Between

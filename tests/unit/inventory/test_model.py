@@ -7,7 +7,7 @@ import pytest
 from services.inventory.model import APP
 from services.inventory.payments import MINUTE_MS, ORDERS, PAYMENTS, Paid
 from services.inventory.stock import RESTOCKED, SOLD, Item, Stock, Wanted
-from streamstate.operators.windows import LATE
+from streamstate.app import LATE
 from streamstate.processing.decode import RawRecord
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from services.metrics.model import APP, instant
 from services.metrics.plays import DAY_MS, HOUR_MS, PERIOD_MS, DayOfPlays, HourOfPlays, Plays, Span
+from streamstate.app import LATE
 from streamstate.keys import LONG, LONG_MAX
-from streamstate.operators.windows import LATE
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Fields
 from streamstate.testing import Driver

@@ -7,8 +7,8 @@ import pytest
 
 from services.notifications.model import MINUTE_MS, NOTIFICATION_WINDOWS, NOTIFICATIONS, OPEN, SIZE_MS, TICK, app
 from services.notifications.settings import GraceSettings
+from streamstate.app import LATE
 from streamstate.operators.pages import Page
-from streamstate.operators.windows import LATE
 from streamstate.processing.decode import RawRecord
 from streamstate.settings import load
 from streamstate.state.memory import MemoryStore

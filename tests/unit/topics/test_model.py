@@ -10,10 +10,10 @@ from werkzeug.test import Client
 
 from services.topics.model import app
 from services.topics.settings import EXAMPLE, KeptSettings, KeptTopic, RangeIndex, WindowIndex
+from streamstate.app import LATE
 from streamstate.errors import Misconfigured
 from streamstate.keys import CODECS
 from streamstate.operators.pages import Page
-from streamstate.operators.windows import LATE
 from streamstate.processing.decode import RawRecord
 from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryReader, MemoryStore

@@ -45,6 +45,10 @@ class Emit(msgspec.Struct, frozen=True):
     cause: Record[Any, Any]
 
 
+LATE = "late_records"
+"""The counter of records too late for their window: after its end and grace, or of an expired day."""
+
+
 class Count(msgspec.Struct, frozen=True):
     """Add `by` to the partition's counter `what`, shown in `/metrics` and as exact as the state."""
 

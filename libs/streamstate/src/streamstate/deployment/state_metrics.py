@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 from prometheus_client.core import Metric
 
+from streamstate.app import LATE
 from streamstate.deployment.metrics import Definition
-from streamstate.operators.windows import LATE
 from streamstate.processing.decode import DEAD, DEAD_FOR, MISPLACED
 from streamstate.processing.truncation import LOST
 from streamstate.state.store import Snapshot

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streamstate.app import Count, Effect, Fold, FoldContext, Record, Source
+from streamstate.app import LATE, Count, Effect, Fold, FoldContext, Record, Source
 from streamstate.keys import sortable, unsortable
-from streamstate.operators.windows import LATE, clock, timeline
+from streamstate.operators.windows import clock, timeline
 from streamstate.state.operations import Between, ExpireBefore, Insert, Read
 
 

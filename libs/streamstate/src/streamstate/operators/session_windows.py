@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from streamstate.app import Count, FoldContext, Record
-from streamstate.operators.windows import LATE, clock, timeline
+from streamstate.app import LATE, Count, FoldContext, Record
+from streamstate.operators.windows import clock, timeline
 from streamstate.state.operations import Between, ExpireBefore, Insert, Operation, Read, Remove
 
 

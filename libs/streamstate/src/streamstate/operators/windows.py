@@ -8,11 +8,8 @@ from typing import Any
 
 import msgspec
 
-from streamstate.app import Count, FoldContext, Record
+from streamstate.app import LATE, Count, FoldContext, Record
 from streamstate.state.operations import Between, ExpireBefore, Insert, Operation, Read
-
-LATE = "late_records"
-"""The name of the counter of records that came after the end of a window and its grace."""
 
 Number = int | float
 Sample = tuple[Record[Any, Any], Number | None]

@@ -19,11 +19,11 @@ from streamstate.profile.measure import (
     require_known,
     resolve,
 )
+from streamstate.state.operations import DAY_MS
 
 _SERVICE = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+|/<key>)+")
-_DAY_MS = 86_400_000
 
 
 class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, dict=True):
@@ -85,7 +85,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     def kept_ms(self) -> int:
         """How long a history keeps an event: until no window may be asked for that contains the event."""
         longest = self.windows[0].ms
-        history = duration_ms(self.history, "history") if self.history else min(longest, 7 * _DAY_MS)
+        history = duration_ms(self.history, "history") if self.history else min(longest, 7 * DAY_MS)
         return longest + history
 
     @property

@@ -7,15 +7,13 @@ from typing import Any
 
 import msgspec
 
-from streamstate.app import Count, Effect, FoldContext, Record
+from streamstate.app import LATE, Count, Effect, FoldContext, Record
 from streamstate.keys import LONG_MAX, sortable
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import TIMESTAMP
 from streamstate.profile.layout import COUNT, EVENTS, NUMBERS, Layout, length
 from streamstate.profile.measure import Measure
 from streamstate.state.operations import DAY_MS, AppendLines, ExpireDays, IncrementScores, Merge, PushRecent
-
-LATE = "late_records"
 
 Events = Sequence[Record[Any, Any]]
 Get = Callable[[Any], Any]

@@ -6,14 +6,13 @@ from typing import Any
 
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import TIMESTAMP
-from streamstate.profile.measure import Measure
+from streamstate.profile.measure import SPLIT, Measure
 from streamstate.state.operations import Fields, History, Newest, Read, Size, Top
 from streamstate.view import MOST_MEMBERS, UserKey
 
 NUMBERS, EVENTS = "numbers", "events"
 COUNT = "#"
 """The field of the numbers with the count of all events."""
-NUMERIC = ("count", "total", "least", "most", "mean")
 _ALL = 2**31 - 1
 
 
@@ -80,7 +79,7 @@ class Layout:
 
 def is_number(measure: Measure) -> bool:
     """Whether the measure is kept as numbers, such as the first and last timestamp."""
-    return measure.kind in NUMERIC or (measure.kind in ("first", "last") and measure.field == TIMESTAMP)
+    return measure.kind in SPLIT or (measure.kind in ("first", "last") and measure.field == TIMESTAMP)
 
 
 def is_plain(measure: Measure) -> bool:

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
 from streamstate.errors import Misconfigured
 from streamstate.profile.conditions import Condition, condition
 from streamstate.profile.fields import TIMESTAMP, FieldType
+from streamstate.state.operations import DAY_MS
 
 Kind = Literal["count", "total", "least", "most", "mean", "first", "last", "top", "distinct", "recent", "sessions"]
 
@@ -19,18 +20,16 @@ EVER = "ever"
 MOST_LISTED = 1_000
 """The most values of a top or recent."""
 
-_KINDS: tuple[Kind, ...] = (
-    "count", "total", "least", "most", "mean", "first", "last", "top", "distinct", "recent", "sessions",
-)  # fmt: skip
-_SPLIT = ("count", "total", "least", "most", "mean")
-"""The kinds with one result for each value of the field `by`."""
+_KINDS: tuple[Kind, ...] = get_args(Kind)
+SPLIT = ("count", "total", "least", "most", "mean")
+"""The kinds of one number, also for each value of the field `by`."""
 _LISTED = ("top", "recent")
 """The kinds with a number and the field `of`."""
 _NUMBERS = ("total", "least", "most", "mean")
 """The kinds of a field of numbers."""
 
-_MOST_WINDOW_MS = 366 * 86_400_000
-_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
+_MOST_WINDOW_MS = 366 * DAY_MS
+_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _DURATION = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _RESERVED = ("key", "windows")
@@ -121,7 +120,7 @@ def resolve(name: str, words: Words, types: Mapping[str, FieldType]) -> Measure:
     if numbers := weight or (field if kind in _NUMBERS else ""):
         numeric = types[numbers].kind in ("int", "decimal")
         require(numeric, f"{numbers} is no number", *place, "total" if weight else kind)
-    require(not words.by or kind in _SPLIT, f"{kind} has no by; by is for {', '.join(_SPLIT)}", *place, "by")
+    require(not words.by or kind in SPLIT, f"{kind} has no by; by is for {', '.join(SPLIT)}", *place, "by")
     labels = (words.over,) if isinstance(words.over, str) else tuple(words.over)
     named_once = 0 < len(labels) == len(set(labels))
     require(named_once, "name each window once, such as over: [7d, ever]", *place, "over")

@@ -100,8 +100,7 @@ def test_another_measure_is_refused_with_the_ways_out() -> None:
     text = BLOCKS["yaml"]
     present = profile_app(parse(text))
     said = refused(present, profile_app(parse(text.replace("top: 2", "top: 3"))))
-    assert re.fullmatch(re.escape(TEXTS[1]).replace("…", ".*"), said), said
-    assert "reset" in said
+    assert said == TEXTS[1]
     assert refused(present, profile_app(parse(text.replace("/evenings", "/late")))) == ""
 
 

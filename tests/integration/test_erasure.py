@@ -19,7 +19,7 @@ from tests.waiting import until
 
 USER = 987_654_321_012
 """An id whose digits occur nowhere else, so that a search finds every trace."""
-SERVICES = ("metrics", "names", "recommendations", "clicks", "notifications")
+SERVICES = ("metrics", "names", "recommendations", "clicks", "notifications", "habits")
 PATH = f"/v1/users/{USER}"
 
 

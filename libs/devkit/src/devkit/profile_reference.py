@@ -84,7 +84,7 @@ def text() -> str:
             units=", ".join(f"`{unit}`" for unit in measure._UNITS),
             days=measure._MOST_WINDOW_MS // DAY_MS,
             listed=MOST_LISTED,
-            split=", ".join(f"`{kind}`" for kind in measure._SPLIT),
+            split=", ".join(f"`{kind}`" for kind in measure.SPLIT),
         ),
     ]
     return "\n".join(parts)

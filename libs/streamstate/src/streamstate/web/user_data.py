@@ -13,7 +13,7 @@ from streamstate.app import App
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import BadKey
 from streamstate.keys import partition_of
-from streamstate.state.operations import Read
+from streamstate.state.operations import History, Read
 from streamstate.view import MOST_MEMBERS
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Request, Response, json
@@ -124,7 +124,8 @@ class UserData:
             held |= {name: value for name, value in self._held(key).items() if value}
         for partition, snapshot in (await self._state.read(reads)).items():
             self._state.require_ready(partition, snapshot, self._app.topics)
-            held |= {read.key: value for read, value in zip(reads[partition], snapshot.values, strict=True) if value}
+            found = zip(reads[partition], snapshot.values, strict=True)
+            held |= {read.key: data for read, value in found if (data := of_user(read, value))}
         truncated = [name for name, value in held.items() if isinstance(value, list) and len(value) >= MOST_MEMBERS]
         return json(ServiceExport(self._app.name, held, truncated), self._address)
 
@@ -138,3 +139,8 @@ class UserData:
                 return question(self._deletions)
 
         return await asyncio.to_thread(asking)
+
+
+def of_user(read: Read, value: Any) -> Any:
+    """The data of a user in the value of `read`: of a history the days, without the time of their expiry."""
+    return value[1] if isinstance(read, History) else value

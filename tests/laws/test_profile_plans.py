@@ -12,8 +12,8 @@ import redis
 
 from streamstate.app import App
 from streamstate.cli.profiles import plan as planned
-from streamstate.cli.profiles.plan import Plan, Planning
-from streamstate.cli.profiles.scratch import Scratch
+from streamstate.cli.profiles.plan import Planning, ProfilePlan
+from streamstate.cli.profiles.scratch import TrialState
 from streamstate.errors import Declined
 from streamstate.keys import LONG, partition_of
 from streamstate.processing.decode import RawRecord
@@ -115,7 +115,7 @@ def test_a_part_of_the_partitions_stands_for_all(
 ) -> None:
     assert isinstance(redis_client, redis.Redis)
     monkeypatch.setattr(planned, "READ", 1)
-    plan: Plan = planning(plays()).plan(redis_client, 20_000)
+    plan: ProfilePlan = planning(plays()).plan(redis_client, 20_000)
     assert plan.sampled < EVENTS / 2
     assert sum(plan.now) == pytest.approx(used, rel=WITHIN)
     assert plan.records == pytest.approx(EVENTS, rel=0.01)
@@ -124,11 +124,11 @@ def test_a_part_of_the_partitions_stands_for_all(
 def test_an_interrupted_plan_leaves_nothing(redis_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(redis_client, redis.Redis)
 
-    def terminated(_self: Scratch, _keys: int) -> None:
+    def terminated(_self: TrialState, _keys: int) -> None:
         assert redis_client.dbsize() > 0
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(Scratch, "expire", terminated)
+    monkeypatch.setattr(TrialState, "expire", terminated)
     with pytest.raises(KeyboardInterrupt):
         planning(until(1)).plan(redis_client, 1_000)
     assert redis_client.dbsize() == 0

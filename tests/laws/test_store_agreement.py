@@ -17,7 +17,7 @@ from streamstate.state.operations import (
     ExpireDays,
     Field,
     Fields,
-    History,
+    HistoryDays,
     IncrementScores,
     Insert,
     Members,
@@ -94,7 +94,7 @@ READS: list[Read] = [
     *(Newest(f"n{key}", n) for key in KEYS for n in (1, 3, 100)),
     *(Since(f"l{key}", after, n) for key in KEYS for after in (0, 7, EXACT - 1) for n in (1, 100)),
     *(Size(f"t{key}") for key in KEYS),
-    *(History(f"h{family}", key) for family in ("x", "x:y", "é") for key in KEYS),
+    *(HistoryDays(f"h{family}", key) for family in ("x", "x:y", "é") for key in KEYS),
     *(Between(f"{family}:{key}", 0, EXACT + 2, 100) for family in ("x", "x:y", "é") for key in KEYS),
     *(
         Between(f"x:{key}", start, end, 2, skip, descending=descending)

@@ -13,7 +13,7 @@ from streamstate.keys import CODECS, TEXT_MAX_BYTES
 from streamstate.profile import conditions, measure
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import FieldWords
-from streamstate.profile.measure import MOST_LISTED, Words
+from streamstate.profile.measure import MOST_LISTED, MeasureWords
 from streamstate.state.operations import DAY_MS
 
 PATH = Path("docs/profile-reference.md")
@@ -75,7 +75,7 @@ def text() -> str:
         _members(Declaration),
         f"Types of keys: {', '.join(f'`{name}`' for name in CODECS)}.\n",
         _MEASURE,
-        _members(Words, {kind: docstring(getattr(profile, kind)).rstrip(".") for kind in measure._KINDS}),
+        _members(MeasureWords, {kind: docstring(getattr(profile, kind)).rstrip(".") for kind in measure._KINDS}),
         "## Types of fields\n",
         table(("type", "member of the value"), _FIELDS),
         _NESTED.format(nested=docstring(FieldWords)),

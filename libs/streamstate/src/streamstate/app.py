@@ -152,8 +152,7 @@ class Fold:
     @property
     def grace_ms(self) -> int | None:
         """The grace of the windows in milliseconds, None without windows."""
-        grace = self.settings.get("grace_ms")
-        return None if grace is None else int(grace)
+        return None if (grace := self.settings.get("grace_ms")) is None else int(grace)
 
     @cached_property
     def topics(self) -> tuple[str, ...]:

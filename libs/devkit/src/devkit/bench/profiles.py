@@ -16,7 +16,7 @@ from streamstate.processing.decode import RawRecord
 from streamstate.profile import profile_app
 from streamstate.profile.answer import Moment
 from streamstate.profile.declaration import Declaration
-from streamstate.profile.measure import Words
+from streamstate.profile.measure import MeasureWords
 from streamstate.state.redis import RedisStore, connect
 from streamstate.testing import Driver
 
@@ -31,8 +31,8 @@ READS: Mapping[int, int] = {QUIET: 1_000, BUSY: 100}
 def declared(name: str, *windows: str) -> Declaration:
     """The measures of metrics, over `windows`."""
     over = list(windows)
-    tops = {kind: Words(top=10, of=kind, over=over) for kind in IDS}
-    measures = {"plays": Words(count="all", over=over), "last": Words(last="timestamp"), **tops}
+    tops = {kind: MeasureWords(top=10, of=kind, over=over) for kind in IDS}
+    measures = {"plays": MeasureWords(count="all", over=over), "last": MeasureWords(last="timestamp"), **tops}
     return Declaration(name, TOPIC, "long", "/v1/users/<key>/x", measures, dict.fromkeys(IDS, "int"))
 
 

@@ -19,7 +19,7 @@ from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import EventDecoder, FieldWords
 from streamstate.profile.fold import ProfileFold
 from streamstate.profile.layout import COUNT, NUMBERS, Layout
-from streamstate.profile.measure import EVER, Words
+from streamstate.profile.measure import EVER, MeasureWords
 from streamstate.state.operations import Field
 from streamstate.view import EXPLORE, READ, Part, UserState, View
 
@@ -44,63 +44,63 @@ Over = str | Sequence[str]
 Where = Mapping[str, Any]
 
 
-def count(field: str = "all", *, by: str = "", where: Where | None = None, over: Over = EVER) -> Words:
+def count(field: str = "all", *, by: str = "", where: Where | None = None, over: Over = EVER) -> MeasureWords:
     """The number of events (`all`), or of the events that have the field."""
     return _words(over, where, count=field, by=by)
 
 
-def total(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> Words:
+def total(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> MeasureWords:
     """The sum of a field of numbers."""
     return _words(over, where, total=field, by=by)
 
 
-def least(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> Words:
+def least(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> MeasureWords:
     """The least value of a field of numbers."""
     return _words(over, where, least=field, by=by)
 
 
-def most(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> Words:
+def most(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> MeasureWords:
     """The greatest value of a field of numbers."""
     return _words(over, where, most=field, by=by)
 
 
-def mean(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> Words:
+def mean(field: str, *, by: str = "", where: Where | None = None, over: Over = EVER) -> MeasureWords:
     """The mean of a field of numbers."""
     return _words(over, where, mean=field, by=by)
 
 
-def first(field: str, *, where: Where | None = None, over: Over = EVER) -> Words:
+def first(field: str, *, where: Where | None = None, over: Over = EVER) -> MeasureWords:
     """The first value of a field, by Kafka's timestamp, ties by offset."""
     return _words(over, where, first=field)
 
 
-def last(field: str, *, where: Where | None = None, over: Over = EVER) -> Words:
+def last(field: str, *, where: Where | None = None, over: Over = EVER) -> MeasureWords:
     """The last value of a field, by Kafka's timestamp, ties by offset."""
     return _words(over, where, last=field)
 
 
-def top(n: int, of: str, *, total: str = "", where: Where | None = None, over: Over = EVER) -> Words:
+def top(n: int, of: str, *, total: str = "", where: Where | None = None, over: Over = EVER) -> MeasureWords:
     """The `n` most frequent values of a field, or the values with the greatest total of another field."""
     return _words(over, where, top=n, of=of, total=total)
 
 
-def distinct(field: str, *, where: Where | None = None, over: Over = EVER) -> Words:
+def distinct(field: str, *, where: Where | None = None, over: Over = EVER) -> MeasureWords:
     """The number of different values of a field."""
     return _words(over, where, distinct=field)
 
 
-def recent(n: int, of: str, *, where: Where | None = None, over: Over = EVER) -> Words:
+def recent(n: int, of: str, *, where: Where | None = None, over: Over = EVER) -> MeasureWords:
     """The last `n` values of a field, newest first."""
     return _words(over, where, recent=n, of=of)
 
 
-def sessions(gap: str, *, over: Over, where: Where | None = None) -> Words:
+def sessions(gap: str, *, over: Over, where: Where | None = None) -> MeasureWords:
     """The number of periods of events without a pause longer than `gap`, such as `30m`."""
     return _words(over, where, sessions=gap)
 
 
-def _words(over: Over, where: Where | None, **words: Any) -> Words:
-    return Words(**words, where=dict(where or {}), over=over if isinstance(over, str) else list(over))
+def _words(over: Over, where: Where | None, **words: Any) -> MeasureWords:
+    return MeasureWords(**words, where=dict(where or {}), over=over if isinstance(over, str) else list(over))
 
 
 SERVICE = "profile"
@@ -182,7 +182,7 @@ class Profile:
         **words: Any,
     ) -> None:
         """Raises `BadDeclaration`."""
-        measures = {member: words for member, words in vars(cls).items() if isinstance(words, Words)}
+        measures = {member: words for member, words in vars(cls).items() if isinstance(words, MeasureWords)}
         own = name or re.sub(r"(?<=.)([A-Z])", r"-\1", cls.__name__).lower()
         summary = (cls.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
         typed = msgspec.convert(dict(fields or {}), dict[str, str | FieldWords])

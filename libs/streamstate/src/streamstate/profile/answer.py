@@ -14,7 +14,7 @@ from streamstate.profile.answer_type import AnswerType, Found, Spans
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.layout import COUNT, Layout, is_plain
 from streamstate.profile.measure import EVER, Measure
-from streamstate.profile.windows import Windows
+from streamstate.profile.windows import TrailingWindows
 from streamstate.state.operations import Read
 
 Answer = Callable[[Any, Found, Spans], msgspec.Struct]
@@ -48,8 +48,8 @@ class ProfileView:
         return ProfileView, (self._declared, self._own_shape)
 
     @cached_property
-    def _windows(self) -> Windows:
-        return Windows(self._declared)
+    def _windows(self) -> TrailingWindows:
+        return TrailingWindows(self._declared)
 
     def reads(self, key: Any = "", _query: Moment = NOW) -> Sequence[Read]:
         """The reads of `answer`, or without a key of `merged`."""

@@ -22,7 +22,7 @@ Spans = Mapping[str, tuple[int, int]]
 """The first and last moment of each window, by label."""
 
 
-class Span(msgspec.Struct, rename={"from_": "from"}):
+class WindowSpan(msgspec.Struct, rename={"from_": "from"}):
     """The first and the last moment of a window, both inclusive, in milliseconds since 1970."""
 
     from_: int
@@ -40,7 +40,7 @@ class AnswerType:
         members: list[tuple[str, Any]] = [] if declared.everywhere else [("key", self._key)]
         members += [(measure.name, self._shapes[measure.name][0]) for measure in declared.resolved]
         if self._spans:
-            members.append(("windows", self._labelled("Windows", dict.fromkeys(self._spans, Span))))
+            members.append(("windows", self._labelled("Windows", dict.fromkeys(self._spans, WindowSpan))))
         self._members = [name for name, _ in members]
         self.kind = self._struct("", members, declared.summary or f"The profile {declared.name}.")
 
@@ -54,7 +54,7 @@ class AnswerType:
         for measure in self._declared.resolved:
             values.append(self._shapes[measure.name][1](found[measure.name]))
         if self._spans:
-            values.append({label: Span(*spans[label]) for label in self._spans})
+            values.append({label: WindowSpan(*spans[label]) for label in self._spans})
         made: msgspec.Struct = self.kind(*values)
         return made
 

@@ -11,8 +11,8 @@ from streamstate.profile.fields import TIMESTAMP, FieldType, FieldWords, field_t
 from streamstate.profile.measure import (
     BadDeclaration,
     Measure,
-    Window,
-    Words,
+    MeasureWords,
+    TrailingWindow,
     duration_ms,
     longest_first,
     require,
@@ -43,7 +43,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     topic: str
     key: str
     path: str
-    measures: dict[str, Words]
+    measures: dict[str, MeasureWords]
     fields: dict[str, str | FieldWords] = {}
     part: bool = False
     summary: str = ""
@@ -71,7 +71,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         return tuple(resolve(name, words, self.types) for name, words in self.measures.items())
 
     @cached_property
-    def windows(self) -> tuple[Window, ...]:
+    def windows(self) -> tuple[TrailingWindow, ...]:
         """All windows of the measures, longest first."""
         return longest_first(window for measure in self.resolved for window in measure.windows)
 

@@ -10,7 +10,7 @@ import yaml
 
 from streamstate.errors import Misconfigured
 from streamstate.profile.declaration import Declaration
-from streamstate.profile.measure import BadDeclaration, Words, require, require_known
+from streamstate.profile.measure import BadDeclaration, MeasureWords, require, require_known
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -49,7 +49,7 @@ def parse(text: str) -> Declaration:
     measures = loaded.get("measures")
     if isinstance(measures, dict):
         for name, words in measures.items():
-            _convert(words, Words, "measures", str(name))
+            _convert(words, MeasureWords, "measures", str(name))
     declared = _convert(loaded, Declaration)
     declared.require_valid()
     return declared

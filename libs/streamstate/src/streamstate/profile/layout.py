@@ -7,7 +7,7 @@ from typing import Any
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import TIMESTAMP
 from streamstate.profile.measure import SPLIT, Measure
-from streamstate.state.operations import Fields, History, Newest, Read, Size, Top
+from streamstate.state.operations import Fields, HistoryDays, Newest, Read, Size, Top
 from streamstate.view import MOST_MEMBERS, UserKey
 
 NUMBERS, EVENTS = "numbers", "events"
@@ -74,7 +74,7 @@ class Layout:
         yield from (UserKey(read, EVENTS) for read in self._history(key))
 
     def _history(self, key: Any) -> Sequence[Read]:
-        return [History(EVENTS, str(key))] if self.windowed else []
+        return [HistoryDays(EVENTS, str(key))] if self.windowed else []
 
 
 def is_number(measure: Measure) -> bool:

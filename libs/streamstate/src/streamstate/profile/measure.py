@@ -44,7 +44,7 @@ class BadDeclaration(Misconfigured):
         self.path = path
 
 
-class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class MeasureWords(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A measure as written. Exactly one of the members up to `sessions` says what is measured.
 
     count: `all`, or a field: events that have the field. total, least, most, mean: of a field of numbers. first, last:
@@ -72,7 +72,7 @@ class Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     over: str | list[str] = EVER
 
 
-class Window(msgspec.Struct, frozen=True):
+class TrailingWindow(msgspec.Struct, frozen=True):
     """A trailing window: its `label` as declared, and its length in milliseconds."""
 
     label: str
@@ -94,7 +94,7 @@ class Measure(msgspec.Struct, frozen=True):
     n: int
     gap_ms: int
     where: Condition
-    windows: tuple[Window, ...]
+    windows: tuple[TrailingWindow, ...]
     labels: tuple[str, ...]
 
     @property
@@ -108,7 +108,7 @@ class Measure(msgspec.Struct, frozen=True):
         return {self.field, self.by, self.weight, *self.where.fields} - {"", TIMESTAMP}
 
 
-def resolve(name: str, words: Words, types: Mapping[str, FieldType]) -> Measure:
+def resolve(name: str, words: MeasureWords, types: Mapping[str, FieldType]) -> Measure:
     """The measure called `name`. Raises `BadDeclaration`."""
     place = ("measures", name)
     valid = _NAME.fullmatch(name) and name not in _RESERVED
@@ -124,14 +124,15 @@ def resolve(name: str, words: Words, types: Mapping[str, FieldType]) -> Measure:
     labels = (words.over,) if isinstance(words.over, str) else tuple(words.over)
     named_once = 0 < len(labels) == len(set(labels))
     require(named_once, "name each window once, such as over: [7d, ever]", *place, "over")
-    windows = longest_first(Window(label, duration_ms(label, *place, "over")) for label in labels if label != EVER)
+    trailing = (label for label in labels if label != EVER)
+    windows = longest_first(TrailingWindow(label, duration_ms(label, *place, "over")) for label in trailing)
     gap = duration_ms(words.sessions, *place, "sessions") if words.sessions else 0
     require(not gap or EVER not in labels, "sessions need windows, such as over: 30d", *place, "over")
     where = _where(words, types, place)
     return Measure(name, kind, field, words.by, weight, words.top or words.recent, gap, where, windows, labels)
 
 
-def _subject(words: Words, place: tuple[str, ...]) -> tuple[Kind, str, str]:
+def _subject(words: MeasureWords, place: tuple[str, ...]) -> tuple[Kind, str, str]:
     """The kind of a measure, its field, and the field whose total orders a top."""
     named = [kind for kind in _KINDS if getattr(words, kind)]
     weight = words.total if set(named) == {"top", "total"} else ""
@@ -150,7 +151,7 @@ def _subject(words: Words, place: tuple[str, ...]) -> tuple[Kind, str, str]:
     return kind, "" if without else field, ""  # type: ignore[return-value]
 
 
-def _where(words: Words, types: Mapping[str, FieldType], place: tuple[str, ...]) -> Condition:
+def _where(words: MeasureWords, types: Mapping[str, FieldType], place: tuple[str, ...]) -> Condition:
     try:
         return condition(words.where, types)
     except KeyError as error:
@@ -183,7 +184,7 @@ def require_known(name: str, known: Iterable[str], noun: str, *path: str) -> Non
         raise BadDeclaration(f"there is no {noun} {name}{hint}", *path)
 
 
-def longest_first(windows: Iterable[Window]) -> tuple[Window, ...]:
+def longest_first(windows: Iterable[TrailingWindow]) -> tuple[TrailingWindow, ...]:
     """The windows without repeats."""
     by_label = {window.label: window for window in windows}
     return tuple(sorted(by_label.values(), key=lambda window: -window.ms))

@@ -27,7 +27,7 @@ BusyDay = tuple[int, Mapping[str, Part]]
 """The characters of a day's lines, and the parts by measure."""
 
 
-class Windows:
+class TrailingWindows:
     """The measures with windows of `declared`."""
 
     def __init__(self, declared: Declaration) -> None:

@@ -14,7 +14,7 @@ from streamstate.state.operations import (
     Delete,
     Field,
     Fields,
-    History,
+    HistoryDays,
     IncrementScores,
     Members,
     Merge,
@@ -258,7 +258,7 @@ def _answer(keys: dict[str, Any], read: Read) -> Any:
             return keys.get(key, {}).get(name)
         case Size(key):
             return len(keys.get(key, {}))
-        case History():
+        case HistoryDays():
             return timelines.history(keys, read)
         case _:
             return _part(keys, read)

@@ -264,7 +264,7 @@ class Size(msgspec.Struct, frozen=True):
     key: str
 
 
-class History(msgspec.Struct, frozen=True):
+class HistoryDays(msgspec.Struct, frozen=True):
     """A history: the time before which its days are expired (milliseconds), and {day: lines} of the other days."""
 
     family: str
@@ -276,4 +276,4 @@ class History(msgspec.Struct, frozen=True):
         return f"{self.family}:{self.name}"
 
 
-Read = Value | Fields | Field | Top | Newest | Members | Since | Between | Size | History
+Read = Value | Fields | Field | Top | Newest | Members | Since | Between | Size | HistoryDays

@@ -18,7 +18,7 @@ from streamstate.state.operations import (
     Between,
     Field,
     Fields,
-    History,
+    HistoryDays,
     Members,
     Newest,
     Read,
@@ -82,7 +82,7 @@ def as_script(hash_tag: str, reads: Sequence[Read]) -> Command:
 def _command(hash_tag: str, read: Read) -> Command:
     key = f"{hash_tag}:{read.key}"
     match read:
-        case Value() | Fields() | History() | Size():
+        case Value() | Fields() | HistoryDays() | Size():
             return _OF_KEY[type(read)], key
         case Field():
             return "HGET", key, read.field
@@ -103,7 +103,7 @@ def _command(hash_tag: str, read: Read) -> Command:
             assert_never(read)
 
 
-_OF_KEY: Mapping[type[Read], str] = {Value: "GET", Fields: "HGETALL", History: "HGETALL", Size: "ZCARD"}
+_OF_KEY: Mapping[type[Read], str] = {Value: "GET", Fields: "HGETALL", HistoryDays: "HGETALL", Size: "ZCARD"}
 """The commands with the key as the only argument."""
 
 
@@ -212,7 +212,7 @@ def _value(read: Read, answer: Any, expired: Mapping[str, int]) -> Any:
             return None if answer is None else int(answer)
         case Size():
             return answer
-        case History():
+        case HistoryDays():
             return _history(answer, expired.get(read.family, 0))
         case Top():
             return _pairs(answer, neg)

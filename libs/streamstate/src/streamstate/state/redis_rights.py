@@ -8,7 +8,7 @@ from streamstate.state.operations import (
     Between,
     Field,
     Fields,
-    History,
+    HistoryDays,
     Members,
     Newest,
     Read,
@@ -43,7 +43,7 @@ AT_ONCE = ("multi", "exec")
 
 READS: tuple[Read, ...] = (
     Value(""), Fields(""), Field("", ""), Top("", 1), Newest("", 1), Members("", "", "", 1), Since("", 0, 1),
-    Between("", 0), Size(""), History("", ""),
+    Between("", 0), Size(""), HistoryDays("", ""),
 )  # fmt: skip
 """One read of each kind."""
 

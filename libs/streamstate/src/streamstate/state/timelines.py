@@ -13,7 +13,7 @@ from streamstate.state.operations import (
     DeleteTimeline,
     ExpireBefore,
     ExpireDays,
-    History,
+    HistoryDays,
     Insert,
     Remove,
 )
@@ -63,7 +63,7 @@ def apply(
                 keys[key] = {day: lines for day, lines in keys.get(key, {}).items() if day * DAY_MS >= before}
 
 
-def history(keys: dict[str, Any], read: History) -> tuple[int, dict[int, str]]:
+def history(keys: dict[str, Any], read: HistoryDays) -> tuple[int, dict[int, str]]:
     """The answer to `read`."""
     family = keys.get(read.family)
     return (family.expired if family else None) or 0, dict(keys.get(read.key, {}))

@@ -13,7 +13,7 @@ from confluent_kafka import Message
 from streamstate.errors import BadRecord
 from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
-from streamstate.profile.measure import EVER, Words
+from streamstate.profile.measure import EVER, MeasureWords
 from streamstate.verify.recount import Recount, Recounted, Stored, unequal
 
 DAY_MS = 86_400_000
@@ -119,9 +119,9 @@ class ProfileRecount(Recount):
         return value if isinstance(value, str) else json.dumps(value)
 
     @cached_property
-    def _lists(self) -> dict[str, Words]:
+    def _lists(self) -> dict[str, MeasureWords]:
         """The measures with a ranking or list of their own; measures of the same values share the first's ranking."""
-        found: dict[str, Words] = {}
+        found: dict[str, MeasureWords] = {}
         for name, words in self._declared.measures.items():
             if EVER in words.over and not _numeric(words):
                 ranking = _ranking(words)
@@ -225,7 +225,7 @@ def _value(value: Any, kind: str) -> Any:
     return value
 
 
-def _subject(words: Words) -> str:
+def _subject(words: MeasureWords) -> str:
     """The measured field, empty for all events."""
     named = (
         words.of,
@@ -237,17 +237,17 @@ def _subject(words: Words) -> str:
     return next((name for name in (*named, words.mean, words.first, words.last, words.distinct) if name), "")
 
 
-def _ranking(words: Words) -> tuple[Any, ...] | None:
+def _ranking(words: MeasureWords) -> tuple[Any, ...] | None:
     """A ranking's field, weight and condition; None for another measure."""
     return (_subject(words), words.total, words.where) if words.top or words.distinct else None
 
 
-def _numeric(words: Words) -> bool:
+def _numeric(words: MeasureWords) -> bool:
     ranked = words.top or words.distinct or words.recent or words.sessions
     return not ranked and (not (words.first or words.last) or _subject(words) == "timestamp")
 
 
-def _fields(words: Words) -> set[str]:
+def _fields(words: MeasureWords) -> set[str]:
     conditions: list[Any] = [words.where]
     found = {_subject(words), words.by, words.total}
     while conditions:
@@ -259,7 +259,7 @@ def _fields(words: Words) -> set[str]:
     return found
 
 
-def _counted(words: Words, events: Iterable[Event]) -> list[Event]:
+def _counted(words: MeasureWords, events: Iterable[Event]) -> list[Event]:
     """The events that have the measure's fields, and fulfil its condition."""
     needed = [name for name in (_subject(words), words.by) if name]
     return [event for event in events if all(event[name] is not None for name in needed) and _holds(words.where, event)]

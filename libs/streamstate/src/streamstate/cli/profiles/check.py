@@ -16,7 +16,7 @@ from streamstate.cli.output import AsJson
 from streamstate.cli.profiles.declared import Declared, File, Offsets
 from streamstate.cli.profiles.dry_run import DryRun, dry_run
 from streamstate.processing.decode import RawRecord
-from streamstate.profile.measure import EVER, Words
+from streamstate.profile.measure import EVER, MeasureWords
 
 _AWAY = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 
@@ -80,7 +80,7 @@ def _starts(begins: Offsets, ends: Offsets, number: int) -> dict[int, int]:
     return starts
 
 
-def _text(words: Words) -> str:
+def _text(words: MeasureWords) -> str:
     """A measure in one line."""
     written = msgspec.to_builtins(words)
     over = written.pop("over", EVER)

@@ -16,7 +16,7 @@ from streamstate.cli.output import AsJson
 from streamstate.cli.profiles import scratch
 from streamstate.cli.profiles.declared import Declared, File
 from streamstate.cli.profiles.sample import Bytes, Census, Estimate, Folded, Strata, Total, partitions, strata
-from streamstate.cli.profiles.scratch import ELSEWHERE, Scratch
+from streamstate.cli.profiles.scratch import ELSEWHERE, TrialState
 from streamstate.errors import Declined, Misconfigured
 from streamstate.processing.decode import RawRecord
 from streamstate.profile.declaration import Declaration
@@ -34,7 +34,7 @@ Log = Callable[[Sequence[int]], Iterator[tuple[int, RawRecord]]]
 """Reads partitions from their beginnings to their ends: the partition and content of each record."""
 
 
-class Plan(msgspec.Struct):
+class ProfilePlan(msgspec.Struct):
     """The state of a profile over its whole topic. Bytes are of Redis: `now`, and `full` with full windows.
 
     sampled: the folded records, and refused: the dead letters among them. span_days: the time over which the records
@@ -70,7 +70,7 @@ class Planning:
     latest: int
     ahead: int
 
-    def plan(self, client: redis.Redis, records: int) -> Plan:
+    def plan(self, client: redis.Redis, records: int) -> ProfilePlan:
         """The plan, from a fold of some `records` records. Raises `Declined` when Redis has no room."""
         if not sum(self.sizes.values()):
             msg = f"{self.app.topics[0]} has no records: send some, and plan then"
@@ -89,9 +89,9 @@ class Planning:
             folded = self._fold(read, chosen, parts)
             return self._plan(read, census, chosen, folded, scratch.redis_cpu_s(client) - begun)
 
-    def _fold(self, read: Sequence[int], chosen: Strata, parts: Sequence[Scratch]) -> Sequence[Scratch]:
+    def _fold(self, read: Sequence[int], chosen: Strata, parts: Sequence[TrialState]) -> Sequence[TrialState]:
         """Fold the records of the chosen keys."""
-        waiting: defaultdict[Scratch, list[tuple[int, RawRecord]]] = defaultdict(list)
+        waiting: defaultdict[TrialState, list[tuple[int, RawRecord]]] = defaultdict(list)
         for partition, record in self.log(read):
             for part, keys in zip(parts, chosen[:2], strict=True):
                 if (record[2] or b"") in keys:
@@ -104,8 +104,8 @@ class Planning:
         return parts
 
     def _plan(
-        self, read: Sequence[int], census: Census, chosen: Strata, parts: Sequence[Scratch], redis_s: float
-    ) -> Plan:
+        self, read: Sequence[int], census: Census, chosen: Strata, parts: Sequence[TrialState], redis_s: float
+    ) -> ProfilePlan:
         busy, some = (
             Folded(len(keys), sum(map(census.keys.__getitem__, keys)), part.bytes())
             for keys, part in zip(chosen[:2], parts, strict=True)
@@ -118,7 +118,7 @@ class Planning:
         kept_ms = self.declared.kept_ms if self.declared.windows else 0
         growth = max(1.0, kept_ms / span_ms)
         estimate, sampled = Estimate(busy, some, total), busy.records + some.records
-        return Plan(
+        return ProfilePlan(
             self.app.name,
             self.app.topics[0],
             records,
@@ -161,7 +161,7 @@ def plan(
     output.show(answer, *_overview(answer), as_json=as_json)
 
 
-def _overview(answer: Plan) -> Iterator[RenderableType]:
+def _overview(answer: ProfilePlan) -> Iterator[RenderableType]:
     yield (
         f"{answer.name} over {answer.topic}: {answer.records:,} records of {answer.keys:,} keys in "
         f"{answer.span_days:.1f} days; sample: {answer.sampled:,} records of {answer.sampled_keys:,} keys, of which "

@@ -39,7 +39,7 @@ _FULL = 0.9
 ELSEWHERE = "name a Redis for trials by STREAMSTATE_REDIS, such as `redis-server --port 6390 --save ''`"
 
 
-class Scratch:
+class TrialState:
     """A state of `app` in the partitions `held` of `partitions`, under the name `name`.
 
     ahead: the accepted milliseconds of a timestamp ahead of the clock.
@@ -97,8 +97,8 @@ class Scratch:
 
 
 @contextmanager
-def scratch(client: redis.Redis, app: App, names: Sequence[str], *place: Any) -> Iterator[list[Scratch]]:
-    """A scratch state for each of `names`; `place` is as of `Scratch`. They are deleted also after SIGTERM and Ctrl-C.
+def scratch(client: redis.Redis, app: App, names: Sequence[str], *place: Any) -> Iterator[list[TrialState]]:
+    """A trial state for each of `names`; `place` is as of `TrialState`. SIGTERM and Ctrl-C delete the states, too.
 
     The states of a killed command are deleted first.
     """
@@ -112,7 +112,7 @@ def scratch(client: redis.Redis, app: App, names: Sequence[str], *place: Any) ->
     former = signal.signal(signal.SIGTERM, _interrupted)
     try:
         clear()
-        yield [Scratch(client, app, name, *place) for name in names]
+        yield [TrialState(client, app, name, *place) for name in names]
     finally:
         clear()
         signal.signal(signal.SIGTERM, former)

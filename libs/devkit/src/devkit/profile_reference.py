@@ -81,8 +81,8 @@ def text() -> str:
         _NESTED.format(nested=docstring(FieldWords)),
         table(("comparison", "value"), ((f"`{name}`", _COMPARED[name]) for name in conditions._OPERATORS)),
         _REST.format(
-            units=", ".join(f"`{unit}`" for unit in measure._UNITS),
-            days=measure._MOST_WINDOW_MS // DAY_MS,
+            units=", ".join(f"`{unit}`" for unit in measure.UNITS),
+            days=measure.MOST_WINDOW_MS // DAY_MS,
             listed=MOST_LISTED,
             split=", ".join(f"`{kind}`" for kind in measure.SPLIT),
         ),

@@ -28,8 +28,8 @@ _LISTED = ("top", "recent")
 _NUMBERS = ("total", "least", "most", "mean")
 """The kinds of a field of numbers."""
 
-_MOST_WINDOW_MS = 366 * DAY_MS
-_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
+MOST_WINDOW_MS = 366 * DAY_MS
+UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _DURATION = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _RESERVED = ("key", "windows")
@@ -164,8 +164,8 @@ def _where(words: MeasureWords, types: Mapping[str, FieldType], place: tuple[str
 def duration_ms(text: str, *path: str) -> int:
     """The milliseconds of `1h`, `7d`. Raises `BadDeclaration` at `path`."""
     found = _DURATION.fullmatch(text)
-    ms = int(found[1]) * _UNITS[found[2]] if found else 0
-    require(0 < ms <= _MOST_WINDOW_MS, f"{text!r} is no duration: write 30m, 24h, 7d or 4w, up to 366d", *path)
+    ms = int(found[1]) * UNITS[found[2]] if found else 0
+    require(0 < ms <= MOST_WINDOW_MS, f"{text!r} is no duration: write 30m, 24h, 7d or 4w, up to 366d", *path)
     return ms
 
 

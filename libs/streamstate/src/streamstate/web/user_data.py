@@ -13,7 +13,7 @@ from streamstate.app import App
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import BadKey
 from streamstate.keys import partition_of
-from streamstate.state.operations import History, Read
+from streamstate.state.operations import HistoryDays, Read
 from streamstate.view import MOST_MEMBERS
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Request, Response, json
@@ -143,4 +143,4 @@ class UserData:
 
 def of_user(read: Read, value: Any) -> Any:
     """The data of a user in the value of `read`: of a history the days, without the time of their expiry."""
-    return value[1] if isinstance(read, History) else value
+    return value[1] if isinstance(read, HistoryDays) else value

@@ -238,3 +238,14 @@ def test_invented_events_come_at_a_rate_until_there_are_enough(driving: Driving,
     lags = answer(run("lag", "--json"))
     assert {each["service"] for each in lags} == set(driving.cluster.addresses)
     assert {each["owner"] for each in lags if each["service"] == "metrics"} == set(driving.cluster.addresses["metrics"])
+
+
+def test_a_profile_is_checked_and_planned_by_the_topic(driving: Driving, run: Run) -> None:
+    file = "services/profile/habits.yaml"
+    checked = answer(run("profile", "check", file, "--records", "500", "--json"))["dry_run"]
+    assert checked["records"] == 500
+    assert checked["measures"]["plays"] + sum(checked["refused"].values()) == 500
+    plan = answer(run("profile", "plan", file, "--records", "1000", "--json"))
+    assert plan["sampled"] > 0 < plan["now"]["windows"]
+    with redis.Redis(port=driving.cluster.redis.port) as client:
+        assert not list(client.scan_iter(match="{habits.*", count=10_000))

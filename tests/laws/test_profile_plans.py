@@ -92,7 +92,7 @@ def used(redis_client: Client) -> int:
 def test_the_present_memory(used: int, redis_client: Client, records: int) -> None:
     assert isinstance(redis_client, redis.Redis)
     plan = planning(plays()).plan(redis_client, records)
-    assert sum(plan.now) == pytest.approx(used, rel=WITHIN)
+    assert plan.now.together == pytest.approx(used, rel=WITHIN)
     assert plan.records == EVENTS
     assert plan.keys == len({record[2] for held in plays().values() for record in held})
     assert (plan.sampled == EVENTS) == (records == EVENTS)
@@ -107,7 +107,13 @@ def test_the_memory_with_full_windows(used: int, redis_client: Client, days: int
     plan = planning(until(days)).plan(redis_client, 50_000)
     assert plan.kept_days == DAYS
     assert plan.span_days == pytest.approx(days, rel=0.01)
-    assert sum(plan.full) == pytest.approx(used, rel=WITHIN)
+    assert plan.full
+    assert plan.full.together == pytest.approx(used, rel=WITHIN)
+
+
+def test_a_short_topic_does_not_tell_the_memory_of_full_windows(redis_client: Client) -> None:
+    assert isinstance(redis_client, redis.Redis)
+    assert planning(until(1)).plan(redis_client, 1_000).full is None
 
 
 def test_a_part_of_the_partitions_stands_for_all(
@@ -117,7 +123,7 @@ def test_a_part_of_the_partitions_stands_for_all(
     monkeypatch.setattr(planned, "READ", 1)
     plan: ProfilePlan = planning(plays()).plan(redis_client, 20_000)
     assert plan.sampled < EVENTS / 2
-    assert sum(plan.now) == pytest.approx(used, rel=WITHIN)
+    assert plan.now.together == pytest.approx(used, rel=WITHIN)
     assert plan.records == pytest.approx(EVENTS, rel=0.01)
 
 

@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from streamstate.cli import output
 from streamstate.cli.output import AsJson
 from streamstate.cli.profiles.declared import Declared, File, Offsets
-from streamstate.cli.profiles.dry_run import DryRun, dry_run
+from streamstate.cli.profiles.dry_run import DryRun, FieldReport, dry_run
 from streamstate.processing.decode import RawRecord
 from streamstate.profile.measure import EVER, MeasureWords
 
@@ -97,14 +97,14 @@ def _overview(answer: Checked) -> Iterator[RenderableType]:
     if found is None:
         yield f"\nno records counted: {answer.skipped}"
         return
-    fields = [(name, of.type, f"{of.events:,}", _hint(of.events, of.nearest)) for name, of in found.fields.items()]
+    fields = [(name, of.type, f"{of.events:,}", _hint(found, of)) for name, of in found.fields.items()]
     yield output.table(("\nfield", "\ntype", "\nevents", ""), fields)
     yield f"\n{found.records:,} records read, of which {sum(found.refused.values()):,} would be refused"
     if found.refused:
         yield output.table(("reason", "records"), found.refused.items())
 
 
-def _hint(events: int, nearest: str) -> str:
-    if events:
+def _hint(found: DryRun, field: FieldReport) -> str:
+    if field.events or not found.records:
         return ""
-    return f"in no event; did you mean {nearest}?" if nearest else "in no event"
+    return f"in no event; did you mean {field.nearest}?" if field.nearest else "in no event"

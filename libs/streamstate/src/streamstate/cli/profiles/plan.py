@@ -27,6 +27,8 @@ READ = 10
 """Records read for each folded record, at least: whole partitions, so that all records of a key are seen."""
 _TOGETHER = 500
 """Records folded at a time."""
+_MOST_GROWTH = 10
+"""How many times a topic may grow until its windows are full, for an estimate."""
 _EXPECTED_BYTES = 1_000
 """The assumed memory of a record before the measurement."""
 
@@ -34,11 +36,23 @@ Log = Callable[[Sequence[int]], Iterator[tuple[int, RawRecord]]]
 """Reads partitions from their beginnings to their ends: the partition and content of each record."""
 
 
-class ProfilePlan(msgspec.Struct):
-    """The state of a profile over its whole topic. Bytes are of Redis: `now`, and `full` with full windows.
+class Memory(msgspec.Struct):
+    """Bytes of Redis without windows, and of the histories of windows."""
 
-    sampled: the folded records, and refused: the dead letters among them. span_days: the time over which the records
-    came. kept_days: how long histories keep an event; 0 without windows. Microseconds of CPU are of one record.
+    ever: int
+    windows: int
+
+    @property
+    def together(self) -> int:
+        return self.ever + self.windows
+
+
+class ProfilePlan(msgspec.Struct):
+    """The state of a profile over its whole topic: `now`, and `full` with full windows.
+
+    full: None where the topic is shorter than a tenth of the time that histories keep. sampled: the folded records, and
+        refused: the dead letters among them. span_days: the time over which the records came. kept_days: how long
+        histories keep an event; 0 without windows. redis_us, python_us: microseconds of CPU for a record.
     """
 
     name: str
@@ -50,8 +64,8 @@ class ProfilePlan(msgspec.Struct):
     refused: int
     span_days: float
     kept_days: float
-    now: Bytes
-    full: Bytes
+    now: Memory
+    full: Memory | None
     redis_us: float
     python_us: float
 
@@ -128,11 +142,15 @@ class Planning:
             sum(part.refused for part in parts),
             span_ms / DAY_MS,
             kept_ms / DAY_MS,
-            estimate.now(),
-            estimate.later(growth, census.key_growth(self.latest, growth)),
+            _memory(estimate.now()),
+            _memory(estimate.later(growth, census.key_growth(self.latest, growth))) if growth <= _MOST_GROWTH else None,
             redis_s / sampled * 1e6,
             sum(part.python_s for part in parts) / sampled * 1e6,
         )
+
+
+def _memory(estimated: Bytes) -> Memory:
+    return Memory(round(estimated.ever), round(estimated.windows))
 
 
 def plan(
@@ -167,13 +185,16 @@ def _overview(answer: ProfilePlan) -> Iterator[RenderableType]:
         f"{answer.span_days:.1f} days; sample: {answer.sampled:,} records of {answer.sampled_keys:,} keys, of which "
         f"{answer.refused:,} refused\n"
     )
+    columns = [answer.now, *([answer.full] if answer.full else [])]
     rows = [
-        ("without windows", *map(scratch.megabytes, (answer.now.ever, answer.full.ever))),
-        (f"windows, {answer.kept_days:g} days", *map(scratch.megabytes, (answer.now.windows, answer.full.windows))),
-        ("together", *(scratch.megabytes(sum(each)) for each in (answer.now, answer.full))),
-        ("bytes a key", *(f"{sum(each) / max(answer.keys, 1):,.0f}" for each in (answer.now, answer.full))),
+        ("without windows", *(scratch.megabytes(each.ever) for each in columns)),
+        (f"windows, {answer.kept_days:g} days", *(scratch.megabytes(each.windows) for each in columns)),
+        ("together", *(scratch.megabytes(each.together) for each in columns)),
+        ("bytes a key now", f"{answer.now.together / max(answer.keys, 1):,.0f}"),
     ]
-    yield output.table(("memory", "now", "with full windows"), rows)
+    yield output.table(("memory", "now", "with full windows")[: 1 + len(columns)], rows)
+    if not answer.full:
+        yield f"\nwith full windows: unknown, for the topic has less than a tenth of {answer.kept_days:g} days"
     yield (
         f"\nCPU a record: {answer.redis_us:.1f} µs of Redis, {answer.python_us:.1f} µs of Python, without Spark's own"
     )

@@ -166,14 +166,17 @@ class Stream:
     def refused(self, *parts: str) -> None:
         """The stream lives, and says in its log, its status and its metrics why it does not go on."""
 
-        def reason() -> str:
-            try:
-                return str(self.get("/readyz").json().get("reasons", ""))
-            except urllib3.exceptions.HTTPError:
-                return ""
+        told = [""]
 
-        until(lambda: parts[0] in reason(), REFUSED_S, f"a refusal since {parts[0]}")
-        assert [part for part in parts if part not in reason()] == []
+        def says() -> bool:
+            try:
+                told[0] = str(self.get("/readyz").json().get("reasons", ""))
+            except urllib3.exceptions.HTTPError:
+                return False
+            return parts[0] in told[0]
+
+        until(says, REFUSED_S, f"a refusal since {parts[0]}")
+        assert [part for part in parts if part not in told[0]] == []
         # The log is JSON.
         assert [part for part in parts if json.dumps(part)[1:-1] not in self.child.tail(200)] == []
         assert sample(self.get("/metrics").data.decode(), "streamstate_stream_refused") == 1

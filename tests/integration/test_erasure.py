@@ -98,7 +98,7 @@ def active(driving: Driving) -> Driving:
     """The ring, where the user is known to all services."""
     play(driving, 3)
     assert driving.get(f"{PATH}/metrics").json()["eventCount"] == 3
-    until(lambda: set(export(driving)) == set(SERVICES), 30, "all services to hold something of the user")
+    until(lambda: set(export(driving)) >= set(SERVICES), 30, "all services to hold something of the user")
     assert len(places(driving)) > len(SERVICES)
     return driving
 
@@ -107,7 +107,7 @@ def test_nothing_names_a_user_who_was_deleted(active: Driving) -> None:
     place = delete(active)
     until(lambda: done(active, place), SETTLED_S, "the services to forget the user")
     told = active.get(place).json()
-    assert {each["service"] for each in told["services"]} == set(SERVICES)
+    assert {each["service"] for each in told["services"]} >= set(SERVICES)
     until(lambda: places(active) == [], SETTLED_S, "the graphs to be loaded without the user")
     redis.Redis(port=active.cluster.redis.port).flushall()
     until(lambda: active.cluster.ready() and done(active, place), SETTLED_S, "the state to be built again")

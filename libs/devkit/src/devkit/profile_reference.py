@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from devkit.tables import docstring, table
+from devkit.tables import docstring
 from streamstate import profile
 from streamstate.keys import CODECS, TEXT_MAX_BYTES
 from streamstate.profile import conditions, measure
@@ -52,7 +52,7 @@ undeclared members are ignored.
 
 ## Conditions
 
-All comparisons of `where` must hold. A comparison with an absent field is false.
+All comparisons of `where` must hold. A comparison with an absent field is false. Comparisons:
 """
 _REST = """`any: [{{…}}, {{…}}]` holds if a condition of the list holds, and `all: [{{…}}, {{…}}]` if all
 conditions hold: `where: {{durationMs: {{ge: 30000}}, any: [{{device: {{eq: phone}}}}, {{device: {{eq: tv}}}}]}}`.
@@ -77,9 +77,9 @@ def text() -> str:
         _MEASURE,
         _members(MeasureWords, {kind: docstring(getattr(profile, kind)).rstrip(".") for kind in measure._KINDS}),
         "## Types of fields\n",
-        table(("type", "member of the value"), _FIELDS),
+        "".join(f"- {name}: {values}\n" for name, values in _FIELDS),
         _NESTED.format(nested=docstring(FieldWords)),
-        table(("comparison", "value"), ((f"`{name}`", _COMPARED[name]) for name in conditions._OPERATORS)),
+        ", ".join(f"`{name}` ({_COMPARED[name]})" for name in conditions._OPERATORS) + ".",
         _REST.format(
             units=", ".join(f"`{unit}`" for unit in measure.UNITS),
             days=measure.MOST_WINDOW_MS // DAY_MS,
@@ -91,10 +91,12 @@ def text() -> str:
 
 
 def _members(kind: type[msgspec.Struct], further: Mapping[str, str] = {}) -> str:
-    """The table of the members of `kind`, with the meanings of its docstring and `further` meanings."""
+    """The members of `kind`, with the meanings of its docstring and `further` meanings."""
     meanings = {**_meanings(kind), **further}
-    rows = [(f"`{field.name}`", _value(field), meanings[field.name]) for field in msgspec.structs.fields(kind)]
-    return table(("member", "value", "meaning"), rows)
+    return "".join(
+        f"- `{field.name}` ({_value(field)}): {meanings[field.name][:1].lower()}{meanings[field.name][1:]}\n"
+        for field in msgspec.structs.fields(kind)
+    )
 
 
 def _meanings(kind: type[msgspec.Struct]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The answer of a profile: its measures from the read state, and from the events of a window."""
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from msgspec import Meta
 from streamstate.errors import BadParameter
 from streamstate.profile.answer_type import AnswerType, Found, Spans
 from streamstate.profile.declaration import Declaration
-from streamstate.profile.layout import COUNT, Layout, is_plain
+from streamstate.profile.layout import COUNT, Layout
 from streamstate.profile.measure import EVER, Measure
 from streamstate.profile.windows import TrailingWindows
 from streamstate.state.operations import Read
@@ -88,10 +88,8 @@ class ProfileView:
         found = self._numbers(numbers)
         ranked, types = self._layout.ranked, self._declared.types
         for measure, members in zip(ranked, lists, strict=False):
-            stored = types[measure.field].stored_member
-            found[measure.name] = (
-                members if measure.kind == "distinct" else [(stored(member), number) for member, number in members]
-            )
+            of = types[measure.field]
+            found[measure.name] = members if measure.kind == "distinct" else of.stored_ranking(members)
         for measure, entries in zip(self._layout.listed, lists[len(ranked) :], strict=True):
             listed = [(msgspec.json.decode(text.partition(" ")[2]), time) for text, time in entries]
             single = listed[0][0] if listed else None
@@ -101,19 +99,15 @@ class ProfileView:
         }
 
     def _numbers(self, numbers: Mapping[str, int]) -> dict[str, Any]:
-        split: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        for field, number in numbers.items():
-            name, _, by = field.partition(":")
-            split[name][by] = number
-        found: dict[str, Any] = {
-            measure.name: numbers.get(COUNT, 0) for measure in self._declared.resolved if is_plain(measure)
-        }
+        found: dict[str, Any] = dict.fromkeys(self._layout.plain, numbers.get(COUNT, 0))
         for measure in self._layout.numbers:
-            held: dict[str, Any] = {**split[measure.name]}
-            if measure.kind == "mean":
-                held = {by: (total, split[COUNT + measure.name][by]) for by, total in held.items()}
-            empty = 0 if measure.kind in ("count", "total") else None
-            found[measure.name] = held if measure.by else held.get("", empty)
+            name = measure.name
+            if measure.by:
+                prefix = f"{name}:"
+                fields = [field for field in numbers if field.startswith(prefix)]
+                found[name] = {field.removeprefix(prefix): _number(measure, field, numbers) for field in fields}
+            else:
+                found[name] = _number(measure, name, numbers)
         return found
 
     def _add_trailing(
@@ -128,6 +122,14 @@ class ProfileView:
             raise BadParameter(msg)
         for name, values in self._windows.values(days, spans).items():
             found[name].update(values)
+
+
+def _number(measure: Measure, field: str, numbers: Mapping[str, int]) -> Any:
+    """The value in a field, or of no event."""
+    number = numbers.get(field)
+    if number is None:
+        return 0 if measure.kind in ("count", "total") else None
+    return (number, numbers[COUNT + field]) if measure.kind == "mean" else number
 
 
 def _bound(measure: Measure) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from streamstate.errors import BadRecord
-from streamstate.keys import TEXT_MAX_BYTES, sortable, unsortable
+from streamstate.keys import TEXT_MAX_BYTES, sortable
 
 TIMESTAMP = "timestamp"
 """Names Kafka's timestamp of a record, in milliseconds."""
@@ -74,12 +74,14 @@ class FieldType(NamedTuple):
         digits = str(-int(value))
         return f"-{chr(122 - len(digits))}{10 ** len(digits) - 1 + int(value):0{len(digits)}d}"
 
-    def stored_member(self, member: str) -> Value:
-        """The value of a `member`."""
+    def stored_ranking(self, ranking: Sequence[tuple[str, int]]) -> Sequence[tuple[Value, int]]:
+        """A ranking of members as a ranking of values."""
         if self.kind == "str":
-            return member
-        number = unsortable(member) if member[0] != "-" else int(member[2:]) + 1 - 10 ** (122 - ord(member[1]))
-        return bool(number) if self.kind == "bool" else number
+            return ranking
+        if self.kind == "bool":
+            return [(member == "a1", number) for member, number in ranking]
+        # A profile has thirty members: without a call for each.
+        return [(int(member[1:]) if member[0] != "-" else _negative(member), number) for member, number in ranking]
 
     def text(self, value: Value) -> str:
         """A value as the name of a member of an answer: JSON without quotes."""
@@ -88,6 +90,10 @@ class FieldType(NamedTuple):
     def answered_value(self, value: Value) -> Value | float:
         """A stored value in an answer."""
         return self.answer(value) if self.kind == "decimal" else value  # type: ignore[arg-type]
+
+
+def _negative(member: str) -> int:
+    return int(member[2:]) + 1 - int(10 ** (122 - ord(member[1])))
 
 
 def field_type(name: str, words: str | FieldWords) -> FieldType:

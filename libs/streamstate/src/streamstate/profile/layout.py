@@ -32,6 +32,9 @@ class Layout:
             measure for measure in ever if not is_number(measure) and measure.kind in ("first", "last", "recent")
         ]
         self.windowed = [measure for measure in declared.resolved if measure.windows]
+        self.plain = [measure.name for measure in declared.resolved if is_plain(measure)]
+        first = {_ranked(measure): measure.name for measure in reversed(self.ranked)}
+        self._rankings = {measure.name: first[_ranked(measure)] for measure in self.ranked}
 
     @cached_property
     def rankings(self) -> dict[str, Measure]:
@@ -40,8 +43,7 @@ class Layout:
 
     def ranking(self, measure: Measure) -> str:
         """The name of the ranking of `measure`: the first measure with the same ranking."""
-        same = measure.field, measure.weight, measure.where
-        return next(each.name for each in self.ranked if (each.field, each.weight, each.where) == same)
+        return self._rankings[measure.name]
 
     def of_key(self, name: str, key: Any) -> str:
         """The state key of `name` for `key`."""
@@ -75,6 +77,11 @@ class Layout:
 
     def _history(self, key: Any) -> Sequence[Read]:
         return [HistoryDays(EVENTS, str(key))] if self.windowed else []
+
+
+def _ranked(measure: Measure) -> tuple[str, str, str]:
+    """The values of a ranking, and the events."""
+    return measure.field, measure.weight, repr(measure.where)
 
 
 def is_number(measure: Measure) -> bool:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import redis
 
-from streamstate.app import App
 from streamstate.cli.profiles import plan as planned
 from streamstate.cli.profiles.plan import Planning, ProfilePlan
 from streamstate.cli.profiles.scratch import TrialState
@@ -18,6 +17,7 @@ from streamstate.errors import Declined
 from streamstate.keys import LONG, partition_of
 from streamstate.processing.decode import RawRecord
 from streamstate.profile import profile_app
+from streamstate.profile.declaration import Declaration
 from streamstate.profile.file import parse
 from streamstate.state.redis import Client, RedisStore
 from streamstate.testing import Driver
@@ -39,6 +39,14 @@ measures:
   devices: {count: all, by: device, over: 7d}
 """)
 APP = profile_app(HABITS)
+EVERYWHERE = parse("""
+name: charts
+topic: plays
+key: long
+path: /v1/charts
+fields: {artist: int, device: str}
+measures: {plays: {count: all, by: device}, artists: {top: 5, of: artist}}
+""")
 Log = dict[int, list[RawRecord]]
 
 
@@ -63,12 +71,12 @@ def until(day: float) -> Log:
     return {partition: [record for record in records if record[1] < end] for partition, records in plays().items()}
 
 
-def planning(log: Log, app: App = APP) -> Planning:
+def planning(log: Log, declared: Declaration = HABITS) -> Planning:
     def read(partitions: Sequence[int]) -> Iterator[tuple[int, RawRecord]]:
         return ((partition, record) for partition in partitions for record in log[partition])
 
     sizes = {partition: len(records) for partition, records in log.items()}
-    return Planning(HABITS, app, sizes, read, BEGIN + DAYS * DAY_MS, DAY_MS)
+    return Planning(declared, profile_app(declared), sizes, read, BEGIN + DAYS * DAY_MS, DAY_MS)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +87,7 @@ def used(redis_client: Client) -> int:
     for _ in range(2):
         redis_client.flushdb()
         before = redis_client.info("memory")["used_memory"]
-        driver = Driver(APP, RedisStore(redis_client, "habits"), PARTITIONS)
+        driver = Driver(APP, RedisStore(redis_client, APP.name), PARTITIONS)
         for partition, records in plays().items():
             for start in range(0, len(records), 500):
                 driver.feed(partition, {"plays": records[start : start + 500]})
@@ -109,6 +117,14 @@ def test_the_memory_with_full_windows(used: int, redis_client: Client, days: int
     assert plan.span_days == pytest.approx(days, rel=0.01)
     assert plan.full
     assert plan.full.together == pytest.approx(used, rel=WITHIN)
+
+
+def test_over_all_keys_a_partition_stands_for_all(redis_client: Client) -> None:
+    assert isinstance(redis_client, redis.Redis)
+    whole, part = (planning(plays(), EVERYWHERE).plan(redis_client, records) for records in (EVENTS, 5_000))
+    assert whole.sampled == EVENTS > 2 * part.sampled
+    assert part.now.together == pytest.approx(whole.now.together, rel=WITHIN)
+    assert part.full == part.now
 
 
 def test_a_short_topic_does_not_tell_the_memory_of_full_windows(redis_client: Client) -> None:

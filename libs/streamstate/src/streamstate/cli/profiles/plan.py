@@ -96,7 +96,7 @@ class Planning:
         census = Census()
         for _, (_, timestamp, key, _) in self.log(read):
             census.add(key or b"", timestamp)
-        chosen = strata(census.keys, census.keys.total() if everywhere else records)
+        chosen = Strata(set(), set(census.keys), [*census.keys], []) if everywhere else strata(census.keys, records)
         names = [f"{self.app.name}.{part}" for part in ("busy", "some")]
         with scratch.scratch(client, self.app, names, len(self.sizes), read, self.ahead) as parts:
             begun = scratch.redis_cpu_s(client)
@@ -127,7 +127,9 @@ class Planning:
         wider = len(self.sizes) / len(read)
         records = round(census.keys.total() * sum(self.sizes.values()) / sum(self.sizes[each] for each in read))
         others, giants = ([census.keys[key] for key in keys] for keys in chosen[2:])
-        total = Total(records, len(others) * wider, sum(others) * wider, giants)
+        # Over all keys, the distinct values of a partition matter more than its records.
+        scaled = records if self.declared.everywhere else sum(others) * wider
+        total = Total(records, len(others) * wider, scaled, giants)
         span_ms = census.span_ms(self.latest)
         kept_ms = self.declared.kept_ms if self.declared.windows else 0
         growth = max(1.0, kept_ms / span_ms)

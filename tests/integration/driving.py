@@ -70,7 +70,7 @@ class Driving:
     def differences(self, *services: str) -> list[Difference]:
         """The differences of `streamstate verify` in `services`, which must have records, or in all services."""
         settings = self.cluster.settings
-        reports = [Check(of.recounted, settings).run() for of in deployments(settings, services, "recount")]
+        reports = [Check(of.recounted, settings).run() for of in deployments(settings, services)]
         counted = [report.records > 0 for report in reports]
         assert all(counted) if services else any(counted)
         return [difference for report in reports for difference in report.differences]

@@ -63,7 +63,7 @@ class Releases:
         stream.start()
         try:
             yield stream
-            (deployed,) = deployments(command, [app.name], "recount")
+            (deployed,) = deployments(command, [app.name])
             width = max(deployed.topics.partitions(topic) for topic in other.topics)
             ends = deployed.topics.ends([(t, p) for t in other.topics for p in range(deployed.topics.partitions(t))])
 

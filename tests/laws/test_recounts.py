@@ -1,6 +1,6 @@
 """Laws of every recount: it accepts exactly the state of the folds, for any records."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -10,26 +10,36 @@ from confluent_kafka import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.topics.recount import recounted
 from streamstate.cli.services import deployments
 from streamstate.erasure.deletions import erased
+from streamstate.errors import Misconfigured
 from streamstate.processing.decode import DEAD, MISPLACED
 from streamstate.settings import CommandSettings
 from streamstate.state.redis import Client, RedisStore
 from streamstate.testing import Driver
+from streamstate.verify import replay
 from streamstate.verify.profiles import recounted as profile_recounted
 from streamstate.verify.recount import Recount
 from streamstate.verify.redis_state import RedisState
-from tests.laws.test_app_laws import APPS, KEPT, PARTITIONS, RECORDS, Records, numbered, pairs_of
+from streamstate.verify.replay import replayed
+from tests.laws.test_app_laws import APPS, PARTITIONS, RECORDS, Records, numbered, pairs_of
 from tests.laws.test_erasure_laws import ALL as ERASING
 from tests.laws.test_erasure_laws import World, user_of
 from tests.worked_profile import EVERYTHING
 
 RECOUNTS = {
-    **{of.service: of.recounted for of in deployments(CommandSettings.model_validate({}), module="recount")},
-    "kept": recounted("kept", KEPT),
+    **{of.service: of.recounted for of in deployments(CommandSettings.model_validate({}))},
+    "kept": replayed(APPS["kept"]),
     "everything": profile_recounted(EVERYTHING),
+    **{f"{name} replayed": replayed(APPS[name]) for name in ("everything", "metrics")},
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_batches() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replay, "BATCH", 5)
+        yield
 
 
 def message(topic: str, partition: int, record: Any) -> Message:
@@ -91,6 +101,11 @@ def test_every_app_has_a_recount() -> None:
     assert set(RECOUNTS) >= set(APPS)
 
 
+def test_a_fold_of_several_topics_needs_a_recount_of_its_own() -> None:
+    with pytest.raises(Misconfigured, match=r"write services/clicks/recount.py \(docs/add-a-service.md#verification\)"):
+        replayed(APPS["clicks"])
+
+
 @pytest.mark.parametrize("name", RECOUNTS)
 @settings(max_examples=60)
 @given(data=st.data())
@@ -98,7 +113,7 @@ def test_a_recount_finds_the_state_of_the_folds(
     name: str, data: st.DataObject, redis_client: Client, redis_name: Callable[[], str]
 ) -> None:
     service = redis_name()
-    app = replace(APPS[name], name=service)
+    app = replace(APPS[name.removesuffix(" replayed")], name=service)
     records = numbered(data.draw(pairs_of(app)))
     driver = Driver(app, RedisStore(redis_client, service), PARTITIONS)
     for topic, places in records.items():

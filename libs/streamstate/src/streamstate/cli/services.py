@@ -1,6 +1,7 @@
 """The services of a command, as deployed by this environment."""
 
 import importlib
+import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from streamstate.kafka.admin import Topics
 from streamstate.settings import CommandSettings, load, require_known
 from streamstate.state.redis import RedisStore
 from streamstate.verify.recount import Recounted
+from streamstate.verify.replay import replayed
 
 
 def _beginning(incomplete: str) -> list[str]:
@@ -73,11 +75,20 @@ class Deployment:
 
     @property
     def recounted(self) -> Recounted:
-        """How its state is counted again. Raises `Misconfigured`."""
+        """How its state is counted again: by its `recount.py`, or else by a replay. Raises `Misconfigured`."""
         path = f"{self.package}.recount"
-        imported(path)
-        made: Recounted = bootstrap.declared(path, "recount")
+        if importlib.util.find_spec(path):
+            imported(path)
+            made: Recounted = bootstrap.declared(path, "recount")
+        else:
+            made = replayed(self._own)
         return replace(made.renamed(self.settings.name, self.settings.topics), own_form=self._own_form)
+
+    @property
+    def _own(self) -> App:
+        """The service's app as declared."""
+        app: App = bootstrap.declared(f"{self.package}.model", "app")
+        return app
 
     @property
     def _own_form(self) -> Callable[[Message], Message | None]:
@@ -85,9 +96,8 @@ class Deployment:
             return lambda message: message
         # The module needs packages that some images lack.
         own_form = imported("streamstate.verify.own_form")
-        own = bootstrap.declared(f"{self.package}.model", "app")
         made: Callable[[Message], Message | None] = own_form.OwnForm(
-            own, self.settings.formats, self.settings.schema_registry()
+            self._own, self.settings.formats, self.settings.schema_registry()
         )
         return made
 
@@ -102,15 +112,11 @@ def configured() -> CommandSettings:
     return settings
 
 
-def deployments(
-    settings: CommandSettings, services: Sequence[str] | None = None, module: str = "model"
-) -> list[Deployment]:
-    """`services`, or all with the module `module`. Raises `Misconfigured`, and typer's error for an unknown name."""
-    known = bootstrap.service_paths(settings.package, module)
+def deployments(settings: CommandSettings, services: Sequence[str] | None = None) -> list[Deployment]:
+    """`services`, or all. Raises `Misconfigured`, and typer's error for an unknown name."""
+    known = bootstrap.service_paths(settings.package, "model")
     if not known:
-        msg = (
-            f"{settings.package} has no service with a {module}.py; set STREAMSTATE_PACKAGE to the package of services"
-        )
+        msg = f"{settings.package} has no service with a model.py; set STREAMSTATE_PACKAGE to the package of services"
         raise Misconfigured(msg)
     if unknown := [service for service in services or () if service not in known]:
         msg = f"there is no service {', '.join(unknown)}; there are {', '.join(known)}"

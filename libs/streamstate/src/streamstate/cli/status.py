@@ -147,9 +147,9 @@ def _readable(store: RedisStore, partition: int) -> tuple[Mapping[int, Snapshot]
     return found, faults
 
 
-def chosen(services: Sequence[str] | None, module: str = "model") -> list[tuple[Deployment, Seen]]:
+def chosen(services: Sequence[str] | None) -> list[tuple[Deployment, Seen]]:
     """The services named; else all that run or have a state here, or all if there are none."""
-    seen = [(deployment, observe(deployment)) for deployment in deployments(configured(), services, module)]
+    seen = [(deployment, observe(deployment)) for deployment in deployments(configured(), services)]
     return seen if services else [pair for pair in seen if pair[1].deployed] or seen
 
 

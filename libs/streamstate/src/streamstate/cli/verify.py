@@ -37,7 +37,7 @@ def verify(
     Needs the topics from offset 0. Exit status 1: a difference, a state that cannot answer, or nothing stored.
     """
     reports: list[Report] = []
-    for deployment, seen in chosen(services, "recount"):
+    for deployment, seen in chosen(services):
         with output.progress() as bars:
             halves = _halves(deployment, seen) if mend else {}
             known = [deployment.commands.complete(str(error)) for error, _ in halves.values()]

@@ -64,7 +64,9 @@ class _Partition:
 
 
 @dataclass
-class _Log:
+class Log:
+    """The last number of a log, and its kept entries."""
+
     last: int = 0
     entries: dict[int, bytes] = field(default_factory=dict)
 
@@ -117,7 +119,7 @@ class MemoryStore:
             return False
         held.incomplete = True
         for operation in commit.operations:
-            _apply(held.keys, operation)
+            apply(held.keys, operation)
         for step in commit.steps:
             held.positions[step.topic], held.times[step.topic] = step.next, step.time
         for name, count in commit.counters.items():
@@ -177,7 +179,7 @@ class MemoryStore:
             dict(held.targets),
             dict(held.counters),
             dict(held.origins),
-            [_answer(held.keys, read) for read in reads],
+            [answer(held.keys, read) for read in reads],
             dict(held.begins),
             dict(held.folds),
             held.format,
@@ -197,7 +199,8 @@ def _unstored(held: _Partition, by_topic: Mapping[str, T]) -> dict[str, T]:
     return {topic: value for topic, value in by_topic.items() if topic not in held.positions}
 
 
-def _apply(keys: dict[str, Any], operation: Operation) -> None:
+def apply(keys: dict[str, Any], operation: Operation) -> None:
+    """Apply `operation` to the keys of a partition."""
     match operation:
         case Put(key, value):
             keys[key] = value
@@ -206,9 +209,7 @@ def _apply(keys: dict[str, Any], operation: Operation) -> None:
         case Merge(key, add, least, most):
             _merge(keys.setdefault(key, {}) if add or least or most else {}, add, least, most)
         case IncrementScores(key, by):
-            scores = keys.setdefault(key, {}) if by else {}
-            for member, number in by.items():
-                scores[member] = scores.get(member, 0) + number
+            _merge(keys.setdefault(key, {}) if by else {}, by, {}, {})
         case UpdateIndex(key, add, remove):
             index = keys.setdefault(key, set())
             index.update(add)
@@ -217,7 +218,7 @@ def _apply(keys: dict[str, Any], operation: Operation) -> None:
             kept = sorted({**keys.get(key, {}), **members}.items(), key=timelines.by_time, reverse=True)
             keys[key] = dict(kept[:keep])
         case Append(key, number, text, keep):
-            keys.setdefault(key, _Log()).append(number, text.encode(), keep)
+            keys.setdefault(key, Log()).append(number, text.encode(), keep)
         case _:
             timelines.apply(keys, operation)
 
@@ -241,14 +242,15 @@ def _exact(held: _Partition, commit: Commit) -> bool:
             case Merge() | IncrementScores():
                 if operation.key not in made:
                     made[operation.key] = dict(held.keys.get(operation.key, {}))
-                _apply(made, operation)
+                apply(made, operation)
                 numbers = made[operation.key]
                 if any(abs(number) > MOST for number in numbers.values()):
                     return False
     return True
 
 
-def _answer(keys: dict[str, Any], read: Read) -> Any:
+def answer(keys: dict[str, Any], read: Read) -> Any:
+    """The answer of the keys of a partition to `read`."""
     match read:
         case Value(key):
             return keys.get(key)
@@ -275,7 +277,7 @@ def _part(keys: dict[str, Any], read: Top | Newest | Members | Since | Between) 
             members = (member for member in index if start <= member and (not end or member < end))
             return sorted(members, key=str.encode, reverse=descending)[:n]
         case Since(key, after, n):
-            entries = keys.get(key, _Log()).entries
+            entries = keys.get(key, Log()).entries
             return [(number, text) for number, text in entries.items() if number > after][:n]
         case Between():
             return timelines.between(keys, read)

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,13 +21,24 @@ from streamstate.state.operations import (
 
 @dataclass
 class Family:
-    """The keys of its timelines or histories, and the time before which their entries are expired (None: no entry)."""
+    """The keys of its timelines or histories, and the time before which their entries are expired (None: no entry).
 
-    timelines: set[str] = field(default_factory=set)
+    Each key has a lower bound of the times of its entries (milliseconds).
+    """
+
+    timelines: dict[str, float] = field(default_factory=dict)
     expired: int | None = None
 
-    def expire(self, before: int) -> None:
+    def add(self, key: str, times: Iterable[int]) -> None:
+        """Note that `key` gets entries of these times."""
+        self.timelines[key] = min([self.timelines.get(key, math.inf), *times])
+
+    def expire(self, before: int) -> Sequence[str]:
+        """Expire entries before `before`; returns the keys with such entries. Their bounds have to be added again."""
         self.expired = before if self.expired is None else max(self.expired, before)
+        outdated = [key for key, first in self.timelines.items() if first < before]
+        self.timelines |= dict.fromkeys(outdated, math.inf)
+        return outdated
 
 
 def apply(
@@ -38,29 +49,28 @@ def apply(
     match operation:
         case Insert(family, name, entries, instead):
             key = f"{family}:{name}"
-            kept.timelines.add(key)
+            kept.add(key, entries.values())
             gone = set(entries.values()) if instead else set()
             keys[key] = {text: at for text, at in keys.get(key, {}).items() if at not in gone} | entries
         case AppendLines(family, name, days):
             key = f"{family}:{name}"
-            kept.timelines.add(key)
+            kept.add(key, (int(day) * DAY_MS for day in days))
             held = keys.get(key, {})
-            keys[key] = held | {int(day): held.get(int(day), "") + lines for day, lines in days.items()}
-            if kept.expired is not None:
-                apply(keys, ExpireDays(family, kept.expired))
+            added = {int(day): held.get(int(day), "") + lines for day, lines in days.items()}
+            keys[key] = held | {day: lines for day, lines in added.items() if day * DAY_MS >= (kept.expired or 0)}
         case Remove(family, name, text):
             keys.get(f"{family}:{name}", {}).pop(text, None)
         case DeleteTimeline(family, name):
-            kept.timelines.discard(f"{family}:{name}")
+            kept.timelines.pop(f"{family}:{name}", None)
             keys.pop(f"{family}:{name}", None)
         case ExpireBefore(_, before):
-            kept.expire(before)
-            for key in kept.timelines:
+            for key in kept.expire(before):
                 keys[key] = {text: at for text, at in keys.get(key, {}).items() if at >= before}
+                kept.add(key, keys[key].values())
         case ExpireDays(_, before):
-            kept.expire(before)
-            for key in kept.timelines:
+            for key in kept.expire(before):
                 keys[key] = {day: lines for day, lines in keys.get(key, {}).items() if day * DAY_MS >= before}
+                kept.add(key, (day * DAY_MS for day in keys[key]))
 
 
 def history(keys: dict[str, Any], read: HistoryDays) -> tuple[int, dict[int, str]]:
@@ -71,7 +81,7 @@ def history(keys: dict[str, Any], read: HistoryDays) -> tuple[int, dict[int, str
 
 def between(keys: dict[str, Any], read: Between) -> list[tuple[str, int]]:
     """The answer to `read`."""
-    first = max(read.start, *_expired(keys, read.key))
+    first = max(read.start, expired(keys, read.key))
     entries = sorted(keys.get(read.key, {}).items(), key=by_time, reverse=read.descending)
     page = [entry for entry in entries if first <= entry[1] < read.end][read.skip : read.skip + read.n]
     before = itertools.accumulate((len(text.encode()) for text, _ in page), initial=0)
@@ -83,9 +93,9 @@ def by_time(item: tuple[str, int]) -> tuple[int, bytes]:
     return item[1], item[0].encode()
 
 
-def _expired(keys: dict[str, Any], timeline: str) -> Iterator[float]:
-    """The expiry time of each family that `timeline` may belong to."""
+def expired(keys: dict[str, Any], timeline: str) -> float:
+    """The greatest expiry time of the families that `timeline` may belong to."""
     names = timeline.split(":")
-    for count in range(len(names)):
-        family = keys.get(":".join(names[:count]))
-        yield -math.inf if not isinstance(family, Family) or family.expired is None else family.expired
+    families = (keys.get(":".join(names[:count])) for count in range(1, len(names)))
+    times = (family.expired for family in families if isinstance(family, Family) and family.expired is not None)
+    return max(times, default=-math.inf)

@@ -82,13 +82,16 @@ class Counting:
 
     def wrong_fields(self, held: Mapping[str, str]) -> str | None:
         """The difference of the partition's own hash, None for an equal hash."""
-        counts = {name: count for name, count in {**self._counted, **self.recount.counts}.items() if count}
+        # A state counted the records of a user until the user's deletion.
+        unsure = {*self.recount.unsure, *self._erased_recount.counts}
+        counted = {**self._counted, **self.recount.counts}
+        counts = {name: count for name, count in counted.items() if count and name not in unsure}
         expected = {f"count:{name}": str(count) for name, count in counts.items()}
         expected |= {
             f"time:{topic}": str(self._times.get(topic, 0)) for topic in self._logs if f"offset:{topic}" in held
         }
         known = {"owner", "epoch", "format", "begun", "ended", f"offset:{DELETIONS}", f"time:{DELETIONS}"}
-        known |= {f"count:{name}" for name in self.recount.unsure}
+        known |= {f"count:{name}" for name in unsure}
         fields = "offset", "target", "origin", "begin", "fold", "allow"
         # A claim stores the fields of all topics, also of topics with fewer partitions.
         known |= {f"{field}:{topic}" for field in fields for topic in self._origins}

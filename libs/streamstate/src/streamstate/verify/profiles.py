@@ -14,7 +14,7 @@ from streamstate.errors import BadRecord
 from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.measure import EVER, MeasureWords
-from streamstate.verify.recount import Recount, Recounted, Stored, unequal
+from streamstate.verify.recount import Recount, Recounted, Stored, days, unequal, wrong_family
 
 DAY_MS = 86_400_000
 _MOST = 2**63 - 1
@@ -158,29 +158,15 @@ class ProfileRecount(Recount):
         return unequal(expected, found)
 
     def _wrong_days(self, expected: dict[int, list[Any]], stored: Stored | None) -> str | None:
-        """Expired days may be there or not. A day's first pieces are in fields of their own."""
+        """Expired days may be there or not."""
         if not isinstance(stored, dict):
             return unequal(expected or None, stored)
-        found: defaultdict[int, list[Any]] = defaultdict(list)
-        for name in sorted((name for name in stored if not name.endswith(b"#")), key=_piece):
-            day, _ = _piece(name)
-            if day >= self._first_day:
-                found[day] += map(json.loads, str(stored[name], "utf-8").split("\n")[:-1])  # type: ignore[arg-type]
-        return unequal(expected, dict(found))
+        found = {day: lines.decode().split("\n")[:-1] for day, lines in days(stored).items() if day >= self._first_day}
+        return unequal(expected, {day: list(map(json.loads, lines)) for day, lines in found.items()})
 
     def _wrong_family(self, stored: Stored | None) -> str | None:
         needed = {key.encode(): min(days) * DAY_MS for key in self._days if (days := self._unexpired(key))}
-        if not isinstance(stored, dict):
-            return unequal(needed or None, stored)
-        late = {key: first for key, first in needed.items() if float(stored.get(key, _MOST)) > first}
-        strange = {key for key in stored if key.decode() not in self._days}
-        return unequal((late, set()), ({}, strange)) if late or strange else None
-
-
-def _piece(field: bytes) -> tuple[int, int]:
-    """The day of a history's field, and its place in the day: `n.1` and its followers are before `n`."""
-    day, _, piece = field.partition(b".")
-    return int(day), int(piece or _MOST)
+        return wrong_family(needed, set(map(str.encode, self._days)), stored)
 
 
 def _event(value: bytes | None, kinds: Mapping[str, str], paths: Mapping[str, str]) -> dict[str, Any]:

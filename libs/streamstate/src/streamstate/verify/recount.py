@@ -1,8 +1,11 @@
-"""The contract of a recount: the state of one partition, counted again by the simplest possible code."""
+"""The contract of a recount: the state of one partition, counted again."""
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from confluent_kafka import Message
 
@@ -65,7 +68,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Recounted:
-    """The recount of a service's state: the constant `RECOUNT` in `services/<x>/recount.py`.
+    """The recount of a service's state: `RECOUNT` in `services/<x>/recount.py`, or else a replay.
 
     topics: the topics of the service's folds.
     make: a new, empty recount.
@@ -127,6 +130,28 @@ class Difference:
 
     def __str__(self) -> str:
         return f"{self.place}: {self.reason}"
+
+
+def wrong_family(needed: Mapping[bytes, int], known: Container[bytes], stored: Stored | None) -> str | None:
+    """The fault of a family: only `known` timelines, those `needed` with a bound up to the time of the first entry."""
+    if not isinstance(stored, dict):
+        return unequal(needed or None, stored)
+    late = {name: first for name, first in needed.items() if float(stored.get(name, math.inf)) > first}
+    strange = {name for name in stored if name not in known}
+    return unequal((late, set()), ({}, strange)) if late or strange else None
+
+
+def days(stored: Mapping[bytes, Any]) -> dict[int, bytes]:
+    """The lines of a stored history by day. A day's first pieces are in fields of their own: `n.1` is before `n`."""
+    found: defaultdict[int, bytes] = defaultdict(bytes)
+    for day, _, name in sorted(_field(name) for name in stored if not name.endswith(b"#")):
+        found[day] += stored[name]
+    return found
+
+
+def _field(field: bytes) -> tuple[int, float, bytes]:
+    day, _, piece = field.partition(b".")
+    return int(day), int(piece) if piece else math.inf, field
 
 
 def unequal(expected: object, stored: object) -> str | None:

@@ -1,6 +1,6 @@
 """Facts known from dead letters only: records refused by a fold, by an operator, or for their timestamps.
 
-Whether a record is from the future depends on the time of reading, and a recount runs no fold.
+Whether a record is from the future depends on the time of reading, and a recount folds no refused record.
 """
 
 from collections import defaultdict

@@ -40,6 +40,10 @@ measures:
   sittings: {sessions: 30m, over: [2d, 3d]}
 """
 EVERYTHING = parse(DECLARED)
+COMPACT = parse(
+    "\n".join(line for line in DECLARED.splitlines() if "loudest" not in line).replace("everything", "compact")
+    + "\ncompact: true\n"
+)
 
 absent = st.none()
 profile_events: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(

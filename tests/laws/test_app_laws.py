@@ -23,7 +23,7 @@ from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 from streamstate.view import View
 from tests.raw import name_json, plain, play_json
-from tests.worked_profile import EVERYTHING, event_json, profile_events
+from tests.worked_profile import COMPACT, EVERYTHING, event_json, profile_events
 
 PARTITIONS = 2
 COMMUTATIVE = ("metrics",)
@@ -106,6 +106,7 @@ APPS = {
     **{name: registry.app(name) for name in SERVICES},
     "kept": renamed(kept.app(KeptSettings(kept=KEPT)), "kept", {}),
     "everything": profile_app(EVERYTHING),
+    "compact": profile_app(COMPACT),
 }
 MERGING = [name for name, app in APPS.items() if app.merges]
 

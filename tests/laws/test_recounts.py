@@ -25,13 +25,14 @@ from streamstate.verify.replay import replayed
 from tests.laws.test_app_laws import APPS, PARTITIONS, RECORDS, Records, numbered, pairs_of
 from tests.laws.test_erasure_laws import ALL as ERASING
 from tests.laws.test_erasure_laws import World, user_of
-from tests.worked_profile import EVERYTHING
+from tests.worked_profile import COMPACT, EVERYTHING
 
 RECOUNTS = {
     **{of.service: of.recounted for of in deployments(CommandSettings.model_validate({}))},
     "kept": replayed(APPS["kept"]),
     "everything": profile_recounted(EVERYTHING),
-    **{f"{name} replayed": replayed(APPS[name]) for name in ("everything", "metrics")},
+    "compact": profile_recounted(COMPACT),
+    **{f"{name} replayed": replayed(APPS[name]) for name in ("everything", "compact", "metrics")},
 }
 
 

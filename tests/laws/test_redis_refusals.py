@@ -25,6 +25,7 @@ from streamstate.state.operations import (
     PushRecent,
     Put,
     Remove,
+    Size,
     UpdateIndex,
 )
 from streamstate.state.redis import Client, RedisStore, connect
@@ -48,12 +49,14 @@ EACH: dict[str, Operation] = {
 }
 WRITES = {
     "set": ("put",),
-    "del": ("delete", "delete_timeline"),
-    "hset": ("merge", "append_lines", "expire_days"),
+    "del": ("delete", "delete_timeline", "increment"),
+    "hset": ("merge", "append_lines", "expire_days", "increment"),
+    "hgetall": ("increment",),
+    "zscore": ("delete",),
     "zadd": ("increment", "index", "push_recent", "insert", "append_lines"),
     "hget": ("append_lines",),
-    "hdel": ("expire_days",),
-    "zremrangebyrank": ("push_recent", "expire"),
+    "hdel": ("expire_days", "increment"),
+    "zremrangebyrank": ("push_recent", "expire", "increment"),
     "xadd": ("append",),
     "zrem": ("index", "remove", "delete_timeline", "expire"),
     "zremrangebyscore": ("insert",),
@@ -115,6 +118,29 @@ def test_a_key_of_another_type(client: Client, store: RedisStore, kind: str, typ
         assert_refused_then_applied(store, client, attempt(claim, operation), partial(client.delete, key))
         client.flushall()
         claim = store.claim(0, "a:1", {})
+
+
+@pytest.mark.parametrize("bucket", [0, 1, 2])
+@pytest.mark.parametrize("held", [0, 199])
+def test_a_bucket_of_another_type(client: Client, store: RedisStore, bucket: int, held: int) -> None:
+    """Of a ranking that becomes large, and of a large ranking that gets another bucket from the first."""
+    claim = store.claim(0, "a:1", {})
+    members = {f"m{number}": 1 for number in range(held)}
+    store.commit(
+        Commit(claim, [OffsetAdvance("other", None, 1)], [IncrementScores("compact:k", members, compact=True)])
+    )
+    key = f"{{app:0}}:compact.{bucket}:k"
+    kept = client.dump(key)
+    client.set(key, "text")
+    more = IncrementScores("compact:k", {f"m{number}": 1 for number in range(250)}, compact=True)
+
+    def mend() -> None:
+        client.delete(key)
+        if kept:
+            client.restore(key, 0, kept)
+
+    assert_refused_then_applied(store, client, attempt(claim, more), mend)
+    assert store.read({0: [Size("compact:k", compact=True)]})[0].values == [250]
 
 
 @pytest.mark.parametrize(("kind", "family"), [("expire", "family"), ("expire_days", "history")])

@@ -55,6 +55,16 @@ merges = st.builds(
     st.dictionaries(names.map("most{}".format), numbers, max_size=4),
 )
 ranks = st.builds(IncrementScores, keys.map("t{}".format), st.dictionaries(names, steps, max_size=6))
+counts = st.integers(1, 3)
+# Compact rankings are laid out in another way with more members.
+many = st.builds(
+    lambda start, size, by: {f"m{number}": by for number in range(start, start + size)},
+    st.integers(0, 300), st.integers(0, 400), counts,
+)  # fmt: skip
+compact_ranks = st.builds(
+    IncrementScores, keys.map("c{}".format), st.dictionaries(names, counts, max_size=6) | many, st.just(value=True)
+)
+compact_deletes = st.builds(Delete, keys.map("c{}".format), st.just(value=True))
 indexes = st.builds(UpdateIndex, keys.map("i{}".format), *[st.lists(names, max_size=6)] * 2)
 pushes = st.builds(PushRecent, keys.map("n{}".format), st.dictionaries(names, times, max_size=6), st.integers(1, 5))
 appends = st.builds(
@@ -74,8 +84,9 @@ day_forgets = st.builds(DeleteTimeline, families.map("h{}".format), keys)
 histories = records | day_expiries | day_forgets
 timelines = st.tuples(families, keys).map(":".join)
 deletes = st.builds(Delete, st.tuples(st.sampled_from("vftinl"), keys).map("".join) | timelines)
+sets = ranks | compact_ranks | compact_deletes | indexes | pushes
 operations = st.lists(
-    puts | merges | ranks | indexes | pushes | appends | inserts | removals | forgets | expiries | histories | deletes,
+    puts | merges | sets | appends | inserts | removals | forgets | expiries | histories | deletes,
     max_size=12,
 )
 
@@ -94,6 +105,9 @@ READS: list[Read] = [
     *(Newest(f"n{key}", n) for key in KEYS for n in (1, 3, 100)),
     *(Since(f"l{key}", after, n) for key in KEYS for after in (0, 7, EXACT - 1) for n in (1, 100)),
     *(Size(f"t{key}") for key in KEYS),
+    *(Top(f"c{key}", n) for key in KEYS for n in (1, 64)),
+    *(Top(f"c{key}", 10_000, compact=True) for key in KEYS),
+    *(Size(f"c{key}", compact=True) for key in KEYS),
     *(HistoryDays(f"h{family}", key) for family in ("x", "x:y", "é") for key in KEYS),
     *(Between(f"{family}:{key}", 0, EXACT + 2, 100) for family in ("x", "x:y", "é") for key in KEYS),
     *(

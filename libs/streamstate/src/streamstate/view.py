@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from streamstate.keys import KeyCodec, partition_of
-from streamstate.state.operations import Between, Delete, DeleteTimeline, Insert, Operation, Read, Remove
+from streamstate.state.operations import Between, Delete, DeleteTimeline, Insert, Operation, Read, Remove, Top
 
 K = TypeVar("K")
 
@@ -172,8 +172,8 @@ class UserKey(NamedTuple):
     @property
     def deletion(self) -> Operation:
         """The operation that deletes the key."""
-        key = self.read.key
-        return DeleteTimeline(self.family, key.removeprefix(f"{self.family}:")) if self.family else Delete(key)
+        key, compact = self.read.key, isinstance(self.read, Top) and self.read.compact
+        return DeleteTimeline(self.family, key.removeprefix(f"{self.family}:")) if self.family else Delete(key, compact)
 
 
 def _nothing(_users: Collection[Any], _values: Sequence[Any]) -> Iterable[Operation]:

@@ -19,7 +19,7 @@ from streamstate.profile.measure import (
     require_known,
     resolve,
 )
-from streamstate.state.operations import DAY_MS
+from streamstate.state.operations import BEST, DAY_MS
 
 _SERVICE = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -37,6 +37,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     summary: a line for the OpenAPI document. users: whether keys are users, whose data is exported and deleted; by
         default where the path begins with `/v1/users/`. history: how far back `at` may lie; by default the longest
         window, up to 7 days.
+    compact: whether rankings take less memory, and more CPU time: not over all keys, not with `total`, tops up to 64.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     summary: str = ""
     users: bool | None = None
     history: str = ""
+    compact: bool = False
 
     @cached_property
     def types(self) -> Mapping[str, FieldType]:
@@ -102,6 +104,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     def state(self) -> str:
         """The canonical form of everything on which the state depends."""
         parts = {name: getattr(self, name) for name in ("topic", "key", "fields", "measures", "history", "everywhere")}
+        parts |= {"compact": True} if self.compact else {}
         return msgspec.json.encode(parts, order="deterministic").decode()
 
     def require_valid(self) -> None:
@@ -118,3 +121,13 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         windows = not (self.everywhere and self.windows)
         require(windows, "measures over all keys have no windows: put <key> into the path, or drop over", "path")
         require(not self.windows or self.kept_ms, "history is such as 7d", "history")
+        if self.compact:
+            self._require_compact()
+
+    def _require_compact(self) -> None:
+        require(not self.everywhere, "measures over all keys are not compact", "compact")
+        for each in self.resolved:
+            if each.ever and each.kind == "top":
+                place = "measures", each.name
+                require(not each.weight, "with compact, no top is by a total: totals may fall", *place, "total")
+                require(each.n <= BEST, f"with compact, a top is a number from 1 to {BEST}", *place, "top")

@@ -63,7 +63,7 @@ class ProfileFold:
             yield Merge(layout.of_key(NUMBERS, key), add, least, most)
             for name, scores, kept in self._rankings:
                 if by := scores(events if kept is None else filter(kept, events)):
-                    yield IncrementScores(layout.own(name, key), by)
+                    yield IncrementScores(layout.own(name, key), by, self._declared.compact)
             yield from self._listed(key, events)
         if layout.windowed:
             yield from self._histories(by_key, records)

@@ -59,19 +59,21 @@ class Layout:
         Over all keys, a ranking is read whole, since another partition may have further counts of each member.
         """
         ranked: list[Read] = []
+        compact = self.declared.compact
         for measure in self.ranked:
             own = self.own(self.ranking(measure), key)
             if self.declared.everywhere:
                 ranked.append(Top(own, _ALL))
             else:
-                ranked.append(Size(own) if measure.kind == "distinct" else Top(own, measure.n))
+                ranked.append(Size(own, compact) if measure.kind == "distinct" else Top(own, measure.n))
         listed = [Newest(self.own(measure.name, key), length(measure)) for measure in self.listed]
         return [Fields(self.of_key(NUMBERS, key)), *ranked, *listed, *self._history(key)]
 
     def places(self, key: Any) -> Iterable[UserKey]:
         """The state keys of a user."""
+        compact = self.declared.compact
         yield UserKey(Fields(self.of_key(NUMBERS, key)))
-        yield from (UserKey(Top(self.own(name, key), MOST_MEMBERS)) for name in self.rankings)
+        yield from (UserKey(Top(self.own(name, key), MOST_MEMBERS, compact)) for name in self.rankings)
         yield from (UserKey(Newest(self.own(measure.name, key), MOST_MEMBERS)) for measure in self.listed)
         yield from (UserKey(read, EVENTS) for read in self._history(key))
 

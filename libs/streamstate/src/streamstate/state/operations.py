@@ -12,6 +12,9 @@ DAY_MS = 86_400_000
 MOST = 2**53
 """The greatest size of a stored number: Redis' scores and Lua's numbers are exact up to it."""
 
+BEST = 64
+"""The members of a large compact ranking that are kept in order."""
+
 
 class Put(msgspec.Struct, frozen=True, array_like=True, tag="put"):
     """Set `key` to one value."""
@@ -21,9 +24,10 @@ class Put(msgspec.Struct, frozen=True, array_like=True, tag="put"):
 
 
 class Delete(msgspec.Struct, frozen=True, array_like=True, tag="delete"):
-    """Delete `key` of any type."""
+    """Delete `key` of any type; a compact ranking only with `compact`."""
 
     key: str
+    compact: bool = False
 
 
 class Merge(msgspec.Struct, frozen=True, array_like=True, tag="merge"):
@@ -36,10 +40,14 @@ class Merge(msgspec.Struct, frozen=True, array_like=True, tag="merge"):
 
 
 class IncrementScores(msgspec.Struct, frozen=True, array_like=True, tag="increment"):
-    """Add to the scores (whole numbers up to 2^53) of the members of the ranking `key`."""
+    """Add to the scores (whole numbers up to 2^53) of the members of the ranking `key`.
+
+    A `compact` ranking takes less memory and more CPU time, and adds positive numbers only.
+    """
 
     key: str
     by: dict[str, int]
+    compact: bool = False
 
 
 class UpdateIndex(msgspec.Struct, frozen=True, array_like=True, tag="index"):
@@ -208,10 +216,14 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Top(msgspec.Struct, frozen=True):
-    """The first `n` of a ranking: [(member, score)], highest score first, ties by member in byte order."""
+    """The first `n` of a ranking: [(member, score)], highest score first, ties by member in byte order.
+
+    Of a compact ranking up to 64, or with `compact` any number, of which a larger ranking has any `n` members.
+    """
 
     key: str
     n: int
+    compact: bool = False
 
 
 class Newest(msgspec.Struct, frozen=True):
@@ -259,9 +271,10 @@ class Between(msgspec.Struct, frozen=True):
 
 
 class Size(msgspec.Struct, frozen=True):
-    """The number of members of a ranking."""
+    """The number of members of a ranking; of a compact ranking with `compact`."""
 
     key: str
+    compact: bool = False
 
 
 class HistoryDays(msgspec.Struct, frozen=True):

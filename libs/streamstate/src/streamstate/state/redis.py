@@ -134,7 +134,7 @@ _Call = tuple[int, Sequence[str | bytes | int]]
 _MISCONFIGURED = "MISCONFIGURED "
 _INCOMPLETE = "INCOMPLETE "
 _OVERFLOW = "OVERFLOW "
-_SERVER, _CLAIM, _COMMIT = Script("server.lua"), Script("server.lua", "claim.lua"), Script("commit.lua")
+_SERVER, _CLAIM, _COMMIT = Script("server.lua"), Script("server.lua", "claim.lua"), Script("buckets.lua", "commit.lua")
 _SKIP, _MEND = Script("skip.lua"), Script("mend.lua")
 SCRIPTS = (READ, _SERVER, _CLAIM, _COMMIT, _SKIP, _MEND)
 """All scripts of a service's store."""

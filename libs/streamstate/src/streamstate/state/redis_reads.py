@@ -41,7 +41,7 @@ class Script:
         self.sha = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
-READ = Script("between.lua", "read.lua")
+READ = Script("between.lua", "buckets.lua", "read.lua")
 
 Command = tuple[str | int | bytes, ...]
 
@@ -82,10 +82,14 @@ def as_script(hash_tag: str, reads: Sequence[Read]) -> Command:
 def _command(hash_tag: str, read: Read) -> Command:
     key = f"{hash_tag}:{read.key}"
     match read:
+        case Size(compact=True):
+            return "ZRANGE", key, 0, -1, "WITHSCORES"
         case Value() | Fields() | HistoryDays() | Size():
             return _OF_KEY[type(read)], key
         case Field():
             return "HGET", key, read.field
+        case Top(compact=True):
+            return "EVALSHA", READ.sha, *script_keys(hash_tag), read.key, read.n
         case Top():
             return "ZRANGE", key, *_ranks(read.n), "WITHSCORES"
         case Newest():
@@ -211,11 +215,12 @@ def _value(read: Read, answer: Any, expired: Mapping[str, int]) -> Any:
         case Field():
             return None if answer is None else int(answer)
         case Size():
-            return answer
+            return _size(answer) if read.compact else answer
         case HistoryDays():
             return _history(answer, expired.get(read.family, 0))
         case Top():
-            return _pairs(answer, neg)
+            pairs = _pairs(answer, abs if read.compact else neg)
+            return sorted(pairs, key=_rank)[: read.n] if read.compact else pairs
         case Newest() | Between():
             return _pairs(answer)
         case Members():
@@ -224,6 +229,15 @@ def _value(read: Read, answer: Any, expired: Mapping[str, int]) -> Any:
             return [(int(number.partition(b"-")[0]), text) for number, (_name, text) in answer or ()]
         case _:
             assert_never(read)
+
+
+def _rank(item: tuple[str, int]) -> tuple[int, bytes]:
+    return -item[1], item[0].encode()
+
+
+def _size(flat: Sequence[bytes]) -> int:
+    """A large compact ranking ends with the number of its members, the only positive score."""
+    return max(int(flat[-1]), len(flat) // 2) if flat else 0
 
 
 def _history(flat: Sequence[bytes], expired: int) -> tuple[int, dict[int, str]]:

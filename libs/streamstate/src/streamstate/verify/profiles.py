@@ -14,6 +14,7 @@ from streamstate.errors import BadRecord
 from streamstate.keys import CODECS
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.measure import EVER, MeasureWords
+from streamstate.verify import rankings
 from streamstate.verify.recount import Recount, Recounted, Stored, days, unequal, wrong_family
 
 DAY_MS = 86_400_000
@@ -32,6 +33,7 @@ class ProfileRecount(Recount):
         self._declared = declared
         self._events: defaultdict[str, list[Event]] = defaultdict(list)
         self._days: defaultdict[str, dict[int, list[Any]]] = defaultdict(dict)
+        self._counted: dict[tuple[str, str], tuple[Mapping[str, Stored], int]] = {}
         self._first_day = self._late = 0
         fields = declared.fields.items()
         self._kinds = {name: words if isinstance(words, str) else words.type for name, words in fields}
@@ -77,7 +79,11 @@ class ProfileRecount(Recount):
             yield "events"
         for key, events in self._events.items():
             yield self._name("numbers", key)
-            yield from (self._name(f"{name}.values", key) for name in self._lists if self._list(name, events))
+            for name, words in self._lists.items():
+                if _ranking(words):
+                    yield from self._rankings(name, key)
+                elif self._list(name, events):
+                    yield self._name(f"{name}.values", key)
             if self._unexpired(key):
                 yield f"events:{key}"
 
@@ -85,12 +91,14 @@ class ProfileRecount(Recount):
         kind, _, of = key.partition(":")
         if key == "events":
             return self._wrong_family(stored)
-        events, name = self._events.get(of, []), kind.removesuffix(".values")
+        events, (name, dot, _) = self._events.get(of, []), kind.partition(".")
         if kind == "events" and of in self._days:
             return self._wrong_days(self._unexpired(of), stored)
         if kind == "numbers" and events:
             return unequal(self._numbers(events), stored)
-        if kind == f"{name}.values" and name in self._lists and events:
+        if dot and name in self._lists and events:
+            if _ranking(self._lists[name]):
+                return unequal(self._rankings(name, of).get(key), stored)
             return self._wrong_list(name, events, stored)
         return unequal(None, stored)
 
@@ -129,18 +137,24 @@ class ProfileRecount(Recount):
                     found[name] = words
         return found
 
-    def _list(self, name: str, events: Sequence[Event]) -> Mapping[Any, float]:
-        """The members by value, ranked by their scores; of a list by offset and value."""
-        words, field = self._lists[name], _subject(self._lists[name])
-        counted = _counted(words, events)
-        if words.top or words.distinct:
-            scores: Counter[Any] = Counter()
-            for event in counted:
+    def _rankings(self, name: str, key: str) -> Mapping[str, Stored]:
+        """The keys of a ranking; a compact one has several, each of which is asked for."""
+        events = self._events[key]
+        found, counted = self._counted.get((name, key), ({}, 0))
+        if counted < len(events):
+            words, field, numbers = self._lists[name], _subject(self._lists[name]), Counter[str]()
+            for event in _counted(words, events):
                 weight = event[words.total] if words.total else 1
                 if weight is not None:
-                    scores[_rank_member(self._stored(field, event[field]))] -= self._stored(words.total, weight)
-            return scores
-        counted = sorted(counted, key=lambda event: (event["timestamp"], event["offset"]))
+                    numbers[rankings.member_of(self._stored(field, event[field]))] += self._stored(words.total, weight)
+            found = rankings.stored(numbers, f"{name}.values", self._name("", key), compact=self._declared.compact)
+            self._counted[name, key] = found, len(events)
+        return found
+
+    def _list(self, name: str, events: Sequence[Event]) -> Mapping[Any, float]:
+        """The times by offset and value."""
+        words, field = self._lists[name], _subject(self._lists[name])
+        counted = sorted(_counted(words, events), key=lambda event: (event["timestamp"], event["offset"]))
         kept = counted[:1] if words.first else counted[-(words.recent or 1) :]
         return {(e["offset"], json.dumps(self._stored(field, e[field]))): e["timestamp"] for e in kept}
 
@@ -148,8 +162,6 @@ class ProfileRecount(Recount):
         expected, words = self._list(name, events), self._lists[name]
         if not isinstance(stored, dict) or not expected:
             return unequal(expected or None, stored)
-        if words.top or words.distinct:
-            return unequal({member.encode(): float(score) for member, score in expected.items()}, stored)
         found = {}
         for member, score in stored.items():
             order, _, text = member.decode().partition(" ")
@@ -267,16 +279,6 @@ def _compared(value: Any, word: str, literal: Any) -> bool:
     if isinstance(value, Decimal):
         literal = [Decimal(str(each)) for each in literal] if word == "in" else Decimal(str(literal))
     return value in literal if word == "in" else bool(getattr(operator, word)(value, literal))
-
-
-def _rank_member(value: Any) -> str:
-    """A value as a member of a ranking: numbers in an order of texts."""
-    if isinstance(value, str):
-        return value
-    digits = str(abs(int(value)))
-    if value >= 0:
-        return "abcdefghijklmnopqrs"[len(digits) - 1] + digits
-    return "-" + "yxwvutsrqponmlkjihg"[len(digits) - 1] + "".join(str(9 - int(digit)) for digit in digits)
 
 
 def recounted(declared: Declaration) -> Recounted:

@@ -3,6 +3,7 @@
 A difference shows records that the stream lost, repeated or reordered; a replay cannot find a defect of the folds.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -18,10 +19,14 @@ from streamstate.keys import Marker
 from streamstate.processing.decode import Admission, decode_records
 from streamstate.state import memory, timelines
 from streamstate.state.operations import DAY_MS, AppendLines, IncrementScores, Insert, Merge, Operation, PushRecent
+from streamstate.verify import rankings
 from streamstate.verify.recount import Recount, Recounted, Stored, days, unequal, wrong_family
 
 BATCH = 2_000
 """Records of a topic folded at once."""
+
+_BUCKET = re.compile(r"^([^:]*)\.[0-9]+(?=:|$)")
+"""The beginning of a key of a bucket, with its number."""
 
 _ANY_TIME = Admission(2**63)
 
@@ -36,6 +41,7 @@ class Replay(Recount):
         self._times = dict.fromkeys(self._folds, 0)
         self._keys: dict[str, Any] = {}
         self._kinds: dict[str, type[Operation]] = {}
+        self._compact: set[str] = set()
         self._counted: Counter[str] = Counter()
 
     @property
@@ -108,13 +114,18 @@ class Replay(Recount):
                 self._kinds[f"{family}:{key}"] = type(operation)
             case Merge(key) | IncrementScores(key) | PushRecent(key):
                 self._kinds[key] = type(operation)
+        if isinstance(operation, IncrementScores) and operation.compact:
+            self._compact.add(operation.key)
 
     def expected_keys(self) -> Iterable[str]:
         self._fold_all()
-        return [key for key in self._keys if self._expected(key) is not None]
+        plain = [key for key in self._keys if key not in self._compact and self._expected(key) is not None]
+        return [*plain, *chain.from_iterable(map(self._layout, self._compact))]
 
     def wrong(self, key: str, stored: Stored | None) -> str | None:
         self._fold_all()
+        if (ranking := _BUCKET.sub(r"\1", key)) in self._compact:
+            return unequal(self._layout(ranking).get(key), stored)
         value, kind = self._keys.get(key), self._kinds.get(key)
         if isinstance(value, timelines.Family):
             return self._wrong_family(key, value, stored)
@@ -126,6 +137,11 @@ class Replay(Recount):
             elif kind in (Insert, None):
                 found = {text: time for text, time in stored.items() if float(time) >= first} or None
         return unequal(self._expected(key), found)
+
+    def _layout(self, ranking: str) -> Mapping[str, Stored]:
+        """The keys of a compact ranking."""
+        family, colon, name = ranking.partition(":")
+        return rankings.stored(self._keys.get(ranking, {}), family, f"{colon}{name}", compact=True)
 
     def _expected(self, key: str) -> Any:
         """The value of `key` in Redis, None for a missing key; of a family, the first times."""

@@ -1,3 +1,4 @@
+-- Concatenated to buckets.lua.
 -- KEYS[1]: the partition's hash tag, e.g. {metrics:7}; it is also the hash that holds owner, epoch, offsets and times.
 -- KEYS[2]: never exists; with it, Redis refuses the script while the slot migrates.
 -- ARGV: epoch, run id of the server, steps ({topic, expected offset or nil, next offset, stream time}), operations, counters,
@@ -21,9 +22,11 @@ end
 -- rights to the commands, and a read of each key, which finds a key of another type.
 local rights = {
   put = {{'SET', tag, ''}},
-  delete = {{'DEL', tag}},
+  delete = {{'DEL', tag}, {'ZSCORE', tag, ''}},
   merge = {{'HSET', tag, '', ''}},
-  increment = {{'ZADD', tag, 0, ''}},
+  increment = {
+    {'ZADD', tag, 0, ''}, {'ZREMRANGEBYRANK', tag, 0, 0}, {'DEL', tag}, {'HGETALL', tag}, {'HDEL', tag, ''}, {'HSET', tag, '', ''},
+  },
   index = {{'ZADD', tag, 0, ''}, {'ZREM', tag, ''}},
   push_recent = {{'ZADD', tag, 0, ''}, {'ZREMRANGEBYRANK', tag, 0, 0}},
   append = {{'XADD', tag, '*', '', ''}},
@@ -101,6 +104,46 @@ local combine = {
   end,
 }
 
+-- The indexes of `names` by bucket.
+local function by_bucket(names, buckets)
+  if #names == 1 then return {[bucket_of(names[1], buckets)] = {1}} end
+  local groups = {}
+  for i = 1, #names do
+    local bucket = bucket_of(names[i], buckets)
+    local group = groups[bucket]
+    if group then group[#group + 1] = i else groups[bucket] = {i} end
+  end
+  return groups
+end
+
+-- Returns the scores of members of a compact ranking of more than `SMALL` members, as far as it has them.
+local function stored_counts(key, names, buckets)
+  if #names == 1 then
+    local count = call('HGET', bucket_key(key, bucket_of(names[1], buckets)), names[1])
+    return {count and -count}
+  end
+  local scores = {}
+  for bucket, group in pairs(by_bucket(names, buckets)) do
+    local asked = {}
+    for i = 1, #group do asked[i] = names[group[i]] end
+    local counts = call_in_pieces('HMGET', bucket_key(key, bucket), asked, #asked)
+    for i = 1, #group do scores[group[i]] = counts[i] and -counts[i] end
+  end
+  return scores
+end
+
+-- Adds all stored members of a ranking that gets larger than `SMALL` to the changed members. Beside `names`: the numbers of
+-- members before (0: no buckets) and after the commit, and the last of the best with its score.
+local function enlarge(key, names, scores, empty)
+  local changed, held = {}, empty and {} or call('ZRANGE', key, 0, -1, 'WITHSCORES')
+  for i = 1, #names do changed[names[i]] = true end
+  for i = 1, #held, 2 do
+    if not changed[held[i]] then names[#names + 1], scores[#scores + 1] = held[i], tonumber(held[i + 1]) end
+  end
+  for bucket = 0, buckets_of(#names) - 1 do call('HLEN', bucket_key(key, bucket)) end
+  names.before, names.members, names.border, names.last = 0, #names, 0, ''
+end
+
 -- Returns the numbers that an operation makes, and their names where there are several: tables cost as much as a command,
 -- and most operations of a small commit change one member. A key is `empty` when the commit has deleted it before, and
 -- `repeated` when several operations have it.
@@ -122,14 +165,36 @@ local read = {
   -- Scores are stored negated: Redis then orders ties by member, ascending. Two commands for a ranking cost less than a
   -- ZINCRBY for each member.
   increment = function(key, op, empty)
-    local by = op[3]
+    local by, size, best = op[3], 0, {}
     local name = next(by)
-    if name and not next(by, name) then
-      return add(not empty and tonumber(call('ZSCORE', key, name) or nil) or 0, -by[name])
+    if op[4] and not empty then
+      size = call('ZCARD', key)
+      if size == BEST + 1 then best = call('ZRANGE', key, BEST - 1, BEST, 'WITHSCORES') end
     end
-    local names = append_names({}, by)
-    local scores = empty and {} or call_in_pieces('ZMSCORE', key, names, #names)
-    for i = 1, #names do scores[i] = add(tonumber(scores[i] or nil) or 0, -by[names[i]]) end
+    local members = best[3] == MEMBERS and tonumber(best[4])
+    if name and not next(by, name) and not members then
+      local score = not empty and call('ZSCORE', key, name)
+      if score or not op[4] or size < SMALL then return add(tonumber(score or nil) or 0, -by[name]) end
+    end
+    local names, scores, new = append_names({}, by), {}, 0
+    if members then
+      scores = stored_counts(key, names, buckets_of(members))
+    elseif not empty then
+      scores = call_in_pieces('ZMSCORE', key, names, #names)
+    end
+    for i = 1, #names do
+      if not scores[i] then new = new + 1 end
+      scores[i] = add(tonumber(scores[i] or nil) or 0, -by[names[i]])
+    end
+    if members then
+      names.before, names.members, names.border, names.last = members, members + new, tonumber(best[2]), best[1]
+      for bucket = buckets_of(members), buckets_of(members + new) - 1 do
+        call('HLEN', bucket_key(key, bucket))
+        call('HLEN', bucket_key(key, parent_of(bucket)))
+      end
+    elseif op[4] and size + new > SMALL then
+      enlarge(key, names, scores, empty)
+    end
     return scores, names
   end,
   push_recent = function(key, _, empty, repeated)
@@ -181,15 +246,67 @@ end
 -- A day of so many bytes moves to a field of its own: an append copies the whole field.
 local DAY_MS, DAY_BYTES = 86400000, 16384
 
+-- Moves the members of a new bucket there.
+local function split(key, bucket)
+  local from, moved, names = bucket_key(key, parent_of(bucket)), {}, {}
+  local held = call('HGETALL', from)
+  for i = 1, #held, 2 do
+    if bucket_of(held[i], bucket + 1) == bucket then
+      names[#names + 1], moved[#moved + 1], moved[#moved + 2] = held[i], held[i], held[i + 1]
+    end
+  end
+  call_in_pieces('HSET', bucket_key(key, bucket), moved, #moved)
+  call_in_pieces('HDEL', from, names, #names)
+end
+
+-- Writes counts into buckets, and the best members into the sorted set.
+local function write_counts(key, scores, names)
+  local buckets = buckets_of(names.members)
+  if names.before == 0 then
+    call('DEL', key)
+  else
+    for bucket = buckets_of(names.before), buckets - 1 do split(key, bucket) end
+  end
+  for bucket, group in pairs(by_bucket(names, buckets)) do
+    for i = 1, #group do changes[2 * i - 1], changes[2 * i] = names[group[i]], -scores[group[i]] end
+    call_in_pieces('HSET', bucket_key(key, bucket), changes, 2 * #group)
+  end
+  local count = 0
+  if names.members > names.before then
+    changes[1], changes[2], count = names.members, MEMBERS, 2
+  end
+  for i = 1, #names do
+    if scores[i] < names.border or (scores[i] == names.border and not is_before(names.last, names[i])) then
+      changes[count + 1], changes[count + 2] = scores[i], names[i]
+      count = count + 2
+      -- A sorted set of more than 128 members leaves Redis' compact form, and never returns.
+      if count == SMALL - 2 then
+        call('ZADD', key, unpack(changes, 1, count))
+        call('ZREMRANGEBYRANK', key, BEST, -2)
+        count = 0
+      end
+    end
+  end
+  if count > 0 then
+    call('ZADD', key, unpack(changes, 1, count))
+    call('ZREMRANGEBYRANK', key, BEST, -2)
+  end
+end
+
 local write = {
   put = function(key, op) call('SET', key, op[3]) end,
-  delete = function(key) call('DEL', key) end,
+  delete = function(key, op)
+    local members = tonumber(op[3] and redis.pcall('ZSCORE', key, MEMBERS) or nil) or 0
+    for bucket = 0, buckets_of(members) - 1 do call('DEL', bucket_key(key, bucket)) end
+    call('DEL', key)
+  end,
   merge = function(key, _, numbers, names)
     for i = 1, #names do changes[2 * i - 1], changes[2 * i] = names[i], numbers[i] end
     call_in_pieces('HSET', key, changes, 2 * #names)
   end,
   increment = function(key, op, scores, names)
     if not names then return call('ZADD', key, scores, (next(op[3]))) end
+    if names.members then return write_counts(key, scores, names) end
     for i = 1, #names do changes[2 * i - 1], changes[2 * i] = scores[i], names[i] end
     call_in_pieces('ZADD', key, changes, 2 * #names)
   end,

@@ -281,15 +281,13 @@ local function write_counts(key, scores, names)
       count = count + 2
       -- A sorted set of more than 128 members leaves Redis' compact form, and never returns.
       if count == SMALL - 2 then
-        call('ZADD', key, unpack(changes, 1, count))
-        call('ZREMRANGEBYRANK', key, BEST, -2)
+        if call('ZADD', key, unpack(changes, 1, count)) > 0 then call('ZREMRANGEBYRANK', key, BEST, -2) end
         count = 0
       end
     end
   end
   if count > 0 then
-    call('ZADD', key, unpack(changes, 1, count))
-    call('ZREMRANGEBYRANK', key, BEST, -2)
+    if call('ZADD', key, unpack(changes, 1, count)) > 0 then call('ZREMRANGEBYRANK', key, BEST, -2) end
   end
 end
 

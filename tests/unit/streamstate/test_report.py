@@ -114,7 +114,7 @@ REFUSED: dict[str, tuple[Seen, str]] = {
     "an end before the state": (replace(UP_TO_DATE, stable={("orders", 0): 5, ("orders", 1): 6}), "ends at offset 6"),
     "records that were deleted unread": (DELETED, "deleted 2 records of orders:1"),
     "a missing beginning": (BEGUN_LATE, "orders:0 begins at offset 3"),
-    "another fold": (stored(folds={"orders": "9"}), "fold 9 of orders"),
+    "another fold": (stored(folds={"orders": "9"}), "another fold of orders than this release's (9, now {"),
     "another format": (stored(format=0), "format 0"),
     "no stream at all": (replace(UP_TO_DATE, members={}), "no stream runs in the consumer group shop"),
     "a partition without an instance": (replace(UP_TO_DATE, members=members(0)), "no instance folds partition 1"),

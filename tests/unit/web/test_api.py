@@ -98,7 +98,7 @@ def test_a_state_of_another_fold_is_503_and_names_both(service: Service, api: In
     partition = service.count("numbers", 7)
     service.store.claim(partition, api.address, {}, folds={"numbers": "another"})
     detail = problem(api.client.get("/v1/numbers/7"), 503, "not-ready")["detail"]
-    assert "the fold another of numbers" in detail
+    assert "another fold of numbers than this release's (another, now {" in detail
     assert api.client.get("/v1/words/none").status_code == 404
 
 

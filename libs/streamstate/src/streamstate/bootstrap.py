@@ -36,7 +36,7 @@ from streamstate.settings import (
     require_known,
 )
 from streamstate.state.deletion import StateDeleter
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import Client, RedisStore, connect
 from streamstate.state.redis_link import NO_LOGIN, Login
 from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.store import AsyncReads
@@ -168,7 +168,12 @@ def deletions(settings: ServiceSettings, topics: Topics) -> DeletionTopic | None
 
 def store(redis: str, timeout_s: float, app: str, login: Login = NO_LOGIN) -> RedisStore:
     """The state of the app of this name, for threads."""
-    return RedisStore(connect(redis, timeout_s, login), app)
+    return store_over(connect(redis, timeout_s, login), app)
+
+
+def store_over(client: Client, app: str) -> RedisStore:
+    """The state of the app of this name, over an open client."""
+    return RedisStore(client, app)
 
 
 def deletion(settings: CommandSettings, app: str) -> StateDeleter:

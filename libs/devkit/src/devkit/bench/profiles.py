@@ -11,13 +11,14 @@ from devkit.bench.report import BenchReport, Target
 from devkit.child_process import free_port
 from devkit.demo import say
 from devkit.redis_server import Redis
+from streamstate import bootstrap
 from streamstate.keys import LONG
 from streamstate.processing.decode import RawRecord
 from streamstate.profile import profile_app
 from streamstate.profile.answer import Moment
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.measure import MeasureWords
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import connect
 from streamstate.testing import Driver
 
 TOPIC, END_MS, DAY_MS = "listening-events", 1_767_225_600_000, 86_400_000
@@ -80,7 +81,7 @@ class Lab:
     def fold(self, of: Declaration, records: list[RawRecord]) -> tuple[Driver, float, int]:
         """The profile after `records`; CPU seconds and bytes of its state."""
         self._client.flushall()
-        driver = Driver(profile_app(of), RedisStore(self._client, of.name))
+        driver = Driver(profile_app(of), bootstrap.store_over(self._client, of.name))
         cpu, memory = self.cpu(), self.memory()
         for first in range(0, len(records), TOGETHER):
             driver.feed(0, {TOPIC: records[first : first + TOGETHER]})

@@ -39,9 +39,11 @@ def require_same_folds(app: App, topics: Collection[str], snapshots: Iterable[Sn
 def differences(before: str, now: str) -> list[str]:
     """The members in which two texts of JSON differ, such as `measures.plays.over: "7d", now "30d"`.
 
-    Texts of JSON within are compared by their members, too. At most `MOST` members.
+    Texts of JSON within are compared by their members; other texts are shown whole. At most `MOST` members.
     """
     old, new = dict(_members(before)), dict(_members(now))
+    if "" in old:
+        return [f"{before}, now {now}"]
     different = [name for name in sorted({**old, **new}) if old.get(name) != new.get(name)]
     texts = [f"{name}: {old.get(name, 'absent')}, now {new.get(name, 'absent')}" for name in different[:MOST]]
     return [*texts, *(["…"] if len(different) > MOST else [])]

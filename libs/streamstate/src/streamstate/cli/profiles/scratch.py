@@ -12,6 +12,7 @@ from typing import Any
 import redis
 from redis.exceptions import OutOfMemoryError
 
+from streamstate import bootstrap
 from streamstate.app import App
 from streamstate.cli.profiles.sample import Bytes
 from streamstate.errors import Declined
@@ -20,7 +21,6 @@ from streamstate.processing.limits import Limits, TimestampLimit
 from streamstate.profile.layout import EVENTS
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.operations import ExpireDays
-from streamstate.state.redis import RedisStore
 from streamstate.state.store import Commit
 from streamstate.testing import Driver
 
@@ -51,7 +51,7 @@ class TrialState:
         self._client = client
         self._name = name
         limits = Limits(timestamps=TimestampLimit(dict.fromkeys(app.topics, ahead)))
-        self._driver = Driver(app, RedisStore(client, name), partitions, held, limits)
+        self._driver = Driver(app, bootstrap.store_over(client, name), partitions, held, limits)
         self._topic = app.topics[0]
         self.python_s = 0.0
 

@@ -1,4 +1,4 @@
-"""The measures of the events in a window, from the lines of a history."""
+"""Measures over trailing windows, from the events that a history keeps as lines of JSON by day."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,25 +15,25 @@ from streamstate.profile.parts import ALGEBRAS, Part, Row
 from streamstate.state.operations import DAY_MS
 
 BUSY_DAY = 4_096
-"""Characters of a day's lines from which on its parts are kept in memory."""
+"""A day with at least so many characters of lines has its parts in a cache."""
 
-_KEPT = 32 * 2**20
-"""Characters of lines with kept parts, for each view of a process."""
+_CACHED = 32 * 2**20
+"""The size of the cache of a profile in a process, in characters of lines."""
 
 _rows = msgspec.json.Decoder(Row).decode_lines
 
 
-BusyDay = tuple[int, Mapping[str, Part]]
-"""The characters of a day's lines, and the parts by measure."""
+CachedParts = tuple[int, Mapping[str, Part]]
+"""The characters of a day's lines, and the part of each measure: a result that merges with the parts of other days."""
 
 
 class TrailingWindows:
-    """The measures with windows of `declared`."""
+    """The measures of `declared` that have windows."""
 
     def __init__(self, declared: Declaration) -> None:
         self._declared = declared
         self._measures = [(each, WindowMeasure(each, declared)) for each in declared.resolved if each.windows]
-        self._busy: LRUCache[tuple[int, str], BusyDay] = LRUCache(_KEPT, itemgetter(0))
+        self._busy: LRUCache[tuple[int, str], CachedParts] = LRUCache(_CACHED, itemgetter(0))
 
     def values(self, days: Mapping[int, str], spans: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, Any]]:
         """The value of each measure by window.
@@ -63,7 +63,7 @@ class TrailingWindows:
             _, parts = self._busy.get((day, lines), (0, None))
             if parts is None:
                 parts = self._of(rows(day, lines))
-                if len(lines) < _KEPT:
+                if len(lines) < _CACHED:
                     self._busy[day, lines] = len(lines), parts
             return parts
         return self._of([row for row in rows(day, lines) if start <= row[0] <= end])
@@ -73,7 +73,7 @@ class TrailingWindows:
 
 
 def rows(day: int, lines: str) -> list[Row]:
-    """The events of a day, in the order of their offsets."""
+    """The events of a day in the order of their offsets, with timestamps instead of times since midnight."""
     of_day, midnight = _rows(lines), day * DAY_MS
     for row in of_day:
         row[0] += midnight
@@ -106,6 +106,7 @@ class WindowMeasure:
         split: defaultdict[Any, list[Row]] = defaultdict(list)
         for row in present:
             split[self._by(row)].append(row)
+        # Events without the field of `by` do not count.
         split.pop(None, None)
         return {by: self._algebra.part(self._measure, of_by, get, self._weight) for by, of_by in split.items()}
 

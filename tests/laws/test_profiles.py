@@ -110,3 +110,30 @@ def test_an_answer_over_all_keys_counts_the_events_of_all_partitions(given_event
         assert found == {name: of for name, of in expected.items() if name != "key"}
     else:
         assert (found["plays"], found["artists"], found["lastSeen"]) == (0, [], None)
+
+
+def reordered(words: Any) -> Any:
+    return {name: reordered(of) for name, of in reversed(words.items())} if isinstance(words, dict) else words
+
+
+@settings(max_examples=30)
+@given(given_events=st.lists(timed_events, min_size=1, max_size=25))
+def test_the_order_of_a_declaration_is_not_in_the_state(given_events: list[dict[str, Any]]) -> None:
+    other = parse(yaml.safe_dump(reordered(REFERENCE), sort_keys=False))
+    assert other.state == EVERYTHING.state
+    driver = driven(MemoryStore(), given_events, 25)
+    found = [plain(driver.view("everything", key, Moment(NOW))) for key in (1, 2)]
+    driver.app = profile_app(other)
+    assert [plain(driver.view("everything", key, Moment(NOW))) for key in (1, 2)] == found
+
+
+def test_a_session_outlasts_a_busy_day_within() -> None:
+    """Days 0 and 2 are quiet, days 1 and 3 are busy, and no pause is longer than the gap."""
+    sittings = {"sittings": {"sessions": "26h", "over": "9d"}}
+    declared = REFERENCE | {"name": "long", "measures": sittings, "history": "9d"}
+    driver = Driver(profile_app(parse(yaml.safe_dump(declared))), MemoryStore())
+    midnight = NOW // DAY_MS * DAY_MS
+    times = [midnight + hour * HOUR_MS for hour in (23, *[34] * 20, 49, *[74] * 20)]
+    driver.feed(0, {"events": [(offset, time, LONG.encode(1), b"{}") for offset, time in enumerate(times)]})
+    with patch.object(windows, "BUSY_DAY", 100):
+        assert plain(driver.view("long", 1, Moment(times[-1])))["sittings"] == 1

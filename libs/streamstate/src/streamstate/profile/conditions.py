@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -80,7 +81,8 @@ def condition(words: Mapping[str, Any], types: Mapping[str, FieldType]) -> Condi
             raise ValueError(msg)
         comparisons += [(name, word, _literal(of, word, literal)) for word, literal in inner.items()]
     inner_all = tuple(each for conditions in joined["all"] for each in conditions)
-    return Condition(tuple(comparisons), inner_all, tuple(joined["any"]))
+    # Another order of the same words is the same condition.
+    return Condition(tuple(sorted(comparisons, key=itemgetter(0, 1))), inner_all, tuple(joined["any"]))
 
 
 def _literal(of: FieldType, word: str, literal: Any) -> Any:

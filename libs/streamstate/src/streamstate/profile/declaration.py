@@ -79,9 +79,8 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     @cached_property
     def windowed_fields(self) -> tuple[str, ...]:
-        """The fields that a history keeps of each event, in the order of `fields`."""
-        named = {field for measure in self.resolved if measure.windows for field in measure.fields}
-        return tuple(field for field in self.fields if field in named)
+        """The fields that a history keeps of each event, by name: another order in the file is the same state."""
+        return tuple(sorted({field for measure in self.resolved if measure.windows for field in measure.fields}))
 
     @cached_property
     def kept_ms(self) -> int:

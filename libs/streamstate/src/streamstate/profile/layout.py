@@ -33,7 +33,9 @@ class Layout:
         ]
         self.windowed = [measure for measure in declared.resolved if measure.windows]
         self.plain = [measure.name for measure in declared.resolved if is_plain(measure)]
-        first = {_ranked(measure): measure.name for measure in reversed(self.ranked)}
+        # The order of the measures in the file changes no key.
+        by_name = sorted(self.ranked, key=lambda measure: measure.name, reverse=True)
+        first = {_ranked(measure): measure.name for measure in by_name}
         self._rankings = {measure.name: first[_ranked(measure)] for measure in self.ranked}
 
     @cached_property
@@ -42,7 +44,7 @@ class Layout:
         return {self.ranking(measure): measure for measure in reversed(self.ranked)}
 
     def ranking(self, measure: Measure) -> str:
-        """The name of the ranking of `measure`: the first measure with the same ranking."""
+        """The name of the ranking of `measure`: the first by name of the measures with the same ranking."""
         return self._rankings[measure.name]
 
     def of_key(self, name: str, key: Any) -> str:

@@ -51,11 +51,11 @@ def _top(measure: Measure, counts: Counter[Any]) -> list[tuple[Any, int]]:
 
 
 def _sessions(measure: Measure, periods: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Periods in the order of time, joined where the pause between two is not longer than the gap."""
+    """Periods in the order of their starts, joined where the pause between two is not longer than the gap."""
     joined: list[tuple[int, int]] = []
     for start, end in periods:
         if joined and start - joined[-1][1] <= measure.gap_ms:
-            joined[-1] = joined[-1][0], end
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
         else:
             joined.append((start, end))
     return joined

@@ -64,7 +64,7 @@ class ProfileRecount(Recount):
             self.counts = {"late_records": self._late}
             return
         named = {field for words in windowed for field in _fields(words)}
-        row = [time, *(self._stored(name, event[name]) for name in self._declared.fields if name in named)]
+        row = [time, *(self._stored(name, event[name]) for name in sorted(named & self._kinds.keys()))]
         self._days[key].setdefault(day, []).append(row)
 
     def _stored(self, field: str, value: Any) -> Any:
@@ -128,9 +128,9 @@ class ProfileRecount(Recount):
 
     @cached_property
     def _lists(self) -> dict[str, MeasureWords]:
-        """The measures with a ranking or list of their own; measures of the same values share the first's ranking."""
+        """The measures with a ranking or list of their own; of measures of the same values, the first by name."""
         found: dict[str, MeasureWords] = {}
-        for name, words in self._declared.measures.items():
+        for name, words in sorted(self._declared.measures.items()):
             if EVER in words.over and not _numeric(words):
                 ranking = _ranking(words)
                 if ranking is None or all(ranking != _ranking(each) for each in found.values()):

@@ -31,7 +31,10 @@ _FIELDS = (
     ("`int`", "whole number from -2^63 to 2^63 - 1"),
     ("`str`", f"text of up to {TEXT_MAX_BYTES:,} characters"),
     ("`bool`", "`true`, `false`"),
-    ("`decimal(1)` to `decimal(9)`", "number, or text of a number, with up to so many decimals; summed exactly"),
+    (
+        "`decimal(1)` to `decimal(9)`",
+        "number, or its text, with up to so many decimals, and of 64 bits; summed exactly",
+    ),
 )
 
 

@@ -61,7 +61,7 @@ def _any(tests: list[Test | None]) -> Test:
     return lambda event: any(test is None or test(event) for test in tests)
 
 
-def condition(words: Mapping[str, Any], types: Mapping[str, FieldType]) -> Condition:
+def condition(words: Mapping[Any, Any], types: Mapping[str, FieldType]) -> Condition:
     """The condition written as `{field: {ge: 3}, any: [{…}, {…}]}`.
 
     Raises KeyError with an unknown field, ValueError for another fault.
@@ -75,6 +75,9 @@ def condition(words: Mapping[str, Any], types: Mapping[str, FieldType]) -> Condi
                 raise ValueError(msg)
             joined[name].append(tuple(condition(each, types) for each in inner))
             continue
+        if not isinstance(name, str):
+            msg = f"{name} is no text; put it into quotes"
+            raise ValueError(msg)
         of = types[name]
         if not isinstance(inner, dict) or not inner:
             msg = f"compare {name} by {', '.join(_OPERATORS)}, such as {name}: {{ge: 3}}"

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -16,6 +16,8 @@ TIMESTAMP = "timestamp"
 
 _RESERVED = (TIMESTAMP, "all", "any")
 _DECIMAL = re.compile(r"decimal\(([1-9])\)")
+_EXACT = Context(prec=28, traps=[InvalidOperation, Inexact])
+_UNREADABLE = re.compile(r'["\\\x00-\x1f]')
 _INT = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _TEXT = Annotated[str, Meta(max_length=TEXT_MAX_BYTES)]
 
@@ -50,11 +52,14 @@ class FieldType(NamedTuple):
     def stored(self, value: Any) -> Value:
         """A literal of a declaration, or a decimal of a record, as in the state. Raises ValueError for another type."""
         if self.kind == "decimal" and isinstance(value, int | float | str | Decimal) and not isinstance(value, bool):
-            scaled = Decimal(str(value)).scaleb(self.scale)
-            if scaled != int(scaled):
-                msg = f"{self.name} has more than {self.scale} decimals"
-                raise ValueError(msg)
-            return int(scaled)
+            try:
+                scaled = _EXACT.scaleb(_EXACT.create_decimal(str(value)), self.scale)
+                if -(2**63) <= scaled < 2**63 and scaled == int(scaled):
+                    return int(scaled)
+            except (InvalidOperation, Inexact):
+                pass
+            msg = f"{self.name} has more than {self.scale} decimals, or is no number of 64 bits"
+            raise ValueError(msg)
         python = {"int": int, "str": str, "bool": bool}.get(self.kind)
         if type(value) is not python:
             msg = f"{value!r} is no {self.kind}"
@@ -101,6 +106,9 @@ def field_type(name: str, words: str | FieldWords) -> FieldType:
     text, member = (words, name) if isinstance(words, str) else (words.type, words.member)
     if name in _RESERVED:
         msg = f"a field is not called {name}: timestamp is Kafka's, and all and any join conditions"
+        raise ValueError(msg)
+    if unreadable := _UNREADABLE.search(name + member):
+        msg = f"the member {member!r} has {unreadable[0]!r}, which no member of a field has"
         raise ValueError(msg)
     if text in ("int", "str", "bool"):
         return FieldType(text, 0, name, member)  # type: ignore[arg-type]

@@ -18,6 +18,18 @@ Place = tuple[tuple[str, ...], int]
 """The path of a member, and its line."""
 
 
+class _Loader(yaml.SafeLoader):
+    """Errors name the line of a text that looks like a number or date and is none, or that has no UTF-8."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            if isinstance(node, yaml.ScalarNode):
+                node.value.encode()
+            return super().construct_object(node, deep)
+        except ValueError as error:
+            raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from error
+
+
 def read(path: Path) -> Declaration:
     """The declaration in the file `path`. Raises `Misconfigured` with the line of the first fault."""
     try:
@@ -32,6 +44,12 @@ def read(path: Path) -> Declaration:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         msg = f"{path}:{line}: this is no YAML: {error.problem}"
         raise Misconfigured(msg) from error
+    except yaml.reader.ReaderError as error:
+        msg = f"{path}:{text.count(chr(10), 0, error.position) + 1}: this is no YAML: {error.reason}"
+        raise Misconfigured(msg) from error
+    except RecursionError as error:
+        msg = f"{path}:1: the members are nested too deeply, or within themselves"
+        raise Misconfigured(msg) from error
     except BadDeclaration as error:
         places = dict(_lines(text))
         line = next((places[error.path[:n]] for n in range(len(error.path), -1, -1) if error.path[:n] in places), 1)
@@ -44,7 +62,7 @@ def parse(text: str) -> Declaration:
     # Of a member named twice, PyYAML would keep the last.
     for place, times in Counter(place for place, _ in _lines(text)).items():
         require(times == 1, f"{''.join(place[-1:])} is there twice", *place)
-    loaded = yaml.safe_load(text)
+    loaded = yaml.load(text, _Loader)  # noqa: S506, a safe loader
     require(isinstance(loaded, dict), "a profile is a map: name, topic, key, path, fields, measures")
     measures = loaded.get("measures")
     if isinstance(measures, dict):
@@ -82,3 +100,5 @@ def _members(node: yaml.Node, path: tuple[str, ...]) -> Iterator[Place]:
         inner = (*path, str(key.value))
         yield inner, key.start_mark.line + 1
         yield from (place for place in _members(value, inner) if place[0] != inner)
+    for index, value in enumerate(node.value) if isinstance(node, yaml.SequenceNode) else ():
+        yield from _members(value, (*path, str(index)))

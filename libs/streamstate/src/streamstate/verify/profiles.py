@@ -206,8 +206,9 @@ def _value(value: Any, kind: str) -> Any:
     if kind.startswith("decimal"):
         if type(value) not in (int, Decimal, str):
             raise TypeError
-        value = Decimal(value)
-        if value * 10 ** int(kind[8]) != int(value * 10 ** int(kind[8])):
+        value, scale = Decimal(value), int(kind[8])
+        rounded = round(value, scale)
+        if rounded != value or not -_MOST <= int(rounded.scaleb(scale)) + 1 <= 2**63:
             raise ValueError
         return value
     types: Mapping[str, type] = {"int": int, "str": str, "bool": bool}

@@ -13,6 +13,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from streamstate.errors import BadRecord
 from streamstate.keys import LONG, partition_of
 from streamstate.profile import profile_app, windows
 from streamstate.profile.answer import Moment
@@ -137,3 +138,43 @@ def test_a_session_outlasts_a_busy_day_within() -> None:
     driver.feed(0, {"events": [(offset, time, LONG.encode(1), b"{}") for offset, time in enumerate(times)]})
     with patch.object(windows, "BUSY_DAY", 100):
         assert plain(driver.view("long", 1, Moment(times[-1])))["sittings"] == 1
+
+
+def test_equal_names_of_measures_and_windows_have_types_of_their_own() -> None:
+    """The name of a type of an answer is made from the names of profile and measure."""
+    words = "{count: all, over: [1h, ever]}"
+    measures = f"{{span: {words}, Span: {words}, Windows: {words}, top: {{top: 2, of: ms}}, topItem: {words}}}"
+    declared = parse(f"name: window\ntopic: a\nkey: long\npath: /a/<key>\nfields: {{ms: int}}\nmeasures: {measures}")
+    kind = type(profile_app(declared).views[0].example)
+    _, named = msgspec.json.schema_components([kind])
+    assert {"Window", "WindowSpan"} < named.keys()
+    assert len(named) == 8
+
+
+MANY_DIGITS = """
+name: spent
+topic: events
+key: long
+path: /v1/users/<key>/spent
+fields: {price: decimal(2)}
+measures: {spent: {count: price, by: price, over: [7d, ever]}}
+"""
+
+
+def test_a_decimal_has_64_bits() -> None:
+    driver = Driver(profile_app(parse(MANY_DIGITS)), MemoryStore())
+    near = "92233720368547758.07"
+    texts = [near, "-92233720368547758.08", "92233720368547758.08", "Infinity", "1e400", "1e9999999", f"1.{'0' * 40}1"]
+    raw = [(offset, NOW, LONG.encode(1), b'{"price": "%s"}' % text.encode()) for offset, text in enumerate(texts)]
+    driver.feed(0, {"events": raw})
+    assert [(letter.offset, type(letter.error)) for letter in driver.dead] == [(n, BadRecord) for n in range(2, 7)]
+
+
+def test_decimals_with_one_text_are_counted_together() -> None:
+    """The answer's text of a decimal has 17 digits at most."""
+    driver = Driver(profile_app(parse(MANY_DIGITS)), MemoryStore())
+    prices = (b"900719925474099.92", b"900719925474099.93")
+    raw = [(offset, NOW, LONG.encode(1), b'{"price": %s}' % price) for offset, price in enumerate(prices)]
+    driver.feed(0, {"events": raw})
+    counts = {"900719925474099.9": 2}
+    assert plain(driver.view("spent", 1, Moment(NOW)))["spent"] == {"7d": counts, "ever": counts}

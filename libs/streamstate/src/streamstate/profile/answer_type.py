@@ -1,6 +1,7 @@
 """The type of a profile's answer, made from its declaration."""
 
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -35,6 +36,7 @@ class AnswerType:
     def __init__(self, declared: Declaration) -> None:
         self._declared = declared
         self._prefix = "".join(map(str.capitalize, declared.name.split("-")))
+        self._names = {WindowSpan.__name__}
         self._shapes = {measure.name: self._shape(measure) for measure in declared.resolved}
         self._spans = [window.label for window in declared.windows]
         members: list[tuple[str, Any]] = [] if declared.everywhere else [("key", self._key)]
@@ -123,10 +125,12 @@ class AnswerType:
         return self._struct(name, list(members.items()), "By window.")
 
     def _struct(self, name: str, members: list[tuple[str, Any]], doc: str) -> Any:
-        """A type with members of any names."""
+        """A type with members of any names; its own name is `name`, and a number where that is another type's."""
+        own = next(own for n in count(1) if (own := f"{self._prefix}{name}{n if n > 1 else ''}") not in self._names)
+        self._names.add(own)
         rename = {f"m{index}": member for index, (member, _) in enumerate(members)}
         typed = [(f"m{index}", kind) for index, (_, kind) in enumerate(members)]
-        return msgspec.defstruct(f"{self._prefix}{name}", typed, rename=rename, namespace={"__doc__": doc})
+        return msgspec.defstruct(own, typed, rename=rename, namespace={"__doc__": doc})
 
 
 def _capital(name: str) -> str:

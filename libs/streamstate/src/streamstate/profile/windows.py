@@ -114,11 +114,12 @@ class WindowMeasure:
         """The value of all `parts` together; with `by`, the values by the texts of the field."""
         if self._by is None:
             return self._value(parts)
-        split: defaultdict[Any, list[Part]] = defaultdict(list)
+        split: defaultdict[str, list[Part]] = defaultdict(list)
         for part in parts:
             for by, of_by in part.items():
-                split[by].append(of_by)
-        return {self._text(by): self._value(of_by) for by, of_by in split.items()}
+                # Long decimals may have the text of their neighbours.
+                split[self._text(by)].append(of_by)
+        return {by: self._value(of_by) for by, of_by in split.items()}
 
     def _value(self, parts: Sequence[Part]) -> Any:
         whole = parts[0] if len(parts) == 1 else self._algebra.merge(self._measure, parts)

@@ -43,6 +43,7 @@ MEASURE = HEAD + "measures:\n  plays: {count: all}\n  "
         (MEASURE + "long: {count: all, where: {price: {ge: .inf}}}", 8, "or is no number of 64 bits"),
         (MEASURE + "long: {count: all, where: {price: {ge: '1e400'}}}", 8, "or is no number of 64 bits"),
         (MEASURE + "long: {count: all, where: {any: {ms: {ge: 3}}}}", 8, "any has a list of conditions"),
+        (MEASURE + "long: {count: all, where: {all: [{}]}}", 8, "all has a list of conditions"),
         (MEASURE + "long: {count: all, where: {any: [{1: {ge: 3}}]}}", 8, "1 is no text; put it into quotes"),
         (MEASURE + "long: {count: all, where: {any: [{ms: {ge: 3}, ms: {lt: 5}}]}}", 8, "ms is there twice"),
         (MEASURE + "long: {count: all, where: &a {any: [*a]}}", 1, "nested too deeply, or within themselves"),

@@ -70,7 +70,7 @@ def condition(words: Mapping[Any, Any], types: Mapping[str, FieldType]) -> Condi
     joined: dict[str, list[Any]] = {"all": [], "any": []}
     for name, inner in words.items():
         if name in joined:
-            if not (isinstance(inner, list) and inner and all(isinstance(each, dict) for each in inner)):
+            if not (isinstance(inner, list) and inner and all(isinstance(each, dict) and each for each in inner)):
                 msg = f"{name} has a list of conditions, such as {name}: [{{device: {{eq: phone}}}}]"
                 raise ValueError(msg)
             joined[name].append(tuple(condition(each, types) for each in inner))

@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cached_property, partial
 from typing import Any
 
+import msgspec
 from confluent_kafka import Message
 
 from streamstate.errors import BadRecord
@@ -124,7 +125,8 @@ class ProfileRecount(Recount):
     def _text(self, field: str, value: Any) -> str:
         if isinstance(value, Decimal):
             value = self._stored(field, value) / 10 ** int(self._kinds[field][8])
-        return value if isinstance(value, str) else json.dumps(value)
+        # Exponents as in an answer: 1e-9, in Python 1e-09.
+        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
     @cached_property
     def _lists(self) -> dict[str, MeasureWords]:

@@ -48,6 +48,7 @@ MEASURE = HEAD + "measures:\n  plays: {count: all}\n  "
         (MEASURE + "long: {count: all, where: {any: [{ms: {ge: 3}, ms: {lt: 5}}]}}", 8, "ms is there twice"),
         (MEASURE + "long: {count: all, where: &a {any: [*a]}}", 1, "nested too deeply, or within themselves"),
         (MEASURE + 'long: {count: all, where: {device: {eq: "\\ud800"}}}', 8, "surrogates not allowed"),
+        (HEAD + "history: soon\nmeasures: {plays: {count: all}}", 6, "'soon' is no duration"),
         (HEAD + "summary: 2020-13-45\nmeasures: {plays: {count: all}}", 6, "this is no YAML: month must be in 1..12"),
         (HEAD + "summary: \x07\nmeasures: {plays: {count: all}}", 6, "this is no YAML: special characters"),
         (HEAD.replace("ms:", "'m\"s':") + "measures: {plays: {count: all}}", 5, "which no member of a field has"),

@@ -119,7 +119,8 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         require(self.measures, "declare a measure, such as plays: {count: all}", "measures")
         windows = not (self.everywhere and self.windows)
         require(windows, "measures over all keys have no windows: put <key> into the path, or drop over", "path")
-        require(not self.windows or self.kept_ms, "history is such as 7d", "history")
+        if self.history:
+            duration_ms(self.history, "history")
         if self.compact:
             self._require_compact()
 

@@ -117,7 +117,7 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         part = not self.part or (self.key == "long" and not self.everywhere)
         require(part, "a part of a user's profile has the key long, and <key> in its path", "part")
         require(self.measures, "declare a measure, such as plays: {count: all}", "measures")
-        windows = not (self.everywhere and self.windows)
+        windows = not (self.windows and self.everywhere)
         require(windows, "measures over all keys have no windows: put <key> into the path, or drop over", "path")
         if self.history:
             duration_ms(self.history, "history")

@@ -1,4 +1,4 @@
-"""Calls to the instances of a service: the owner first, then others, which are spread."""
+"""Calls to the instances of a service: the owner first, then the other instances, with calls balanced between them."""
 
 import asyncio
 import itertools
@@ -12,21 +12,21 @@ from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import RETRY_AFTER_S, Problem, overloaded
 from streamstate.web.http.request import Response
 
-ANOTHER_MAY = (503, 504)
-"""Answers after which another instance is asked, unless they are the owner's."""
+RETRIED = (503, 504)
+"""Statuses after which another instance is asked. From the owner, they are final."""
 
 SHARE = 0.4
-"""The share of the time left that one instance gets while there are others."""
+"""The share of the time left for one call while there are further instances."""
 
 
 class Upstream:
-    """The instances of all services: the owner first, then the least busy instance, of several the one idle longest.
+    """The instances of all services: the owner first, then the least busy instance, on a tie the one asked longest ago.
 
-    An unhealthy instance is the last choice, also when it is the owner. An instance at the limit of outstanding calls
-    is skipped, but stays healthy.
+    An unhealthy instance is the last choice, also when it is the owner. Another instance at the limit of outstanding
+    calls is skipped; an owner at the limit ends the search.
 
     addresses: host:port by service. most: the limit of outstanding calls to an instance.
-    moved: set when another instance than the owner has answered.
+    moved: set when an instance other than the named owner has answered with 200.
     """
 
     def __init__(self, addresses: Mapping[str, Sequence[str]], client: Instances, most: int) -> None:
@@ -41,9 +41,9 @@ class Upstream:
     async def get(
         self, service: str, owner: str | None, path: str, query: Query, deadline: Deadline, method: str = "GET"
     ) -> Response:
-        """The answer of `owner`, or of another instance; the last 503 or 504 when all instances give one.
+        """The first final answer: any of the owner, or of another instance apart from 503 and 504; else the last one.
 
-        Raises a 503 `Problem` when no instance of `service` answers, or the owner is at its limit.
+        Raises a 503 `Problem` without any answer: no instance is reached, or an instance is at its limit.
         """
         answer = await self._first(set(self.addresses.get(service, ())), owner, path, query, deadline, method)
         if owner and answer.status == 200 and answer.served_by != owner:
@@ -76,12 +76,12 @@ class Upstream:
             finally:
                 self._outstanding[address] -= 1
             if answer.status == 421 and address == owner:
-                # It may stand in for the owner that it names, but is not taken for the owner again.
+                # Asked again, it stands in for the owner that it names, and is not taken for the owner.
                 disowned.add(address)
                 untried.add(address)
                 named = msgspec.json.decode(answer.body)["owner"]
                 owner, answer = None if named in disowned else named, None
-            elif address == owner or answer.status not in ANOTHER_MAY:
+            elif address == owner or answer.status not in RETRIED:
                 return answer
         if answer is None:
             raise overloaded("requests for one instance") if full else no_instance()
@@ -93,5 +93,5 @@ class Upstream:
 
 
 def no_instance() -> Problem:
-    detail = f"no instance that answers this can be reached; ask again in {RETRY_AFTER_S} s"
+    detail = f"no instance of the service can be reached; ask again in {RETRY_AFTER_S} s"
     return Problem(503, "no-instance", detail)

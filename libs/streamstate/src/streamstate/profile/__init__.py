@@ -126,7 +126,7 @@ def profile_app(declared: Declaration, service: str = SERVICE) -> App:
 def profile_fold(declared: Declaration, source: Source[Any, Any], apply: ProfileFold) -> Fold:
     """The fold of a declaration over `source`."""
     users = UserState(Layout(declared).places) if declared.of_users else None
-    return Fold((source,), apply, settings={"profile": declared.state}, users=users, version=2)
+    return Fold((source,), apply, settings={"profile": declared.state}, users=users)
 
 
 def profile_view(declared: Declaration, view: ProfileView) -> View[Any]:

@@ -32,6 +32,7 @@ MEASURE = HEAD + "measures:\n  plays: {count: all}\n  "
         (HEAD.replace("<key>", "<user>") + "measures: {plays: {count: all}}", 4, "a path is such as"),
         (HEAD.replace("ms: int", "ms: float") + "measures: {plays: {count: all}}", 5, "'float' is no type"),
         (HEAD.replace("listening-events", "my topic") + "measures: {plays: {count: all}}", 2, "a topic has letters"),
+        (HEAD.replace("listening-events", "..") + "measures: {plays: {count: all}}", 2, "a topic has letters"),
         (HEAD.replace("device:", "timestamp:") + "measures: {plays: {count: all}}", 5, "timestamp is Kafka's"),
         (MEASURE + "top: {top: 5,\n        of: devise}", 9, "there is no field devise; did you mean device?"),
         (MEASURE + "long: {count: all, wher: {ms: {ge: 3}}}", 8, "there is no member wher; did you mean where?"),

@@ -22,7 +22,7 @@ from streamstate.profile.measure import (
 from streamstate.state.operations import BEST, DAY_MS
 
 _SERVICE = re.compile(r"[a-z][a-z0-9-]{0,39}")
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+|/<key>)+")
 
 

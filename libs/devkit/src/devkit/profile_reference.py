@@ -65,7 +65,7 @@ conditions hold: `where: {{durationMs: {{ge: 30000}}, any: [{{device: {{eq: phon
 - A window is a whole number with a unit ({units}), up to {days}d.
 - `top` and `recent` list up to {listed:,} values.
 - The name of a measure has letters, digits and `_`, begins with a letter, and is neither `key` nor `windows`.
-- Numbers are exact up to 2^53; a record beyond is a dead letter.
+- Numbers without a window are exact up to 2^53; a record beyond is a dead letter. Totals of windows have no limit.
 - `by` is for {split}; `sessions` need a window.
 - Without `<key>` in the path, measures are over all keys, and have no windows.
 """

@@ -16,7 +16,7 @@ from streamstate.keys import CODECS
 from streamstate.profile.answer import Answer, Moment, ProfileView
 from streamstate.profile.answer_type import AnswerType
 from streamstate.profile.declaration import Declaration
-from streamstate.profile.fields import EventDecoder, FieldWords
+from streamstate.profile.fields import EventDecoder, FieldWords, event_attributes
 from streamstate.profile.fold import ProfileFold
 from streamstate.profile.layout import COUNT, NUMBERS, Layout
 from streamstate.profile.measure import EVER, MeasureWords
@@ -110,15 +110,13 @@ SERVICE = "profile"
 def profile_app(declared: Declaration, service: str = SERVICE) -> App:
     """The use case of a declaration. Raises `BadDeclaration`."""
     declared.require_valid()
-    fields = [declared.types[name] for name in declared.fields]
     source: Source[Any, Any] = Source(
         declared.topic,
         CODECS[declared.key],
-        EventDecoder(fields),
+        EventDecoder([declared.types[name] for name in declared.fields]),
         requires_beginning=any(measure.ever for measure in declared.resolved),
     )
-    attributes = {name: f"f{index}" for index, name in enumerate(declared.fields)}
-    fold = profile_fold(declared, source, ProfileFold(declared, attributes))
+    fold = profile_fold(declared, source, ProfileFold(declared, event_attributes(declared.fields)))
     view = profile_view(declared, ProfileView(declared))
     return App(name=declared.name, service=service, folds=(fold,), views=(view,))
 

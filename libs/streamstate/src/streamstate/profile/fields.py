@@ -66,10 +66,6 @@ class FieldType(NamedTuple):
             raise ValueError(msg)
         return value  # type: ignore[return-value]
 
-    def answer(self, number: float) -> float:
-        """A stored number in an answer."""
-        return number / 10**self.scale if self.scale else number
-
     def member(self, value: Value) -> str:
         """A value as a member of a ranking: the order of texts is the order of values."""
         if self.kind == "str":
@@ -94,7 +90,7 @@ class FieldType(NamedTuple):
 
     def answered_value(self, value: Value) -> Value | float:
         """A stored value in an answer."""
-        return self.answer(value) if self.kind == "decimal" else value  # type: ignore[arg-type]
+        return value / 10**self.scale if self.scale else value
 
 
 def _negative(member: str) -> int:
@@ -123,7 +119,7 @@ Tree = dict[str, "Tree | FieldType"]
 
 
 class EventDecoder:
-    """The `decode` of a profile's source: JSON → an event with the attributes `f0`, `f1` … in the order of `types`.
+    """The `decode` of a profile's source: JSON → an event with the `event_attributes` of `types`.
 
     An absent or null member is None, as are the members within; further members are ignored.
     """
@@ -137,7 +133,8 @@ class EventDecoder:
         if any(isinstance(inner, dict) for inner in tree.values()):
             self._flat = _structure({of.name: of for of in types})
             self._values = [_getter(tree, of) for of in types]
-        self._decimals = [(f"f{index}", of) for index, of in enumerate(types) if of.kind == "decimal"]
+        attributes = event_attributes(of.name for of in types)
+        self._decimals = [(attributes[of.name], of) for of in types if of.kind == "decimal"]
 
     def __reduce__(self) -> Any:
         return EventDecoder, (self._types,)
@@ -157,6 +154,11 @@ class EventDecoder:
                 except ValueError as error:
                     raise BadRecord(str(error)) from error
         return event
+
+
+def event_attributes(fields: Iterable[str]) -> dict[str, str]:
+    """The attributes of an event by field: `f0`, `f1` … in the order of `fields`."""
+    return {field: f"f{index}" for index, field in enumerate(fields)}
 
 
 def member_tree(types: Iterable[FieldType]) -> Tree:
@@ -180,8 +182,9 @@ def member_tree(types: Iterable[FieldType]) -> Tree:
 
 def _structure(tree: Tree) -> Any:
     kinds = [_structure(inner) if isinstance(inner, dict) else inner.decoded for inner in tree.values()]
-    rename = {f"f{index}": name for index, name in enumerate(tree)}
-    return msgspec.defstruct("Event", [(f"f{i}", kind | None, None) for i, kind in enumerate(kinds)], rename=rename)
+    names = event_attributes(tree)
+    members = [(attribute, kind | None, None) for attribute, kind in zip(names.values(), kinds, strict=True)]
+    return msgspec.defstruct("Event", members, rename={attribute: name for name, attribute in names.items()})
 
 
 def _getter(tree: Tree, of: FieldType) -> Callable[[Any], Any]:
@@ -190,7 +193,7 @@ def _getter(tree: Tree, of: FieldType) -> Callable[[Any], Any]:
     node: Tree | FieldType = tree
     for member in of.path.split("."):
         assert isinstance(node, dict)
-        attributes.append(f"f{list(node).index(member)}")
+        attributes.append(event_attributes(node)[member])
         node = node[member]
 
     def get(event: Any) -> Any:

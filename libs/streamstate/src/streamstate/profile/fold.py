@@ -43,10 +43,7 @@ class ProfileFold:
         return ProfileFold, (self._declared, self._attributes)
 
     def _get(self, field: str) -> Get:
-        """The getter of a field of a record."""
-        if field == TIMESTAMP:
-            return attrgetter("timestamp")
-        return attrgetter(f"value.{self._attributes[field]}")
+        return getter(field, self._attributes)
 
     def __call__(self, records: Events, _context: FoldContext) -> Iterable[Effect]:
         """The operations of a key are commutative but for its history, which keeps the order of the records."""
@@ -102,6 +99,11 @@ class ProfileFold:
         """Whether a measure with windows counts the event."""
         assert self._in_windows is not None
         return any(test(event) for test in self._in_windows if test)
+
+
+def getter(field: str, attributes: Mapping[str, str]) -> Get:
+    """The getter of a field of a record, whose value has these attributes by field."""
+    return attrgetter("timestamp" if field == TIMESTAMP else f"value.{attributes[field]}")
 
 
 def _scores(measure: Measure, declared: Declaration, get: Callable[[str], Get]) -> Callable[[Iterable[Any]], Numbers]:

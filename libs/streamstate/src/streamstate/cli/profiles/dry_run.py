@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from operator import attrgetter
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,7 +13,8 @@ from streamstate.errors import BadRecord
 from streamstate.formats.reading import FormatDecoder
 from streamstate.processing.decode import Admission, DeadLetter, RawRecord, decode_records
 from streamstate.profile.declaration import Declaration
-from streamstate.profile.fields import TIMESTAMP, FieldWords
+from streamstate.profile.fields import FieldWords, event_attributes
+from streamstate.profile.fold import getter
 from streamstate.profile.measure import Measure
 
 
@@ -49,10 +50,10 @@ def dry_run(
         entries += decoded.entries
     events = [entry for entry in entries if isinstance(entry, Record)]
     refused = Counter(_reason(entry) for entry in entries if isinstance(entry, DeadLetter))
-    get = {TIMESTAMP: attrgetter("timestamp")}
-    get |= {name: attrgetter(f"value.f{index}") for index, name in enumerate(declared.fields)}
-    measures = {measure.name: _counted(measure, events, get.__getitem__) for measure in declared.resolved}
-    present = {name: sum(get[name](event) is not None for event in events) for name in declared.fields}
+    get = partial(getter, attributes=event_attributes(declared.fields))
+    measures = {measure.name: _counted(measure, events, get) for measure in declared.resolved}
+    getters = {name: get(name) for name in declared.fields}
+    present = {name: sum(value(event) is not None for event in events) for name, value in getters.items()}
     paths = {name: declared.types[name].path for name in declared.fields}
     members = _members(source, read) - set(paths.values()) if 0 in present.values() else set()
     fields = {

@@ -40,32 +40,38 @@ class TrailingWindows:
 
         days: the lines by day. spans: the first and last moment of each window.
         """
-        edges = {moment // DAY_MS for span in spans.values() for moment in span}
-        within = sorted(day for day in days if min(edges) <= day <= max(edges))
-        # Each of these days is in a window as a whole, or not at all.
-        busy = {day: days[day] for day in within if day not in edges and len(days[day]) >= BUSY_DAY}
+        first, last = (moment // DAY_MS for moment in spans[self._declared.windows[0].label])
+        within = sorted(day for day in days if first <= day <= last)
+        busy = {day: days[day] for day in within if len(days[day]) >= BUSY_DAY}
         quiet = [row for day in within if day not in busy for row in rows(day, days[day])]
         found: dict[str, dict[str, Any]] = {measure.name: {} for measure, _ in self._measures}
         for window in self._declared.windows:
             start, end = spans[window.label]
             # Each window is within the longer windows.
             quiet = [row for row in quiet if start <= row[0] <= end]
-            parts = [self._parts(day, lines) for day, lines in busy.items() if start <= day * DAY_MS <= end]
+            parts = [self._parts(day, lines, start, end) for day, lines in busy.items()]
             for measure, of_window in self._measures:
                 if window in measure.windows:
-                    each = [of_window.part(quiet), *(part[measure.name] for part in parts)]
+                    each = [of_window.part(quiet), *(part[measure.name] for part in parts if part)]
                     found[measure.name][window.label] = of_window.value(each)
         return found
 
-    def _parts(self, day: int, lines: str) -> Mapping[str, Part]:
-        """The parts of a busy day, by measure."""
-        _, parts = self._busy.get((day, lines), (0, None))
-        if parts is None:
-            of_day = rows(day, lines)
-            parts = {measure.name: of_window.part(of_day) for measure, of_window in self._measures}
-            if len(lines) < _CACHED:
-                self._busy[day, lines] = len(lines), parts
-        return parts
+    def _parts(self, day: int, lines: str, start: int, end: int) -> Mapping[str, Part]:
+        """The parts of a busy day within a window, by measure."""
+        first, last = day * DAY_MS, (day + 1) * DAY_MS - 1
+        if last < start or end < first:
+            return {}
+        if start <= first and last <= end:
+            _, parts = self._busy.get((day, lines), (0, None))
+            if parts is None:
+                parts = self._of(rows(day, lines))
+                if len(lines) < _CACHED:
+                    self._busy[day, lines] = len(lines), parts
+            return parts
+        return self._of([row for row in rows(day, lines) if start <= row[0] <= end])
+
+    def _of(self, of_day: Sequence[Row]) -> Mapping[str, Part]:
+        return {measure.name: of_window.part(of_day) for measure, of_window in self._measures}
 
 
 def rows(day: int, lines: str) -> list[Row]:

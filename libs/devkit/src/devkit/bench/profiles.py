@@ -21,7 +21,7 @@ from streamstate.profile.measure import MeasureWords
 from streamstate.state.redis import connect
 from streamstate.testing import Driver
 
-TOPIC, END_MS, DAY_MS = "listening-events", 1_767_225_600_000, 86_400_000
+TOPIC, END_MS, DAY_MS = "listening-events", 1_767_268_800_000, 86_400_000
 IDS = ("artistId", "albumId", "trackId")
 EVENTS, USERS, TOGETHER, ROUNDS = 100_000, 10_000, 2_000, 3
 QUIET, BUSY = USERS + 1, USERS + 2

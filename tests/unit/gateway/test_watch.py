@@ -118,8 +118,8 @@ def test_the_calls_of_a_look_are_small_and_spread_over_its_time(
 
     monkeypatch.setattr(Router, "many_at", timed)
     deployment.play([(USER, 1, 2, 3, 9_000)])
-    until(lambda: len(calls) == 3)
-    assert [users for _, users in calls] == [2, 2, 2]
+    until(lambda: sum(users for _, users in calls) >= len(clients))
+    assert max(users for _, users in calls) == 2
     assert min(later - sooner for (sooner, _), (later, _) in pairwise(calls)) > 0.1
 
 

@@ -127,6 +127,23 @@ def test_limits_within_limits(inner: float, outer: float) -> None:
     assert asyncio.run(trial())
 
 
+def test_an_error_raised_for_the_cancellation_is_kept_and_leaves_nothing_behind() -> None:
+    async def failing() -> str:
+        try:
+            return await after(LONG_S)
+        except asyncio.CancelledError:
+            raise ValueError("cancelled") from None
+
+    async def trial() -> int:
+        task = asyncio.current_task()
+        assert task is not None
+        with pytest.raises(ValueError, match="cancelled"):
+            await limited(Overdue(), failing(), TIME_S)
+        return task.cancelling()
+
+    assert asyncio.run(trial()) == 0
+
+
 def test_a_cancellation_by_others_is_none_of_its_own() -> None:
     async def trial() -> None:
         task = asyncio.create_task(limited(Overdue(), after(LONG_S), LONG_S))

@@ -1,5 +1,7 @@
 """Many keys at once, and a state of many partitions, of which an answer still fits into any proxy."""
 
+import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -56,6 +58,19 @@ def test_a_post_keeps_the_rules_of_deadlines_and_demands(service: Service, api: 
     problem(api.client.post("/v1/many", json={"numbers": [7]}, headers={"X-Deadline-Ms": "x"}), 400, "bad-deadline")
     headers = {"X-Min-Position": "numbers:0=99,numbers:1=99,numbers:2=99,numbers:3=99", "X-Deadline-Ms": "150"}
     problem(api.client.post("/v1/many", json={"numbers": [7]}, headers=headers), 503, "not-ready")
+
+
+def test_a_demand_says_its_distance_also_when_the_process_stalls_through_the_deadline(
+    service: Service, api: Instance
+) -> None:
+    async def stall() -> None:
+        asyncio.get_running_loop().call_later(0.1, time.sleep, 0.4)
+
+    service.count("numbers", 7)
+    service.loop.run(stall())
+    headers = {"X-Min-Position": "numbers:0=99,numbers:1=99,numbers:2=99,numbers:3=99", "X-Deadline-Ms": "300"}
+    response = api.client.get("/v1/numbers/7", headers=headers)
+    assert "before the demanded position" in problem(response, 503, "not-ready")["detail"]
 
 
 @pytest.mark.parametrize("query", ["", "users=1", "numbers=1&users=1", "&".join(f"numbers={n}" for n in range(201))])

@@ -45,11 +45,13 @@ class Overdue:
         try:
             result = await awaited
         except asyncio.CancelledError:
-            if limited.over and not task.uncancel():
+            if limited.over and task.cancelling() == 1:
                 raise TimeoutError from None
             raise
         finally:
             self._limited.remove(limited)
+            if limited.over:
+                task.uncancel()
         if time.monotonic() > at:
             raise TimeoutError
         return result

@@ -129,13 +129,17 @@ class Demands:
         self._waiting.append(demand)
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
+        patience = asyncio.timeout_at(deadline.at - MARGIN_S)
         try:
-            async with asyncio.timeout_at(deadline.at - MARGIN_S):
+            async with patience:
                 while lacking:
                     await self._looked.wait()
                     now = {place: self._positions.get(place, offset) for place, offset in at.items()}
                     lacking = demand.lacking(now, self._freshness.age(now))
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError):
+            # In a loop that was late, the deadline itself passes in the same turn and cancels this task too.
+            if not patience.expired():
+                raise
             raise not_ready(lacking) from None
         finally:
             self._waiting.remove(demand)

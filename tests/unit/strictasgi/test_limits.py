@@ -132,12 +132,12 @@ def test_an_error_raised_for_the_cancellation_is_kept_and_leaves_nothing_behind(
         try:
             return await after(LONG_S)
         except asyncio.CancelledError:
-            raise ValueError("cancelled") from None
+            raise ZeroDivisionError from None
 
     async def trial() -> int:
         task = asyncio.current_task()
         assert task is not None
-        with pytest.raises(ValueError, match="cancelled"):
+        with pytest.raises(ZeroDivisionError):
             await limited(Overdue(), failing(), TIME_S)
         return task.cancelling()
 

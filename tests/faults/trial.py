@@ -89,7 +89,6 @@ class Trial:
         return Row(
             self._fault,
             self._what,
-            SEEDS,
             self.times,
             len(self.differences),
             len(self.reads.all),

@@ -1,23 +1,22 @@
 """The page of the rights at Kafka and Redis, made from the declarations of the services."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from devkit.registry import SERVICES, app
 from devkit.tables import table
 from services.gateway import limits
 from services.gateway.settings import AccessSettings
+from streamstate.app import App
 from streamstate.kafka import rights as kafka
+from streamstate.kafka.rights import Right
 from streamstate.settings import ServiceSettings
 from streamstate.state import redis_rights as redis
 
 PATH = Path("docs/rights.md")
 DELETIONS = ServiceSettings.model_fields["deletions"].default
-Resources = Mapping[tuple[str, str], tuple[str, ...]]
-"""By kind and name: the operations of a service, further operations of an operator, and their purpose."""
-
-_COLUMNS = ("operations", "operator, besides", "for")
+INPUTS, DERIVED, TOTALS = "inputs", "derived topics", "totals"
 _HEAD = """# Rights at Kafka and Redis
 
 Made from the source by `make docs`; the tests run with exactly these rights. `streamstate acl kafka SERVICE` and
@@ -30,52 +29,56 @@ Stream and API of a service share a user. An API alone needs Describe of its top
 
 def text() -> str:
     """The whole page."""
-    resources = {service: _resources(service) for service in SERVICES}
-    common = dict(set.intersection(*(set(each.items()) for each in resources.values())))
+    rights = {row for service in SERVICES for row in _rights(app(service))}
     return "\n".join(
         [
             _HEAD,
-            "## Kafka\n\nEvery service:\n",
-            table(
-                ("resource", "name", *_COLUMNS),
-                sorted((kind, f"`{name}`", *row) for (kind, name), row in common.items()),
-            ),
-            "Topics and totals:\n",
-            table(
-                ("service", "resource", "names", *_COLUMNS),
-                ((name, *row) for name, each in resources.items() for row in _own(each, common)),
-            ),
+            "## Kafka\n",
+            table(("resource", "name", "operations", "operator, besides", "for"), sorted(rights)),
+            table(("service", INPUTS, DERIVED, TOTALS), (_topics(service, app(service)) for service in SERVICES)),
             "## Redis\n",
             table(("user", "keys", "commands"), _redis()),
         ]
     )
 
 
-def _resources(service: str) -> Resources:
-    """The resources of `service`; SERVICE stands for its name."""
-    rights = {"service": kafka.of_service(app(service), DELETIONS), "operator": kafka.of_operators(app(service))}
-    found: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
-    purposes: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for user, each in rights.items():
-        for right in each:
-            own = right.kind != "topic" or right.name == app(service).dead_letters
-            key = right.kind, right.name.replace(app(service).name, "SERVICE", 1) if own else right.name
-            found[key][user] = ", ".join(right.operations)
-            purposes[key].append(right.why)
-    return {
-        key: (users.get("service", ""), users.get("operator", ""), "; ".join(purposes[key]))
-        for key, users in found.items()
+def _rights(service: App) -> Iterable[tuple[str, ...]]:
+    """The rows of resources of `service`: operations of the service, further operations of an operator, purpose."""
+    users = {"service": kafka.of_service(service, DELETIONS), "operator": kafka.of_operators(service)}
+    granted: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    purposes: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    for user, rights in users.items():
+        for right in rights:
+            name = _name(service, right)
+            granted[right.kind, name][user] = ", ".join(right.operations)
+            purposes[right.kind, name][right.why] = None
+    for resource, operations in granted.items():
+        yield *resource, operations.get("service", ""), operations.get("operator", ""), "; ".join(purposes[resource])
+
+
+def _name(service: App, right: Right) -> str:
+    """The role of a topic of `service`, else the resource's name, where SERVICE stands for the service's name."""
+    if right.kind != "topic" or right.name == service.dead_letters:
+        return f"`{right.name.replace(service.name, 'SERVICE', 1)}`"
+    roles = {
+        DELETIONS: f"`{DELETIONS}`",
+        **dict.fromkeys(_derived(service), DERIVED),
+        **dict.fromkeys(_totals(service), TOTALS),
     }
+    return roles.get(right.name, INPUTS)
 
 
-def _own(resources: Resources, common: Resources) -> Iterable[Sequence[str]]:
-    """A row for all resources with the same kind and rights, apart from the resources in `common`."""
-    names: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for (kind, name), row in resources.items():
-        if (kind, name) not in common:
-            names[kind, *row].append(f"`{name}`")
-    for (kind, *rights), called in names.items():
-        yield kind, ", ".join(called), *rights
+def _derived(service: App) -> Sequence[str]:
+    return [service.output(topic) for topic in service.emits]
+
+
+def _totals(service: App) -> Sequence[str]:
+    return [totals.topic for totals in service.totals]
+
+
+def _topics(name: str, service: App) -> Sequence[str]:
+    roles = (dict.fromkeys(service.topics), _derived(service), _totals(service))
+    return name, *(", ".join(f"`{topic}`" for topic in topics) for topics in roles)
 
 
 def _redis() -> Iterable[Sequence[str]]:

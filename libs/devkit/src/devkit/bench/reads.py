@@ -82,8 +82,10 @@ class Measured:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """The row of the table of reads."""
-        answers, processes = self.answers, ", ".join(f"{name} {self.cpu_ms(name):.3f}" for name in self.usage.cpu)
+        """The row of the table of reads, with the processes from 1 % of the CPU time on."""
+        used = {name: self.cpu_ms(name) for name in self.usage.cpu}
+        processes = ", ".join(f"{name} {ms:.3f}" for name, ms in used.items() if ms >= 0.01 * self.total_ms)
+        answers = self.answers
         counts = {"refused": answers.refused, "failed": answers.failures}
         missing = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
         figures = f"{answers.per_second:,.0f}", f"{answers.p50_ms:.1f}", f"{answers.p99_ms:.1f}", f"{self.total_ms:.3f}"

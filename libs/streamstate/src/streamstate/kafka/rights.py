@@ -30,14 +30,14 @@ def of_service(app: App, deletions: str = "") -> Iterator[Right]:
     for topic in dict.fromkeys(app.topics):
         yield Right("topic", topic, ("Read", "Describe", "DescribeConfigs"), "input")
     for topic in app.emits:
-        yield Right("topic", app.output(topic), ("Write", "Describe"), "derived topic")
+        yield Right("topic", app.output(topic), ("Write", "Describe"), "output")
     yield Right("topic", app.dead_letters, ("Read", "Write", "Describe"), "dead letters")
-    yield Right("group", app.group, ("Read", "Describe"), "the members of the stream, and its lag")
-    yield Right("group", GROUP, ("Describe",), "reading without a group: nothing is committed to it")
+    yield Right("group", app.group, ("Read", "Describe"), "members and lag of the stream")
+    yield Right("group", GROUP, ("Describe",), "reading without commits")
     if app.totals:
         for totals in app.totals:
             yield Right("topic", totals.topic, ("Write", "Describe"), "totals")
-        yield Right("group", f"{app.group}-totals", ("Read", "Describe"), "how far the totals are")
+        yield Right("group", f"{app.group}-totals", ("Read", "Describe"), "the position of the totals")
         yield Right("transactional-id", f"{app.group}-totals", ("Write", "Describe"), "the publisher of totals")
 
 

@@ -1,20 +1,21 @@
-"""`docs/data-model.md`, made from the source: the keys in Redis, and the operations and reads of a service."""
+"""`docs/data-model.md`, made from the source: the keys in Redis."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from devkit.registry import SERVICES
-from devkit.tables import docstring, table
+from devkit.tables import table
 from streamstate.state import redis
-from streamstate.state.operations import Operation, Read
 
 PATH = Path("docs/data-model.md")
 _KEYS = re.compile(r"^\| state key \| holds \|\n\|[-| ]+\|\n((?:\|.*\n)+)", re.MULTILINE)
 _HEAD = """# Data model
 
 Made from the source by `make docs`. The state of a partition changes only by a [commit](decisions/commit.md), together
-with its offsets; `redis-cli` reads all keys. [Stability](stability.md) says how keys may change.
+with its offsets; `redis-cli` reads all keys. [Stability](stability.md) says how keys may change, and
+[operations.py](../libs/streamstate/src/streamstate/state/operations.py) describes the operations of folds and the
+reads of views.
 
 ## Keys
 """
@@ -26,10 +27,6 @@ def text() -> str:
         f"{_HEAD}\n{redis.__doc__}",
         "## Keys of the services\n\nIn partition `p`; `metrics` is the name of the deployment:\n",
         table(("key", "holds"), (row for name in SERVICES for row in _state_keys(name))),
-        "## Operations of a fold\n",
-        table(("operation", "effect"), ((kind.__name__, docstring(kind)) for kind in Operation.__args__)),
-        "## Reads of a view\n",
-        table(("read", "answer"), ((kind.__name__, docstring(kind)) for kind in Read.__args__)),
     ]
     return "\n".join(parts)
 

@@ -129,7 +129,7 @@ class ExpireBefore(msgspec.Struct, frozen=True, array_like=True, tag="expire"):
 class ExpireDays(msgspec.Struct, frozen=True, array_like=True, tag="expire_days"):
     """Expire the days of `family`'s histories that end by the time `before` (milliseconds, the start of a day).
 
-    This commit and later commits remove expired days in steps; a later lines of an expired day are never read.
+    This commit and later commits remove expired days in steps; later lines of an expired day are never read.
     """
 
     family: str

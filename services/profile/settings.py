@@ -12,5 +12,5 @@ class ProfileSettings(Settings):
 
     profile: Path = Field(
         Path(__file__).with_name("habits.yaml"),
-        description="the YAML file that declares the profile; the same for stream and API",
+        description="the YAML file that declares the profile",
     )

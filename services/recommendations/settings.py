@@ -12,7 +12,7 @@ class WindowSettings(Settings):
         1_000_000,
         ge=1_000,
         le=100_000_000,
-        description="newest records of each partition of listening-events in the graph; the same for stream and API",
+        description="newest records of each partition of listening-events in the graph",
     )
 
 
@@ -20,6 +20,4 @@ class PoolSettings(Settings):
     """Recommendations: the API."""
 
     walkers: int = Field(0, ge=0, le=64, description="threads for walks; 0: the container's cores")
-    walks_waiting: int = Field(
-        32, ge=0, description="maximal requests waiting for a thread; further requests get a 503 at once"
-    )
+    walks_waiting: int = Field(32, ge=0, description="maximal requests waiting for a thread; beyond: 503")

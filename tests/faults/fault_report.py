@@ -15,7 +15,8 @@ reads a second (F10: 200 reads), with faults at random moments for the seeds 1, 
 SHARD=redis` repeats a part. F16, F17, F18, F20 and F26 are about reads: the state is in a real Redis, without events.
 
 - *differing*: lost, doubled or otherwise unequal keys and records of any service, by a recount as in `make verify`
-- *failed*: reads refused with 503 or 504 and a reason, or without an answer; *wrong*: any answer other than the profile
+- *failed* (none if empty): reads refused with 503 or 504 and a reason, or without an answer; *wrong*: any answer other
+  than the profile
 - *failing*: the longest time with failures
 - *recovered*: the longest time from the end of a fault until the states reached the topic ends of that moment
 
@@ -50,12 +51,12 @@ class Row:
     figures: str
 
     def cells(self) -> tuple[str, ...]:
-        counts = (self.times, self.differing, self.reads, self.failed, self.wrong)
+        counts = (self.times, self.differing, self.reads, self.failed or "", self.wrong)
         return (
             self.fault,
             self.what,
-            *(f"{n:,}" for n in counts),
-            f"{self.longest_s:.1f} s",
+            *(f"{n:,}" if n != "" else n for n in counts),
+            f"{self.longest_s:.1f} s" if self.failed else "",
             f"{self.recovered_s:.1f} s",
             self.figures,
         )

@@ -66,7 +66,9 @@ def _section(name: str, command: Any, shared: Collection[tuple[str, str, str]]) 
     """The usage of a command, its help, and its parameters apart from the `shared` ones."""
     usage = " ".join([name, *map(_used, command.params)])
     own = [row for row in map(_row, command.params) if row not in shared and row[2]]
-    return "\n".join([f"## {name}\n", f"    {usage}\n", f"{command.help}\n", *([_listed(own)] if own else [])])
+    return "\n".join(
+        [f"## {name.partition(' ')[2]}\n", f"    {usage}\n", f"{command.help}\n", *([_listed(own)] if own else [])]
+    )
 
 
 def _listed(rows: Collection[tuple[str, str, str]]) -> str:

@@ -1,5 +1,6 @@
 """`docs/reference.md`, made from the source: services, settings and metrics. `make docs` writes all such pages."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from streamstate.deployment import background, state_metrics
 from streamstate.deployment.metrics import Definition
 from streamstate.settings import kinds
 from streamstate.spark import status
-from streamstate.view import View
 from streamstate.web import freshness
 from streamstate.web.server import telemetry
 
@@ -32,10 +32,8 @@ def text() -> str:
     """The whole page."""
     parts = [
         "# Reference\n\nMade from the source by `make docs`. [Rights](rights.md#kafka) lists topics by service.\n",
-        "## Views\n",
-        table(
-            ("service", "path", "scope", "answer"), (_view(name, view) for name in SERVICES for view in app(name).views)
-        ),
+        "## Views\n\n`/openapi.json` and `/docs` of a gateway describe parameters and answers.\n",
+        table(("service", "scope", "paths"), (row for name in SERVICES for row in _views(name))),
         "## Settings\n\nWith defaults. Lists and maps are JSON. An unknown `STREAMSTATE_` variable ends the process.\n",
         *(f"### {docstring(kind).rstrip('.')}\n\n{_settings(kind)}" for kind in SETTINGS),
         "## Metrics\n",
@@ -44,8 +42,12 @@ def text() -> str:
     return "\n".join(parts)
 
 
-def _view(service: str, view: View[Any]) -> tuple[str, str, str, str]:
-    return service, f"`{view.path.replace('<key>', '{key}')}`", view.scope, view.summary
+def _views(service: str) -> Iterator[tuple[str, str, str]]:
+    """A row for the views of `service` with the same scope."""
+    paths: dict[str, list[str]] = {}
+    for view in app(service).views:
+        paths.setdefault(view.scope, []).append(f"`{view.path.replace('<key>', '{key}')}`")
+    return ((service, scope, ", ".join(of_scope)) for scope, of_scope in paths.items())
 
 
 def _settings(kind: type[BaseSettings]) -> str:

@@ -68,7 +68,7 @@ class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings):
     formats: dict[str, Format] = Field(
         {},
         description='formats by topic (the service\'s own name), or by * for all: {"listening-events": {"value": '
-        '"avro", "fields": {"userId": "user_id"}}}; the same for stream and API',
+        '"avro", "fields": {"userId": "user_id"}}}',
     )
     deletions: str = Field(
         "user-deletions",
@@ -125,7 +125,7 @@ class StreamSettings(ServiceSettings):
         ge=100,
         le=100_000,
         description="maximal records of a commit during a build; blocks Redis for 0.5 s at 60000, 0.3 s at "
-        "20000, 0.03 s at 1000 (twice the CPU). Commits to a state with readers block for 0.02 s",
+        "20000, 0.03 s at 1000 (twice the CPU)",
     )
     session_timeout_ms: int = Field(
         10_000,
@@ -151,8 +151,7 @@ class StreamSettings(ServiceSettings):
         None,
         ge=0,
         description="milliseconds of a timestamp ahead of the clock before a record becomes a dead letter, in "
-        "topics without message.timestamp.after.max.ms; empty: the grace of the topic's windows, at "
-        "least 10,000, or 3,600,000 without windows",
+        "topics without message.timestamp.after.max.ms; empty: the grace of windows, at least 10,000, or 3,600,000",
     )
     users_expire_ms: int = Field(
         0,
@@ -191,9 +190,7 @@ class StreamSettings(ServiceSettings):
 class DemandSettings(Settings):
     """Requests with consistency headers: every API."""
 
-    demands_waiting: int = Field(
-        256, ge=0, description="maximal requests waiting for a fresher state; further requests get a 503 at once"
-    )
+    demands_waiting: int = Field(256, ge=0, description="maximal requests waiting for a fresher state; beyond: 503")
     least_staleness_ms: int = Field(
         LEAST_STALENESS_MS, ge=0, le=10_000, description="least accepted X-Max-Staleness, in milliseconds"
     )
@@ -232,8 +229,8 @@ class GatewaySettings(HttpSettings):
     requests_in_flight_per_instance: int = Field(
         512,
         ge=1,
-        description="maximal parallel requests of a worker to an instance; further requests go to another "
-        "instance if any may answer, or get a 503 at once",
+        description="maximal parallel requests of a worker to an instance; beyond: another instance if any may "
+        "answer, or 503",
     )
     origins: tuple[Annotated[str, Field(pattern=r"^\*$|^https?://[^/?#]+$")], ...] = Field(
         (),
@@ -241,9 +238,7 @@ class GatewaySettings(HttpSettings):
     )
     owners_ttl_s: float = Field(2.0, gt=0, description="seconds between two reads of the owner maps")
     names_cached: int = Field(200_000, ge=1, description="maximal names in the cache; 100,000 take about 30 MB")
-    streams: int = Field(
-        1_000, ge=0, description="maximal event streams of a worker; further streams get a 503 at once"
-    )
+    streams: int = Field(1_000, ge=0, description="maximal event streams of a worker; beyond: 503")
     heartbeat_s: float = Field(15.0, gt=0, description="seconds without an event before a comment is sent")
     watch_ms: int = Field(
         200, ge=10, description="minimal milliseconds of a look at all watched users, spread over the time"

@@ -36,8 +36,9 @@ class Usage:
         return "unknown" if self.pressure is None else f"{self.pressure:.0%}"
 
     def __str__(self) -> str:
-        cores = ", ".join(f"{name} {amount:.2f}" for name, amount in self.cores.items())
-        return f"{sum(self.cores.values()):.2f}: {cores}; pressure {self.pressure_text}"
+        total = sum(self.cores.values())
+        parts = ", ".join(f"{name} {amount:.2f}" for name, amount in self.cores.items() if amount >= 0.01 * total)
+        return f"{total:.2f}: {parts}; pressure {self.pressure_text}"
 
 
 NONE = Usage(1, {}, None)

@@ -43,7 +43,6 @@ class Overload:
                 "answers a CPU second of the owner, peak / flood": f"{self.peak:,.0f} / {self.flood:,.0f}",
                 "answers in the flood: 200 / refused / lost": f"{answers.ok:,} / {answers.bad:,} / {answers.lost:,}",
                 "all answers in the flood": f"p50 {answers.p50_ms:.1f} ms, p99 {answers.p99_ms:.1f} ms",
-                "memory before / after": f"{self.before / 1e6:.0f} / {self.after / 1e6:.0f} MB",
             }
         )
         report.targets += [

@@ -199,9 +199,7 @@ class HttpSettings(TlsSettings):
         "accepted; read again after changes",
     )
     deadline_ms: int = Field(2_000, ge=10, le=60_000, description="milliseconds before a request fails")
-    requests_in_flight: int = Field(
-        1_024, ge=1, description="maximal parallel requests of a worker; further requests get a 503 at once"
-    )
+    requests_in_flight: int = Field(1_024, ge=1, description="maximal parallel requests of a worker; beyond: 503")
     access_log: bool = Field(
         default=False, description="log route, status and milliseconds of each request, without keys"
     )

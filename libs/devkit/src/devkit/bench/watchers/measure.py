@@ -58,7 +58,6 @@ class Watching:
             {
                 "events behind the commit, p50 / p99 / greatest": delays,
                 "p99 of reads without / with watchers": f"{p99s} ms",
-                "memory of the gateway before / after": f"{before / 1e6:.0f} / {after / 1e6:.0f} MB",
                 "cores without watchers": str(self.usage[0]),
                 "cores with watchers": str(self.usage[1]),
             }

@@ -18,8 +18,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from devkit.child_process import Child, free_port
 from devkit.demo import CACHE
-from devkit.formats import TYPES, declared
-from devkit.formats import ListeningEvent as DetailedEvent
+from devkit.formats import TYPES, DetailedEvent, declared
 from devkit.schema_registry import SchemaRegistry
 from services.clicks.model import APP as CLICKS
 from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS

@@ -194,7 +194,7 @@ class TestTheFirstService:
         for place in ("registry", "demo", "skaffold"):
             assert NAME in known[place], place
         assert f"{NAME}-dlq" in known["topics"]
-        assert f"| {NAME} | `/v1/users/{{key}}/longest-session` |" in known["reference"]
+        assert f"| {NAME} | read | `/v1/users/{{key}}/longest-session` |" in known["reference"]
         assert f"{NAME}-dlq" in copy.contents()["charts/infra/values.yaml"]
         assert f'"{NAME}": "{NAME}"' in copy.contents()["charts/gateway/values.yaml"]
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 import pytest
 
-from streamstate_client import Client, Profile, Refused, Unavailable, Unreachable
+from streamstate_client import Client, ListenerProfile, Refused, Unavailable, Unreachable
 from streamstate_client.asynchronous import AsyncClient
 from streamstate_client.protocol import Event, Parser
 from tests.serving import Served
@@ -23,8 +23,8 @@ class Calls(Protocol):
     """What both clients can do."""
 
     def get(self, path: str) -> Any: ...
-    def user(self, user: int, parts: tuple[str, ...] = (), *, explain: bool = False) -> Profile: ...
-    def watch(self, user: int, parts: tuple[str, ...] = ()) -> Generator[Profile | None, None, None]: ...
+    def user(self, user: int, parts: tuple[str, ...] = (), *, explain: bool = False) -> ListenerProfile: ...
+    def watch(self, user: int, parts: tuple[str, ...] = ()) -> Generator[ListenerProfile | None, None, None]: ...
 
 
 class Blocking:
@@ -36,12 +36,12 @@ class Blocking:
     def get(self, path: str) -> Any:
         return self._run(lambda client: client.get(path))
 
-    def user(self, user: int, parts: tuple[str, ...] = (), *, explain: bool = False) -> Profile:
-        profile: Profile = self._run(lambda client: client.user(user, parts, explain=explain))
+    def user(self, user: int, parts: tuple[str, ...] = (), *, explain: bool = False) -> ListenerProfile:
+        profile: ListenerProfile = self._run(lambda client: client.user(user, parts, explain=explain))
         return profile
 
-    def watch(self, user: int, parts: tuple[str, ...] = ()) -> Generator[Profile | None, None, None]:
-        async def following() -> AsyncGenerator[Profile | None, None]:
+    def watch(self, user: int, parts: tuple[str, ...] = ()) -> Generator[ListenerProfile | None, None, None]:
+        async def following() -> AsyncGenerator[ListenerProfile | None, None]:
             async with AsyncClient(*self._given) as client, aclosing(client.watch(user, parts)) as profiles:
                 async for profile in profiles:
                     yield profile
@@ -77,7 +77,7 @@ def test_a_profile_has_all_that_the_gateway_answers_by_default(client: Calls) ->
 
 
 def test_parts_and_reasons_are_chosen(client: Calls) -> None:
-    assert client.user(USER, ("recent",)) == Profile(USER)
+    assert client.user(USER, ("recent",)) == ListenerProfile(USER)
     assert not any(item.why for item in client.user(USER).artist_recommendations)
     assert all(item.why for item in client.user(USER, explain=True).artist_recommendations)
 

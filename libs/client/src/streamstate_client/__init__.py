@@ -10,7 +10,7 @@
 `streamstate_client.asynchronous.AsyncClient` has the same calls for an event loop, with the extra `async`.
 """
 
-from streamstate_client.answers import Deletion, Played, Profile, Recommended, Why
+from streamstate_client.answers import Deletion, ListenerProfile, Played, Recommended, Why
 from streamstate_client.client import Client
 from streamstate_client.errors import GatewayError, Refused, Unavailable, Unreachable
 
@@ -18,8 +18,8 @@ __all__ = [
     "Client",
     "Deletion",
     "GatewayError",
+    "ListenerProfile",
     "Played",
-    "Profile",
     "Recommended",
     "Refused",
     "Unavailable",

@@ -30,7 +30,7 @@ class Recommended(msgspec.Struct, frozen=True):
     why: list[Why] = []
 
 
-class Profile(msgspec.Struct, rename="camel", frozen=True):
+class ListenerProfile(msgspec.Struct, rename="camel", frozen=True):
     """A user's profile. Members of parts outside the request are empty.
 
     warnings: missing and incomplete parts.

@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 
 from streamstate_client import protocol
-from streamstate_client.answers import Deletion, Profile
+from streamstate_client.answers import Deletion, ListenerProfile
 from streamstate_client.errors import Unavailable
 from streamstate_client.protocol import Event, Parser, about, decoded, unreachable, user_path
 
@@ -42,9 +42,9 @@ class AsyncClient:
         """As `Client.get`."""
         return await self._get(path, Any)
 
-    async def user(self, user: int, parts: Iterable[str] = (), *, explain: bool = False) -> Profile:
+    async def user(self, user: int, parts: Iterable[str] = (), *, explain: bool = False) -> ListenerProfile:
         """As `Client.user`."""
-        profile: Profile = await self._get(user_path(user, parts, explain=explain), Profile)
+        profile: ListenerProfile = await self._get(user_path(user, parts, explain=explain), ListenerProfile)
         return profile
 
     async def delete(self, user: int | str) -> Deletion:
@@ -61,7 +61,7 @@ class AsyncClient:
         """As `Client.export`."""
         return await self._get(about(user, "/export"), Any)
 
-    async def watch(self, user: int, parts: Iterable[str] = ()) -> AsyncGenerator[Profile | None, None]:
+    async def watch(self, user: int, parts: Iterable[str] = ()) -> AsyncGenerator[ListenerProfile | None, None]:
         """Like `Client.watch`. Leave by `contextlib.aclosing`, or the connection stays until the client closes."""
         path, last = user_path(user, parts, explain=False, stream=True), ""
         while True:
@@ -69,7 +69,7 @@ class AsyncClient:
                 async with aclosing(self._events(path, last)) as events:
                     async for event in events:
                         last = event.id
-                        yield msgspec.json.decode(event.data, type=Profile | None)
+                        yield msgspec.json.decode(event.data, type=ListenerProfile | None)
             except Unavailable:
                 pass
             await asyncio.sleep(protocol.RETRY_S)

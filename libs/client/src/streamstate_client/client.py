@@ -10,7 +10,7 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from streamstate_client import protocol
-from streamstate_client.answers import Deletion, Profile
+from streamstate_client.answers import Deletion, ListenerProfile
 from streamstate_client.errors import Unavailable
 from streamstate_client.protocol import Event, Parser, about, decoded, unreachable, user_path
 
@@ -30,12 +30,12 @@ class Client:
         """The JSON at `path`, query included. Raises `Refused` with the detail of a problem, or `Unavailable`."""
         return self._get(path, Any)
 
-    def user(self, user: int, parts: Iterable[str] = (), *, explain: bool = False) -> Profile:
+    def user(self, user: int, parts: Iterable[str] = (), *, explain: bool = False) -> ListenerProfile:
         """The profile of a user, or only these `parts`. Raises `Refused` (404 for an unknown user), `Unavailable`.
 
         explain: add the reasons of recommendations.
         """
-        profile: Profile = self._get(user_path(user, parts, explain=explain), Profile)
+        profile: ListenerProfile = self._get(user_path(user, parts, explain=explain), ListenerProfile)
         return profile
 
     def delete(self, user: int | str) -> Deletion:
@@ -55,14 +55,14 @@ class Client:
         """All data of a user in the services. Raises like `delete`; 404 without data."""
         return self._get(about(user, "/export"), Any)
 
-    def watch(self, user: int, parts: Iterable[str] = ()) -> Generator[Profile | None, None, None]:
+    def watch(self, user: int, parts: Iterable[str] = ()) -> Generator[ListenerProfile | None, None, None]:
         """The current profile and every changed profile, without end; None for an unknown user.
 
         Connects again after a lost connection. Raises `Refused`.
         """
         path = user_path(user, parts, explain=False, stream=True)
         for event in self.follow(path):
-            yield msgspec.json.decode(event.data, type=Profile | None)
+            yield msgspec.json.decode(event.data, type=ListenerProfile | None)
 
     def follow(self, path: str, lost: Callable[[Unavailable], None] = _ignore) -> Iterator[Event]:
         """The events of the stream at `path`, without end. `lost` is called before each new connection."""

@@ -12,7 +12,7 @@ from streamstate.cli.services import Deployment, Service, deployment
 from streamstate.errors import Declined
 from streamstate.kafka.dlq.topic import Choice, Letter, cause_of, is_receipt, letter_of, letters, overview
 from streamstate.kafka.reading import read_to_end
-from streamstate.kafka.replay import Replay, ReplayPlan
+from streamstate.kafka.replay import DeadLetterReplay, ReplayPlan
 
 Reason = Annotated[str, typer.Option(help="Letters with the text in stage, exception or message.")]
 
@@ -136,7 +136,7 @@ def replay(
         raise typer.BadParameter(msg)
     of = deployment(service)
     choice = Choice(partition, offset, reason)
-    replay = Replay(of.app, of.topics, of.settings.kafka, choice, again, of.settings.security)
+    replay = DeadLetterReplay(of.app, of.topics, of.settings.kafka, choice, again, of.settings.security)
     plan = replay.plan()
     if plan.places and not dry_run:
         warning = "Every service of these topics gets the records again, even if it has folded them before."

@@ -47,7 +47,7 @@ class ReplayPlan:
 
 
 @dataclass(frozen=True)
-class Replay:
+class DeadLetterReplay:
     """Replays the letters of `app` in `choice`; with `again`, also letters that were replayed before."""
 
     app: App

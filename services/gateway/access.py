@@ -1,4 +1,4 @@
-"""Access to the gateway, decided in one place before a request is routed: who asks, may they, and how much."""
+"""Access to the gateway, decided in one place before routing: the caller, its scopes and its limits."""
 
 import binascii
 import math
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 REQUESTS, COST = "requests", "cost"
 _OWN_NAMES = ("gateway", "standby")
 CHALLENGE = 'Basic realm="user profiles"'
-"""A browser asks for a password then, and sends it with all that the page asks for; with another scheme beside, not."""
+"""Makes a browser ask for a password, and send it with each request of the page. A second scheme would prevent both."""
 
 
 class Access(Guard):
@@ -76,11 +76,9 @@ class Access(Guard):
         streams: int,
         failed: Callable[[str], None],
     ) -> Self:
-        """As `settings` say; `failed` is told of a file that cannot be used any more.
+        """The guard with `settings`. Raises `Misconfigured` when nobody would have access, or for an unreadable file.
 
-        streams: the most event streams of this process.
-
-        Raises `Misconfigured` when they let nobody in, or a file cannot be read.
+        streams: the most event streams of this process. failed: called with the name of an unusable file.
         """
         if not (settings.access_keys or settings.jwt_jwks):
             msg = "set STREAMSTATE_ACCESS_KEYS, STREAMSTATE_JWT_JWKS or both; STREAMSTATE_ACCESS=off answers everybody"
@@ -92,12 +90,12 @@ class Access(Guard):
         return cls(settings, key_file, tokens, shared or OwnBuckets(), streams)
 
     async def start(self) -> None:
-        """Begin what runs in the background."""
+        """Start the work in the background."""
         if self._tokens is not None:
             await self._tokens.start()
 
     async def stop(self) -> None:
-        """End it."""
+        """End the work in the background."""
         if self._tokens is not None:
             await self._tokens.stop()
         await self._buckets.close()
@@ -120,7 +118,7 @@ class Access(Guard):
         if not requests.fine:
             raise _exceeded(caller, REQUESTS, requests)
         if body:
-            # Decoding a body costs as much where it is refused.
+            # A refused body has the same cost of decoding.
             self._limiter.charge(f"{caller.name}:{COST}", len(body) // BODY_BYTES)
         return requests
 
@@ -151,7 +149,7 @@ class Access(Guard):
         return replace(stream, chunks=self._charged(caller, stream.chunks), close=close)
 
     async def _charged(self, caller: Caller, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The same chunks: each event costs as much as an answer."""
+        """`chunks`, each charged like an answer."""
         async for chunk in chunks:
             self._limiter.charge(f"{caller.name}:{COST}", 1 + len(chunk) // ANSWER_BYTES)
             yield chunk
@@ -166,14 +164,14 @@ class Access(Guard):
     def _caller(self, key: keys.Key, known: keys.Keys) -> Caller:
         if known is not self._callers_of:
             self._callers_of = known
-            self._callers = {hashed: of_key(each, self._settings) for hashed, each in known.items()}
+            self._callers = {hashed: of_key(of_hash, self._settings) for hashed, of_hash in known.items()}
         return self._callers[key.sha256]
 
 
 def _credential(headers: Headers) -> str:
-    """The key or token that is sent, empty for none. Of Basic (RFC 7617) it is the password, whatever the user is."""
+    """The key or token of a request, empty for none: with Basic (RFC 7617) the password of any user."""
     given = [text for name, text in headers if name == b"authorization"]
-    # Of two it would not be clear who asks.
+    # Two credentials may name two callers.
     scheme, _, text = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
     match scheme.lower():
         case b"bearer":
@@ -185,7 +183,7 @@ def _credential(headers: Headers) -> str:
 
 
 def _refusal(caller: Caller, needed: Needs) -> str:
-    """Why `caller` may not ask what needs this; empty when it may."""
+    """The reason to refuse a request of `caller` with the needs `needed`; empty for an allowed request."""
     if needed.own and caller.user is not None and caller.user == needed.user and caller.may(READ):
         return ""
     if missing := [scope for scope in needed.scopes if not caller.may(scope)]:

@@ -47,7 +47,7 @@ log = structlog.get_logger()
 
 
 def create() -> Asgi:
-    """The application with the settings of the process. Raises `Misconfigured` when one does not fit."""
+    """The application with the settings of the process. Raises `Misconfigured` for an invalid setting."""
     settings, access = bootstrap.configure(GatewaySettings), load(AccessSettings)
     if not settings.services:
         return build(settings, {service: given.split(",") for service, given in settings.instances.items()}, access)
@@ -58,7 +58,7 @@ def create() -> Asgi:
 
 
 def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], access: AccessSettings) -> Asgi:
-    """The application over the instances at these addresses. Raises `Misconfigured` when a file cannot be read."""
+    """The application over the instances at `addresses`. Raises `Misconfigured` for an unreadable file."""
 
     async def ready() -> None:
         missing = owners.missing()
@@ -94,7 +94,7 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
         return json(route(owners, service, key), NAME)
 
     async def document(_request: Request) -> Response:
-        """The document of all services, each of which is asked for its document at every request."""
+        """The document of all services, read at each request."""
         theirs = await asyncio.gather(*(owners.document(service, SPEC) for service in owners.addresses))
         body = documents.merged(routes, routes.document(), theirs, [view for _, view in owners.views])
         return Response(200, body, {"Content-Type": JSON})
@@ -111,7 +111,7 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
     page = static(files)
     routes.hidden("/", "page", page)
     routes.hidden("/page/<name>", "page-file", page)
-    # They are the same for all, and ask for what they show.
+    # The files are public; the page asks for data with the key.
     routes.open_paths |= {"/", *(f"/page/{file.name}" for file in files)}
     described = resolver(document, SPEC, lambda *_: needs.DOCUMENT)
     routes.table["openapi"] = replace(routes.table["openapi"], resolver=described)

@@ -1,4 +1,4 @@
-"""Who asks: the caller that a key or a JWT names."""
+"""Callers by key or JWT."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ SCOPES: Mapping[str, Scope] = {scope: scope for scope in (READ, EXPLORE, ADMIN)}
 
 @dataclass(frozen=True)
 class Caller:
-    """A caller and what it may do.
+    """A caller with scopes and limits.
 
-    name: of its key, or a hash of a JWT's issuer and subject; it names its limits, and who did what in the log.
-    user: the only user id that it may ask for, None when it may ask for all.
+    name: of the key, or a hash of a JWT's issuer and subject; used for limits and in the log.
+    user: the only permitted user id; None: all users.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Caller:
     user: str | None = None
 
     def may(self, scope: Scope) -> bool:
-        """Whether `scope` is allowed; an admin may do everything."""
+        """Whether the caller has `scope`; `admin` includes all scopes."""
         return scope in self.scopes or ADMIN in self.scopes
 
 
@@ -41,14 +41,14 @@ def of_key(key: Key, settings: AccessSettings) -> Caller:
 
 
 def of_claims(claims: Mapping[str, Any], settings: AccessSettings) -> Caller:
-    """The caller whom verified claims name."""
+    """The caller of verified claims."""
     subject = f"{claims['iss']}\n{claims['sub']}"
     given = claims.get(settings.jwt_scopes, ())
     names = given.split() if isinstance(given, str) else given if isinstance(given, list) else ()
     scopes = frozenset(SCOPES[name] for name in names if isinstance(name, str) and name in SCOPES)
     user = claims.get(settings.jwt_user) if settings.jwt_user else None
     if settings.jwt_user and user is None:
-        # An issuer that forgets the claim must not give everybody's data to everybody.
+        # Without the claim, a caller would get the data of all users.
         scopes &= {ADMIN}
     name = f"jwt-{sha256(subject.encode()).hexdigest()[:32]}"
     return Caller(name, scopes, settings.requests_per_s, settings.cost_per_s, None if user is None else str(user))

@@ -1,4 +1,4 @@
-"""The gateway's OpenAPI document: its own paths and those of every service, with what the gateway adds to answers."""
+"""The gateway's OpenAPI document: the paths of the gateway and of every service, with joined answers and names."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from streamstate.web.server.responses import Document, ref
 
 SPEC = "/openapi.json"
 USERS = "users"
-"""What the keys of users are called among those of views."""
+"""The name of users among the views of `/v1/many`."""
 
 USER = f"/v1/{USERS}/{{key}}"
 USER_STREAM = f"{USER}/stream"
@@ -41,8 +41,7 @@ PARTS = {**parameter("query", "parts", _CHOICE), "schema": ref("schemas", "Parts
 def merged(routes: Routes, own: Document, documents: Iterable[bytes], views: Sequence[ViewEntry]) -> bytes:
     """The document `own` of `routes` with the paths and schemas of the services' `documents`.
 
-    Where both have one, its own stays. A service that gave no document has an empty one. `views` are those of all
-    services.
+    A path of the gateway has precedence. The document of a silent service is empty. `views` are of all services.
     """
     paths: dict[str, Document] = {}
     schemas: dict[str, Document] = {}
@@ -65,7 +64,7 @@ def _path(view: ViewEntry) -> str:
 
 
 def _joined(paths: Mapping[str, Document], views: Sequence[ViewEntry]) -> Mapping[str, Document]:
-    """Describe the names in the answers of `views`; returns schema and example of each, by the view's name."""
+    """Describe the names in the answers of `views`; returns schemas and examples by the view's name."""
     found = {view.name: paths[_path(view)]["get"]["responses"]["200"]["content"][JSON] for view in views}
     names = {
         view.name: {CODECS[view.key].parse(example_key(view.key)): found[view.name]["example"].get("name")}
@@ -99,7 +98,7 @@ def _of_users(
     answers: Mapping[str, Document],
     paths: Mapping[str, Document],
 ) -> Mapping[str, Document]:
-    """What is answered of a user, with an example, and the parameters that it may have, since parts of it do."""
+    """The operations about a user, with an example, and the parameters of the parts."""
     further = [
         described
         for view in parts
@@ -119,7 +118,7 @@ def _of_users(
 
 
 def _profile(parts: Sequence[ViewEntry], answers: Mapping[str, Document]) -> Document:
-    """The members of these parts together."""
+    """The joined examples of `parts`."""
     members: Document = {}
     for view in parts:
         example = answers[view.name]["example"]
@@ -151,7 +150,7 @@ def _with_example(operation: Document, content_type: str, example: Any) -> Docum
 
 
 def _with_names(names: NamedIds) -> Document:
-    """What the gateway adds to an answer."""
+    """The schema of names and warnings in an answer."""
     added: Document = {"properties": {"warnings": _WARNINGS}, "required": ["warnings"] if names.empty_warnings else []}
     for place in names.views:
         *lists, member = place.split(".")

@@ -1,4 +1,4 @@
-"""The instances of each service as Kubernetes sees them: watched EndpointSlices, the last known map kept."""
+"""The instances of each service by Kubernetes' EndpointSlices, watched in the background."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,12 +20,12 @@ PAUSE_S = 1.0
 
 
 class Endpoints(dict[str, Sequence[str]]):
-    """The addresses (host:port) of the instances that are ready, by service. Safe for threads.
+    """The addresses (host:port) of ready instances by service. Safe for threads.
 
-    A service none of whose instances is ready keeps the addresses that it had: their state can still be asked, and who
-    is really gone refuses at once.
+    A service without a ready instance keeps its last addresses: an instance may still answer, and a missing instance
+    refuses at once.
 
-    services: the Kubernetes Service of each of our services.
+    services: the Kubernetes Service by the name of a service.
     """
 
     def __init__(self, services: Mapping[str, str]) -> None:
@@ -33,7 +33,7 @@ class Endpoints(dict[str, Sequence[str]]):
         self.services = {kubernetes: ours for ours, kubernetes in services.items()}
 
     def replace(self, slices: Iterable[Any]) -> None:
-        """Take `slices` for all that there are."""
+        """Replace all addresses by the endpoints of `slices`."""
         ready: defaultdict[str, set[str]] = defaultdict(set)
         for slice_ in slices:
             if service := self.services.get(slice_.metadata.labels[SERVICE_LABEL]):
@@ -45,9 +45,9 @@ class Endpoints(dict[str, Sequence[str]]):
 
 
 def addresses(slice_: Any) -> list[str]:
-    """The ready ones of an EndpointSlice: by the pod's own name where it has one, as owners are named, else by IP.
+    """The ready addresses of an EndpointSlice: by the pod's name, as owners are named, else by IP.
 
-    A slice without our port has none.
+    Empty for a slice without the port `http`.
     """
     service, namespace = slice_.metadata.labels[SERVICE_LABEL], slice_.metadata.namespace
     ports = [port.port for port in slice_.ports or () if port.name == "http"]
@@ -57,13 +57,13 @@ def addresses(slice_: Any) -> list[str]:
         else str(Address(endpoint.addresses[0], port))
         for port in ports
         for endpoint in slice_.endpoints or ()
-        # `ready` says nothing where addresses are published before pods are ready; `serving` does.
+        # `ready` is always true where a Service publishes addresses of unready pods; `serving` is not.
         if endpoint.conditions.serving and not endpoint.conditions.terminating
     ]
 
 
 def watched(services: Mapping[str, str], namespace: str) -> Endpoints:
-    """The endpoints of `services`, kept up in the background by what the API server tells the pod's own account."""
+    """The endpoints of `services`, kept current in the background with the pod's service account."""
     configuration = client.Configuration()
     config.load_incluster_config(configuration)
     endpoints = Endpoints(services)
@@ -72,8 +72,8 @@ def watched(services: Mapping[str, str], namespace: str) -> Endpoints:
 
 
 def follow(endpoints: Endpoints, configuration: client.Configuration, namespace: str) -> None:
-    """List all slices, then watch for changes until the API server ends it, after `RELIST_S` seconds at most."""
-    # Else the client refuses the slice of a Service without pods, which has no endpoints.
+    """List all slices, then watch for changes until the API server ends the watch, after at most `RELIST_S` seconds."""
+    # The client would refuse the slice of a Service without pods: it has no endpoints.
     configuration.client_side_validation = False
     listed = client.DiscoveryV1Api(client.ApiClient(configuration)).list_namespaced_endpoint_slice
     query = {"namespace": namespace, "label_selector": f"{SERVICE_LABEL} in ({','.join(endpoints.services)})"}

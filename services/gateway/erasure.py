@@ -1,4 +1,4 @@
-"""All services at once about one user: deletion, its progress, and the export of what they hold."""
+"""Requests to all services about one user: deletion, its progress, and export."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ PATH, EXPORTED = "/v1/users/<key>/deletion", "/v1/users/<key>/export"
 
 
 class UserDeletion(msgspec.Struct, rename="camel"):
-    """The deletion of a user, by service. `done`: every state has forgotten the user, and no build brings it back."""
+    """The deletion of a user, by service. `done`: no state and no later build has the user."""
 
     user_id: str
     done: bool
@@ -27,7 +27,7 @@ class UserDeletion(msgspec.Struct, rename="camel"):
 
 
 class UserExport(msgspec.Struct, rename="camel"):
-    """What the services hold of a user."""
+    """The data of a user, by service."""
 
     user_id: str
     services: list[ServiceExport]
@@ -47,14 +47,14 @@ EXAMPLE_EXPORT = UserExport(
 
 
 class ErasureRoutes:
-    """The routes. Each is answered by all services that know users, or not at all."""
+    """The routes. An answer has all services with users; without one service, the request fails."""
 
     def __init__(self, owners: Owners, upstream: Upstream) -> None:
         self._owners = owners
         self._upstream = upstream
 
     async def delete(self, request: Request, key: str) -> Response:
-        """Ask all services to forget a user. What has been asked for stays asked for when a service does not answer."""
+        """Request the deletion in all services. A request stays valid in a service when another service fails."""
         deletion = await self._deletion("DELETE", request, key)
         if not deletion.services:
             raise Problem(404, "unknown-key", "no service has users with such ids; check it")
@@ -62,17 +62,17 @@ class ErasureRoutes:
         return json(deletion, NAME, {"Location": location})._replace(status=202)
 
     async def deletion_status(self, request: Request, key: str) -> Response:
-        """How far a deletion is."""
+        """The progress of a deletion."""
         deletion = await self._deletion("GET", request, key)
         if not deletion.services:
             raise Problem(404, "unknown-key", "the deletion of this user was not asked for; DELETE /v1/users/{userId}")
         return json(deletion, NAME)
 
     async def export(self, request: Request, key: str) -> Response:
-        """All that is held of a user."""
+        """The data of a user."""
         answers = await self._all("GET", EXPORT, key, request.deadline)
         services = [msgspec.json.decode(body, type=ServiceExport) for body in answers.values()]
-        known = [each for each in services if each.held]
+        known = [export for export in services if export.held]
         if not known:
             raise Problem(404, "unknown-key", "nothing is held of this user; check the id")
         return json(UserExport(key, known), NAME)
@@ -80,8 +80,9 @@ class ErasureRoutes:
     async def _deletion(self, method: str, request: Request, key: str) -> UserDeletion:
         answers = await self._all(method, DELETION, key, request.deadline)
         services = [msgspec.json.decode(body, type=ServiceErasure) for body in answers.values()]
-        asked = [each for each in services if each.partitions]
-        return UserDeletion(key, all(part.done for each in asked for part in each.partitions), asked)
+        requested = [erasure for erasure in services if erasure.partitions]
+        done = all(partition.done for erasure in requested for partition in erasure.partitions)
+        return UserDeletion(key, done, requested)
 
     async def _all(self, method: str, path: str, key: str, deadline: Deadline) -> Mapping[str, bytes]:
         """The answers by service. Raises a 503 `Problem` when a service does not answer."""
@@ -90,8 +91,8 @@ class ErasureRoutes:
             raise not_ready(f"no instance of {', '.join(missing)} answers, which may hold something of the user")
         services = [name for name in self._owners.addresses if self._owners.service(name).processors.users]
         path = path.replace("<key>", quote(key, safe=""))
-        asking = (self._upstream.get(name, None, path, (), deadline, method) for name in services)
-        answers = dict(zip(services, await asyncio.gather(*asking), strict=True))
+        calls = (self._upstream.get(name, None, path, (), deadline, method) for name in services)
+        answers = dict(zip(services, await asyncio.gather(*calls), strict=True))
         for name, answer in answers.items():
             if answer.status != 200:
                 detail = f"{name}: {msgspec.json.decode(answer.body)['detail']}"

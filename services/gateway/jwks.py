@@ -1,4 +1,4 @@
-"""The public keys of an issuer of JWTs (RFC 7517): fetched within bounds, and found for a token."""
+"""The public keys of an issuer of JWTs (RFC 7517): fetched within bounds, and selected for a token."""
 
 import asyncio
 from collections import defaultdict
@@ -20,7 +20,7 @@ MOST_BYTES = 256 * 1024
 """The largest JWKS."""
 
 MOST_TRIED = 16
-"""The most keys that the signature of one token is verified with."""
+"""The most keys tried for the signature of a token."""
 
 
 async def fetch(client: httpx2.AsyncClient, url: str) -> bytes:
@@ -37,12 +37,12 @@ async def fetch(client: httpx2.AsyncClient, url: str) -> bytes:
 
 
 class Jwks:
-    """Keys by algorithm, each with its id (kid), None where it has none."""
+    """Keys by algorithm, each with its id (kid) or None."""
 
     def __init__(self, document: bytes, algorithms: Sequence[str]) -> None:
-        """algorithms: of the signatures that are accepted. Raises `ValueError` for what is no JWKS.
+        """algorithms: of accepted signatures. Raises `ValueError` for an invalid JWKS.
 
-        Keys of other types, for other uses or with faults are passed over.
+        Keys of other types, for other uses or with faults are left out.
         """
         try:
             given = msgspec.json.decode(document, type=_Document).keys
@@ -59,10 +59,7 @@ class Jwks:
         return bool(self._keys)
 
     def find(self, kid: str | None, algorithm: str) -> Sequence[PyJWK]:
-        """The keys that may have signed a token with this key id and algorithm.
-
-        Keys with its id; where there is none, keys without an id. All keys of the algorithm for a token without one.
-        """
+        """The possible keys of a token: with the id `kid`, else without an id; without `kid` all of `algorithm`."""
         keys = self._keys.get(algorithm, [])
         named = [key for name, key in keys if kid is None or name == kid]
         return (named or [key for name, key in keys if name is None])[:MOST_TRIED]
@@ -73,7 +70,7 @@ class _Document(msgspec.Struct):
 
 
 def _usable(jwk: Mapping[str, Any], algorithms: Sequence[str]) -> Iterator[PyJWK]:
-    """`jwk` for each of `algorithms` that it may sign with: its own, or those of its type."""
+    """`jwk` for each possible one of `algorithms`: its own algorithm, or the algorithms of its type."""
     if jwk.get("use", "sig") != "sig":
         return
     any_of_type = jwk.get("kty") == "RSA" and "alg" not in jwk

@@ -17,26 +17,26 @@ from streamstate.state.redis_reader import RedisCommands
 log = structlog.get_logger()
 
 LEASE_S = 0.1
-"""A worker takes the tokens of so many seconds at a time: Redis is asked ten times a second, not for each request."""
+"""Seconds of tokens in a lease: a worker asks Redis ten times a second, not for each request."""
 
 HELD_S = 1.0
-"""Seconds after which tokens that a worker took and did not spend are gone."""
+"""Seconds until the unspent tokens of a lease are lost."""
 
 REDIS_S = 0.1
 """Seconds to wait for an answer of Redis."""
 
 RETRY_S = 1.0
-"""Seconds for which Redis is left alone after it did not answer."""
+"""Seconds without requests to Redis after a failure."""
 
 MOST_HELD = 20_000
-"""The most limits of callers that a worker has in memory."""
+"""The most limits of callers in the memory of a worker."""
 
 SCRIPT = Path(__file__).with_name("lease.lua").read_text()
 _SHA = sha1(SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
 
 class Lease(NamedTuple):
-    """Tokens given (0: too few), those left for others, and the seconds until there are enough."""
+    """Given tokens (0: too few), tokens left in the bucket, and the seconds until the bucket has enough."""
 
     given: int
     left: int
@@ -44,7 +44,7 @@ class Lease(NamedTuple):
 
 
 class OwnBuckets:
-    """Buckets of tokens of one worker. Each holds those of a second, fills evenly, and is full at first.
+    """Buckets of tokens of one worker. A bucket holds the tokens of a second, fills evenly, and starts full.
 
     clock: seconds that never go back.
     """
@@ -54,9 +54,9 @@ class OwnBuckets:
         self._buckets: dict[str, tuple[float, float]] = {}
 
     async def lease(self, name: str, rate: int, needed: int, wanted: int) -> Lease:
-        """Take `wanted` tokens or as many as there are, `needed` at least, from a bucket of `rate` tokens a second.
+        """Take up to `wanted` tokens, at least `needed`, from a bucket of `rate` tokens a second.
 
-        More than a full bucket has is given by a full one, which then lacks them.
+        A full bucket gives more tokens than it holds, and is then in debt.
         """
         now = self._clock()
         left, at = self._buckets.pop(name, (float(rate), now))
@@ -71,11 +71,11 @@ class OwnBuckets:
         return Lease(given, math.floor(left), max(0.0, enough - left) / rate)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Own buckets have no connection."""
 
 
 class SharedBuckets:
-    """The same in Redis, under keys that begin with `prefix`. While Redis does not answer, each worker has its own."""
+    """Buckets in Redis, under keys with `prefix`. While Redis does not answer, the worker uses its own buckets."""
 
     def __init__(self, commands: RedisCommands, prefix: str) -> None:
         self._commands = commands
@@ -115,7 +115,7 @@ class _Held:
 
 
 class Spent(NamedTuple):
-    """Whether tokens were spent; those left about now, and the seconds to wait when they were not."""
+    """Whether the tokens were spent, the approximate number of tokens left, and the seconds to wait after a refusal."""
 
     fine: bool
     left: int
@@ -123,19 +123,19 @@ class Spent(NamedTuple):
 
 
 class Limiter:
-    """Spends tokens of `buckets`, which it takes in advance. For one event loop."""
+    """Spends tokens of `buckets`, leased in advance. For one event loop."""
 
     def __init__(self, buckets: OwnBuckets | SharedBuckets) -> None:
         self._buckets = buckets
         self._held: dict[str, _Held] = {}
 
     async def spend(self, name: str, rate: int, tokens: int) -> Spent:
-        """Spend `tokens` of the limit `name` of `rate` tokens a second, when there are so many."""
+        """Spend `tokens` of the limit `name` of `rate` tokens a second, or none if too few are left."""
         held = self._of(name)
         if held.tokens > 0 and time.monotonic() > held.until:
             held.tokens = 0
         if held.tokens < tokens:
-            # One at a time: the others find what the first one gets, instead of emptying the bucket with it.
+            # One lease at a time serves all waiting requests; parallel leases would empty the bucket.
             async with held.leasing:
                 if held.tokens < tokens:
                     lease = await self._lease(held, name, rate, tokens - held.tokens)
@@ -151,7 +151,7 @@ class Limiter:
         return lease
 
     def charge(self, name: str, tokens: int) -> None:
-        """Spend `tokens` that were not known before; later requests wait until they are there."""
+        """Spend `tokens` afterwards; later requests wait until the debt is paid."""
         self._of(name).tokens -= tokens
 
     def _of(self, name: str) -> _Held:

@@ -1,4 +1,4 @@
-"""Names for ids: where they go in an answer; asked in bulk, remembered until their table moves."""
+"""Names beside the ids of an answer: read in bulk, and cached until their table moves."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -11,15 +11,15 @@ from services.gateway.router import Router
 from streamstate.state.store import TopicPartition
 from streamstate.web.http.deadline import Deadline
 
-Thing = tuple[str, int | str]
-"""A view whose answer has a `name`, and a key of it."""
+ItemKey = tuple[str, int | str]
+"""A view whose answers have a `name`, and a key of the view."""
 
 Names = Mapping[str, Mapping[int | str, str | None]]
-"""Names by view and key, None for a thing without one."""
+"""Names by view and key, None for a key without a name."""
 
 
 class NamedObjects(NamedTuple):
-    """`objects` of an answer that have keys of `view` as their member `key`, and get names as their member `name`."""
+    """`objects` of an answer with a key of `view` in the member `key`, and the place of a name in the member `name`."""
 
     view: str
     key: str
@@ -33,30 +33,30 @@ def name_of(id_member: str) -> str:
 
 
 def named(answer: dict[str, Any], views: Mapping[str, str]) -> list[NamedObjects]:
-    """Where `answer` gets names. `views` are those of `NamedIds`."""
+    """The places for names in `answer`; `views` as in `NamedIds`."""
     places = []
     for path, view in views.items():
         *steps, member = path.split(".")
         objects = [answer]
         for step in steps:
-            objects = [item for each in objects for item in each.get(step) or ()]
-        objects = [each for each in objects if each.get(member) is not None]
+            objects = [item for parent in objects for item in parent.get(step) or ()]
+        objects = [item for item in objects if item.get(member) is not None]
         places.append(NamedObjects(view, member, name_of(member), objects))
     return places
 
 
 def add(names: Names, places: Iterable[NamedObjects]) -> None:
-    """Put what `names` has into `places`."""
+    """Put `names` into `places`."""
     for view, key, name, objects in places:
         known = names.get(view, {})
-        for each in objects:
-            each[name] = known.get(each[key])
+        for item in objects:
+            item[name] = known.get(item[key])
 
 
 class _Cached(msgspec.Struct, frozen=True, gc=False):
-    """A name (None: there is none), and the offset at which its table's partition stood before it was read.
+    """A name (None: no name), and the offset of its table's partition before the read.
 
-    The garbage collector, which would stop all requests for 0.1 s where there are 200,000, need not look at them.
+    `gc=False`: with 200,000 names, the garbage collector would stop all requests for 0.1 s.
     """
 
     name: str | None
@@ -65,47 +65,46 @@ class _Cached(msgspec.Struct, frozen=True, gc=False):
 
 
 class NameCache:
-    """The names that services have, of which the newest `most` are remembered. For one event loop.
+    """The newest `most` names of services. For one event loop.
 
-    A name is valid for as long as the owner map shows its partition of the table at the same offset, so a change is
-    seen with the next map.
+    A name is valid while the owner map has the same offset for the partition of its table.
     """
 
     def __init__(self, owners: Owners, router: Router, most: int) -> None:
         self._owners = owners
         self._router = router
         self._most = most
-        self._cached: dict[Thing, _Cached] = {}
+        self._cached: dict[ItemKey, _Cached] = {}
         self._valid: defaultdict[str, dict[int | str, str | None]] = defaultdict(dict)
         self._valid_for = owners.views
 
     async def get(self, places: Iterable[NamedObjects], deadline: Deadline) -> Names:
-        """Names, those for `places` among them. Raises a `Problem` when they cannot be had in time."""
+        """Names, including all names for `places`. Raises a `Problem` without an answer in time."""
         if self._valid_for is not self._owners.views or sum(map(len, self._valid.values())) > self._most:
             self._valid, self._valid_for = defaultdict(dict), self._owners.views
         valid = self._valid
-        missing: dict[Thing, None] = {}
+        missing: dict[ItemKey, None] = {}
         for view, key, _, objects in places:
             known = valid[view]
-            missing |= {(view, each[key]): None for each in objects if each[key] not in known}
+            missing |= {(view, item[key]): None for item in objects if item[key] not in known}
         if missing:
             maps = {view: self._owners.with_keys(view) for view, _ in missing}
-            for thing in missing:
-                cached = self._cached.get(thing)
-                if cached and maps[thing[0]].positions.get(cached.place, 0) == cached.position:
-                    valid[thing[0]][thing[1]] = cached.name
-            if unknown := [(view, key) for view, key in missing if key not in valid[view]]:
-                for thing, name in (await self._ask(maps, unknown, deadline)).items():
-                    valid[thing[0]][thing[1]] = name
+            for view, item_key in missing:
+                cached = self._cached.get((view, item_key))
+                if cached and maps[view].positions.get(cached.place, 0) == cached.position:
+                    valid[view][item_key] = cached.name
+            if unknown := [(view, item_key) for view, item_key in missing if item_key not in valid[view]]:
+                for (view, item_key), name in (await self._read(maps, unknown, deadline)).items():
+                    valid[view][item_key] = name
         return valid
 
-    async def _ask(
-        self, maps: Mapping[str, ServiceMap], things: list[Thing], deadline: Deadline
-    ) -> dict[Thing, str | None]:
-        """`maps` are older than the answers, so a name is at least as new as the position that is kept with it."""
-        answers = await self._router.many([(view, str(key)) for view, key in things], deadline)
-        names: dict[Thing, str | None] = {}
-        for view, key in things:
+    async def _read(
+        self, maps: Mapping[str, ServiceMap], keys: list[ItemKey], deadline: Deadline
+    ) -> dict[ItemKey, str | None]:
+        """Read names, and cache each with its position in the older `maps`: a name is never older than its position."""
+        answers = await self._router.many([(view, str(key)) for view, key in keys], deadline)
+        names: dict[ItemKey, str | None] = {}
+        for view, key in keys:
             name = names[view, key] = (answers[view][str(key)] or {}).get("name")
             known, entry = maps[view], maps[view].views[view]
             place = entry.topic, known.partition(entry, str(key))

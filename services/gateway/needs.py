@@ -1,4 +1,4 @@
-"""The rights that a request needs of its caller: scopes, the price in reads of a key, and the user of the answer."""
+"""The needs of a request: scopes, the price in reads of a key, and the user of the answer."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -43,13 +43,13 @@ def of_parts(parts: Iterable[LocatedPart], key: str, request: Request) -> Needs:
 
 
 def of_user(owners: Owners, scope: Scope, request: Request, arguments: Mapping[str, str]) -> Needs:
-    """The needs of a request about a user, at the price of the parts that it names, or of the default parts."""
+    """The needs of a request about a user, at the price of the named parts, or of the default parts."""
     cost = _parts_cost(owners, part_names(request.query))
     return Needs({scope}, cost + _demands(request), arguments["key"])
 
 
 def of_export(_request: Request, arguments: Mapping[str, str]) -> Needs:
-    """The needs of an export, which users may have of themselves."""
+    """The needs of an export; a JWT of the user is enough."""
     return Needs({ADMIN}, EXPORT_COST, arguments["key"], own=True)
 
 
@@ -67,7 +67,7 @@ def of_many(owners: Owners, asked: Sequence[tuple[str, str]], request: Request) 
 
 
 def cost_of(cost: Cost, query: Iterable[tuple[str, str]]) -> int:
-    """The price of a request with these parameters; the service refuses texts that are no numbers."""
+    """The price of a request with the parameters `query`; the service refuses a text in place of a number."""
     given = {name: text for name, text in query if name in cost.covers}
     factors = (max(1.0, _number(text) / cost.covers[name]) for name, text in given.items())
     return math.ceil(cost.base * min(MOST_TIMES, math.prod(factors)))

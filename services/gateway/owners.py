@@ -1,4 +1,4 @@
-"""Who owns which partition of which service, and which paths a service answers: read from the instances, kept fresh."""
+"""The owner maps of all services: partitions, owners and views, read from the instances periodically."""
 
 import asyncio
 import time
@@ -16,11 +16,11 @@ from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.problems import RETRY_AFTER_S, Problem, bad_query, not_ready
 from streamstate.web.partition_map import PATH, Processors, ViewEntry
 
-LOOK_S = 2.0
-"""Seconds in which one of a service's instances must tell its map; while there are others, one gets a share."""
+READ_S = 2.0
+"""Seconds for the map of a service; an instance gets a share while further instances are left."""
 
 LEAST_S = 0.2
-"""Seconds between two looks, whatever happens."""
+"""The least seconds between two reads."""
 
 log = structlog.get_logger()
 
@@ -28,7 +28,7 @@ _decode = msgspec.json.Decoder(Processors).decode
 
 
 class ServiceMap:
-    """One service as one of its instances described it.
+    """A service, as described by an instance.
 
     owners: addresses by partition. views: by name. positions: the next offsets by topic and partition.
     """
@@ -44,25 +44,25 @@ class ServiceMap:
         }
 
     def partition(self, view: ViewEntry, text: str) -> int:
-        """Where the key that `text` names lies. Raises `BadKey` for text that is no key of `view`."""
+        """The partition of the key `text`. Raises `BadKey` for text that is no key of `view`."""
         codec = CODECS[view.key]
         return partition_of(codec.encode(codec.parse(text)), self.processors.topics[view.topic])
 
 
 Located = tuple[ServiceMap, ViewEntry]
-"""A view, and the service that has it."""
+"""A view and its service."""
 
 LocatedPart = tuple[ServiceMap, ViewEntry, Part]
 
 
 class Owners:
-    """The maps of all services. The last one known serves until a newer one is had. For one event loop.
+    """The last known map of each service. For one event loop.
 
     addresses: the instances of each service, host:port.
-    ttl_s: seconds between two looks.
-    views: those of all services that are known, in the order of `addresses`.
-    parts: the parts of `/v1/users/{id}` among them by name, the required one first.
-    keyed: the service of each view that `/v1/many` knows, by the view's name.
+    ttl_s: seconds between two reads.
+    views: of all known services, in the order of `addresses`.
+    parts: the parts of `/v1/users/{id}` by name, the required part first.
+    keyed: the services of the views of `/v1/many`, by the view's name.
     """
 
     def __init__(self, upstream: Upstream, ttl_s: float) -> None:
@@ -77,12 +77,12 @@ class Owners:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Look, and go on looking in the background until `stop`."""
+        """Read all maps, and read them again in the background until `stop`."""
         await self.refresh()
         self._running = asyncio.create_task(self._keep_fresh())
 
     async def stop(self) -> None:
-        """Look no more."""
+        """End the reads in the background."""
         if self._running is not None:
             self._running.cancel()
 
@@ -91,7 +91,7 @@ class Owners:
         await asyncio.gather(*map(self.read, self.addresses))
 
     async def read(self, service: str) -> None:
-        """Read the map of `service`; the one before stays when no instance tells it."""
+        """Read the map of `service`; without an answer, the last map stays."""
         body = await self.document(service, PATH)
         try:
             self._maps |= {service: ServiceMap(service, _decode(body))} if body else {}
@@ -107,41 +107,38 @@ class Owners:
         self.parts = {view.name: (known, view, part) for known, view, part in parts}
 
     async def document(self, service: str, path: str) -> bytes:
-        """What an instance of `service` has at `path`, empty when none answers."""
+        """The document at `path` of an instance of `service`; empty without an answer."""
         with suppress(Problem):
-            deadline = Deadline(time.monotonic() + LOOK_S)
+            deadline = Deadline(time.monotonic() + READ_S)
             answer = await self._upstream.get(service, None, path, (), deadline)
             if answer.status == 200:
                 return answer.body
         return b""
 
     def missing(self) -> list[str]:
-        """The services of which no map is known."""
+        """The services without a known map."""
         return [service for service in self.addresses if service not in self._maps]
 
     def absent(self, problem: Problem) -> Problem:
-        """`problem`, which says that there is no such thing; a 503 one while services are missing that may have it."""
+        """The `problem` of an unknown name; a 503 `Problem` while a missing service may know the name."""
         return unknown(", ".join(missing)) if (missing := self.missing()) else problem
 
     def service(self, name: str) -> ServiceMap:
-        """The map of `name`; raises a 503 `Problem` when none of its instances ever answered."""
+        """The map of the service `name`; raises a 503 `Problem` before its first answer."""
         if name not in self._maps:
             raise unknown(name)
         return self._maps[name]
 
     def with_keys(self, view: str) -> ServiceMap:
-        """The service whose owners answer `view` by key; raises a 400 `Problem` for a view that none has."""
+        """The service whose owners answer `view` by key; raises a 400 `Problem` for an unknown view."""
         if view not in self.keyed:
             raise self.absent(bad_query(self.keyed))
         return self.keyed[view]
 
     def find(self, path: str) -> tuple[ServiceMap, ViewEntry, str]:
-        """Service, view and key text of `path`, which is percent-encoded.
-
-        Raises a 404 `Problem` when no service answers such a path.
-        """
+        """Service, view and key text of the percent-encoded `path`. Raises a 404 `Problem` for an unknown path."""
         segments = path.split("/")
-        # All of them begin with /v1/.
+        # All paths begin with /v1/.
         for place in range(2, len(segments)):
             template = "/".join([*segments[:place], "<key>", *segments[place + 1 :]])
             if segments[place] and (located := self._by_path.get(template)):
@@ -157,7 +154,7 @@ class Owners:
                 await asyncio.wait_for(self._upstream.moved.wait(), pause)
             self._upstream.moved.clear()
             await self.refresh()
-            # While an owner is away, each of its answers by another one wakes this up.
+            # Each answer of a stand-in sets `moved`.
             await asyncio.sleep(LEAST_S)
 
 

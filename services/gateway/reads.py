@@ -22,14 +22,14 @@ class ReadRoutes:
         self._users = users
 
     def view(self, request: Request, _arguments: Mapping[str, str]) -> Call:
-        """Any view. Raises a 404 `Problem` for a path that no service answers."""
+        """Any view. Raises a 404 `Problem` for an unknown path."""
         known, view, text = self._owners.find(request.path)
         answer = partial(self._users.view, known, view, text, request)
         return Call(answer, view.path, needs.of_view(view, text, request))
 
     def user(self, request: Request, arguments: Mapping[str, str]) -> Call:
         """The parts of a user. Raises a 400 `Problem` for unknown parts, and for parameters of no part."""
-        key, parts = arguments["key"], self._users.chosen(request.query)
+        key, parts = arguments["key"], self._users.requested(request.query)
         answer = partial(self._users.user, parts, request, key)
         return Call(answer, needs.USER_PATH, needs.of_parts(parts, key, request))
 

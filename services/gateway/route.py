@@ -1,4 +1,4 @@
-"""Why a request goes where it goes: the route of a key, step by step."""
+"""The route of a key, step by step."""
 
 from collections.abc import Iterable
 
@@ -15,12 +15,11 @@ _MOST = 2**31 - 1
 
 
 class ViewRoute(msgspec.Struct, rename="camel"):
-    """How one view of the service finds the key.
+    """The route of a key in a view.
 
-    `key_bytes` are what a producer writes, in hexadecimal digits; `hash` is Kafka's murmur2 of them as a positive
-    number, `partition` its remainder by `partitions`, the topic's count. `owner` is null while nobody owns the
-    partition; `lag` are the records that its state was behind the topic when the instance
-    that told the map saw the topic's end last, 0 when it never did.
+    `key_bytes`: the key in Kafka, in hexadecimal digits. `hash`: Kafka's murmur2 of the bytes as a positive number.
+    `partition`: the remainder by `partitions`, the topic's count. `owner`: null without an owner. `lag`: records of the
+    topic missing in the state, as last seen by an instance; 0 before.
     """
 
     view: str
@@ -38,7 +37,7 @@ class ViewRoute(msgspec.Struct, rename="camel"):
 
 
 class Route(msgspec.Struct, rename="camel"):
-    """The views of a service for which the text is a key, and where each is answered."""
+    """The views of a service with the key, and the route in each view."""
 
     service: str
     text: str
@@ -64,9 +63,9 @@ EXAMPLE_ROUTE = Route("metrics", "42", [_EXAMPLE_VIEW])
 
 
 def route(owners: Owners, service: str, text: str) -> Route:
-    """As the gateway knows it now.
+    """The route by the present owner map.
 
-    Raises `BadKey` for text that is a key of no view of `service`, a 404 `Problem` for a service that there is not.
+    Raises `BadKey` for a text that is no key of any view of `service`, a 404 `Problem` for an unknown service.
     """
     if service not in owners.addresses:
         raise unknown_service(owners.addresses)
@@ -90,8 +89,8 @@ def unknown_service(services: Iterable[str]) -> Problem:
 def positive_hash(key: bytes) -> int:
     """Kafka's `toPositive(murmur2(key))`, from 0 to 2^31 - 1.
 
-    The library gives only remainders of it. By 2^31 - 1 the remainder is the hash itself, except for the hash 2^31 - 1,
-    whose remainder is 0. It is told from the hash 0 by its last bit.
+    The library gives only remainders. The remainder by 2^31 - 1 is the hash, except for the hash 2^31 - 1 with the
+    remainder 0: its last bit tells it from the hash 0.
     """
     return murmur2(key, _MOST) or _MOST * murmur2(key, 2)
 

@@ -1,4 +1,4 @@
-"""From a key to the instance that answers for it, and back with the answer."""
+"""Routes requests by key to the owners of partitions."""
 
 import asyncio
 from collections import defaultdict
@@ -21,14 +21,14 @@ from streamstate.web.partition_map import ViewEntry
 from streamstate.web.server.openapi import MANY
 
 MOST_QUERY_BYTES = 8_000
-"""What a server takes in its longest request line, apart from method and path."""
+"""The longest query in a request line."""
 
 
 class Router:
-    """Sends requests straight to owners, or to the least busy instance where any one answers.
+    """Sends requests to owners, or for views of any instance to the least busy instance.
 
-    The number of partitions is the topic's, as the service's state knows it, never the size of a map. Only addresses
-    that discovery knows are dialled.
+    The state of a service gives the partition count of a topic, never the size of a map. Only discovered addresses are
+    called.
     """
 
     def __init__(self, owners: Owners, upstream: Upstream) -> None:
@@ -38,9 +38,9 @@ class Router:
     async def ask_view(
         self, known: ServiceMap, view: ViewEntry, text: str, query: Query, deadline: Deadline
     ) -> Response:
-        """The answer of a service's `view` for the key that `text` names (any text when it is not about a key).
+        """The answer of `view` for the key `text`, ignored by a view without a key.
 
-        Raises `BadKey` for text that is no key of the view.
+        Raises `BadKey` for a text that is no key of the view.
         """
         path = view.path.replace("<key>", quote(text, safe=""))
         if view.key and view.anywhere:
@@ -58,7 +58,7 @@ class Router:
     async def many_at(
         self, wanted: Iterable[tuple[str, str]], deadline: Deadline, path: str = MANY
     ) -> tuple[Mapping[str, Mapping[str, Any]], Positions]:
-        """The same, or what instances answer at `path`, and where the partitions were; `wanted` are of one service."""
+        """As `many`, or the answers at `path`, with the positions of partitions; `wanted` are keys of one service."""
         places: defaultdict[tuple[str, str | None], list[tuple[str, str]]] = defaultdict(list)
         for name, text in wanted:
             known = self._owners.with_keys(name)
@@ -82,14 +82,14 @@ class Router:
 
 
 def queries(asked: Iterable[tuple[str, str]]) -> Iterator[Query]:
-    """`asked` in parts that a request may have."""
+    """`asked` in parts within the limits of a request."""
     query: list[tuple[str, str]] = []
     size = 0
-    for each in asked:
-        length = len(urlencode([each])) + 1
+    for parameter in asked:
+        length = len(urlencode([parameter])) + 1
         if len(query) == MOST_KEYS or size + length > MOST_QUERY_BYTES:
             yield query
             query, size = [], 0
-        query.append(each)
+        query.append(parameter)
         size += length
     yield query

@@ -1,4 +1,4 @@
-"""Users whose ids begin with some digits: those that exist among the shortest such ids, and some of the longer ones."""
+"""Users by the first digits of their ids: all short ids, and a sample of longer ids."""
 
 from collections.abc import Iterable, Iterator
 from random import Random
@@ -13,10 +13,10 @@ from streamstate.keys import LONG_MAX
 from streamstate.web.http.deadline import Deadline
 
 MOST_DIGITS = 3
-"""Of ids with up to so many digits more than the prefix, all are tried: 1,111 at most."""
+"""Further digits behind the prefix up to which all ids are tried: 1,111 at most."""
 
 DRAWN = 64
-"""Of the ids of each greater length, so many are tried: 1,024 at most."""
+"""Tried ids of each greater length: 1,024 at most."""
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -27,18 +27,18 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct):
-    """Ids of users. They are a sample: other ids than those that were tried may begin with the same digits."""
+    """Ids of users: a sample, since not all ids with the prefix are tried."""
 
     users: list[int]
 
 
 def candidates(prefix: str, more: int) -> list[str]:
-    """The ids that begin with `prefix` and have `more` further digits, in ascending order."""
+    """The ids with `prefix` and `more` further digits, in ascending order."""
     return _ids(prefix, more, range(10**more))
 
 
 def drawn(prefix: str, more: int) -> list[str]:
-    """Some of them: one of each of `DRAWN` equal shares, always the same one."""
+    """A sample of `candidates`: an id of each of `DRAWN` equal shares, the same at each call."""
     share, dice = 10**more // DRAWN, Random(f"{prefix} {more}")  # noqa: S311, it guards no secret
     return _ids(prefix, more, (dice.randrange(share * number, share * (number + 1)) for number in range(DRAWN)))
 
@@ -49,7 +49,7 @@ def _ids(prefix: str, more: int, numbers: Iterable[int]) -> list[str]:
 
 
 def tried(prefix: str) -> Iterator[list[str]]:
-    """What is tried, one list after the other; those with the shortest ids come first."""
+    """The ids to try, in lists, the shortest ids first."""
     for more in range(MOST_DIGITS + 1):
         yield candidates(prefix, more)
     longer = range(MOST_DIGITS + 1, len(str(LONG_MAX)) - len(prefix) + 1)
@@ -57,7 +57,7 @@ def tried(prefix: str) -> Iterator[list[str]]:
 
 
 async def search(owners: Owners, router: Router, asked: Search, deadline: Deadline) -> Found:
-    """Up to `asked.limit` users whom the required part of profiles knows, those with the shortest ids first."""
+    """Up to `asked.limit` users known to the required part of profiles, the shortest ids first."""
     view = next(iter(owners.parts))
     users: list[int] = []
     for texts in tried(asked.prefix):

@@ -7,7 +7,7 @@ from pydantic import Field, FilePath, model_validator
 from streamstate.deployment.connections import REDIS_URL, RedisSettings, RedisUrl
 
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
-"""Of signatures: only those whose keys are public, so that none of them can be taken for a shared secret."""
+"""Signature algorithms with public keys: no public key can be taken for a shared secret."""
 
 
 class AccessSettings(RedisSettings):

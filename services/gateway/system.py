@@ -1,4 +1,4 @@
-"""The state of all services as their instances tell it now."""
+"""The present state of all services, from their instances."""
 
 import asyncio
 import time
@@ -20,14 +20,14 @@ from streamstate.web.partition_map import PATH, Partition, Processors
 SYSTEM = "system"
 """The type of the events."""
 
-LOOK_S = 0.8
-"""Seconds in which an instance must answer, or it is away."""
+ANSWER_S = 0.8
+"""Seconds until a silent instance counts as away."""
 
 PERIOD_S = 1.0
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 
 LEAST_S = 0.2
-"""Rates are over so many seconds at least."""
+"""The least seconds of a rate."""
 
 State = Literal["ready", "building", "refused", "none"]
 
@@ -35,10 +35,9 @@ _decode = msgspec.json.Decoder(Processors).decode
 
 
 class Owner(msgspec.Struct):
-    """A partition and who owns it: the address (null: nobody yet) and the first part of its host name.
+    """A partition and its owner: the address (null: no owner yet), and the first part of the host name.
 
-    `state`: `ready`; `building` from nothing; `refused` until someone changes something; `none` while its owner does
-    not answer.
+    `state`: `ready`; `building` from nothing; `refused` until an operator acts; `none` while the owner does not answer.
     """
 
     partition: int
@@ -48,12 +47,11 @@ class Owner(msgspec.Struct):
 
 
 class Service(msgspec.Struct, rename="camel"):
-    """A service. It is ready when all of its partitions are.
+    """A service, ready with all partitions.
 
-    `lag` are the records that its state is behind its topics, `freshness_ms` the milliseconds since it was not (null:
-    that is long ago, or not known), `reads_per_second` what its instances answered lately, `progress` how much of the
-    first build is done, 0 to 1. `troubles` say why streams do not fold. `dead_letter_reasons` are the dead letters by
-    stage and exception.
+    `lag`: records of the topics missing in the state. `freshness_ms`: milliseconds since the state had all records
+    (null: unknown, or long ago). `reads_per_second`: recent answers of the instances. `progress`: of the first build, 0
+    to 1. `troubles`: why streams do not fold. `dead_letter_reasons`: dead letters by stage and exception.
     """
 
     name: str
@@ -70,7 +68,7 @@ class Service(msgspec.Struct, rename="camel"):
 
 
 class SystemState(msgspec.Struct):
-    """All services, in the order in which the gateway knows them."""
+    """All services, in the order of the gateway's settings."""
 
     services: list[Service]
 
@@ -96,79 +94,80 @@ EXAMPLE_STATE = SystemState(
 
 
 class System:
-    """Asks every instance, for all who want to know together. For one event loop."""
+    """Polls every instance, once for all clients. For one event loop."""
 
     def __init__(self, owners: Owners, client: Instances) -> None:
         self._owners = owners
         self._client = client
         self._latest = LatestEvent()
         self._clients = 0
-        self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
         self._counts: dict[str, tuple[float, int]] = {}
-        """When each instance (by address) told how many requests it has answered, and how many."""
+        """By address: the time of an instance's last report, and its number of answered requests."""
 
     @contextmanager
     def watching(self) -> Iterator[LatestEvent]:
-        """The newest state, kept up in the body."""
+        """The newest state, kept current in the body."""
         self._clients += 1
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._keep_looking())
+        if self._polling is None or self._polling.done():
+            self._polling = asyncio.create_task(self._keep_polling())
         try:
             yield self._latest
         finally:
             self._clients -= 1
 
-    async def _keep_looking(self) -> None:
+    async def _keep_polling(self) -> None:
         while self._clients:
             started = time.monotonic()
             self._latest.publish(ServerSentEvent(SYSTEM, "", msgspec.json.encode(await self.read_state())))
             await asyncio.sleep(max(0.0, PERIOD_S - (time.monotonic() - started)))
 
     async def read_state(self) -> SystemState:
-        """The state now."""
+        """The present state."""
         return SystemState(list(await asyncio.gather(*map(self._service, self._owners.addresses))))
 
     async def _service(self, name: str) -> Service:
         addresses = self._owners.addresses[name]
         answers = dict(zip(addresses, await asyncio.gather(*map(self._ask, addresses)), strict=True))
-        maps = {at: told for at, answer in answers.items() if answer and (told := _map(answer))}
-        rate = self._rate({at: told.answered for at, told in maps.items()})
+        maps = {address: owners for address, answer in answers.items() if answer and (owners := _map(answer))}
+        rate = self._rate({address: owners.answered for address, owners in maps.items()})
         known = next(iter(maps.values()), None)
         if known is None and name not in self._owners.missing():
             known = self._owners.service(name).processors
-        return service(name, known, {at for at, answer in answers.items() if answer}, rate, current=bool(maps))
+        answering = {address for address, answer in answers.items() if answer}
+        return service(name, known, answering, rate, current=bool(maps))
 
     async def _ask(self, address: str) -> Response | None:
         with suppress(InstanceUnreachable):
-            return await self._client.get(address, PATH, Deadline(time.monotonic() + LOOK_S), (), ANYONE)
+            return await self._client.get(address, PATH, Deadline(time.monotonic() + ANSWER_S), (), ANYONE)
         return None
 
     def _rate(self, counts: Mapping[str, int]) -> float:
-        """How many requests a second these instances have answered since they were asked before."""
+        """The answered requests a second since the last poll; `counts` are the answered requests by address."""
         now, rate = time.monotonic(), 0.0
         for address, count in counts.items():
-            before, was = self._counts.get(address, (now, count))
-            # An instance that was started again counts from 0.
-            rate += max(0, count - was) / max(now - before, LEAST_S)
+            before, previous = self._counts.get(address, (now, count))
+            # A restarted instance counts from 0.
+            rate += max(0, count - previous) / max(now - before, LEAST_S)
             self._counts[address] = now, count
         return round(rate, 1)
 
 
 def _map(answer: Response) -> Processors | None:
-    """The map that an instance tells, None when it tells a problem, or has another version."""
+    """The owner map in an answer; None for a problem, or the map of another version."""
     with suppress(msgspec.MsgspecError):
         return _decode(answer.body) if answer.status == 200 else None
     return None
 
 
 def service(name: str, known: Processors | None, answering: Set[str], rate: float, *, current: bool) -> Service:
-    """What is told of a service, given its map (whether it is `current`) and the instances that answer."""
+    """The state of a service with the map `known`, `current` if from this poll; `answering` are addresses."""
     partitions = known.partitions if known else []
     held = {partition.partition: partition for partition in partitions}
     anywhere = known is not None and all(view.anywhere for view in known.views if view.key)
     width = max(known.topics.values()) if known else 0
     owners = [_owner(n, held.get(n), answering, anywhere=anywhere, current=current) for n in range(width)]
-    lags = (max(0, end - each.positions.get(topic, 0)) for each in partitions for topic, end in each.ends.items())
+    lags = (max(0, end - part.positions.get(topic, 0)) for part in partitions for topic, end in part.ends.items())
     return Service(
         name=name,
         partitions=len(owners),
@@ -176,9 +175,9 @@ def service(name: str, known: Processors | None, answering: Set[str], rate: floa
         lag=sum(lags),
         reads_per_second=rate,
         freshness_ms=known.age_ms if known and current else None,
-        dead_letters=sum(each.dead_letters for each in partitions),
-        dead_letter_reasons=dict(sum((Counter(each.dead_letter_reasons) for each in partitions), Counter())),
-        progress=round(sum(each.progress for each in partitions) / len(partitions), 3) if partitions else 0.0,
+        dead_letters=sum(partition.dead_letters for partition in partitions),
+        dead_letter_reasons=dict(sum((Counter(partition.dead_letter_reasons) for partition in partitions), Counter())),
+        progress=round(sum(partition.progress for partition in partitions) / len(partitions), 3) if partitions else 0.0,
         troubles=[processor.trouble for processor in known.instances if processor.trouble] if known else [],
         owners=owners,
     )
@@ -186,7 +185,7 @@ def service(name: str, known: Processors | None, answering: Set[str], rate: floa
 
 def _owner(number: int, held: Partition | None, answering: Set[str], *, anywhere: bool, current: bool) -> Owner:
     if held is None:
-        # Maps lack a partition that holds a part of a commit.
+        # Maps lack a partition with half a commit.
         return Owner(number, None, None, "refused")
     owner = Address.parse(held.owner) if held.owner else None
     name = owner.host.partition(".")[0] if owner and owner.is_name else held.owner

@@ -1,4 +1,4 @@
-"""JWTs: verified with the keys of the issuer, which are fetched in the background and kept."""
+"""JWTs, verified with the keys of the issuer; a background task fetches the keys."""
 
 import asyncio
 import math
@@ -21,25 +21,25 @@ from streamstate.web.http.problems import not_ready
 log = structlog.get_logger()
 
 LEAST_S = 5.0
-"""Seconds between two requests for the JWKS, whatever keys tokens name."""
+"""The least seconds between two requests for the JWKS."""
 
 LEEWAY_S = 10
-"""Seconds that the clocks of issuer and gateway may differ."""
+"""The tolerated difference of the clocks of issuer and gateway, in seconds."""
 
 MOST_VERIFIED = 10_000
-"""The most JWTs that are remembered."""
+"""The most verified JWTs in memory."""
 
 
 class BadToken(StreamStateError):
-    """A JWT that is not accepted; the message says why."""
+    """A refused JWT; the message has the reason."""
 
 
 class Tokens:
     """Callers by JWT. For one event loop.
 
-    A token whose key is not known lets the JWKS be fetched again, so that keys can be rotated; no request waits for the
-    issuer. While the issuer does not answer, the last JWKS is in use. A verified JWT is remembered until it expires, or
-    the JWKS is fetched again.
+    A token with an unknown key makes the background task fetch the JWKS again, so keys can be rotated; no request waits
+    for the issuer. While the issuer does not answer, the last JWKS is in use. A verified JWT is kept until its expiry
+    or the next JWKS.
     """
 
     def __init__(self, settings: AccessSettings) -> None:
@@ -51,20 +51,20 @@ class Tokens:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Fetch the JWKS, and go on fetching it until `stop`."""
+        """Fetch the JWKS, and fetch it again in the background until `stop`."""
         client = httpx2.AsyncClient(timeout=None)
         await self._fetch(client)
         self._running = asyncio.create_task(self._keep_fresh(client))
 
     async def stop(self) -> None:
-        """Fetch no more."""
+        """End the background task."""
         if self._running is not None:
             self._running.cancel()
             with suppress(asyncio.CancelledError):
                 await self._running
 
     async def caller(self, token: str) -> Caller:
-        """Whom `token` names. Raises `BadToken`, or a 503 `Problem` while its key may be fetched."""
+        """The caller of `token`. Raises `BadToken`, or a 503 `Problem` while its key may be fetched."""
         expires, caller = self._verified.get(token, (0.0, None))
         if caller is not None and time.time() < expires:
             return caller
@@ -108,7 +108,7 @@ class Tokens:
         )
 
     def _unknown_key(self, algorithm: str) -> Exception:
-        """The answer to a token whose key is not known; the JWKS is fetched again if that was some time ago."""
+        """The refusal of a token with an unknown key; requests a new JWKS, unless the last fetch was recent."""
         if algorithm not in self._settings.jwt_algorithms:
             return BadToken("its algorithm is not accepted")
         if time.monotonic() >= self._fetched_at + LEAST_S or not self._jwks:

@@ -56,15 +56,15 @@ class Upstream:
         disowned, answer, full = set[str](), None, False
         others_as = STANDBY if owner else ANYONE
         while untried:
-            address = min(untried, key=lambda each: self._rank(each, owner))
+            address = min(untried, key=lambda candidate: self._rank(candidate, owner))
             untried.remove(address)
             if self._outstanding[address] >= self._most:
                 full = True
-                # An owner's calls that went to others would take the places of the keys that those own.
+                # An owner's excess calls would take the places of other instances' own keys.
                 if address == owner:
                     break
                 continue
-            # An instance that hangs must leave time to ask the next one.
+            # A hanging instance must leave time for the next instance.
             share = deadline.share(SHARE) if untried else deadline
             self._asked[address] = next(self._turns)
             self._outstanding[address] += 1
@@ -76,7 +76,7 @@ class Upstream:
             finally:
                 self._outstanding[address] -= 1
             if answer.status == 421 and address == owner:
-                # Asked again, it stands in for the owner that it names, and is not taken for the owner.
+                # Asked again, the instance stands in for the owner named in its answer.
                 disowned.add(address)
                 untried.add(address)
                 named = msgspec.json.decode(answer.body)["owner"]

@@ -1,4 +1,4 @@
-"""Answers with names, and the parts of an answer about a user. What belongs together, the services declare."""
+"""Answers with names, and the joined answer about a user; services declare names and parts."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
@@ -25,7 +25,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Users:
-    """Joins answers. What cannot be had is named in `warnings`."""
+    """Joins answers. `warnings` name missing parts and names."""
 
     def __init__(self, owners: Owners, router: Router, names: NameCache) -> None:
         self._owners = owners
@@ -33,7 +33,7 @@ class Users:
         self._names = names
 
     async def view(self, known: ServiceMap, view: ViewEntry, text: str, request: Request) -> Response:
-        """The answer of `view` for the key `text`, unchanged without ids that have names."""
+        """The answer of `view` for the key `text`; unchanged unless the view has ids with names."""
         answer = await self._router.ask_view(known, view, text, request.query, request.deadline)
         if answer.status != 200 or not view.names:
             return answer
@@ -47,31 +47,31 @@ class Users:
         LONG.parse(key)
         query, deadline = request.query, request.deadline
         lead, *others = parts
-        asking = [asyncio.create_task(self.part(part, key, query, deadline)) for part in others]
+        reads = [asyncio.create_task(self.part(part, key, query, deadline)) for part in others]
         try:
             answer = await self._ask(lead, key, query, deadline)
             if answer.status != 200:
                 return answer
-            bodies = [members(lead, _decode(answer.body)), *await asyncio.gather(*asking)]
+            bodies = [members(lead, _decode(answer.body)), *await asyncio.gather(*reads)]
         finally:
-            for task in asking:
-                task.cancel()
-            # What they raised is of no interest any more, and asyncio would log it.
-            await asyncio.gather(*asking, return_exceptions=True)
+            for read in reads:
+                read.cancel()
+            # asyncio logs the exceptions of tasks that nobody awaits.
+            await asyncio.gather(*reads, return_exceptions=True)
         return json(await self.profile(bodies, parts, query, deadline), answer.served_by, answer.headers)
 
     async def many(self, asked: Sequence[tuple[str, str]], deadline: Deadline) -> Mapping[str, Mapping[str, Any]]:
         """The answers for (view, key text) by view and key, None for an unknown key.
 
-        For `USERS`, parts with names: those that `PARTS` names. The first of them leads: a user whom it does not know
-        is None. Raises a `Problem` when one of them cannot be had.
+        For `USERS`, the parts of `PARTS`, with names; None for a user unknown to the first part. Raises a `Problem`
+        when an answer is missing.
         """
         views = [(name, text) for name, text in asked if name not in (USERS, PARTS)]
         users = dict.fromkeys(text for name, text in asked if name == USERS)
         if not users:
             return await self._router.many(views, deadline)
         by_key = {name: located for name, located in self._owners.parts.items() if not located[1].anywhere}
-        parts = self._chosen(by_key, part_names(asked))
+        parts = self._selected(by_key, part_names(asked))
         of_parts = [(view.name, user) for _, view, _ in parts for user in users]
         answers, bodies = await asyncio.gather(
             self._router.many(views, deadline), self._router.many(of_parts, deadline)
@@ -84,23 +84,23 @@ class Users:
         await self._add_names(profiles.values(), [view for _, view, _ in parts], deadline)
         return {**answers, USERS: {**dict.fromkeys(users), **profiles}}
 
-    def chosen(self, query: Query) -> Sequence[LocatedPart]:
-        """The parts that `query` asks for. Raises a 400 `Problem` for unknown parts, and for parameters of no part."""
+    def requested(self, query: Query) -> Sequence[LocatedPart]:
+        """The parts of `query`. Raises a 400 `Problem` for unknown parts, and for parameters of no part."""
         parts = self._owners.parts
         require_known(query, [PARTS, *(name for _, _, part in parts.values() for name in part.parameters)])
-        return self._chosen(parts, part_names(query))
+        return self._selected(parts, part_names(query))
 
-    def _chosen(self, parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart]:
-        """As `chosen`; raises a 400 `Problem` where that is None."""
-        if (located := chosen(parts, names)) is None:
+    def _selected(self, parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart]:
+        """As `select`; raises a 400 `Problem` in place of None."""
+        if (selected := select(parts, names)) is None:
             raise self._owners.absent(bad_parameter(f"{PARTS}: name some of {', '.join(parts)}, separated by commas"))
-        return located
+        return selected
 
     async def profile(
         self, bodies: Iterable[dict[str, Any]], parts: Sequence[LocatedPart], query: Query, deadline: Deadline
     ) -> dict[str, Any]:
-        """The members of `bodies`, the answers of the `parts` that `query` asks for, with names; changes `bodies`."""
-        # The parts of a service that never answered are not known.
+        """The joined `bodies`, answers of the `parts` of `query`, with names; changes `bodies`."""
+        # The parts of a service are unknown before its first answer.
         missing = [] if part_names(query) else self._owners.missing()
         warnings = [f"{service}: {unknown(service)}" for service in missing]
         return await self._joined(bodies, warnings, [view for _, view, _ in parts], deadline)
@@ -108,7 +108,7 @@ class Users:
     async def _joined(
         self, bodies: Iterable[dict[str, Any]], warnings: list[str], views: Sequence[ViewEntry], deadline: Deadline
     ) -> dict[str, Any]:
-        """The members of `bodies`, which are answers of `views`, with names, and `warnings` and theirs together."""
+        """The joined `bodies`, answers of `views`, with names, and with `warnings` before their own."""
         members = _members(bodies, warnings)
         await self._add_names([members], views, deadline)
         return members
@@ -116,7 +116,7 @@ class Users:
     async def _add_names(
         self, answers: Collection[dict[str, Any]], views: Sequence[ViewEntry], deadline: Deadline
     ) -> None:
-        """Put names beside the ids in `answers`, each of which joins answers of `views`."""
+        """Put names beside the ids in `answers`, joined answers of `views`."""
         places = [
             place for answer in answers for view in views if view.names for place in named(answer, view.names.views)
         ]
@@ -134,9 +134,9 @@ class Users:
         return await self._router.ask_view(known, view, key, own, deadline)
 
     async def part(self, located: LocatedPart, key: str, query: Query, deadline: Deadline) -> dict[str, Any]:
-        """The members of a part, which are empty when it fails, with warnings, or knows nothing of the key.
+        """The members of a part: empty for an unknown key, and after a failure, then with warnings.
 
-        Raises a 400 `Problem` when it refuses what `query` has for it.
+        Raises a 400 `Problem` when the part refuses a parameter of `query`.
         """
         try:
             answer = await self._ask(located, key, query, deadline)
@@ -155,7 +155,7 @@ def part_names(query: Iterable[tuple[str, str]]) -> set[str]:
 
 
 def _members(bodies: Iterable[dict[str, Any]], warnings: list[str]) -> dict[str, Any]:
-    """The members of `bodies`, and `warnings` and theirs together."""
+    """The joined members of `bodies`, with `warnings` before the warnings of `bodies`."""
     members: dict[str, Any] = {}
     for body in bodies:
         warnings += body.pop(WARNINGS, ())
@@ -165,21 +165,18 @@ def _members(bodies: Iterable[dict[str, Any]], warnings: list[str]) -> dict[str,
 
 
 def members(located: LocatedPart, body: dict[str, Any] | None, reason: str = "") -> dict[str, Any]:
-    """The members of the answer `body` of a part, which are empty without an answer, with warnings for a `reason`."""
+    """The members of the answer `body` of a part; empty without an answer, with warnings for a `reason`."""
     _, view, part = located
     if body is not None:
         return {view.name: body} if part.nested else body
     named = (view.name,) if part.nested else part.members
     warnings = [f"{member}: {reason}" for member in named] if reason else []
-    nothing: dict[str, Any] = {view.name: None} if part.nested else {m: [] for m in (*part.members, *part.remarks)}
-    return {**nothing, WARNINGS: warnings}
+    empty: dict[str, Any] = {view.name: None} if part.nested else {m: [] for m in (*part.members, *part.remarks)}
+    return {**empty, WARNINGS: warnings}
 
 
-def chosen(parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart] | None:
-    """Those of `parts` that have these names, by default those that are there by default.
-
-    None when one is not there, or by default the required one.
-    """
+def select(parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart] | None:
+    """The parts called `names`, or the default parts; None if a named part, or the required part, is missing."""
     if names:
         return [parts[name] for name in parts if name in names] if names <= parts.keys() else None
     by_default = [located for located in parts.values() if located[2].by_default]

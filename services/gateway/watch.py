@@ -1,4 +1,4 @@
-"""Users who are watched: their profiles are read again when the state of their partitions has moved."""
+"""Watched users: a profile is read again when the state of the user's partition has moved."""
 
 import asyncio
 import time
@@ -27,33 +27,36 @@ from streamstate.web.partition_map import VERSIONS
 EXPLAINED = ("explain", "true")
 
 AT_A_TIME = 50
-"""So many users are read in one call: an owner answers others in between."""
+"""Users of one call. An owner answers other requests between two calls."""
 
 LEAST_PAUSE_S = 0.01
-"""Between two looks."""
+"""The pause between two polls."""
 
 UNREAD = object()
-"""The version of an answer that was not read."""
+"""The version of an unread answer."""
 
-MOST_ASKING = 16
-"""Of so many users at the same time is read what any instance answers."""
+MOST_DRAWING = 16
+"""Users whose drawn parts are read at the same time."""
 
 MOST_PER_S = 10
-"""So often, in all, what any instance answers is read again: it may cost ten times as much as what an owner answers."""
+"""Reads of drawn parts a second, of all users: a read may cost ten times as much as a read at the owner."""
 
 
 @dataclass(eq=False)
 class Watched:
-    """A user, and the names of the parts (none: the default ones) that some clients watch; `latest` is the profile.
+    """A user and part names (none: the default parts) with watching clients; `latest` is the profile.
 
-    answers: by the name of each part that is answered by key, None where it knows nothing of the user; in JSON, as
-        a thousand of them would otherwise be hundreds of thousands of objects for the garbage collector.
-    places: where the user's partition was when each of these was read.
-    versions: of these answers, of parts whose answers have versions.
-    changes: how often an answer has changed since the user is watched.
-    others: the answers of the other parts, in JSON too, which may be older; None before the first ones.
-    others_of: how many changes there were when these were asked for.
-    completing, asking: what makes the profile, and what reads the others again.
+    A *keyed* part is answered by the owner of the user's partition, a *drawn* part by any instance. Answers are JSON: a
+    thousand decoded answers would be hundreds of thousands of objects for the garbage collector.
+
+    answers: of the keyed parts by name; None for a user unknown to the part.
+    places: the positions of the user's partition at the reads of `answers`.
+    versions: of `answers`, for parts with versions.
+    changes: the number of changed answers since the creation.
+    drawn: the answers of the drawn parts by name, possibly older; None before the first read.
+    drawn_at: `changes` at the request of `drawn`.
+    unpublished: whether an answer has changed since the last profile.
+    publishing, drawing: the tasks that publish the profile, and that read the drawn parts.
     """
 
     user: str
@@ -64,14 +67,14 @@ class Watched:
     places: dict[str, Positions] = field(default_factory=dict)
     versions: dict[str, Any] = field(default_factory=dict)
     changes: int = 0
-    others: dict[str, bytes] | None = None
-    others_of: int = 0
-    incomplete: bool = False
-    completing: asyncio.Task[None] | None = None
-    asking: asyncio.Task[None] | None = None
+    drawn: dict[str, bytes] | None = None
+    drawn_at: int = 0
+    unpublished: bool = False
+    publishing: asyncio.Task[None] | None = None
+    drawing: asyncio.Task[None] | None = None
 
     def replace(self, part: str, place: Positions, answer: dict[str, Any] | None) -> bool:
-        """Keep the answer of a part, read when the partition was at `place`; returns whether it has changed."""
+        """Keep the answer of a keyed part, read at the positions `place`; returns whether the answer has changed."""
         encoded = None if answer is None else msgspec.json.encode(answer)
         changed = part not in self.answers or self.answers[part] != encoded
         self.places[part], self.answers[part] = place, encoded
@@ -80,62 +83,63 @@ class Watched:
 
     @property
     def query(self) -> Query:
-        """What asks for the same profile once."""
+        """The query of a single read of the profile."""
         return [EXPLAINED, *((PARTS, name) for name in self.names)]
 
     @property
     def position(self) -> str:
-        """Where the partition was, part by part, and how many changes the others are behind.
+        """The positions of the keyed parts, and the number of changes since the request of the drawn parts.
 
-        Profiles at the same position are the same.
+        Profiles at the same position are equal.
         """
-        behind = self.changes - self.others_of if self.others else 0
+        behind = self.changes - self.drawn_at if self.drawn else 0
         return "; ".join([*map(offsets_text, self.places.values()), *([f"{behind} behind"] if behind else [])])
 
 
 class Watch:
-    """Looks at the positions of the partitions for all clients together, for as long as there are any.
+    """Polls the positions of partitions, once for all clients, while a client watches.
 
-    Only users whose partition has moved are read, and only those whose answer has changed are told of. What any
-    instance answers is read again then, as soon as `MOST_PER_S` allows, and told when it has come.
-    look_s: least seconds that a look takes, over which its calls are spread. longest_s: of a call.
-    For one event loop.
+    A poll reads only users of moved partitions, and publishes only changed profiles. After a change, drawn parts are
+    read as soon as `MOST_PER_S` allows, and published on arrival.
+
+    poll_s: the least seconds of a poll; its calls are spread over the time. timeout_s: of a call. For one event loop.
     """
 
-    def __init__(self, owners: Owners, router: Router, users: Users, look_s: float, longest_s: float) -> None:
+    def __init__(self, owners: Owners, router: Router, users: Users, poll_s: float, timeout_s: float) -> None:
         self._owners = owners
         self._router = router
         self._users = users
-        self._look_s = look_s
-        self._longest_s = longest_s
+        self._poll_s = poll_s
+        self._timeout_s = timeout_s
         self._watched: dict[tuple[str, frozenset[str]], Watched] = {}
-        self._slots = asyncio.Semaphore(MOST_ASKING)
+        self._slots = asyncio.Semaphore(MOST_DRAWING)
         self._budget = OwnBuckets()
         self._outdated: dict[Watched, None] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
 
     async def find(self, user: str, query: Query, deadline: Deadline) -> Watched:
-        """The user with the parts that `query` names; `watching` makes its profile.
+        """The user with the parts of `query`; `watching` makes the profile.
 
-        Raises a `Problem` when there is no such part, or the one that leads cannot be read.
+        Raises a `Problem` for an unknown part, or when the first part cannot be read.
         """
         names = frozenset(part_names(query))
-        if found := self._watched.get((user, names)):
-            return found
+        if known := self._watched.get((user, names)):
+            return known
         watched = Watched(user, names)
-        lead, *others = self._keyed(names)
-        await asyncio.gather(self._read(lead, [watched], deadline), *(self._renew(part, [watched]) for part in others))
+        first, *others = self._keyed(names)
+        reads = (self._update(part, [watched]) for part in others)
+        await asyncio.gather(self._read(first, [watched], deadline), *reads)
         return watched
 
     @contextmanager
     def watching(self, found: Watched) -> Iterator[LatestEvent]:
-        """The profile of what was found, which is kept up in the body."""
+        """The profile of `found`, a result of `find`, kept current in the body."""
         watched = self._watched.setdefault((found.user, found.names), found)
         watched.clients += 1
         if watched.clients == 1:
-            self._complete_soon(watched)
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._keep_looking())
+            self._publish_soon(watched)
+        if self._polling is None or self._polling.done():
+            self._polling = asyncio.create_task(self._keep_polling())
         try:
             yield watched.latest
         finally:
@@ -144,23 +148,23 @@ class Watch:
                 del self._watched[watched.user, watched.names]
                 self._outdated.pop(watched, None)
 
-    async def _keep_looking(self) -> None:
+    async def _keep_polling(self) -> None:
         while self._watched:
-            ends = time.monotonic() + self._look_s
-            await self._look(ends)
-            await self._ask_again()
+            ends = time.monotonic() + self._poll_s
+            await self._poll(ends)
+            await self._draw_again()
             await asyncio.sleep(max(LEAST_PAUSE_S, ends - time.monotonic()))
 
-    async def _ask_again(self) -> None:
-        """Read the others of those that are outdated, of as many as may be now."""
-        idle = [one for one in self._outdated if one.asking is None or one.asking.done()]
+    async def _draw_again(self) -> None:
+        """Start reads of the drawn parts of outdated users, as many as the budget allows."""
+        idle = [watched for watched in self._outdated if watched.drawing is None or watched.drawing.done()]
         for watched in idle:
             if not (await self._budget.lease(PARTS, MOST_PER_S, needed=1, wanted=1)).given:
                 break
-            watched.asking = asyncio.create_task(self._ask(watched))
+            watched.drawing = asyncio.create_task(self._draw(watched))
 
-    async def _look(self, ends: float) -> None:
-        """Read again those whose partition has moved, spread until `ends`."""
+    async def _poll(self, ends: float) -> None:
+        """Read the keyed parts of users of moved partitions, spread until `ends`."""
         by_names: defaultdict[frozenset[str], list[Watched]] = defaultdict(list)
         for watched in self._watched.values():
             by_names[watched.names].append(watched)
@@ -171,119 +175,120 @@ class Watch:
         services = {self._owners.parts[name][0].service for name in by_part}
         await asyncio.gather(*map(self._owners.read, services))
         parts = self._owners.parts
-        await asyncio.gather(*(self._catch_up(parts[name], group, ends) for name, group in by_part.items()))
+        await asyncio.gather(*(self._update_moved(parts[name], group, ends) for name, group in by_part.items()))
 
-    async def _catch_up(self, part: LocatedPart, group: Sequence[Watched], ends: float) -> None:
-        """Read a part again for those whose partition has moved, until `ends` or longer."""
+    async def _update_moved(self, part: LocatedPart, group: Sequence[Watched], ends: float) -> None:
+        """Read a part for the users of moved partitions, until `ends` or longer."""
         late = moved(part, group)
         for first in range(0, len(late), AT_A_TIME):
             started = time.monotonic()
-            await self._renew(part, late[first : first + AT_A_TIME])
+            await self._update(part, late[first : first + AT_A_TIME])
             now, left = time.monotonic(), len(late) - first
-            # In between, owners and this process answer others: at least half of the time.
+            # At least half of the time is left to other requests of owners and of this process.
             await asyncio.sleep(max(now - started, (ends - now) * min(1, AT_A_TIME / left)))
 
-    async def _renew(self, part: LocatedPart, group: Sequence[Watched]) -> None:
-        """Read a part again; who cannot be read now is read at the next look."""
+    async def _update(self, part: LocatedPart, group: Sequence[Watched]) -> None:
+        """Read a part of a group, and publish changed profiles. After a failure, the next poll reads the part."""
         _, view, _ = part
         with suppress(StreamStateError):
             versions = await self._changed(part, group) if view.versioned else dict.fromkeys(group)
-            if changed := list(versions):
-                for other in await self._read(part, changed, self._deadline()):
-                    if other.clients:
-                        self._outdated[other] = None
-                        self._complete_soon(other)
-                for one in changed:
-                    one.versions[view.name] = versions[one]
+            if not versions:
+                return
+            for watched in await self._read(part, list(versions), self._deadline()):
+                if watched.clients:
+                    self._outdated[watched] = None
+                    self._publish_soon(watched)
+            for watched, version in versions.items():
+                watched.versions[view.name] = version
 
     async def _changed(self, part: LocatedPart, group: Sequence[Watched]) -> dict[Watched, Any]:
-        """The versions of those whose answer was read at another one; the answer of the others stands where it did."""
+        """The versions of outdated answers. Other answers of `group` get the present positions."""
         known, view, _ = part
-        users = dict.fromkeys(one.user for one in group)
+        users = dict.fromkeys(watched.user for watched in group)
         deadline = self._deadline()
         versions, positions = await self._router.many_at([(view.name, user) for user in users], deadline, VERSIONS)
         places, changed = by_partition(positions), {}
-        for one in group:
-            version = versions[view.name][one.user]
-            if one.versions.get(view.name, UNREAD) == version:
-                one.places[view.name] = places.get(known.partition(view, one.user), {})
+        for watched in group:
+            version = versions[view.name][watched.user]
+            if watched.versions.get(view.name, UNREAD) == version:
+                watched.places[view.name] = places.get(known.partition(view, watched.user), {})
             else:
-                changed[one] = version
+                changed[watched] = version
         return changed
 
     def _deadline(self) -> Deadline:
-        return Deadline(time.monotonic() + self._longest_s)
+        return Deadline(time.monotonic() + self._timeout_s)
 
     async def _read(self, part: LocatedPart, group: Sequence[Watched], deadline: Deadline) -> list[Watched]:
-        """Read a part of the profiles; returns those that have changed. Raises a `Problem` when it cannot be read."""
+        """Read a part of `group`; returns the users with a changed answer. Raises a `Problem` without an answer."""
         known, view, _ = part
-        users = dict.fromkeys(one.user for one in group)
+        users = dict.fromkeys(watched.user for watched in group)
         answers, positions = await self._router.many_at([(view.name, user) for user in users], deadline)
-        places = by_partition(positions)
-        return [
-            one
-            for one in group
-            if one.replace(view.name, places.get(known.partition(view, one.user), {}), answers[view.name][one.user])
-        ]
+        places, changed = by_partition(positions), []
+        for watched in group:
+            place = places.get(known.partition(view, watched.user), {})
+            if watched.replace(view.name, place, answers[view.name][watched.user]):
+                changed.append(watched)
+        return changed
 
-    def _complete_soon(self, watched: Watched) -> None:
-        watched.incomplete = True
-        if watched.clients and (watched.completing is None or watched.completing.done()):
-            watched.completing = asyncio.create_task(self._complete(watched))
+    def _publish_soon(self, watched: Watched) -> None:
+        watched.unpublished = True
+        if watched.clients and (watched.publishing is None or watched.publishing.done()):
+            watched.publishing = asyncio.create_task(self._publish(watched))
 
-    async def _complete(self, watched: Watched) -> None:
-        """Put the answers together, with names, until nothing has changed meanwhile."""
-        while watched.incomplete:
-            parts = self._chosen(watched.names)
-            lead = parts[0][1].name
-            if watched.others is None and watched.answers.get(lead, b"") is not None:
-                await self._ask(watched)
-            watched.incomplete = False
-            position, held = watched.position, {**(watched.others or {}), **watched.answers}
-            profile = None if held[lead] is None else await self._profile(watched, parts, held)
+    async def _publish(self, watched: Watched) -> None:
+        """Join the answers, with names, and publish the profile, until no answer has changed meanwhile."""
+        while watched.unpublished:
+            parts = self._select(watched.names)
+            first = parts[0][1].name
+            if watched.drawn is None and watched.answers.get(first, b"") is not None:
+                await self._draw(watched)
+            watched.unpublished = False
+            position, answers = watched.position, {**(watched.drawn or {}), **watched.answers}
+            profile = None if answers[first] is None else await self._profile(watched, parts, answers)
             watched.latest.publish(ServerSentEvent(PROFILE, position, msgspec.json.encode(profile)))
 
-    async def _ask(self, watched: Watched) -> None:
-        """Read what any instance answers."""
+    async def _draw(self, watched: Watched) -> None:
+        """Read the drawn parts."""
         async with self._slots:
             self._outdated.pop(watched, None)
             changes, deadline = watched.changes, self._deadline()
-            others = [part for part in self._chosen(watched.names) if part[1].name not in watched.answers]
-            asking = (self._users.part(part, watched.user, watched.query, deadline) for part in others)
-            encoded = map(msgspec.json.encode, await asyncio.gather(*asking))
-            watched.others = {view.name: body for (_, view, _), body in zip(others, encoded, strict=True)}
-            watched.others_of = changes
-        self._complete_soon(watched)
+            parts = [part for part in self._select(watched.names) if part[1].name not in watched.answers]
+            reads = (self._users.part(part, watched.user, watched.query, deadline) for part in parts)
+            encoded = map(msgspec.json.encode, await asyncio.gather(*reads))
+            watched.drawn = {view.name: body for (_, view, _), body in zip(parts, encoded, strict=True)}
+            watched.drawn_at = changes
+        self._publish_soon(watched)
 
     async def _profile(
-        self, watched: Watched, parts: Sequence[LocatedPart], held: Mapping[str, bytes | None]
+        self, watched: Watched, parts: Sequence[LocatedPart], answers: Mapping[str, bytes | None]
     ) -> dict[str, Any]:
-        """What the parts answer together, with names."""
-        bodies = [members(part, msgspec.json.decode(held.get(part[1].name) or b"null")) for part in parts]
+        """The joined `answers` of `parts`, with names."""
+        bodies = [members(part, msgspec.json.decode(answers.get(part[1].name) or b"null")) for part in parts]
         return await self._users.profile(bodies, parts, watched.query, self._deadline())
 
     def _keyed(self, names: Iterable[str]) -> Sequence[LocatedPart]:
-        """Those of the parts with these names that are answered by key, the one that leads first.
+        """The keyed parts called `names`, the first part first; without any, the first default part.
 
-        Where there is none, the one that leads by default: what any instance answers is read again with it.
+        So drawn parts alone are read again at changes of the first default part.
         """
-        return [part for part in self._chosen(names) if not part[1].anywhere] or self._chosen(())[:1]
+        return [part for part in self._select(names) if not part[1].anywhere] or self._select(())[:1]
 
-    def _chosen(self, names: Iterable[str]) -> Sequence[LocatedPart]:
-        return self._users.chosen([(PARTS, name) for name in names])
+    def _select(self, names: Iterable[str]) -> Sequence[LocatedPart]:
+        return self._users.requested([(PARTS, name) for name in names])
 
 
 def moved(part: LocatedPart, group: Iterable[Watched]) -> Sequence[Watched]:
-    """Those whose partition has moved since the part was read, in the order of their partitions."""
+    """The users of `group` whose partition has moved since the read of the part, in the order of partitions."""
     known, view, _ = part
     places = by_partition(known.positions)
-    located = [(known.partition(view, one.user), one) for one in group]
-    late = [(at, one) for at, one in located if one.places.get(view.name) != places.get(at, {})]
-    return [one for _, one in sorted(late, key=itemgetter(0))]
+    located = [(known.partition(view, watched.user), watched) for watched in group]
+    late = [place for place in located if place[1].places.get(view.name) != places.get(place[0], {})]
+    return [watched for _, watched in sorted(late, key=itemgetter(0))]
 
 
 def by_partition(positions: Positions) -> Mapping[int, Positions]:
-    """The same, partition by partition, without those where nothing is stored."""
+    """`positions` by partition, without empty partitions."""
     places: defaultdict[int, dict[TopicPartition, int]] = defaultdict(dict)
     for place, offset in positions.items():
         if offset:

@@ -4,9 +4,10 @@ from typing import Annotated
 
 import msgspec
 
+from streamstate.app import Source
 from streamstate.errors import BadRecord
 from streamstate.formats.typed import json_decoder
-from streamstate.keys import LONG_MAX
+from streamstate.keys import LONG, LONG_MAX
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=LONG_MAX)]
 YEAR_9999_MS = 253_402_300_799_999
@@ -41,3 +42,7 @@ def decode_event(user_id: int, value: bytes | None) -> ListeningEvent:
         msg = "the key is not the userId of the value"
         raise BadRecord(msg)
     return event
+
+
+PLAYS: Source[int, ListeningEvent] = Source(LISTENING_EVENTS, LONG, decode_event)
+"""The topic of plays, by user."""

@@ -57,13 +57,13 @@ class Clicks(Recount):
         return True
 
     def expected_keys(self) -> Iterable[str]:
-        yield from (f"user-regions:{user}" for user in self._rows)
+        yield from (f"region:{user}" for user in self._rows)
         if self._clicks:
             yield TOTALS
 
     def wrong(self, key: str, stored: Stored | None) -> str | None:
         if key != TOTALS or not self._clicks:
-            region = self._rows.get(key.removeprefix("user-regions:")) if key.startswith("user-regions:") else None
+            region = self._rows.get(key.removeprefix("region:")) if key.startswith("region:") else None
             return unequal(None if region is None else region.encode(), stored)
         if not isinstance(stored, dict):
             return unequal("totals", stored)

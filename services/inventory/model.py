@@ -1,12 +1,8 @@
 """The stock of every store, and orders matched with their payments: two folds, each over two topics."""
 
-from services.inventory import payments, stock
-from streamstate.app import App, Derived
-from streamstate.keys import TEXT
+from services.inventory.payments import PAID_ORDERS, match, payments
+from services.inventory.stock import move, stock
+from streamstate.app import App
+from streamstate.functions import outputs
 
-APP = App(
-    name="inventory",
-    folds=(stock.FOLD, payments.FOLD),
-    views=(stock.VIEW, payments.VIEW),
-    emits={payments.PAID_ORDERS: Derived(TEXT, payments.PaidOrder)},
-)
+APP = App("inventory", (move, match), (stock, payments), emits=outputs(PAID_ORDERS))

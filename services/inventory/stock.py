@@ -1,19 +1,12 @@
 """The stock of a store: two topics, a number for each item."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from streamstate.app import Fold, FoldContext, Record, Source
-from streamstate.formats.typed import json_decoder
-from streamstate.keys import TEXT
-from streamstate.state.operations import Field, Fields, Merge, Operation, Read
-from streamstate.view import EXPLORE, View
-
-RESTOCKED, SOLD = "restocked", "sold"
+from streamstate.app import Record
+from streamstate.functions import Counters, State, fold, source, view
 
 ItemName = Annotated[str, Meta(min_length=1, max_length=100)]
 
@@ -45,48 +38,28 @@ class Wanted(msgspec.Struct, frozen=True):
     item: Annotated[ItemName | None, Meta(description="the only item that is wanted")] = None
 
 
-_decode = json_decoder(Change)
+RESTOCKED, SOLD = source("restocked", Change), source("sold", Change)
 
 
-def decode(_store: str, value: bytes | None) -> Change:
-    return _decode(value)
+class Store(State, by=SOLD):
+    """The items of a store."""
+
+    stock = Counters()
 
 
-def fold(records: Sequence[Record[str, Change]], _context: FoldContext) -> Iterable[Operation]:
-    changes: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for record in records:
-        quantity = record.value.quantity
-        changes[record.key][record.value.item] += -quantity if record.topic == SOLD else quantity
-    for store, of_items in changes.items():
-        yield Merge(_stock(store), add=dict(of_items))
+@fold(RESTOCKED, SOLD)
+def move(record: Record[str, Change], store: Store) -> None:
+    """Add a delivery, or take a sale away."""
+    quantity = record.value.quantity
+    store.stock.add(record.value.item, -quantity if record.topic == SOLD.topic else quantity)
 
 
-def reads(store: str, wanted: Wanted) -> Sequence[Read]:
-    return [Fields(_stock(store)) if wanted.item is None else Field(_stock(store), wanted.item)]
-
-
-def stock(store: str, values: Sequence[Any], wanted: Wanted) -> Stock | None:
-    """None for a store without any item, or without the requested item."""
-    (quantities,) = values
-    if wanted.item is not None:
-        quantities = {} if quantities is None else {wanted.item: quantities}
-    return Stock(store, [Item(*item) for item in sorted(quantities.items())]) if quantities else None
-
-
-def _stock(store: str) -> str:
-    return f"stock:{store}"
-
-
-FOLD = Fold((Source(RESTOCKED, TEXT, decode), Source(SOLD, TEXT, decode)), fold)
-VIEW = View(
-    name="stock",
-    path="/v1/stores/<key>/stock",
-    summary="The stock of a store, of all items or of one",
-    topic=SOLD,
-    key=TEXT,
-    reads=reads,
-    answer=stock,
-    example=Stock("berlin", [Item("bread", 12), Item("milk", -1)]),
-    query=Wanted,
-    scope=EXPLORE,
-)
+@view("/v1/stores/<key>/stock", Stock("berlin", [Item("bread", 12), Item("milk", -1)]), scope="explore")
+def stock(key: str, store: Store, wanted: Wanted) -> Stock | None:
+    """The stock of a store, of all items or of one."""
+    if wanted.item is None:
+        quantities = store.stock.all()
+    else:
+        quantity = store.stock.get(wanted.item)
+        quantities = {} if quantity is None else {wanted.item: quantity}
+    return Stock(key, [Item(*item) for item in sorted(quantities.items())]) if quantities else None

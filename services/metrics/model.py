@@ -5,10 +5,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from services.events import KINDS, LISTENING_EVENTS, ListeningEvent, decode_event
+from services.events import KINDS, LISTENING_EVENTS, PLAYS, ListeningEvent
 from services.metrics import plays
-from streamstate.app import App, Source
-from streamstate.keys import LONG
+from streamstate.app import App
 from streamstate.profile import EVER, Profile, count, least, most, top
 from streamstate.profile.answer_type import Found, Spans
 from streamstate.view import NamedIds, Part
@@ -83,5 +82,5 @@ VIEW = Metrics.answered_by(
     names=NamedIds({f"topTen{kind.capitalize()}.id": kind for kind in KINDS}),
     part=Part(required=True),
 )
-FOLD = replace(Metrics.over(Source(LISTENING_EVENTS, LONG, decode_event), ListeningEvent), shared=plays.tally)
+FOLD = replace(Metrics.over(PLAYS, ListeningEvent), shared=plays.tally)
 APP = App(name="metrics", folds=(FOLD,), views=(VIEW, plays.VIEW))

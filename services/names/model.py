@@ -1,23 +1,23 @@
 """Names by id, a user's most recent plays by ids, and a topic of all plays with their names."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from services.events import KINDS, LISTENING_EVENTS, Id, ListeningEvent, decode_event
-from streamstate.app import App, Derived, Emit, Fold, FoldContext, Lookups, Record, Source
+from services.events import KINDS, PLAYS, Id, ListeningEvent
+from streamstate.app import App, Emit, Lookups, Record, Rows
 from streamstate.errors import BadRecord
 from streamstate.formats.typed import json_decoder
-from streamstate.keys import LONG, sortable
+from streamstate.functions import Output, Recent, State, fold, outputs, view
+from streamstate.keys import LONG
 from streamstate.operators.tables import row, table
-from streamstate.state.operations import Newest, Operation, PushRecent, Read, Value
-from streamstate.view import NamedIds, Part, UserKey, UserState, View
+from streamstate.state.operations import Read, Value
+from streamstate.view import NamedIds, Part, View
 
 RECENT = 50
-EXAMPLES = {"artists": "Prince", "albums": "1999", "tracks": "Delirious"}
 ENRICHED = "listening-events-enriched"
+EXAMPLES = {"artists": "Prince", "albums": "1999", "tracks": "Delirious"}
 
 
 class Name(msgspec.Struct, gc=False):
@@ -47,6 +47,15 @@ class RecentPlays(msgspec.Struct, rename="camel"):
     recent: list[ListeningEvent]
 
 
+ENRICHED_EVENTS = Output(ENRICHED, EnrichedEvent, LONG)
+
+
+class User(State, by=PLAYS, users=True):
+    """The most recent plays of a user, as artist, album and track."""
+
+    plays = Recent(RECENT)
+
+
 _decode_name = json_decoder(Name)
 
 
@@ -64,16 +73,13 @@ def lookups(records: Sequence[Record[int, ListeningEvent]]) -> Lookups:
     return dict(zip(KINDS, ids, strict=False))
 
 
-def fold(records: Sequence[Record[int, ListeningEvent]], context: FoldContext) -> Iterable[Operation | Emit]:
-    """Publishes every event joined with its names (a left join), and stores the event without names."""
-    plays: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
-    for record in records:
-        event = record.value
-        names = (context.rows[kind][item] for kind, item in zip(KINDS, event.ids(), strict=True))
-        yield Emit(ENRICHED, LONG.encode(event.user_id), msgspec.json.encode(enrich(event, names)), record)
-        plays[event.user_id].append((event.timestamp, _member(record)))
-    for user, timed in plays.items():
-        yield PushRecent(_plays(user), {member: time for time, member in sorted(timed)[-RECENT:]}, keep=RECENT)
+@fold(PLAYS, version=2, lookups=lookups)
+def play(record: Record[int, ListeningEvent], user: User, names: Rows) -> Iterator[Emit]:
+    """Publish an event joined with its names (a left join), and store the event without names."""
+    event = record.value
+    known = (names[kind][item] for kind, item in zip(KINDS, event.ids(), strict=True))
+    yield ENRICHED_EVENTS.emit(record, enrich(event, known))
+    user.plays.add(record, " ".join(map(str, event.ids())), event.timestamp)
 
 
 def enrich(event: ListeningEvent, names: Iterable[str | None]) -> EnrichedEvent:
@@ -84,19 +90,21 @@ def enrich(event: ListeningEvent, names: Iterable[str | None]) -> EnrichedEvent:
     )
 
 
-def recent_reads(user: int) -> Sequence[Read]:
-    return [Newest(_plays(user), RECENT)]
+@view(
+    "/v1/users/<key>/recent",
+    RecentPlays(42, [ListeningEvent(42, 42, 42, 42, 1_767_297_600_000)]),
+    names=NamedIds({f"recent.{kind.removesuffix('s')}Id": kind for kind in KINDS}, empty_warnings=False),
+    part=Part(members=("recent",), by_default=False),
+)
+def recent(key: int, user: User) -> RecentPlays | None:
+    """The most recent plays of a user."""
+    events = [_event(key, ids, time) for ids, time in user.plays.newest()]
+    return RecentPlays(key, events) if events else None
 
 
-def places(user: int) -> Iterable[UserKey]:
-    return map(UserKey, recent_reads(user))
-
-
-def recent(user: int, values: Sequence[Any]) -> RecentPlays | None:
-    """The most recent plays, None for a user without plays."""
-    (plays,) = values
-    events = [_event(user, member, time) for member, time in plays]
-    return RecentPlays(user, events) if events else None
+def _event(user: int, ids: str, time: int) -> ListeningEvent:
+    artist, album, track = map(int, ids.split(" "))
+    return ListeningEvent(user, artist, album, track, time)
 
 
 def name(key: int, values: Sequence[Any]) -> Name | None:
@@ -114,39 +122,7 @@ def _name_view(kind: str) -> View[int]:
 
 APP = App(
     name="names",
-    folds=(
-        *(table(kind, LONG, decode_name) for kind in KINDS),
-        Fold((Source(LISTENING_EVENTS, LONG, decode_event),), fold, lookups, users=UserState(places)),
-    ),
-    views=(
-        *map(_name_view, KINDS),
-        View(
-            name="recent",
-            path="/v1/users/<key>/recent",
-            summary="The most recent plays of a user",
-            topic=LISTENING_EVENTS,
-            key=LONG,
-            reads=recent_reads,
-            answer=recent,
-            example=RecentPlays(42, [ListeningEvent(42, 42, 42, 42, 1_767_297_600_000)]),
-            names=NamedIds({f"recent.{kind.removesuffix('s')}Id": kind for kind in KINDS}, empty_warnings=False),
-            part=Part(members=("recent",), by_default=False),
-        ),
-    ),
-    emits={ENRICHED: Derived(LONG, EnrichedEvent)},
+    folds=(*(table(kind, LONG, decode_name) for kind in KINDS), play),
+    views=(*map(_name_view, KINDS), recent),
+    emits=outputs(ENRICHED_EVENTS),
 )
-
-
-def _plays(user: int) -> str:
-    return f"user:{user}:plays"
-
-
-def _member(record: Record[int, ListeningEvent]) -> str:
-    """The offset distinguishes equal plays and orders plays of the same moment."""
-    artist, album, track = record.value.ids()
-    return f"{sortable(record.offset)} {artist} {album} {track}"
-
-
-def _event(user: int, member: str, time: int) -> ListeningEvent:
-    _offset, artist, album, track = member.split(" ")
-    return ListeningEvent(user, int(artist), int(album), int(track), time)

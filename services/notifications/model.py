@@ -1,30 +1,23 @@
 """Messages about closed users, and how many each user got: a filter, a stream-table join, and hopping windows."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Literal
 
 import msgspec
 
 from services.notifications.settings import DAY_MS, GraceSettings
-from streamstate.app import App, Derived, Effect, Emit, FoldContext, Source
-from streamstate.errors import BadRecord
-from streamstate.keys import TEXT
+from streamstate.app import App, Emit, Record
+from streamstate.functions import HoppingWindows, Output, State, Text, fold, outputs, source, view
 from streamstate.operators.pages import Page
-from streamstate.operators.tables import Joined, changelog, left_join, row
-from streamstate.operators.windows import Sample, Update, Windowed, Windows, summaries, timeline
-from streamstate.state.operations import Between, Read, Value
-from streamstate.view import MOST_MEMBERS, UserKey, UserState, View
 
 OPEN, TICK = "open", "tick"
-NOTIFICATIONS, NOTIFICATION_WINDOWS = "notifications", "notification-windows"
+Viewing = Literal["Open", "Close", "Closed"]
 CLOSED = ("Close", "Closed")
 """Both are the same state."""
 
-STATES = ("Open", *CLOSED)
-MESSAGE = b"You are not currently viewing Facebook."
+MESSAGE = "You are not currently viewing Facebook."
 MINUTE_MS = 60_000
 SIZE_MS = 10 * MINUTE_MS
-FAMILY = "windows"
 
 
 class WindowUpdate(msgspec.Struct, rename="camel"):
@@ -52,79 +45,38 @@ class Notified(msgspec.Struct):
     next: str | None
 
 
-def decode_state(_user: str, value: bytes) -> str:
-    if (state := value.decode()) not in STATES:
-        msg = f"the value must be one of {', '.join(STATES)}; found {state[:20]!r}"
-        raise BadRecord(msg)
-    return state
-
-
-def decode_tick(_user: str, _value: bytes | None) -> None:
-    """A tick has no content; any value is accepted."""
-
-
-def fold(records: Sequence[Joined[str]], context: FoldContext, *, windowed: Windowed) -> Iterable[Effect]:
-    """Each record of a closed user is a message: the closing itself, and every later tick."""
-    samples: list[Sample] = []
-    for joined in records:
-        record, closed = joined.record, joined.row in CLOSED
-        samples.append((record, 1 if closed else None))
-        if closed:
-            yield Emit(NOTIFICATIONS, TEXT.encode(record.key), MESSAGE, record)
-    updates, operations = windowed.sum_up(samples, context)
-    yield from map(_published, updates)
-    yield from operations
-
-
-def _published(update: Update) -> Emit:
-    key = update.record.key
-    value = WindowUpdate(key, update.summary.start, update.end, update.summary.count)
-    return Emit(NOTIFICATION_WINDOWS, TEXT.encode(key), msgspec.json.encode(value), update.record)
-
-
-def reads(user: str, page: Page) -> Sequence[Read]:
-    return page.reads(timeline(FAMILY, user))
-
-
-def places(user: str) -> Iterable[UserKey]:
-    yield UserKey(Value(row(OPEN, user)))
-    yield UserKey(Between(timeline(FAMILY, user), 0, n=MOST_MEMBERS), FAMILY)
-
-
-def notified(user: str, values: Sequence[Any], page: Page) -> Notified | None:
-    """The windows of the page, None for a user without a message in the kept windows."""
-    if (cut := page.cut(values)) is None:
-        return None
-    entries, following = cut
-    windows = [Window(window.start, window.start + SIZE_MS, window.count) for window in summaries(entries)]
-    return Notified(user, windows, following)
+STATES = source(OPEN, Viewing, deletes=True)
+# Ticks matter while windows are kept; a user stays closed until a record opens the user again.
+TICKS = source(TICK, None, requires_beginning=False)
+NOTIFICATIONS = Output("notifications", str)
+NOTIFICATION_WINDOWS = Output("notification-windows", WindowUpdate)
 
 
 def app(settings: GraceSettings) -> App:
     """The use case, with the grace of its windows in milliseconds."""
-    windowed = Windowed(FAMILY, Windows(SIZE_MS, MINUTE_MS, retention=2 * DAY_MS, grace=settings.grace_ms))
 
-    def apply(records: Sequence[Joined[str]], context: FoldContext) -> Iterable[Effect]:
-        return fold(records, context, windowed=windowed)
+    class User(State, by=STATES, users=True):
+        open = Text(loaded=True)
+        windows = HoppingWindows(SIZE_MS, MINUTE_MS, retention=2 * DAY_MS, grace=settings.grace_ms)
 
-    # Ticks matter while windows are kept; a user stays closed until a record opens the user again.
-    states = changelog(OPEN, TEXT, decode_state, form="text")
-    ticks = Source(TICK, TEXT, decode_tick, requires_beginning=False, form="text")
-    return App(
-        name="notifications",
-        folds=(left_join(states, ticks, apply, windowed.reads, 2, windowed.windows.settings, UserState(places)),),
-        views=(
-            View(
-                name="notifications",
-                path="/v1/notifications/<key>",
-                summary="How many messages a user got, in windows of ten minutes that start every minute",
-                topic=OPEN,
-                key=TEXT,
-                reads=reads,
-                answer=notified,
-                example=Notified("anna", [Window(1_767_297_600_000, 1_767_297_600_000 + SIZE_MS, 2)], None),
-                query=Page,
-            ),
-        ),
-        emits={NOTIFICATIONS: Derived(TEXT, str), NOTIFICATION_WINDOWS: Derived(TEXT, WindowUpdate)},
-    )
+    # The states come first at equal times.
+    @fold(STATES, TICKS, version=3)
+    def notify(record: Record[str, Any], user: User) -> Iterator[Emit]:
+        """Each record of a closed user is a message: the closing itself, and every later tick."""
+        if record.topic == OPEN:
+            user.open.set(record.value)
+        if user.open.value in CLOSED:
+            yield NOTIFICATIONS.emit(record, MESSAGE)
+            for window in user.windows.add(record):
+                end = window.start + SIZE_MS
+                yield NOTIFICATION_WINDOWS.emit(record, WindowUpdate(record.key, window.start, end, window.count))
+
+    @view("/v1/notifications/<key>", Notified("anna", [Window(1_767_297_600_000, 1_767_298_200_000, 2)], None))
+    def notifications(key: str, user: User, page: Page) -> Notified | None:
+        """How many messages a user got, in windows of ten minutes that start every minute."""
+        if (cut := user.windows.page(page)) is None:
+            return None
+        windows, following = cut
+        return Notified(key, [Window(each.start, each.start + SIZE_MS, each.count) for each in windows], following)
+
+    return App("notifications", (notify,), (notifications,), emits=outputs(NOTIFICATIONS, NOTIFICATION_WINDOWS))

@@ -78,7 +78,7 @@ class _Topic:
             yield from self._range(records, context, self.kept.range.retention_ms)
         if self.windowed and records:
             samples = [(record, record.value.number) for record in records]
-            yield from self.windowed.sum_up(samples, context)[1]
+            yield from self.windowed.sum_up(samples, context)
 
     def _latest(self, records: Records) -> Iterator[Operation]:
         valued, deleted = [], []

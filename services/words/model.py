@@ -1,23 +1,20 @@
-"""How often each word was said: each partition counts for itself, and a view without a topic adds up."""
+"""How often each word was said, by all speakers together."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
-from streamstate.app import App, Fold, FoldContext, Record, Source, Totals
-from streamstate.errors import BadRecord
-from streamstate.keys import TEXT, TEXT_MAX_BYTES
-from streamstate.state.operations import Field, Merge, Operation, Read
-from streamstate.view import EXPLORE, View
+from streamstate.app import App, Record, Totals
+from streamstate.functions import Counters, State, fold, source, view
+from streamstate.keys import TEXT
 
 LINES, WORD_COUNTS = "lines", "word-counts"
-WORDS = "words"
-"""The state key: the words of a partition, and how often each was said."""
 
-_WORD = re.compile(r"\w+")
+
+class Words(State):
+    """The words of the lines of a partition, in lower case."""
+
+    words = Counters(TEXT)
 
 
 class Word(msgspec.Struct):
@@ -27,37 +24,18 @@ class Word(msgspec.Struct):
     count: int
 
 
-def decode(_speaker: str, line: bytes | None) -> list[str]:
-    """The words of a line in lower case. A word is the key of its total, so its length is limited to a key's."""
-    if line is None:
-        msg = "the line is null"
-        raise BadRecord(msg)
-    words = _WORD.findall(line.decode().lower())
-    if any(len(word.encode()) > TEXT_MAX_BYTES for word in words):
-        msg = f"a word has more than {TEXT_MAX_BYTES} bytes"
-        raise BadRecord(msg)
-    return words
+@fold(source(LINES, str))
+def count(line: Record[str, str], state: Words) -> None:
+    """Count the words of a line."""
+    for word in re.findall(r"\w+", line.value.lower()):
+        state.words.add(word)
 
 
-def fold(records: Sequence[Record[str, list[str]]], _context: FoldContext) -> Iterable[Operation]:
-    words = Counter(word for record in records for word in record.value)
-    if words:
-        yield Merge(WORDS, add=dict(words))
+@view("/v1/words/<key>", Word("anna", 3), scope="explore")
+def words(word: str, state: Words) -> Word | None:
+    """How often a word was said."""
+    number = state.words.get(word)
+    return Word(word, number) if number else None
 
 
-def reads(word: str) -> Sequence[Read]:
-    return [Field(WORDS, word)]
-
-
-def answer(word: str, partitions: Sequence[Sequence[Any]]) -> Word | None:
-    counts = [count for (count,) in partitions if count is not None]
-    return Word(word, sum(counts)) if counts else None
-
-
-SUMMARY = "How often a word was said"
-APP = App(
-    name="words",
-    folds=(Fold((Source(LINES, TEXT, decode, form="text"),), fold),),
-    views=(View("words", "/v1/words/<key>", SUMMARY, None, TEXT, reads, answer, Word("anna", 3), scope=EXPLORE),),
-    totals=(Totals(WORD_COUNTS, WORDS),),
-)
+APP = App("words", (count,), (words,), (Totals(WORD_COUNTS, Words.words.name),))

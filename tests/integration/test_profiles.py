@@ -54,7 +54,7 @@ def test_a_lookup_goes_straight_to_the_instance_that_has_the_key(driving: Drivin
 
 def test_recent_plays_take_less_than_3_kb_of_redis(driving: Driving) -> None:
     with redis.Redis(port=driving.cluster.redis.port) as client:
-        keys = list(client.scan_iter(match="{names:*}:user:*:plays", count=10_000))
+        keys = list(client.scan_iter(match="{names:*}:plays:*", count=10_000))
         full = [client.memory_usage(key) or 0 for key in keys if client.zcard(key) == RECENT]
     assert full
     assert max(full) <= 3_000

@@ -1,19 +1,18 @@
 """What joins and windows keep to, whatever is folded by them: against plain recounts, and however batches are cut."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamstate.app import LATE, App, Effect, Emit, Fold, FoldContext, Record, Source
-from streamstate.keys import TEXT
-from streamstate.operators.interval_join import Pair, paired
-from streamstate.operators.session_windows import Session, SessionWindows, sessions
-from streamstate.operators.tables import Joined, changelog, left_join
-from streamstate.operators.windows import Windowed, Windows, summaries
+from streamstate.app import LATE, App, Emit, Record
+from streamstate.functions import HoppingWindows, Output, Sessions, State, Text, fold, fold_pairs, source
+from streamstate.operators.interval_join import Pair
+from streamstate.operators.session_windows import Session, sessions
+from streamstate.operators.windows import summaries
 from streamstate.processing.decode import RawRecord
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Between
@@ -66,24 +65,26 @@ def counted(driver: Driver, what: str = LATE) -> int:
     return driver.store.read({0: []})[0].counters.get(what, 0)
 
 
-def text(_key: str, value: bytes | None) -> str:
-    return (value or b"").decode()
+LEFT, RIGHT = source("left", str, deletes=True), source("right", str, deletes=True)
+OUT = Output("out", str)
 
 
-STREAM = Source("right", TEXT, text)
+class Row(State, by=LEFT):
+    row = Text(loaded=True)
 
 
-def rows(records: Sequence[Joined[str]], _context: FoldContext) -> Iterable[Effect]:
-    for joined in records:
-        if joined.record.topic == "right":
-            value = f"{joined.record.value} with {joined.row}".encode()
-            yield Emit("out", joined.record.key.encode(), value, joined.record)
+@fold(LEFT, RIGHT)
+def join(record: Record[str, str | None], state: Row) -> Iterator[Emit]:
+    if record.topic == "left":
+        state.row.set(record.value)
+    else:
+        yield OUT.emit(record, f"{record.value} with {state.row.value}")
 
 
-TABLE = App("table", (left_join(changelog("left", TEXT, lambda _key, value: value.decode()), STREAM, rows),))
+TABLE = App("table", (join,))
 
 
-class TestLeftJoin:
+class TestLoadedTexts:
     @given(events(st.none() | st.sampled_from("xy"), st.sampled_from("12")), cuts)
     def test_a_record_gets_the_row_of_its_moment(self, drawn: list[Event], edges: list[int]) -> None:
         now: dict[str, str | None] = {}
@@ -96,19 +97,17 @@ class TestLeftJoin:
         assert emitted(folded(TABLE, drawn, edges)) == expected
 
 
-WINDOWED = Windowed("windows", Windows(size=10, advance=5, retention=30, grace=3))
+class Sums(State, by=LEFT):
+    windows = HoppingWindows(size=10, advance=5, retention=30, grace=3)
 
 
-def sums(records: Sequence[Record[str, str]], context: FoldContext) -> Iterable[Effect]:
-    samples = [(record, int(record.value) if record.value else None) for record in records]
-    updates, operations = WINDOWED.sum_up(samples, context)
-    for update in updates:
-        value = f"{update.summary.start}-{update.end}: {update.summary.count}".encode()
-        yield Emit("out", update.record.key.encode(), value, update.record)
-    yield from operations
+@fold(LEFT, RIGHT)
+def sums(record: Record[str, str], state: Sums) -> Iterator[Emit]:
+    for window in state.windows.add(record, int(record.value)) if record.value else ():
+        yield OUT.emit(record, f"{window.start}-{window.start + 10}: {window.count}")
 
 
-SUMS = App("sums", (Fold((Source("left", TEXT, text), STREAM), sums, reads=WINDOWED.reads),))
+SUMS = App("sums", (sums,))
 numbers = st.sampled_from(["", "1", "7", "-3"])
 
 
@@ -140,24 +139,27 @@ class TestWindows:
         assert counted(driver) == late
 
 
-SESSIONS = SessionWindows("sessions", gap=5, grace=3, retention=20)
+GAP, GRACE, RETENTION = 5, 3, 20
 
 
-def session_updates(records: Sequence[Record[str, str]], context: FoldContext) -> Iterable[Effect]:
-    merged, operations = SESSIONS.merge(records, context)
-    for record, session in merged:
-        yield Emit("out", record.key.encode(), f"{session.start}-{session.end}: {session.count}".encode(), record)
-    yield from operations
+class Periods(State, by=LEFT):
+    sessions = Sessions(GAP, RETENTION, GRACE)
 
 
-SESSION_APP = App("sessions", (Fold((Source("left", TEXT, text), STREAM), session_updates, reads=SESSIONS.reads),))
+@fold(LEFT, RIGHT)
+def session_updates(record: Record[str, str], state: Periods) -> Iterator[Emit]:
+    if session := state.sessions.add(record):
+        yield OUT.emit(record, f"{session.start}-{session.end}: {session.count}")
+
+
+SESSION_APP = App("sessions", (session_updates,))
 
 
 def sessions_of(times_of_key: Iterable[int]) -> list[Session]:
     """The times in order, cut wherever two are more than the gap apart."""
     cut: list[list[int]] = []
     for time in sorted(times_of_key):
-        if cut and time - cut[-1][-1] <= SESSIONS.gap:
+        if cut and time - cut[-1][-1] <= GAP:
             cut[-1].append(time)
         else:
             cut.append([time])
@@ -176,14 +178,14 @@ class TestSessionWindows:
         updates, late, now = [], 0, 0
         for _topic, key, time, _value in merged(history):
             now = max(now, time)
-            if time + SESSIONS.gap + SESSIONS.grace < now:
+            if time + GAP + GRACE < now:
                 late += 1
                 continue
             taken[key].append(time)
             (session,) = (each for each in sessions_of(taken[key]) if each.start <= time <= each.end)
             updates.append((key.encode(), f"{session.start}-{session.end}: {session.count}".encode()))
         for key, of_key in taken.items():
-            kept = [each for each in sessions_of(of_key) if each.end >= now - SESSIONS.retention]
+            kept = [each for each in sessions_of(of_key) if each.end >= now - RETENTION]
             assert stored_sessions(driver, key) == kept
         assert emitted(driver) == updates
         assert counted(driver) == late
@@ -193,25 +195,25 @@ class TestSessionWindows:
         self, in_order: list[int], data: st.DataObject, edges: list[int]
     ) -> None:
         """Each record is delayed by at most gap and grace: none is late."""
-        delays = [data.draw(st.integers(0, SESSIONS.gap + SESSIONS.grace)) for _ in in_order]
+        delays = [data.draw(st.integers(0, GAP + GRACE)) for _ in in_order]
         arrivals = sorted((time + delay, time) for time, delay in zip(in_order, delays, strict=True))
         driver = folded(SESSION_APP, [("right", "a", time, None) for _, time in arrivals], edges)
-        kept = [each for each in sessions_of(in_order) if each.end >= max(in_order) - SESSIONS.retention]
+        kept = [each for each in sessions_of(in_order) if each.end >= max(in_order) - RETENTION]
         assert stored_sessions(driver, "a") == kept
         assert counted(driver) == 0
 
     @pytest.mark.parametrize("wrong", [{"gap": 0}, {"grace": -1}, {"retention": 12}])
     def test_windows_that_forget_what_can_still_grow_are_refused(self, wrong: dict[str, int]) -> None:
         with pytest.raises(ValueError, match="retention >= 2 gap"):
-            SessionWindows("sessions", **{"gap": 5, "grace": 3, "retention": 13, **wrong})
+            Sessions(**{"gap": 5, "grace": 3, "retention": 13, **wrong})
 
 
-def pairs(matched: Sequence[Pair]) -> Iterable[Effect]:
-    for pair in matched:
-        yield Emit("out", pair.key.encode(), f"{pair.left.value} {pair.right.value}".encode(), pair.cause)
+@fold_pairs(source("left", str), source("right", str), within=5, grace=2)
+def pairs(pair: Pair) -> Iterator[Emit]:
+    yield OUT.emit(pair.cause, f"{pair.left.value} {pair.right.value}")
 
 
-PAIRS = App("pairs", (paired(Source("left", TEXT, text), STREAM, 5, 2, pairs),))
+PAIRS = App("pairs", (pairs,))
 
 
 class TestPaired:

@@ -127,7 +127,7 @@ class TestNumbers:
         windowed = Windowed("windows", Windows(100, 100, 100))
 
         def add_up(records: Sequence[Record[str, int]], context: FoldContext) -> Iterable[Effect]:
-            return windowed.sum_up([(record, record.value) for record in records], context)[1]
+            return windowed.sum_up([(record, record.value) for record in records], context)
 
         app = App("windows", (Fold((Source("in", TEXT, number),), add_up, reads=windowed.reads),))
         driver = folded(app, MemoryStore(), raw_of(values), edges)

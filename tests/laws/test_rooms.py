@@ -20,6 +20,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "app": {"errors", "keys", "state", "view"},
     "formats": CONTRACT,
     "operators": CONTRACT,
+    "functions": {*CONTRACT, "formats", "operators"},
     "profile": CONTRACT,
     "processing": {*CONTRACT, "operators"},
     "kafka": {*CONTRACT, "formats", "processing"},

@@ -36,8 +36,8 @@ APP = App(
     (),
     emits={
         ENRICHED: Derived(LONG, EnrichedEvent),
-        NOTIFICATIONS: Derived(TEXT, str),
-        NOTIFICATION_WINDOWS: Derived(TEXT, WindowUpdate),
+        NOTIFICATIONS.topic: Derived(TEXT, str),
+        NOTIFICATION_WINDOWS.topic: Derived(TEXT, WindowUpdate),
         "totals": Derived(TEXT, int),
     },
 )
@@ -66,7 +66,7 @@ def members(value: bytes | None) -> Any:
 @pytest.fixture(scope="module", params=REGISTERED)
 def topics(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Derived]:
     """Topics in a format, each with a known schema: the first has the id 1."""
-    known, names = registry(tmp_path_factory.mktemp("known")), (ENRICHED, NOTIFICATIONS, "totals")
+    known, names = registry(tmp_path_factory.mktemp("known")), (ENRICHED, NOTIFICATIONS.topic, "totals")
     return {topic: derived(APP, topic, request.param, known, number) for number, topic in enumerate(names, 1)}
 
 
@@ -83,7 +83,7 @@ def test_what_is_written_is_what_is_read(topics: dict[str, Derived], event: Enri
 @laws
 @given(text=names.filter(bool), number=ids)
 def test_strings_and_numbers_have_schemas_too(topics: dict[str, Derived], text: str, number: int) -> None:
-    for topic, own in ((NOTIFICATIONS, text.encode()), ("totals", b"%d" % number)):
+    for topic, own in ((NOTIFICATIONS.topic, text.encode()), ("totals", b"%d" % number)):
         there = topics[topic]
         assert there.decode(*there.encode(b"amy", own)) == (b"amy", own)
         assert there.encode(b"amy", None) == (b"amy", None)

@@ -99,7 +99,7 @@ def test_an_export_has_what_all_services_hold(client: Client) -> None:
     assert export["userId"] == str(USER)
     assert held["metrics"][f"numbers:{USER}"] == {"#": 3, "first": 1_000, "last": 3_000}
     assert held["metrics"][f"artists.values:{USER}"] == [["a1", 2], ["a9", 1]]
-    assert len(held["names"][f"user:{USER}:plays"]) == 3
+    assert len(held["names"][f"plays:{USER}"]) == 3
     assert sorted(held["recommendations"]["artists"]) == [1, 1, 9]
     assert all(each["truncated"] == [] for each in export["services"])
     assert client.get(f"/v1/users/{STRANGER}/export").status_code == 404

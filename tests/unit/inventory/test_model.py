@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from services.inventory.model import APP
-from services.inventory.payments import MINUTE_MS, ORDERS, PAYMENTS, Paid
+from services.inventory.payments import MINUTE_MS, ORDERS, PAYMENTS, OrderPayments
 from services.inventory.stock import RESTOCKED, SOLD, Item, Stock, Wanted
 from streamstate.app import LATE
 from streamstate.processing.decode import RawRecord
@@ -25,8 +25,12 @@ def driver() -> Driver:
     driver.feed(
         0,
         {
-            RESTOCKED: [line(0, b"berlin", "tea", 10), line(1, b"berlin", "tea", 5), line(2, b"berlin", "cake", 4)],
-            SOLD: [line(0, b"berlin", "tea", 3), line(1, b"paris", "cake", 2)],
+            RESTOCKED.topic: [
+                line(0, b"berlin", "tea", 10),
+                line(1, b"berlin", "tea", 5),
+                line(2, b"berlin", "cake", 4),
+            ],
+            SOLD.topic: [line(0, b"berlin", "tea", 3), line(1, b"paris", "cake", 2)],
         },
     )
     return driver
@@ -44,7 +48,7 @@ def test_one_item_is_an_answer_too(driver: Driver) -> None:
 
 def test_what_is_sold_before_it_came_is_missing(driver: Driver) -> None:
     assert driver.view("stock", "paris") == Stock("paris", [Item("cake", -2)])
-    driver.feed(0, {RESTOCKED: [line(3, b"paris", "cake", 2)]})
+    driver.feed(0, {RESTOCKED.topic: [line(3, b"paris", "cake", 2)]})
     assert driver.view("stock", "paris") == Stock("paris", [Item("cake", 0)])
 
 
@@ -56,7 +60,7 @@ def test_what_is_sold_before_it_came_is_missing(driver: Driver) -> None:
     ],
 )  # fmt: skip
 def test_a_change_that_is_none_is_a_dead_letter(driver: Driver, value: Any) -> None:
-    driver.feed(0, {SOLD: [(2, 1_002, b"berlin", value)]})
+    driver.feed(0, {SOLD.topic: [(2, 1_002, b"berlin", value)]})
     assert [letter.value for letter in driver.dead] == [value]
     assert driver.view("stock", "berlin", Wanted("tea")) == Stock("berlin", [Item("tea", 12)])
 
@@ -66,14 +70,14 @@ def test_a_change_that_is_none_is_a_dead_letter(driver: Driver, value: Any) -> N
 
 def test_orders_are_matched_with_payments_at_most_five_minutes_away() -> None:
     driver = Driver(APP, MemoryStore())
-    driver.feed(0, {ORDERS: [(0, 10 * MINUTE_MS, b"a", b"tea")]})
-    driver.feed(0, {PAYMENTS: [(0, 15 * MINUTE_MS, b"a", b"cash"), (1, 16 * MINUTE_MS, b"a", b"card")]})
-    driver.feed(0, {ORDERS: [(1, 11 * MINUTE_MS, b"a", b"cake"), (2, 9 * MINUTE_MS, b"a", b"late")]})
+    driver.feed(0, {ORDERS.topic: [(0, 10 * MINUTE_MS, b"a", b"tea")]})
+    driver.feed(0, {PAYMENTS.topic: [(0, 15 * MINUTE_MS, b"a", b"cash"), (1, 16 * MINUTE_MS, b"a", b"card")]})
+    driver.feed(0, {ORDERS.topic: [(1, 11 * MINUTE_MS, b"a", b"cake"), (2, 9 * MINUTE_MS, b"a", b"late")]})
     assert [emit.value for emit in driver.emitted] == [
         b'{"order":"tea","payment":"cash"}',
         b'{"order":"cake","payment":"cash"}',
         b'{"order":"cake","payment":"card"}',
     ]
-    assert driver.view("payments", "a") == Paid("a", 3)
+    assert driver.view("payments", "a") == OrderPayments("a", 3)
     assert driver.view("payments", "b") is None
     assert driver.store.read({0: []})[0].counters == {LATE: 1}

@@ -82,7 +82,7 @@ def test_a_play_is_stored_as_offset_and_ids(driver: Driver) -> None:
     feed_name(driver, "artists", 1, "a name")
     feed_plays(driver, [(7, 1, 20, 300, 4_000)])
     partition = partition_of(LONG.encode(7), driver.partitions)
-    snapshot = driver.store.read({partition: [Newest("user:7:plays", 2)]})[partition]
+    snapshot = driver.store.read({partition: [Newest("plays:7", 2)]})[partition]
     assert snapshot.values == [[("a0 1 20 300", 4_000)]]
 
 

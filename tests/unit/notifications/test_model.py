@@ -31,7 +31,7 @@ def fed(*lines: Line, driver: Driver | None = None, first: int = 0) -> Driver:
 
 def messages(driver: Driver) -> list[tuple[str, int]]:
     """Topic and time of the record that each message is about."""
-    return [(emit.cause.topic, emit.cause.timestamp) for emit in driver.emitted if emit.topic == NOTIFICATIONS]
+    return [(emit.cause.topic, emit.cause.timestamp) for emit in driver.emitted if emit.topic == NOTIFICATIONS.topic]
 
 
 def windows(driver: Driver, user: str = "amy", **page: Any) -> dict[int, int]:
@@ -55,7 +55,7 @@ def test_a_closing_is_a_message_and_an_opening_is_none() -> None:
 @pytest.mark.parametrize("state", ["Close", "Closed"])
 def test_who_is_away_is_told_so_until_back(state: str) -> None:
     driver = fed((1, OPEN, "amy", state), (2, TICK, "amy", ""), (3, OPEN, "amy", "Open"), (4, TICK, "amy", ""))
-    told = [(emit.key, emit.value) for emit in driver.emitted if emit.topic == NOTIFICATIONS]
+    told = [(emit.key, emit.value) for emit in driver.emitted if emit.topic == NOTIFICATIONS.topic]
     assert told == [(b"amy", b"You are not currently viewing Facebook.")] * 2
 
 
@@ -89,7 +89,7 @@ def test_a_message_counts_in_every_window_that_it_falls_into() -> None:
 
 def test_every_update_of_a_window_is_published() -> None:
     driver = fed((0, OPEN, "amy", "Closed"), (MINUTE_MS, TICK, "amy", ""))
-    updates = [json.loads(emit.value) for emit in driver.emitted if emit.topic == NOTIFICATION_WINDOWS]
+    updates = [json.loads(emit.value) for emit in driver.emitted if emit.topic == NOTIFICATION_WINDOWS.topic]
     assert updates == [
         {"user": "amy", "windowStart": start, "windowEnd": start + SIZE_MS, "count": count}
         for start, count in ((0, 1), (0, 2), (MINUTE_MS, 1))

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterator
 from random import Random
+from typing import get_args
 
 from services.clicks.model import USER_CLICKS, USER_REGIONS
-from services.notifications.model import OPEN, STATES, TICK
+from services.notifications.model import OPEN, TICK, Viewing
 from services.topics.settings import EXAMPLE
 from streamstate.kafka.producer import Outgoing
 from streamstate.keys import LONG
@@ -19,7 +20,7 @@ def records(seed: int) -> Iterator[Outgoing]:
     draw = Random(seed)  # noqa: S311, nothing secret
     for number in range(1, USERS):
         yield _text(USER_REGIONS, number, draw.choice(REGIONS))
-        yield _text(OPEN, number, draw.choice(STATES))
+        yield _text(OPEN, number, draw.choice(get_args(Viewing)))
     while True:
         number = draw.randint(1, USERS)
         booking = json.dumps({"amount": draw.randint(10, 500), "room": draw.randint(1, 99)}).encode()
@@ -30,7 +31,7 @@ def records(seed: int) -> Iterator[Outgoing]:
         )
         if draw.random() < 0.1:
             yield _text(USER_REGIONS, number, draw.choice(REGIONS))
-            yield _text(OPEN, number, draw.choice(STATES))
+            yield _text(OPEN, number, draw.choice(get_args(Viewing)))
 
 
 def ticks() -> Iterator[Outgoing]:

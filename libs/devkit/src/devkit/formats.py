@@ -37,7 +37,7 @@ TYPES: Mapping[str, type] = {
     **dict.fromkeys(KINDS, Name),
     EXAMPLE.topic: Booking,
     USER_CLICKS: int,
-    **dict.fromkeys((RESTOCKED, SOLD), Change),
+    **dict.fromkeys((RESTOCKED.topic, SOLD.topic), Change),
     USER_REGIONS: str,
 }
 """The type of the values of each topic; other topics have text."""

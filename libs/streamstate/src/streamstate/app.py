@@ -1,5 +1,6 @@
 """The contract of a use case: name, topics, decode, fold, views."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -136,6 +137,7 @@ class Fold:
     users: the personal data in the state, where keys are users. `apply`, `lookups` and `reads` do not get records older
         than the erasure of their user.
     shared: as `apply`, for state that names no user. It also gets the records of erased users, with None as the key.
+    keys: the names of the state keys, up to the first colon, where a fold declares them: no two folds share one.
 
     The state stores version and settings; a state of another version or settings is not continued.
     """
@@ -148,6 +150,7 @@ class Fold:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     users: UserState[Any] | None = None
     shared: Callable[[Sequence[Record[Any, Any]], FoldContext], Iterable[Effect]] = no_effects
+    keys: tuple[str, ...] = ()
 
     @property
     def grace_ms(self) -> int | None:
@@ -221,6 +224,12 @@ class App:
     def __post_init__(self) -> None:
         object.__setattr__(self, "service", self.service or self.name)
         object.__setattr__(self, "group", self.group or self.name)
+        keys = Counter(key for fold in self.folds for key in fold.keys)
+        if shared := [key for key, folds in keys.items() if folds > 1]:
+            msg = (
+                f"{self.name}: two folds keep {' and '.join(shared)}; give each state of a fold members of other names"
+            )
+            raise ValueError(msg)
 
     @cached_property
     def sources(self) -> tuple[Source[Any, Any], ...]:

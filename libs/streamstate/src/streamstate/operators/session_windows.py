@@ -1,14 +1,12 @@
 """Session windows: records of one key form a session until a gap without records."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
-from streamstate.app import LATE, Count, FoldContext, Record
-from streamstate.operators.windows import clock, timeline
-from streamstate.state.operations import Between, ExpireBefore, Insert, Operation, Read, Remove
+from streamstate.app import LATE, Count
+from streamstate.state.operations import Between, Insert, Operation, Remove
 
 
 class Session(msgspec.Struct, array_like=True, frozen=True):
@@ -20,22 +18,21 @@ class Session(msgspec.Struct, array_like=True, frozen=True):
 
 
 _decode = msgspec.json.Decoder(Session).decode
-_Sessions = Mapping[Any, set[Session]]
+Entries = Iterable[tuple[str, int]]
+"""The entries of a timeline of sessions: a text and the end of each session."""
 
 
 @dataclass(frozen=True)
 class SessionWindows:
-    """The sessions of every key, kept in the timelines of `family` by their end. For a fold's `reads` and `apply`.
+    """Sessions of records of a key whose timestamps differ by at most `gap`, so a late record may join two.
 
-    Records of a key whose timestamps differ by at most `gap` belong to one session, so a late record may join two. All
-    times are milliseconds of stream time, the greatest Kafka timestamp so far in the partition.
+    All times are milliseconds of stream time, the greatest Kafka timestamp so far in the partition.
 
     grace: a record more than `gap` + `grace` older than the stream time is counted as late and dropped.
     retention: the time after its end for which a session is kept; at least 2 `gap` + `grace`, while a record can still
         join.
     """
 
-    family: str
     gap: int
     retention: int
     grace: int = 0
@@ -45,51 +42,48 @@ class SessionWindows:
             msg = f"session windows need gap > 0, grace >= 0 and retention >= 2 gap + grace; found {self}"
             raise ValueError(msg)
 
-    def reads(self, records: Iterable[Record[Any, Any]]) -> Iterable[Read]:
-        """The reads of `merge` for these records."""
-        return self._reads(records).values()
+    def read(self, key: str, first: int) -> Between:
+        """The read of the sessions in the timeline `key` that records from the time `first` on may join."""
+        return Between(key, first - self.gap)
 
-    def merge(
-        self, records: Sequence[Record[Any, Any]], context: FoldContext
-    ) -> tuple[list[tuple[Record[Any, Any], Session]], list[Operation | Count]]:
-        """The session after each record, in the order of the records, and the effects for the fold to yield.
 
-        Late records have no session.
-        """
-        before = {key: set(sessions(context.values[read])) for key, read in self._reads(records).items()}
-        after = before.copy()
-        merged: list[tuple[Record[Any, Any], Session]] = []
-        late = now = 0
-        for record, now in zip(records, clock(records, context), strict=True):
-            if record.timestamp + self.gap + self.grace < now:
-                late += 1
-                continue
-            near = {session for session in after[record.key] if self._reaches(session, record.timestamp)}
-            session = _joined(record.timestamp, near)
-            after[record.key] = after[record.key] - near | {session}
-            merged.append((record, session))
-        counted = [Count(LATE, late)] if late else []
-        return merged, [*self._changes(before, after), ExpireBefore(self.family, now - self.retention), *counted]
+class KeySessions:
+    """The sessions of one key during a batch. stored: the entries of the sessions that records of the batch may join.
+
+    late: the number of late records so far.
+    """
+
+    def __init__(self, windows: SessionWindows, stored: Entries) -> None:
+        self.late = 0
+        self._windows = windows
+        self._before = set(sessions(stored))
+        self._after = self._before.copy()
+
+    def add(self, time: int, now: int) -> Session | None:
+        """Add a record of the time `time` when the stream time is `now`: its session, None for a late record."""
+        if time + self._windows.gap + self._windows.grace < now:
+            self.late += 1
+            return None
+        near = {session for session in self._after if self._reaches(session, time)}
+        session = _joined(time, near)
+        self._after = self._after - near | {session}
+        return session
+
+    def effects(self, family: str, key: str) -> Iterator[Operation | Count]:
+        """The changed sessions of the timeline `family`:`key`, and the late records."""
+        for session in self._before - self._after:
+            yield Remove(family, key, _text(session))
+        if new := self._after - self._before:
+            yield Insert(family, key, {_text(session): session.end for session in new})
+        if self.late:
+            yield Count(LATE, self.late)
 
     def _reaches(self, session: Session, time: int) -> bool:
-        return session.start - self.gap <= time <= session.end + self.gap
-
-    def _changes(self, before: _Sessions, after: _Sessions) -> Iterator[Operation]:
-        for key in after:
-            for session in before[key] - after[key]:
-                yield Remove(self.family, str(key), _text(session))
-            if new := after[key] - before[key]:
-                yield Insert(self.family, str(key), {_text(session): session.end for session in new})
-
-    def _reads(self, records: Iterable[Record[Any, Any]]) -> dict[Any, Between]:
-        first: dict[Any, int] = {}
-        for record in records:
-            first[record.key] = min(record.timestamp, first.get(record.key, record.timestamp))
-        return {key: Between(timeline(self.family, key), time - self.gap) for key, time in first.items()}
+        return session.start - self._windows.gap <= time <= session.end + self._windows.gap
 
 
-def sessions(entries: Iterable[tuple[str, int]]) -> list[Session]:
-    """The sessions in the answer to a `Between` of a timeline of `SessionWindows`."""
+def sessions(entries: Entries) -> list[Session]:
+    """The sessions in the answer to a `Between` of a timeline of sessions."""
     return [_decode(text) for text, _end in entries]
 
 

@@ -14,6 +14,8 @@ from streamstate.state.operations import Between, ExpireBefore, Insert, Operatio
 Number = int | float
 Sample = tuple[Record[Any, Any], Number | None]
 """A record and its number; a record without a number only advances the time."""
+Entries = Iterable[tuple[str, int]]
+"""The entries of a timeline of windows: a text and the start of each window."""
 
 
 class Summary(msgspec.Struct, array_like=True, frozen=True):
@@ -71,19 +73,47 @@ class Windows:
         """Whether the window from `start` still takes records when the stream time is `now`."""
         return start + self.size + self.grace > now
 
+    def read(self, key: str, first: int, last: int) -> Between:
+        """The read of the windows in the timeline `key` that contain the times `first`, `last`, or any between."""
+        start = max(0, first - self.size + 1)
+        return Between(key, start, last + 1, n=(last - start) // self.advance + 1)
+
 
 def clock(records: Iterable[Record[Any, Any]], context: FoldContext) -> Iterator[int]:
     """The stream time at each of `records`: the greatest Kafka timestamp so far, of all topics of the fold."""
     return islice(accumulate((record.stream_time for record in records), max, initial=context.time), 1, None)
 
 
-@dataclass(frozen=True)
-class Update:
-    """A window after one more record."""
+class KeyWindows:
+    """The windows of one key during a batch. stored: the entries of the windows that records of the batch may change.
 
-    record: Record[Any, Any]
-    end: int
-    summary: Summary
+    late: the number of records so far that a window no longer takes.
+    """
+
+    def __init__(self, windows: Windows, stored: Entries) -> None:
+        self.late = 0
+        self._windows = windows
+        self._current = {start: _decode(text) for text, start in stored}
+        self._changed: dict[int, Summary] = {}
+
+    def add(self, time: int, number: Number, now: int) -> list[Summary]:
+        """Add a number of the time `time` when the stream time is `now`; returns the changed windows by start."""
+        starts = self._windows.starts(time)
+        open_starts = [start for start in starts if self._windows.takes(start, now)]
+        self.late += len(open_starts) < len(starts)
+        for start in open_starts:
+            before = self._current.get(start)
+            after = before.add(number) if before else Summary(start, 1, number, number, number)
+            self._current[start] = self._changed[start] = after
+        return [self._current[start] for start in open_starts]
+
+    def effects(self, family: str, key: str) -> Iterator[Operation | Count]:
+        """The changed windows of the timeline `family`:`key`, and the late records."""
+        if self._changed:
+            entries = {msgspec.json.encode(window).decode(): start for start, window in self._changed.items()}
+            yield Insert(family, key, entries, instead=True)
+        if self.late:
+            yield Count(LATE, self.late)
 
 
 @dataclass(frozen=True)
@@ -97,47 +127,26 @@ class Windowed:
         """The reads of `sum_up` for these records."""
         return self._reads(records).values()
 
-    def sum_up(self, samples: Sequence[Sample], context: FoldContext) -> tuple[list[Update], list[Operation | Count]]:
-        """Each update of a window, in the order of the records, and the effects for the fold to yield."""
+    def sum_up(self, samples: Sequence[Sample], context: FoldContext) -> Iterator[Operation | Count]:
+        """The effects for the fold to yield."""
         records = [record for record, _ in samples]
-        current = {
-            key: {start: _decode(text) for text, start in context.values[read]}
-            for key, read in self._reads(records).items()
-        }
-        updates: list[Update] = []
-        late = now = 0
+        windows = {key: KeyWindows(self.windows, context.values[read]) for key, read in self._reads(records).items()}
+        now = 0
         for (record, number), now in zip(samples, clock(records, context), strict=True):
-            if number is None:
-                continue
-            starts = self.windows.starts(record.timestamp)
-            open_starts = [start for start in starts if self.windows.takes(start, now)]
-            late += len(open_starts) < len(starts)
-            for start in open_starts:
-                before = current[record.key].get(start)
-                after = before.add(number) if before else Summary(start, 1, number, number, number)
-                current[record.key][start] = after
-                updates.append(Update(record, start + self.windows.size, after))
-        counted = [Count(LATE, late)] if late else []
-        return updates, [*self._written(updates), ExpireBefore(self.family, now - self.windows.retention), *counted]
-
-    def _written(self, updates: Iterable[Update]) -> Iterable[Insert]:
-        """The last of each window."""
-        last = {(update.record.key, update.summary.start): update.summary for update in updates}
-        entries: defaultdict[Any, dict[str, int]] = defaultdict(dict)
-        for (key, start), summary in last.items():
-            entries[key][msgspec.json.encode(summary).decode()] = start
-        return [Insert(self.family, str(key), texts, instead=True) for key, texts in entries.items()]
+            if number is not None:
+                windows[record.key].add(record.timestamp, number, now)
+        for key, of_key in windows.items():
+            yield from of_key.effects(self.family, str(key))
+        yield ExpireBefore(self.family, now - self.windows.retention)
 
     def _reads(self, records: Iterable[Record[Any, Any]]) -> dict[Any, Between]:
-        times: dict[Any, tuple[int, int]] = {}
+        times: defaultdict[Any, list[int]] = defaultdict(list)
         for record in records:
-            first, last = times.get(record.key, (record.timestamp, record.timestamp))
-            times[record.key] = min(first, record.timestamp), max(last, record.timestamp)
-        return {key: self._between(key, first, last) for key, (first, last) in times.items()}
-
-    def _between(self, key: Any, first: int, last: int) -> Between:
-        start = max(0, first - self.windows.size + 1)
-        return Between(timeline(self.family, key), start, last + 1, n=(last - start) // self.windows.advance + 1)
+            times[record.key].append(record.timestamp)
+        return {
+            key: self.windows.read(timeline(self.family, key), min(of_key), max(of_key))
+            for key, of_key in times.items()
+        }
 
 
 def timeline(family: str, key: Any) -> str:
@@ -145,6 +154,6 @@ def timeline(family: str, key: Any) -> str:
     return f"{family}:{key}"
 
 
-def summaries(entries: Iterable[tuple[str, int]]) -> list[Summary]:
-    """The windows in the answer to a `Between` of a timeline of `Windowed`."""
+def summaries(entries: Entries) -> list[Summary]:
+    """The windows in the answer to a `Between` of a timeline of windows."""
     return [_decode(text) for text, _start in entries]

@@ -1,0 +1,78 @@
+"""The states of a fold's function during a batch."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, get_type_hints
+
+from streamstate.app import Effect, Record, Rows
+from streamstate.functions.state import Cell, Clock, Reader, Records, State
+
+NO_ROWS: Rows = {}
+
+
+def parameters(function: Callable[..., Any]) -> Sequence[Any]:
+    """The annotations of the parameters of `function`, in order."""
+    return [kind for name, kind in get_type_hints(function).items() if name != "return"]
+
+
+def is_state(kind: Any) -> bool:
+    """Whether an annotation is a `State`."""
+    return isinstance(kind, type) and issubclass(kind, State)
+
+
+def by_key(records: Records) -> Mapping[Any, Records]:
+    """The records of each key, in order."""
+    grouped: defaultdict[Any, list[Record[Any, Any]]] = defaultdict(list)
+    for record in records:
+        grouped[record.key].append(record)
+    return grouped
+
+
+class Batch:
+    """The arguments of a function for the records of a batch.
+
+    kinds: the annotations of the arguments: states, or `Rows`. records: the records whose state is loaded.
+    """
+
+    def __init__(self, kinds: Sequence[Any], records: Records, read: Reader, rows: Rows = NO_ROWS) -> None:
+        self.clock = Clock()
+        self._kinds = kinds
+        self._records = by_key(records)
+        self._read = read
+        self._rows = rows
+        self._shared = {kind: kind(None, read, self.clock) for kind in kinds if is_state(kind) and not kind.source}
+        self._arguments: dict[Any, Sequence[Any]] = {}
+
+    def arguments(self, key: Any) -> Sequence[Any]:
+        """The arguments for a record of `key`."""
+        found = self._arguments.get(key)
+        if found is None:
+            found = self._arguments[key] = self.fresh(key)
+        return found
+
+    def fresh(self, key: Any = None) -> Sequence[Any]:
+        """New states of `key`, whose writes `effects` leaves out; the states of the partition stay the same."""
+        return [self._argument(kind, key) for kind in self._kinds]
+
+    def _argument(self, kind: Any, key: Any) -> Any:
+        if not is_state(kind):
+            return self._rows
+        return self._shared.get(kind) or kind(key, self._read, self.clock, self._records.get(key, ()))
+
+    def effects(self) -> Iterable[Effect]:
+        """The recorded writes."""
+        yield from self.shared_effects()
+        for arguments in self._arguments.values():
+            for state in arguments:
+                if isinstance(state, State) and state.source:
+                    yield from state.effects()
+
+    def shared_effects(self) -> Iterable[Effect]:
+        """The recorded writes to the states of the partition."""
+        for state in self._shared.values():
+            yield from state.effects()
+
+
+def cells_of(states: Iterable[type[State]]) -> Sequence[Cell]:
+    """The cells of all `states`."""
+    return [cell for state in states for cell in state.cells]

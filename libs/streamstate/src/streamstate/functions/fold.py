@@ -1,0 +1,136 @@
+"""Folds as functions of a record and of states, whose writes are recorded."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from streamstate.app import Effect, Fold, FoldContext, Lookups, Record, Setting, Source
+from streamstate.errors import NotRequested
+from streamstate.functions.batch import Batch, by_key, cells_of, is_state, parameters
+from streamstate.functions.state import Reader, Records, empty
+from streamstate.operators.interval_join import Pair, paired
+from streamstate.operators.windows import clock
+from streamstate.state.operations import Read
+from streamstate.view import UserKey, UserState
+
+Function = Callable[..., Iterable[Effect] | None]
+
+
+def fold(
+    *sources: Source[Any, Any],
+    version: int = 1,
+    lookups: Callable[[Sequence[Record[Any, Any]]], Lookups] = lambda _records: {},
+) -> Callable[[Function], Fold]:
+    """Makes a `Fold` over `sources` of a function, called for each record in order.
+
+    The first parameter is the record. A further parameter annotated with a `State` is the state of the record's key, or
+    of the partition; annotated with `Rows`, the rows of the `lookups`. The function may yield records of an `Output`.
+    For the state of the partition, the function gets the records of deleted users too, without key and rows; its other
+    effects are dropped. As of a `Fold`, any division of the records into batches must give the same state.
+    """
+
+    def decorate(function: Function) -> Fold:
+        of = FunctionFold(function, sources)
+        users = UserState(of.places) if any(state.users for state in of.states) else None
+        return Fold(sources, of.apply, lookups, of.reads, version, of.settings, users, of.shared, of.keys)
+
+    return decorate
+
+
+def fold_pairs(left: Source[Any, str], right: Source[Any, str], within: int, grace: int) -> Callable[[Function], Fold]:
+    """Makes a `Fold` over the pairs of `operators.interval_join.paired` of a function, called for each pair in order.
+
+    The first parameter is the `Pair`, the others are as of `fold`; their states load nothing, and are not of users.
+    """
+
+    def decorate(function: Function) -> Fold:
+        of = FunctionFold(function, (left, right))
+        if any(state.users for state in of.states) or any(cell.loading for cell in of.cells):
+            msg = f"{function.__name__}: a fold of pairs keeps no state of users, and no windows or loaded texts"
+            raise TypeError(msg)
+        return replace(paired(left, right, within, grace, of.pairs), keys=of.keys)
+
+    return decorate
+
+
+class FunctionFold:
+    """The members of a `Fold` made of a function."""
+
+    def __init__(self, function: Function, sources: Sequence[Source[Any, Any]]) -> None:
+        self._function = function
+        self._kinds = parameters(function)[1:]
+        self.states = [kind for kind in self._kinds if is_state(kind)]
+        self.cells = cells_of(self.states)
+        for state in self.states:
+            if state.source and state.source not in sources:
+                msg = f"{state.__name__} is by the topic {state.source.topic}; add it to the topics of the fold"
+                raise TypeError(msg)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the state keys."""
+        return tuple({cell.place("").partition(":")[0]: None for cell in self.cells})
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """The settings of all cells."""
+        return {name: setting for cell in self.cells for name, setting in cell.settings.items()}
+
+    def places(self, user: Any) -> Iterable[UserKey]:
+        """The state keys of a user."""
+        cells = cells_of(state for state in self.states if state.users)
+        return {place.read.key: place for cell in cells for place in cell.places(user)}.values()
+
+    def reads(self, records: Records) -> Iterable[Read]:
+        """The reads of loading cells."""
+        grouped = by_key(records)
+        for cell in self.cells:
+            if cell.loading:
+                for key, of_key in grouped.items():
+                    yield from cell.loads(key, of_key)
+
+    def apply(self, records: Records, context: FoldContext) -> Iterable[Effect]:
+        """The effects of all records, in order."""
+        batch = Batch(self._kinds, records, _reader(context), context.rows)
+        for record, now in zip(records, clock(records, context), strict=True):
+            batch.clock.now = now
+            yield from self._function(record, *batch.arguments(record.key)) or ()
+        yield from batch.effects()
+        yield from self._expiry(batch.clock.now)
+
+    def shared(self, records: Records, context: FoldContext) -> Iterable[Effect]:
+        """The writes of deleted users' records to states of the partition, and the expiry at their time."""
+        nameless = [record for record in records if record.key is None]
+        if not nameless:
+            return
+        if any(not state.source for state in self.states):
+            batch = Batch(self._kinds, (), empty)
+            for record in nameless:
+                # The records that the function yields would name a user.
+                for _ in self._function(record, *batch.fresh()) or ():
+                    pass
+            yield from batch.shared_effects()
+        yield from self._expiry(max(clock(records, context)))
+
+    def pairs(self, pairs: Sequence[Pair]) -> Iterable[Effect]:
+        """The effects of all pairs, in order."""
+        batch = Batch(self._kinds, (), _reader(FoldContext()))
+        for pair in pairs:
+            yield from self._function(pair, *batch.arguments(pair.key)) or ()
+        yield from batch.effects()
+
+    def _expiry(self, now: int) -> Iterable[Effect]:
+        for cell in self.cells:
+            yield from cell.expiry(now)
+
+
+def _reader(context: FoldContext) -> Reader:
+    def read(read: Read) -> Any:
+        try:
+            return context.values[read]
+        except (KeyError, NotRequested):
+            cell = read.key.partition(":")[0]
+            msg = f"a fold reads texts only that are `Text(loaded=True)`, and windows by `add`; found a read of {cell}"
+            raise NotRequested(msg) from None
+
+    return read

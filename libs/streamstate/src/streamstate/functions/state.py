@@ -1,0 +1,135 @@
+"""State as declared: a class whose members are cells, bound to one key for a batch of records or for an answer."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar
+
+from streamstate.app import Effect, Record, Setting, Source
+from streamstate.state.operations import Between, Fields, Newest, Read, Top
+from streamstate.view import UserKey
+
+Reader = Callable[[Read], Any]
+"""Returns the value of a read."""
+
+Records = Sequence[Record[Any, Any]]
+
+C = TypeVar("C", bound="Cell")
+
+
+@dataclass
+class Clock:
+    """`now` is the greatest Kafka timestamp (ms) up to the current record of a batch."""
+
+    now: int = 0
+
+
+class Cell:
+    """A member of a `State`: a number, a text or a collection of each key.
+
+    Bound to a key, it records writes during a batch, or reads for an answer.
+    """
+
+    name: str
+    state: "type[State]"
+    loading: bool = False
+    """Whether folds read the cell."""
+    _read: Reader
+    _clock: Clock
+
+    def __set_name__(self, owner: "type[State]", name: str) -> None:
+        self.name, self.state = name, owner
+
+    def __get__(self, state: "State | None", _owner: "type[State]") -> Self:
+        return self if state is None else state.bind(self)
+
+    def bound(self, key: Any, read: Reader, clock: Clock, records: Records) -> Self:
+        """The cell of one key. records: the records of the key in the batch, none for an answer."""
+        # `copy.copy` takes five times as long.
+        cell = object.__new__(type(self))
+        cell.__dict__.update(self.__dict__)
+        cell._read, cell._clock = read, clock
+        cell.begin(key, records)
+        return cell
+
+    def place(self, key: Any) -> str:
+        """The state key for `key`."""
+        return self.state.place(self.name, key)
+
+    def begin(self, key: Any, records: Records) -> None:
+        """Bind to `key`, without writes."""
+        raise NotImplementedError
+
+    def effects(self) -> Iterable[Effect]:
+        """The recorded writes."""
+        raise NotImplementedError
+
+    def places(self, key: Any) -> Iterable[UserKey]:
+        """The state keys for `key`, for export and deletion."""
+        raise NotImplementedError
+
+    def loads(self, _key: Any, _records: Records) -> Iterable[Read]:
+        """The reads of a fold for the records of a key, if the cell is `loading`."""
+        return ()
+
+    def expiry(self, _now: int) -> Iterable[Effect]:
+        """The effects of the stream time at the end of a batch."""
+        return ()
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        """The arguments on which the state depends."""
+        return {}
+
+
+class State:
+    """The state of each key of the topic `by`; without a topic, the state of each partition.
+
+    The members of a class are cells. A view of a state without a topic gets the sum of the partitions.
+
+    users: whether the keys are users, whose state is exported and deleted.
+    """
+
+    source: ClassVar[Source[Any, Any] | None]
+    users: ClassVar[bool]
+    cells: ClassVar[Sequence[Cell]]
+
+    def __init_subclass__(cls, *, by: Source[Any, Any] | None = None, users: bool = False) -> None:
+        cls.source, cls.users = by, users
+        cls.cells = [cell for cell in vars(cls).values() if isinstance(cell, Cell)]
+
+    def __init__(self, key: Any, read: Reader, clock: Clock, records: Records = ()) -> None:
+        self._bound: list[Cell] = []
+        self._arguments = key, read, clock, records
+
+    def bind(self, cell: C) -> C:
+        """The cell of this state's key."""
+        bound = self.__dict__[cell.name] = cell.bound(*self._arguments)
+        self._bound.append(bound)
+        return bound
+
+    def effects(self) -> Iterable[Effect]:
+        """The recorded writes of the cells."""
+        for cell in self._bound:
+            yield from cell.effects()
+
+    @classmethod
+    def title(cls) -> str:
+        """The name of the class in small letters with hyphens."""
+        return re.sub(r"(?<=.)([A-Z])", r"-\1", cls.__name__).lower()
+
+    @classmethod
+    def place(cls, name: str, key: Any) -> str:
+        """The state key of `name` for `key`."""
+        return f"{name}:{key}" if cls.source else name
+
+
+def empty(read: Read) -> Any:
+    """The value of `read` in an empty state."""
+    match read:
+        case Fields():
+            return {}
+        case Top() | Newest() | Between():
+            return []
+        case _:
+            return None

@@ -1,0 +1,96 @@
+"""The cells of windows: hopping and tumbling windows, and sessions. All times are milliseconds."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from streamstate.app import Effect, Record, Setting
+from streamstate.functions.state import Cell, Records
+from streamstate.operators.pages import Page
+from streamstate.operators.session_windows import KeySessions, Session, SessionWindows, sessions
+from streamstate.operators.windows import KeyWindows, Number, Summary, Windows, summaries
+from streamstate.state.operations import Between, ExpireBefore, Read
+from streamstate.view import MOST_MEMBERS, UserKey
+
+
+class _Timeline(Cell):
+    """A cell kept as a timeline of the family of its name."""
+
+    loading = True
+    _windows: Windows | SessionWindows
+    _of_key: KeyWindows | KeySessions
+    _key: str
+
+    def effects(self) -> Iterable[Effect]:
+        return self._of_key.effects(self.name, self._key)
+
+    def expiry(self, now: int) -> Iterable[Effect]:
+        yield ExpireBefore(self.name, now - self._windows.retention)
+
+    def places(self, key: Any) -> Iterable[UserKey]:
+        yield UserKey(Between(self.place(key), 0, n=MOST_MEMBERS), self.name)
+
+
+class HoppingWindows(_Timeline):
+    """Count, least, most and sum of numbers in windows of `size` that start at each multiple of `advance`.
+
+    As `operators.windows.Windows`.
+    """
+
+    _windows: Windows
+    _of_key: KeyWindows
+
+    def __init__(self, size: int, advance: int, retention: int, grace: int = 0) -> None:
+        self._windows = Windows(size, advance, retention, grace)
+
+    def begin(self, key: Any, records: Records) -> None:
+        self._key = str(key)
+        self._of_key = KeyWindows(self._windows, [e for read in self.loads(key, records) for e in self._read(read)])
+
+    def add(self, record: Record[Any, Any], number: Number = 1) -> Sequence[Summary]:
+        """Add a number to the windows that contain the timestamp of `record`: the changed windows."""
+        return self._of_key.add(record.timestamp, number, self._clock.now)
+
+    def page(self, page: Page) -> tuple[Sequence[Summary], str | None] | None:
+        """The windows of the page, and the cursor of the next page; None for a key without windows. For views."""
+        cut = page.cut([self._read(read) for read in page.reads(self.place(self._key))])
+        return cut and (summaries(cut[0]), cut[1])
+
+    def loads(self, key: Any, records: Records) -> Iterable[Read]:
+        if records:
+            times = [record.timestamp for record in records]
+            yield self._windows.read(self.place(key), min(times), max(times))
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        return self._windows.settings
+
+
+class Sessions(_Timeline):
+    """Periods of records without a pause longer than `gap`. As `operators.session_windows.SessionWindows`."""
+
+    _windows: SessionWindows
+    _of_key: KeySessions
+
+    def __init__(self, gap: int, retention: int, grace: int = 0) -> None:
+        self._windows = SessionWindows(gap, retention, grace)
+
+    def begin(self, key: Any, records: Records) -> None:
+        self._key = str(key)
+        self._of_key = KeySessions(self._windows, [e for read in self.loads(key, records) for e in self._read(read)])
+
+    def add(self, record: Record[Any, Any]) -> Session | None:
+        """Add a record: its session, None for a late record."""
+        return self._of_key.add(record.timestamp, self._clock.now)
+
+    @property
+    def kept(self) -> Sequence[Session]:
+        """The sessions by end. For views."""
+        return sessions(self._read(Between(self.place(self._key), 0)))
+
+    def loads(self, key: Any, records: Records) -> Iterable[Read]:
+        if records:
+            yield self._windows.read(self.place(key), min(record.timestamp for record in records))
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        return {"gap_ms": self._windows.gap, "grace_ms": self._windows.grace}

@@ -1,6 +1,6 @@
-"""HTTP/1.1 requests without a body over kept connections, for a proxy that spends most of its time with them.
+"""HTTP/1.1 requests without a body over kept connections.
 
-A client library (aiohttp) does the same for twice the CPU time, since it does much more.
+For the same requests, aiohttp, with its many more features, takes twice the CPU time.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ import httptools
 
 CONNECT_S = 0.5
 IDLE_S = 60.0
-"""Less than a server keeps an idle connection (`waiting.IDLE_S`), so that few are closed under a request."""
+"""Less than at a server (`waiting.IDLE_S`), so few requests meet a closed connection."""
 
 CLOSED = "closed by the other side"
 
 MOST_BYTES = 16 * 1024 * 1024
-"""The longest body that is taken."""
+"""The longest accepted body."""
 
 A = TypeVar("A")
 Tls = Callable[[str], tuple[ssl.SSLContext, str]]
-"""For a host: the context of a new connection, and the name that the server's certificate must have."""
+"""For a host: the context of a new connection, and the required name in the server's certificate."""
 
 
 class Answer(NamedTuple):
@@ -36,10 +36,10 @@ class Answer(NamedTuple):
 
 
 class ClientConnection(asyncio.Protocol, Generic[A]):
-    """One connection, with one request at a time. `answering` says that part of its answer has come."""
+    """One connection, with one request at a time. `answering`: a part of the answer has arrived."""
 
     def __init__(self, make: Callable[[int, bytes, Mapping[str, str]], A], kept: Mapping[bytes, str]) -> None:
-        """make: makes the answer of a status, a body and headers. kept: the names of its headers by lower case."""
+        """make: makes an answer of a status, a body and headers. kept: names of the headers by lower case."""
         self._make = make
         self._kept = kept
         self.used_at = 0.0
@@ -54,12 +54,12 @@ class ClientConnection(asyncio.Protocol, Generic[A]):
         self._transport = cast("asyncio.Transport", transport)
 
     def ask(self, request: bytes) -> asyncio.Future[A]:
-        """Send a whole request. It ends in `ConnectionError` when no whole answer comes."""
+        """Send a whole request; the answer, or `ConnectionError` without a whole answer."""
         self.reusable = self.answering = False
         self._headers: dict[str, str] = {}
         self._body = bytearray()
         self._answer = self._loop.create_future()
-        # uvloop raises RuntimeError for a write to a connection that was reset.
+        # uvloop raises RuntimeError for a write to a reset connection.
         if self._transport.is_closing():
             self._fail(CLOSED)
         else:
@@ -72,7 +72,7 @@ class ClientConnection(asyncio.Protocol, Generic[A]):
     def data_received(self, data: bytes) -> None:
         self.answering = True
         if self._answer.done():
-            # It would be taken for the answer to the next request.
+            # The data would be taken for the answer to the next request.
             self.close()
             return
         try:
@@ -87,7 +87,7 @@ class ClientConnection(asyncio.Protocol, Generic[A]):
 
     def on_message_begin(self) -> None:
         if self._answer.done():
-            # What is left of it would be taken for the answer to the next request.
+            # The rest would be taken for the answer to the next request.
             self.reusable = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -98,7 +98,7 @@ class ClientConnection(asyncio.Protocol, Generic[A]):
         self._body += body
 
     def on_message_complete(self) -> None:
-        # Not after a second answer to one request: nothing that comes here can be trusted any more.
+        # After a second answer to one request, no data of the connection can be trusted.
         self.reusable = self._parser.should_keep_alive() and not self._answer.done()
         self.used_at = time.monotonic()
         if not self._answer.done():
@@ -119,7 +119,7 @@ class ConnectionPool(Generic[A]):
         kept: Iterable[str] = ("Content-Type",),
         tls: Tls | None = None,
     ) -> None:
-        """make: makes an answer, such as `Answer`, of a status, a body and the headers called `kept`.
+        """make: makes an answer, such as `Answer`, of a status, a body and headers. kept: names of the headers.
 
         tls: None for plain HTTP.
         """
@@ -128,14 +128,14 @@ class ConnectionPool(Generic[A]):
         self._connection = partial(ClientConnection, make, {name.lower().encode(): name for name in kept})
 
     async def ask(self, address: str, target: str, headers: Mapping[str, str], method: str = "GET") -> A:
-        """Ask for `target` (path and query, encoded). Raises `OSError` when there is no whole answer."""
+        """Request `target` (path and query, encoded). Raises `OSError` without a whole answer."""
         fields = "".join(f"{name}: {text}\r\n" for name, text in headers.items())
         request = f"{method} {target} HTTP/1.1\r\nHost: {address}\r\n{fields}\r\n".encode("latin-1")
         while kept := self._last_used(address):
             try:
                 return await self._ask(kept, address, request)
             except ConnectionError:
-                # Most likely the other side closed it meanwhile; what is asked here may be asked again.
+                # The other side has probably closed the idle connection: the request may be sent again.
                 if kept.answering:
                     raise
         host, _, port = address.rpartition(":")
@@ -153,7 +153,7 @@ class ConnectionPool(Generic[A]):
         self._idle.clear()
 
     def _last_used(self, address: str) -> ClientConnection[A] | None:
-        """The idle connection that was used last, if it is not too old."""
+        """The idle connection with the latest use, unless older than `IDLE_S`."""
         connections, oldest = self._idle[address], time.monotonic() - IDLE_S
         while connections:
             connection = connections.pop()
@@ -166,7 +166,7 @@ class ConnectionPool(Generic[A]):
         try:
             return await connection.ask(request)
         finally:
-            # One whose request was cancelled would give its late answer to the next request.
+            # After a cancelled request, a late answer would be taken for the answer to the next request.
             if connection.reusable:
                 self._idle[address].append(connection)
             else:

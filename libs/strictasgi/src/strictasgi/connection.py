@@ -1,4 +1,4 @@
-"""One connection of a server: what comes is answered by an ASGI application, one request at a time."""
+"""One connection of a server: an ASGI application answers its requests, one at a time."""
 
 import asyncio
 import logging
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("strictasgi")
 
 EXTENSION = "strictasgi"
-"""In a scope's extensions: `accepted`, when the head had come (seconds of the loop), and `send_unqueued`.
+"""In a scope's extensions: `accepted`, the time of the complete head (seconds of the loop), and `send_unqueued`.
 
-An application calls `send_unqueued` before an answer of no known end: `send` waits until the client has taken what was
-sent, and `receive` returns `http.disconnect` when the server ends.
+An application calls `send_unqueued` before an answer of unknown length: `send` then waits until the client has taken
+the sent bytes, and `receive` returns `http.disconnect` when the server ends.
 """
 
 MOST_HELD = 64 * 1024
-"""Bytes of a body, or behind a request, from which on no more is read before those are used."""
+"""Unused bytes of a body, or of further requests, at which reading pauses."""
 
 MOST_UNSENT = 16 * 1024
-"""Bytes of an answer that goes on which the kernel keeps until the client has room for them."""
+"""Unsent bytes of an answer of unknown length in the kernel."""
 
 _STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}".encode() for status in HTTPStatus}
 _WITHOUT_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
@@ -37,29 +37,29 @@ _LENGTH, _CODING = b"content-length", b"transfer-encoding"
 
 
 class ServerConnection(asyncio.Protocol):
-    """While nothing of it is being answered, it is among the `waiting` ones of its server."""
+    """A connection, among the `waiting` connections of its server unless a request is in progress."""
 
     _transport: asyncio.Transport
     _head: Head
-    """Of the request that is being answered."""
+    """The head of the request in progress."""
 
     def __init__(self, server: "Server", loop: asyncio.AbstractEventLoop) -> None:
         self._server = server
         self._loop = loop
         self._incoming = Incoming()
         self._ahead = b""
-        """What came behind the request that is being answered."""
+        """The bytes behind the request in progress."""
         self._accepted: float | None = None
-        """When the head of the request came that is being answered (seconds of the loop)."""
+        """The time of the complete head of the request in progress (seconds of the loop)."""
         self._answering: asyncio.Task[None] | None = None
         self._begun = False
         """A part of the answer has been sent."""
         self._ends = False
-        """Nothing is read or answered any more."""
+        """Neither reads nor answers follow."""
         self._half_closed = False
-        """The client sends no more, and may still read."""
+        """The client has closed its side, and may still read."""
         self._goes_on = False
-        """What is being answered has no end."""
+        """The answer in progress has an unknown length."""
         self._awaiting: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
 
@@ -88,9 +88,9 @@ class ServerConnection(asyncio.Protocol):
         self._writable = None
 
     def eof_received(self) -> bool:
-        """Whether an answer is still owed to a client that sends no more."""
+        """Whether the connection stays open after the client has closed its side: an answer is in progress."""
         self._half_closed = True
-        # Over TLS, transports cannot stay open.
+        # A TLS transport cannot stay half open.
         return self._owes and self._transport.can_write_eof()
 
     @property
@@ -102,11 +102,11 @@ class ServerConnection(asyncio.Protocol):
         self._transport.abort()
 
     def leave(self) -> None:
-        """Tell the application that the server ends: an answer of no known end comes to its end."""
+        """End an answer of unknown length: the server ends."""
         _wake(self._awaiting)
 
     def data_received(self, data: bytes) -> None:
-        # Who was told why the connection ends may send still: it is read, or the answer could be lost (RFC 9112, 9.6).
+        # After a refusal, the client may still send: unread bytes could lose the answer (RFC 9112, section 9.6).
         if not self._ends:
             self._take(data)
 
@@ -163,7 +163,7 @@ class ServerConnection(asyncio.Protocol):
         if not self._answered:
             self._refuse(UNANSWERED)
         elif not self._incoming.whole:
-            # What is left of the body is read, or the answer could be lost, and the connection ends.
+            # Unread bytes of the body could lose the answer: read the rest, then close.
             self._linger()
         elif self._last:
             self._transport.close()
@@ -179,7 +179,7 @@ class ServerConnection(asyncio.Protocol):
                 self._transport.close()
 
     async def _receive(self) -> Mapping[str, Any]:
-        """ASGI's: a part of the body, or that the client has left."""
+        """ASGI's `receive`: a part of the body, or `http.disconnect`."""
         incoming = self._incoming
         while not (self._ends or self._answered or (self._goes_on and not self._server.alive)):
             if incoming.body or (incoming.whole and not self._given):
@@ -195,7 +195,7 @@ class ServerConnection(asyncio.Protocol):
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Mapping[str, Any]) -> None:
-        """ASGI's: returns when the client has room for more, or has left."""
+        """ASGI's `send`: returns when the client has room for more, or has left."""
         if message["type"] == "http.response.start":
             self._start(message["status"], message.get("headers", ()))
             return
@@ -212,7 +212,7 @@ class ServerConnection(asyncio.Protocol):
             await self._writable
 
     def _start(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Make the head of an answer, which is sent with the first part of its body."""
+        """Make the head of an answer; `_send` sends it with the first part of the body."""
         fields, names, incoming, kept = [], [], self._incoming, self._head.kept
         for name, value in headers:
             lower = name.lower()
@@ -222,7 +222,7 @@ class ServerConnection(asyncio.Protocol):
                 names.append(lower)
         self._with_body = self._head.method != "HEAD" and status not in _WITHOUT_BODY
         if self._with_body and _LENGTH not in names:
-            # Who speaks HTTP/1.0 sees by the connection's end where the body ends.
+            # For a client of HTTP/1.0, the end of the connection is the end of the body.
             self._chunked = not self._head.old
             kept = kept and self._chunked
             fields += [b"Transfer-Encoding: chunked"] if self._chunked else []
@@ -234,7 +234,7 @@ class ServerConnection(asyncio.Protocol):
         self._unsent = _joined(status, [*fields, self._server.date])
 
     def _write(self, data: bytes) -> None:
-        # uvloop raises RuntimeError for a write to a connection that was reset.
+        # uvloop raises RuntimeError for a write to a reset connection.
         if not (self._ends or self._transport.is_closing()):
             self._transport.write(data)
 
@@ -255,7 +255,7 @@ class ServerConnection(asyncio.Protocol):
         self._linger()
 
     def _linger(self) -> None:
-        """Send no more, and close when the client has had time to read what was sent."""
+        """Close after the client has had time to read the sent bytes."""
         self._ends = True
         _wake(self._awaiting)
         self._server.waiting.hurry(self)
@@ -267,12 +267,12 @@ class ServerConnection(asyncio.Protocol):
                 self._transport.close()
 
     def _resume_reading(self) -> None:
-        # What is closing reads no more.
+        # A closing transport raises RuntimeError.
         with suppress(RuntimeError):
             self._transport.resume_reading()
 
     def _send_unqueued(self) -> None:
-        """From here on, let who sends wait until the client takes what was sent, and not just until it is queued."""
+        """Make `send` wait until the client has taken the sent bytes, instead of queueing."""
         self._goes_on = True
         self._server.streams.add(self)
         self._transport.set_write_buffer_limits(high=0)

@@ -1,4 +1,4 @@
-"""Requests out of the bytes of one connection (RFC 9112), one after the other, without any I/O. llhttp parses them."""
+"""Requests from the bytes of one connection (RFC 9112), one after the other, parsed by llhttp, without any I/O."""
 
 import re
 from typing import Any, NamedTuple
@@ -22,14 +22,14 @@ _HOST = re.compile(rb"(\[[0-9a-fA-F:.]+\]|[\w.~!$&'()*+,;=%-]*)(:\d*)?", re.ASCI
 """RFC 3986, sections 3.2.2 and 3.2.3."""
 
 _SLICE = MOST_HEAD_BYTES // 2
-"""Bytes of chunks that the parser gets at once: so of what is no body, it never gets more than `MOST_HEAD_BYTES`."""
+"""Bytes of chunks given to the parser at once: so it never gets more than `MOST_HEAD_BYTES` of sizes and trailers."""
 
 
 class Head(NamedTuple):
-    """Of a request: `path` is as it came, in ASCII and percent-encoded; the names of `fields` are in lower case.
+    """The head of a request. path: in ASCII and percent-encoded. fields: with names in lower case.
 
-    old: it came by HTTP/1.0. kept: the client wants to ask more on this connection. waits: the body comes only when
-    the client is told to continue.
+    old: HTTP/1.0. kept: the client may send further requests on the connection. waits: the client sends the body after
+    `100 Continue`.
     """
 
     method: str
@@ -42,10 +42,10 @@ class Head(NamedTuple):
 
 
 class Incoming:
-    """What has come of the current request; its `body` is taken from here by who uses it.
+    """The received parts of the current request; the reader takes the bytes of `body`.
 
-    The parser gets one head at a time, and what is behind a request is given back: so of all that a client sends at
-    once, one request alone is held as objects.
+    The parser gets one head at a time, and `feed` returns bytes behind the request: of pipelined requests, only one is
+    held as objects.
     """
 
     def __init__(self) -> None:
@@ -53,29 +53,29 @@ class Incoming:
         self.next()
 
     def next(self) -> None:
-        """Be ready for another request. The one before must be whole."""
+        """Prepare for the next request. The previous request must be whole."""
         self.head: Head | None = None
         self.body = bytearray()
         self.whole = False
         self.refusal: Refusal | None = None
-        """Why it is none; nothing more can be read then."""
+        """The refusal of a malformed request; no further request can be read."""
         self.overrun = False
-        """A part of the next request was parsed with this one, and is lost: no other one can be read."""
+        """The parser has taken a part of the next request, which is lost: no further request can be read."""
         self._tail = b""
         self._size = 0
         self._url = b""
         self._fields: list[tuple[bytes, bytes]] = []
         self._left: int | None = None
-        """Bytes of the body that are still to come; None where it comes in chunks."""
+        """Missing bytes of the body; None for a body in chunks."""
         self._idle = 0
         """Bytes of chunks since the last byte of a body."""
 
     def close(self) -> None:
-        """Free the parser, which refers to this object: the garbage collector comes after very many connections."""
+        """Free the parser: its reference cycle would wait for the garbage collector, a very long time."""
         self._parser = None
 
     def feed(self, data: bytes) -> bytes:
-        """Take what belongs to the current request, which is not whole; returns the rest, empty after a refusal."""
+        """Parse the bytes of the current request; returns the rest, empty after a refusal."""
         if self.head is None:
             data = self._feed_head(data)
         if data and self.head is not None and not self.whole:
@@ -83,7 +83,7 @@ class Incoming:
         return b"" if self.refusal else data
 
     def _feed_head(self, data: bytes) -> bytes:
-        # The end may be in two pieces.
+        # Two pieces of data may share the end of the head.
         known = self._tail + data
         end = known.find(_END)
         size = len(data) if end < 0 else end + len(_END) - len(self._tail)
@@ -106,7 +106,7 @@ class Incoming:
         return data[size:]
 
     def _feed_chunks(self, data: bytes) -> bytes:
-        """Sizes of chunks, their extensions and the fields behind the last chunk may be as long as a head."""
+        """Sizes of chunks, extensions and trailers may be as long as a head together."""
         while data and not self.whole and self.refusal is None:
             self._idle += len(data[:_SLICE])
             if self._idle > MOST_HEAD_BYTES:
@@ -126,10 +126,10 @@ class Incoming:
                 self.refusal = self.refusal or MALFORMED
 
     def _stay(self) -> None:
-        """Read the head again as if it had not asked for another protocol (RFC 9110, section 7.8)."""
+        """Read the head again without the request for another protocol (RFC 9110, section 7.8)."""
         method, version = self._parser.get_method(), self._parser.get_http_version().encode()
         if method == b"CONNECT":
-            # Whatever follows is for the server that it asks for.
+            # All further bytes are for the requested server.
             self.overrun = True
             return
         line = b"%b %b HTTP/%b" % (method, self._url, version)
@@ -138,7 +138,7 @@ class Incoming:
         self.head, self.whole, self._url, self._fields = None, False, b"", []
         self._parse(b"\r\n".join([line, *fields, b"", b""]))
 
-    # What the parser tells.
+    # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
         if self.whole:
@@ -153,7 +153,7 @@ class Incoming:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.head is not None:
-            # Behind a body: nobody has looked whether a field may stand there (RFC 9110, section 6.5.1).
+            # A trailer: not every field may be one (RFC 9110, section 6.5.1).
             return
         self._fields.append((name.lower(), value))
         if len(name) + len(value) > MOST_LINE_BYTES or len(self._fields) > MOST_FIELDS:
@@ -173,7 +173,7 @@ class Incoming:
         self.whole = True
 
     def _head(self) -> Head | None:
-        """The head that is complete, None when it is malformed in what the parser does not look at."""
+        """The complete head; None when malformed beyond the checks of the parser."""
         version, target = self._parser.get_http_version(), _target(self._url)
         known = {name: value for name, value in self._fields if name in _SINGLE}
         hosts = sum(name == b"host" for name, _ in self._fields)
@@ -192,9 +192,9 @@ class Incoming:
 
 
 def _target(raw: bytes) -> tuple[bytes, bytes] | None:
-    """The path and the query of a request's target; None when it is none that is served here."""
+    """The path and the query of a request's target; None for an unsupported target."""
     if not raw.startswith(b"/"):
-        # The form for proxies, which every server must take (RFC 9112, section 3.2.2).
+        # The form for proxies, required of every server (RFC 9112, section 3.2.2).
         if not raw.startswith((b"http://", b"https://")):
             return None
         url = httptools.parse_url(raw)

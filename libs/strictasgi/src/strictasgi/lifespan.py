@@ -12,7 +12,7 @@ Application = Callable[
 """An ASGI 3 application: called with a scope, `receive` and `send`."""
 
 ASGI = {"version": "3.0", "spec_version": "2.3"}
-"""Version 2.3: `send` raises nothing when the client has left."""
+"""With version 2.3, `send` raises no error after the client has left."""
 
 log = logging.getLogger("strictasgi")
 
@@ -22,9 +22,9 @@ class LifespanFailed(Exception):
 
 
 class Lifespan:
-    """Tells `application` of start and end. An application that raises an exception is served without a lifespan.
+    """Sends `application` the events of start and end. An application that raises an exception has no lifespan.
 
-    `state` is the namespace that the application fills at the start; each request gets a copy.
+    state: the namespace for the application to fill at the start; each request gets a copy.
     """
 
     def __init__(self, application: Application) -> None:
@@ -34,16 +34,16 @@ class Lifespan:
         self._running: asyncio.Future[Any] = asyncio.ensure_future(application(scope, self._events.get, self._send))
 
     async def tell(self, step: str) -> None:
-        """Returns when the application has done `step`, startup or shutdown. Raises `LifespanFailed`."""
+        """Send the event of `step` (startup or shutdown), and wait for its completion. Raises `LifespanFailed`."""
         if self._running.done():
             return
-        self._told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._completed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._events.put_nowait({"type": f"lifespan.{step}"})
-        await asyncio.wait({self._running, self._told}, return_when=asyncio.FIRST_COMPLETED)
-        if not self._told.done():
+        await asyncio.wait({self._running, self._completed}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._completed.done():
             log.warning("the application left its lifespan: %r", self._running.exception())
-        elif self._told.result()["type"].endswith(".failed"):
-            raise LifespanFailed(self._told.result().get("message", ""))
+        elif self._completed.result()["type"].endswith(".failed"):
+            raise LifespanFailed(self._completed.result().get("message", ""))
 
     async def _send(self, message: Message) -> None:
-        self._told.set_result(message)
+        self._completed.set_result(message)

@@ -13,13 +13,13 @@ from strictasgi.waiting import PATIENCE_S
 log = logging.getLogger("strictasgi")
 
 MOST_AT_ONCE = 64
-"""So many are accepted in one turn of the loop: the other worker processes, which listen too, take their part."""
+"""Connections accepted in a turn of the loop: the rest is left to other worker processes."""
 
 RETRY_S = 1.0
-"""After an error such as too many open files, connections wait for so long."""
+"""Seconds until the next accept after an error, such as too many open files."""
 
 UNREAD_MS = 5_000
-"""A client may leave what was sent to it unread for so long."""
+"""Milliseconds that a client may leave data unread."""
 
 
 Tls = Callable[[], ssl.SSLContext] | None
@@ -27,10 +27,10 @@ Tls = Callable[[], ssl.SSLContext] | None
 
 
 class Listener:
-    """Accepts the connections that wait, many in one turn of the loop.
+    """Accepts waiting connections, many in a turn of the loop.
 
-    What `create_server` of uvloop makes accepts one in each turn. The turns of a busy server take tens of milliseconds,
-    so the last one of a hundred new clients would wait for seconds.
+    A server of uvloop's `create_server` accepts one connection a turn. A turn of a busy server takes tens of
+    milliseconds, so the last of a hundred new clients would wait for seconds.
     """
 
     def __init__(
@@ -78,8 +78,8 @@ class Listener:
             connecting.add_done_callback(self.connecting.discard)
 
     async def _connect(self, connection: socket.socket) -> None:
-        # A handshake that takes its time holds a connection that is not counted yet.
+        # The connection of a slow handshake is not counted yet.
         options: Any = {"ssl": self._tls(), "ssl_handshake_timeout": PATIENCE_S} if self._tls else {}
-        # A handshake that failed, or a client that has left already.
+        # A failed handshake, or a client that has left.
         with suppress(OSError):
             await self._loop.connect_accepted_socket(self._serve, connection, **options)

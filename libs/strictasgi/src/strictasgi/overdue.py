@@ -1,4 +1,4 @@
-"""Time limits of what is awaited: one look at all of them, where a timer for each takes 5 µs of CPU."""
+"""Time limits of awaitables, checked together: a timer for each would take 5 µs of CPU."""
 
 import asyncio
 import time
@@ -8,65 +8,65 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-LOOK_S = 0.01
-"""What is over ends so much later, at most."""
+CHECK_S = 0.01
+"""Seconds between two checks: the greatest delay of a time limit."""
 
 
 @dataclass(slots=True, eq=False)
-class _Limited:
-    """What `task` awaits until `at`."""
+class _Limit:
+    """A time limit of `task`: cancelled after `ends` (seconds of the loop)."""
 
     task: asyncio.Task[Any]
-    at: float
-    over: bool = False
+    ends: float
+    exceeded: bool = False
 
 
 class Overdue:
-    """All that is awaited at the moment. For one event loop."""
+    """The time limits of pending awaitables. For one event loop."""
 
     def __init__(self) -> None:
-        self._limited: set[_Limited] = set()
-        self._looking = False
+        self._limits: set[_Limit] = set()
+        self._scheduled = False
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def limit(self, awaited: Awaitable[T], at: float) -> T:
-        """What `awaited` returns; raises `TimeoutError` when it does not by `at` (seconds, monotonic clock).
+        """The result of `awaited`; raises `TimeoutError` after `at` (seconds, monotonic clock).
 
-        As `asyncio.timeout_at`, it may be nested, and tells its own cancellation of the task from that of others.
+        As with `asyncio.timeout_at`, limits may be nested, and another cancellation of the task is no timeout.
         """
-        # To ask for the running loop is a system call.
+        # `get_running_loop` makes a system call.
         self._loop = self._loop or asyncio.get_running_loop()
         task = asyncio.current_task(self._loop)
         assert task is not None, "only a task can be cancelled"
-        limited = _Limited(task, at)
-        self._limited.add(limited)
-        if not self._looking:
-            self._look_later()
+        limit = _Limit(task, at)
+        self._limits.add(limit)
+        if not self._scheduled:
+            self._schedule()
         try:
             result = await awaited
         except asyncio.CancelledError:
-            if limited.over and task.cancelling() == 1:
+            if limit.exceeded and task.cancelling() == 1:
                 raise TimeoutError from None
             raise
         finally:
-            self._limited.remove(limited)
-            if limited.over:
+            self._limits.remove(limit)
+            if limit.exceeded:
                 task.uncancel()
         if time.monotonic() > at:
             raise TimeoutError
         return result
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now = asyncio.get_running_loop().time()
-        for limited in self._limited:
-            if limited.at <= now and not limited.over:
-                limited.over = True
-                limited.task.cancel()
-        self._looking = False
-        if self._limited:
-            self._look_later()
+        for limit in self._limits:
+            if limit.ends <= now and not limit.exceeded:
+                limit.exceeded = True
+                limit.task.cancel()
+        self._scheduled = False
+        if self._limits:
+            self._schedule()
 
-    # Never at once: what ends without having to wait would leave the cancellation to whatever its task awaits next.
-    def _look_later(self) -> None:
-        self._looking = True
-        asyncio.get_running_loop().call_later(LOOK_S, self._look)
+    # Never at once: an awaitable that ends without waiting would leave the cancellation to the task's next await.
+    def _schedule(self) -> None:
+        self._scheduled = True
+        asyncio.get_running_loop().call_later(CHECK_S, self._check)

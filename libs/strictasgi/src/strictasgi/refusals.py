@@ -1,4 +1,4 @@
-"""The limits of a request's head, and the refusals that the server answers in place of the application."""
+"""The limits of a request's head, and the server's refusals in place of the application."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +12,7 @@ MOST_HEAD_BYTES = 32 * 1024
 
 
 class Refusal(NamedTuple):
-    """An error that ends the connection. `kind` is a stable name, `detail` tells the client what to do next."""
+    """An error that ends the connection. `kind` is a stable name, `detail` the next step of the client."""
 
     status: int
     kind: str

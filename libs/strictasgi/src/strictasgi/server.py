@@ -13,23 +13,23 @@ from strictasgi.turns import Turns
 from strictasgi.waiting import Waiting
 
 LINGER_S = 1.0
-"""How long a connection without a request stays open when the server ends."""
+"""Seconds that a connection without a request stays open at the end of the server."""
 
 TICK_S = 1.0
-LOOK_S = 0.1
+POLL_S = 0.1
 
 
 class Server:
     """Serves an ASGI application on the running event loop.
 
-    `waiting` and `turns` are those of all connections, `date` is the header field with the time (RFC 9110, section
-    6.6.1), `alive` is False when the server ends, `streams` are the connections with answers of no known end.
+    waiting, turns: of all connections. date: the header field with the time (RFC 9110, section 6.6.1). alive: False
+    once the server ends. streams: the connections with answers of unknown length.
     """
 
     def __init__(self, application: Application, connections: int = 1_000, refuse: Refuse = plain) -> None:
-        """connections: the most open ones; beyond, the connection that has waited longest is closed.
+        """connections: the most open connections; beyond, the connection with the longest wait is closed.
 
-        refuse: makes the answer to a request that does not reach the application.
+        refuse: makes the answer to a request refused before the application.
         """
         self.application = application
         self.refuse = refuse
@@ -48,29 +48,29 @@ class Server:
         await self.lifespan.tell("startup")
 
     def listen(self, sock: socket.socket, tls: Tls = None) -> None:
-        """Accept connections of a listening TCP socket, which `stop` closes."""
+        """Accept connections of a listening TCP socket; `stop` closes the socket."""
         self._listeners.append(Listener(self._loop, sock, partial(ServerConnection, self, self._loop), tls))
 
     async def stop(self, within_s: float) -> None:
-        """Refuse new connections at once, answer the requests that have begun, then end the application.
+        """Refuse new connections at once, answer the requests in progress, then end the application.
 
-        Connections that are still open after `within_s` seconds end with the event loop.
+        Connections still open after `within_s` seconds end with the event loop.
         """
         self.alive = False
         for listener in self._listeners:
             listener.close()
         for connection in self.streams:
             connection.leave()
-        # A request that is on its way on a kept connection is answered, and told that the connection closes.
+        # A request on its way over a kept connection gets an answer with `Connection: close`.
         self._loop.call_later(LINGER_S, self.waiting.end_all)
         until = self._loop.time() + within_s
-        while (self._open or any(each.connecting for each in self._listeners)) and self._loop.time() < until:
-            await asyncio.sleep(LOOK_S)
+        while (self._open or any(listener.connecting for listener in self._listeners)) and self._loop.time() < until:
+            await asyncio.sleep(POLL_S)
         self._ticking.cancel()
         await self.lifespan.tell("shutdown")
 
     def opened(self, connection: ServerConnection) -> None:
-        """Count a new connection; beyond the most, close the one that has waited longest."""
+        """Count a new connection; beyond the limit, close the connection with the longest wait."""
         self._open += 1
         self.waiting.hurry(connection)
         if self._open > self._most:

@@ -1,13 +1,13 @@
-"""What begins in a turn of an event loop: not all that may, when hundreds come at once."""
+"""The requests that begin in a turn of an event loop: a part, when hundreds arrive at once."""
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
 
 MOST = 64
-"""So many begin in one turn, and go on before the others do.
+"""The most requests begun in a turn.
 
-Hundreds that took each step together would find nothing of theirs in the processor's caches at the next one.
+Hundreds of requests, step by step together, would evict each other from the processor's caches.
 """
 
 
@@ -21,7 +21,7 @@ class Turns:
         self._counting = False
 
     def begin(self, start: Callable[[], None]) -> None:
-        """Call `start`, in a later turn when as many as may have begun in this one."""
+        """Call `start`, in a later turn if `MOST` requests have begun in the present turn."""
         if self._left:
             self._start(start)
         else:

@@ -1,14 +1,14 @@
-"""The connections of a process on which nothing is being answered: who waits too long, or is one too many, is ended."""
+"""The connections of a process without a request in progress: closed after a time limit, or beyond a number."""
 
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
 PATIENCE_S = 5.0
-"""How long the head of a request may take, from the connection or its first byte on."""
+"""Seconds for the head of a request, from the connection or the first byte on."""
 
 IDLE_S = 75.0
-"""How long a connection is kept for another request: longer than clients keep it, so that few are closed under one."""
+"""Seconds that an idle connection is kept: more than at clients, so few requests meet a closed connection."""
 
 
 class Ending(Protocol):
@@ -19,7 +19,7 @@ class Ending(Protocol):
 
 
 class Waiting:
-    """Each connection with the moment since when it waits, by `clock` (seconds); those that wait longest come first."""
+    """Connections with the start of their wait by `clock` (seconds), the longest wait first."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -27,34 +27,34 @@ class Waiting:
         self._idle: OrderedDict[Ending, float] = OrderedDict()
 
     def hurry(self, connection: Ending) -> None:
-        """It has `PATIENCE_S` from now on, unless it has them already, until it is `over`."""
+        """Give `connection` `PATIENCE_S` from now on, unless the time already runs."""
         self._idle.pop(connection, None)
         if connection not in self._hurried:
             self._hurried[connection] = self._clock()
 
     def keep(self, connection: Ending) -> None:
-        """It has `IDLE_S` from now on."""
+        """Give `connection` `IDLE_S` from now on."""
         self._idle[connection] = self._clock()
 
     def cancel(self, connection: Ending) -> None:
-        """It does not wait any more."""
+        """Remove `connection`."""
         if self._idle.pop(connection, None) is None:
             self._hurried.pop(connection, None)
 
     def end_overdue(self) -> None:
-        """End those whose time is over."""
+        """End the connections beyond their time."""
         for connections, limit in ((self._hurried, PATIENCE_S), (self._idle, IDLE_S)):
             while connections and next(iter(connections.values())) < self._clock() - limit:
                 connections.popitem(last=False)[0].end()
 
     def end_oldest(self) -> None:
-        """End the one that waits longest, if any waits."""
+        """End the connection with the longest wait, if any."""
         waiting = [connections for connections in (self._hurried, self._idle) if connections]
         if waiting:
             longest = min(waiting, key=lambda connections: next(iter(connections.values())))
             longest.popitem(last=False)[0].end()
 
     def end_all(self) -> None:
-        """End all that wait."""
+        """End all waiting connections."""
         for connection in [*self._hurried, *self._idle]:
             connection.end()

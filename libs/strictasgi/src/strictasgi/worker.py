@@ -24,7 +24,7 @@ NOTIFY_S = 1.0
 class Worker(base.Worker):  # type: ignore[misc]  # gunicorn has no annotations
     """Serves on an event loop of uvloop. A subclass may choose certificates (`tls`) and refusals (`refuse`).
 
-    SIGTERM answers the requests that have begun, for `graceful_timeout` seconds; SIGINT and SIGQUIT end at once.
+    After SIGTERM, requests in progress have `graceful_timeout` seconds; SIGINT and SIGQUIT end at once.
     """
 
     def tls(self, _socket: Any) -> Tls:
@@ -53,7 +53,7 @@ class Worker(base.Worker):  # type: ignore[misc]  # gunicorn has no annotations
             sys.exit(Arbiter.WORKER_BOOT_ERROR)
         for sock in self.sockets:
             server.listen(sock.sock, self.tls(sock))
-        # `alive` is False after a SIGTERM that came before the loop ran.
+        # `alive` is False after a SIGTERM before the start of the loop.
         while self.alive and not stopping.is_set() and os.getppid() == self.ppid:
             self.notify()
             with suppress(TimeoutError):

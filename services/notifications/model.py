@@ -60,7 +60,7 @@ def app(settings: GraceSettings) -> App:
         windows = HoppingWindows(SIZE_MS, MINUTE_MS, retention=2 * DAY_MS, grace=settings.grace_ms)
 
     # The states come first at equal times.
-    @fold(STATES, TICKS, version=3)
+    @fold(STATES, TICKS, version=2)
     def notify(record: Record[str, Any], user: User) -> Iterator[Emit]:
         """Each record of a closed user is a message: the closing itself, and every later tick."""
         if record.topic == OPEN:

@@ -297,6 +297,50 @@ class TestWhatIsRefused:
                 @fold_pairs(SALES, NOTES, 1, 1)
                 def matching(_pair: Pair, _state: kind) -> None: ...  # type: ignore[valid-type]
 
+    def test_a_parameter_that_is_neither_state_nor_rows(self) -> None:
+        for function in (lambda _record, state: state, lambda _record, state, **_others: state):
+            with pytest.raises(TypeError, match="state is no State and no Rows"):
+                fold(SALES)(function)
+
+    @pytest.mark.parametrize("members", [{}, {"effects": Sum()}, {"cells": Text()}])
+    def test_a_state_without_members_or_with_members_of_state(self, members: dict[str, Any]) -> None:
+        with pytest.raises(TypeError, match=r"members of its own|is a member of State"):
+            type("Wrong", (State,), members)
+
+    def test_a_state_of_a_state(self) -> None:
+        with pytest.raises(TypeError, match="State as its only base"):
+            type("Derived", (Shop,), {"more": Sum()})
+
+    def test_two_members_with_one_state_key(self) -> None:
+        class Best(State, by=SALES):
+            most = Sum()
+            best = Ranking(3)
+
+        def keeping(_record: Record[str, Sale], _best: Best) -> None: ...
+
+        with pytest.raises(TypeError, match="two members are kept as best"):
+            fold(SALES)(keeping)
+
+    def test_a_number_that_is_not_whole_is_a_dead_letter(self) -> None:
+        @fold(SALES)
+        def halving(record: Record[str, Sale], shop: Shop) -> None:
+            shop.sold.add(record.value.price / 2 if record.value.price > 1 else 1)  # type: ignore[arg-type]
+
+        driver = fed([("x", 1, "a", 1), ("x", 2, "a", 3)], (), Driver(App("h", (halving,)), MemoryStore(), 2))
+        assert [letter.offset for letter in driver.dead] == [1]
+        assert plain_of(driver, "x").sold == 1
+
+    def test_a_view_of_a_key_without_a_key(self) -> None:
+        def whole(_shop: Shop) -> Nothing:
+            return Nothing()
+
+        def none() -> Nothing:
+            return Nothing()
+
+        for function in (whole, none):
+            with pytest.raises(TypeError, match="one State, and <key> in the path"):
+                view("/v1/shops", Nothing())(function)
+
     def test_two_folds_with_state_keys_of_one_name(self) -> None:
         other = source("other", str)
 

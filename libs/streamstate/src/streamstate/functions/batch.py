@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import signature
 from typing import Any, get_type_hints
 
 from streamstate.app import Effect, Record, Rows
@@ -10,9 +11,10 @@ from streamstate.functions.state import Cell, Clock, Reader, Records, State
 NO_ROWS: Rows = {}
 
 
-def parameters(function: Callable[..., Any]) -> Sequence[Any]:
-    """The annotations of the parameters of `function`, in order."""
-    return [kind for name, kind in get_type_hints(function).items() if name != "return"]
+def parameters(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """The annotations of the parameters of `function`, in order; `Any` where there is none."""
+    annotations = get_type_hints(function)
+    return {name: annotations.get(name, Any) for name in signature(function).parameters}
 
 
 def is_state(kind: Any) -> bool:

@@ -23,9 +23,18 @@ from streamstate.state.operations import (
 from streamstate.view import MOST_MEMBERS, UserKey
 
 
+def _whole(numbers: dict[str, int]) -> dict[str, int]:
+    """The numbers. Raises `TypeError` for a number that is not whole, such as a sum with a fraction."""
+    if any(type(number) is not int for number in numbers.values()):
+        msg = "a number of a state is an int; scale fractions, such as 1.5 to 150 hundredths"
+        raise TypeError(msg)
+    return numbers
+
+
 class _Number(Cell):
     """A whole number up to 2^53: a field of the hash that the numbers of a key share."""
 
+    shares = True
     _hash: str
     _number: int | None
 
@@ -54,7 +63,7 @@ class Sum(_Number):
 
     def effects(self) -> Iterable[Effect]:
         if self._number is not None:
-            yield Merge(self._hash, add={self.name: self._number})
+            yield Merge(self._hash, add=_whole({self.name: self._number}))
 
 
 class Least(_Number):
@@ -66,7 +75,7 @@ class Least(_Number):
 
     def effects(self) -> Iterable[Effect]:
         if self._number is not None:
-            yield Merge(self._hash, least={self.name: self._number})
+            yield Merge(self._hash, least=_whole({self.name: self._number}))
 
 
 class Most(_Number):
@@ -78,7 +87,7 @@ class Most(_Number):
 
     def effects(self) -> Iterable[Effect]:
         if self._number is not None:
-            yield Merge(self._hash, most={self.name: self._number})
+            yield Merge(self._hash, most=_whole({self.name: self._number}))
 
 
 class Counters(Cell):
@@ -114,7 +123,7 @@ class Counters(Cell):
 
     def effects(self) -> Iterable[Effect]:
         if self._by:
-            yield Merge(self._key, add=dict(self._by))
+            yield Merge(self._key, add=_whole(dict(self._by)))
 
     def places(self, key: Any) -> Iterable[UserKey]:
         yield UserKey(Fields(self.place(key)))
@@ -143,7 +152,7 @@ class Ranking(Cell):
 
     def effects(self) -> Iterable[Effect]:
         if self._by:
-            yield IncrementScores(self._key, dict(self._by))
+            yield IncrementScores(self._key, _whole(dict(self._by)))
 
     def places(self, key: Any) -> Iterable[UserKey]:
         yield UserKey(Top(self.place(key), MOST_MEMBERS))

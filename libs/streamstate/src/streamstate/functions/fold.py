@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-from streamstate.app import Effect, Fold, FoldContext, Lookups, Record, Setting, Source
+from streamstate.app import Effect, Fold, FoldContext, Lookups, Record, Rows, Setting, Source
 from streamstate.errors import NotRequested
 from streamstate.functions.batch import Batch, by_key, cells_of, is_state, parameters
 from streamstate.functions.state import Reader, Records, empty
@@ -58,23 +59,37 @@ class FunctionFold:
 
     def __init__(self, function: Function, sources: Sequence[Source[Any, Any]]) -> None:
         self._function = function
-        self._kinds = parameters(function)[1:]
+        _, *arguments = parameters(function).items()
+        self._kinds = [kind for _, kind in arguments]
         self.states = [kind for kind in self._kinds if is_state(kind)]
         self.cells = cells_of(self.states)
+        for name, kind in arguments:
+            if not is_state(kind) and kind != Rows:
+                msg = f"{function.__name__}: {name} is no State and no Rows; annotate it with one of them"
+                raise TypeError(msg)
         for state in self.states:
             if state.source and state.source not in sources:
                 msg = f"{state.__name__} is by the topic {state.source.topic}; add it to the topics of the fold"
                 raise TypeError(msg)
 
-    @property
+    @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The names of the state keys."""
-        return tuple({cell.place("").partition(":")[0]: None for cell in self.cells})
+        """The names of the state keys. Raises `TypeError` for two cells with the same state keys."""
+        cells: dict[str, Any] = {}
+        for cell in self.cells:
+            name, owner = cell.place("").partition(":")[0], cell.state if cell.shares else cell
+            if cells.setdefault(name, owner) is not owner:
+                msg = f"{self._function.__name__}: two members are kept as {name}; call one of them otherwise"
+                raise TypeError(msg)
+        return tuple(cells)
 
     @property
     def settings(self) -> Mapping[str, Setting]:
-        """The settings of all cells."""
-        return {name: setting for cell in self.cells for name, setting in cell.settings.items()}
+        """The settings of all cells, and the longest grace."""
+        settings = {(cell.name, name): value for cell in self.cells for name, value in cell.settings.items()}
+        graces = [value for (_, name), value in settings.items() if name == "grace_ms"]
+        grace = {"grace_ms": max(graces)} if graces else {}
+        return {f"{cell}.{name}": value for (cell, name), value in settings.items()} | grace
 
     def places(self, user: Any) -> Iterable[UserKey]:
         """The state keys of a user."""

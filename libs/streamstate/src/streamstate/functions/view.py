@@ -48,8 +48,12 @@ class FunctionView:
 
     def __init__(self, function: Answer, key: KeyCodec[Any] | None) -> None:
         self._function = function
-        kinds = parameters(function)
-        self._state: type[State] = next(kind for kind in kinds if is_state(kind))
+        kinds = list(parameters(function).values())
+        states = [kind for kind in kinds if is_state(kind)]
+        if len(states) != 1 or (states[0].source and key is None):
+            msg = f"{function.__name__}: a view has one State, and <key> in the path of a State by a topic"
+            raise TypeError(msg)
+        (self._state,) = states
         self.source = self._state.source
         self.key = self.source.key if self.source else key
         queries = (kind for kind in kinds if isinstance(kind, type) and issubclass(kind, msgspec.Struct))

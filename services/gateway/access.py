@@ -38,7 +38,7 @@ CHALLENGE = 'Basic realm="user profiles"'
 class Access(Guard):
     """Callers by key or JWT, as `Authorization: Bearer …` or as the password of `Basic`."""
 
-    told = ("RateLimit-Policy", "RateLimit")
+    header_names = ("RateLimit-Policy", "RateLimit")
 
     def __init__(
         self,

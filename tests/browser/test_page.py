@@ -72,10 +72,10 @@ def test_a_stream_that_does_not_fold_says_why_on_the_page(show: Open, driving: D
     owner = get(f"{driving.cluster.url}/v1/system")["services"][0]["owners"][0]["address"]
     store, reason = RedisStore(connect(driving.cluster.redis.url, 5.0), "metrics"), "the schema 7 is not there"
     page = show("#/system")
-    store.tell(owner, reason, 60_000)
+    store.report_trouble(owner, reason, 60_000)
     trouble = page.get_by_role("article", name="metrics").locator(".troubles li")
     expect(trouble).to_have_text(reason, timeout=PATIENT_MS)
-    store.tell(owner, "", 1)
+    store.report_trouble(owner, "", 1)
     expect(trouble).to_have_count(0, timeout=PATIENT_MS)
 
 

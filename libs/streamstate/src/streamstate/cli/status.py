@@ -104,9 +104,9 @@ def _held_back(of: Deployment, stable: Offsets, ends: Offsets) -> Iterator[str]:
 
 def _told(deployment: Deployment, members: Mapping[str, Member]) -> Iterator[str]:
     """The reasons of streams that do not fold, and the streams that use another Redis."""
-    told = deployment.store.told(instance for instance, member in members.items() if member.tells)
-    yield from (f"{instance} does not fold: {text}" for instance, text in told.items() if text)
-    if others := [instance for instance, text in told.items() if text is None]:
+    troubles = deployment.store.troubles(instance for instance, member in members.items() if member.reports)
+    yield from (f"{instance} does not fold: {text}" for instance, text in troubles.items() if text)
+    if others := [instance for instance, text in troubles.items() if text is None]:
         yield elsewhere(others)
 
 

@@ -22,7 +22,7 @@ from streamstate.state.operations import Read
 from streamstate.state.store import AsyncReads, Snapshot
 
 _W3C = TraceContextTextMapPropagator()
-Told = Mapping[str, str | int]
+Attributes = Mapping[str, str | int]
 _METHODS = {"GET", "HEAD", "OPTIONS", "POST"}
 
 
@@ -68,14 +68,14 @@ class Spans:
             fields = scope["headers"]
             with self._request(scope["method"], dict(fields).get(_NAME, b"").decode("latin-1")) as span:
 
-                async def tell(message: MutableMapping[str, Any]) -> None:
+                async def send_traced(message: MutableMapping[str, Any]) -> None:
                     await send(message)
                     if message["type"] == "http.response.start":
                         _answered(span, scope["route"], message["status"])
 
                 others = [(name, text) for name, text in fields if name != _NAME]
                 scope["headers"] = [*others, (_NAME, _parent(span).encode())]
-                await handle(scope, receive, tell)
+                await handle(scope, receive, send_traced)
 
         return answer
 
@@ -101,9 +101,9 @@ class Spans:
 
         It ends with the answer, or with the body. Spans started in the body are its children.
         """
-        told = {"http.request.method": method if method in _METHODS else "_OTHER"}
+        attributes = {"http.request.method": method if method in _METHODS else "_OTHER"}
         context = _W3C.extract({TRACE_PARENT: parent}, Context())
-        span = self._tracer.start_span("HTTP", context, SpanKind.SERVER, told)
+        span = self._tracer.start_span("HTTP", context, SpanKind.SERVER, attributes)
         try:
             with trace.use_span(span, record_exception=False, set_status_on_exception=False):
                 yield span
@@ -115,8 +115,10 @@ class Spans:
     def _call(self, address: str, method: str, parent: str) -> Iterator[Span]:
         """The span of a call to another instance at `address`, for the request with this `traceparent`."""
         host, port = Address.parse(address)
-        told: Told = {"http.request.method": method, "server.address": host, "server.port": port}
-        span = self._tracer.start_span(method, _W3C.extract({TRACE_PARENT: parent}, Context()), SpanKind.CLIENT, told)
+        attributes: Attributes = {"http.request.method": method, "server.address": host, "server.port": port}
+        span = self._tracer.start_span(
+            method, _W3C.extract({TRACE_PARENT: parent}, Context()), SpanKind.CLIENT, attributes
+        )
         with _failing(span):
             yield span
 
@@ -127,8 +129,12 @@ class Spans:
         if not trace.get_current_span().is_recording():
             yield
             return
-        told: Told = {"db.system.name": "redis", "db.operation.name": "MULTI", "streamstate.partitions": partitions}
-        with _failing(self._tracer.start_span("MULTI", None, SpanKind.CLIENT, told)):
+        attributes: Attributes = {
+            "db.system.name": "redis",
+            "db.operation.name": "MULTI",
+            "streamstate.partitions": partitions,
+        }
+        with _failing(self._tracer.start_span("MULTI", None, SpanKind.CLIENT, attributes)):
             yield
 
     def reads(self, reads: AsyncReads) -> AsyncReads:
@@ -144,13 +150,15 @@ class Spans:
             if progress.numInputRows and progress.batchId > after:
                 after = progress.batchId
                 began = int(datetime.fromisoformat(progress.timestamp).timestamp() * 1e9)
-                told = {
+                attributes = {
                     "messaging.system": "kafka",
                     "messaging.batch.message_count": progress.numInputRows,
                     "streamstate.batch": after,
                     **{f"spark.duration_ms.{phase}": ms for phase, ms in progress.durationMs.items()},
                 }
-                span = self._tracer.start_span("micro-batch", Context(), SpanKind.CONSUMER, told, start_time=began)
+                span = self._tracer.start_span(
+                    "micro-batch", Context(), SpanKind.CONSUMER, attributes, start_time=began
+                )
                 span.end(began + progress.durationMs["triggerExecution"] * 1_000_000)
         return after
 
@@ -194,8 +202,8 @@ class _TracedReads:
         with self._spans.read(len(wanted)):
             return await self._reads.read(wanted)
 
-    async def told(self, addresses: Sequence[str]) -> Mapping[str, str]:
-        return await self._reads.told(addresses)
+    async def troubles(self, addresses: Sequence[str]) -> Mapping[str, str]:
+        return await self._reads.troubles(addresses)
 
     async def close(self) -> None:
         await self._reads.close()

@@ -67,7 +67,7 @@ class AdminConnection:
         return AdminClient({"bootstrap.servers": self._bootstrap, **now.client(), **QUIET})
 
 
-TELLING = "streamstate"
+REPORTING = "streamstate"
 """The client id of group members that report their status in Redis; members of earlier releases do not."""
 
 
@@ -75,7 +75,7 @@ class Member(NamedTuple):
     """An instance in a consumer group: its assigned partitions, and whether it reports its status in Redis."""
 
     partitions: frozenset[int]
-    tells: bool = True
+    reports: bool = True
 
 
 class Topics:
@@ -213,7 +213,7 @@ class Topics:
             members = []
         return {
             m.group_instance_id: Member(
-                frozenset(at.partition for at in m.assignment.topic_partitions), m.client_id == TELLING
+                frozenset(at.partition for at in m.assignment.topic_partitions), m.client_id == REPORTING
             )
             for m in members
         }

@@ -9,7 +9,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from streamstate.errors import FencedInstance
-from streamstate.kafka.admin import TELLING, TIMEOUT_S, AdminConnection
+from streamstate.kafka.admin import REPORTING, TIMEOUT_S, AdminConnection
 from streamstate.kafka.security import OPEN, Security
 
 log = structlog.get_logger()
@@ -106,7 +106,7 @@ class Membership:
         consumer = Consumer(
             {
                 **self._connection.properties,
-                "client.id": TELLING,
+                "client.id": REPORTING,
                 "group.id": self._group,
                 "group.instance.id": self._instance,
                 "group.protocol": "classic",

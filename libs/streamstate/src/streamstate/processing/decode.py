@@ -17,6 +17,9 @@ MISPLACED = "misplaced_keys"
 RawRecord = tuple[int, int, bytes | None, bytes | None]
 """Offset, Kafka timestamp (milliseconds), key, value."""
 
+Position = tuple[int | None, int]
+"""Next offset of a topic (None: nothing is stored), and stream time there in milliseconds."""
+
 Markers = Mapping[int, bytes]
 """The header `streamstate.source` of records, by offset."""
 
@@ -86,27 +89,22 @@ class Admission:
 
 
 def decode_records(
-    source: Source[Any, Any],
-    raw: Iterable[RawRecord],
-    at: tuple[int | None, int],
-    place: tuple[int, int],
-    admission: Admission,
+    source: Source[Any, Any], raw: Iterable[RawRecord], stored: Position, place: tuple[int, int], admission: Admission
 ) -> Decoded:
     """Decode the records of one partition of a topic; `place` is the partition, and the partition count of the topic.
 
-    `at` is the stored offset (None: nothing is stored) and the stream time there; earlier records are in the state
-    already, and are left out. Only decoded records advance the stream time. A misplaced key (the producer used another
-    partitioner) is reported and still folded in its partition: dropping the record would lose an event.
+    Records before the `stored` position are left out. Only decoded records advance the stream time. A misplaced key (of
+    a producer with another partitioner) is reported and still folded in its partition: a skipped record would be lost.
     """
     topic, decode_key, decode = source.own_name, source.key.decode, source.decode
     partition, partitions = place
     entries: list[Entry] = []
     misplaced: set[int] = set()
-    position, time = at[0] or 0, at[1]
+    next_offset, time = stored[0] or 0, stored[1]
     for offset, timestamp, raw_key, value in raw:
-        if offset < position:
+        if offset < next_offset:
             continue
-        position = offset + 1
+        next_offset = offset + 1
         if not 0 <= timestamp <= admission.latest or offset in admission.refused:
             stage, reason = admission.refused.get(offset) or _out_of_time(timestamp)
             entries.append(DeadLetter(topic, offset, timestamp, time, raw_key, value, stage, BadRecord(reason)))
@@ -118,7 +116,7 @@ def decode_records(
             raise
         except RegistryUnavailable as error:
             return Decoded(entries, misplaced, Held(max(time, timestamp), error))
-        except Exception as error:  # noqa: BLE001, whatever a decoder raises, the record is what it cannot decode
+        except Exception as error:  # noqa: BLE001, a decoder may raise any error for a record
             refused: Stage = "schema" if isinstance(error, UnknownSchema) else "decode"
             entries.append(DeadLetter(topic, offset, timestamp, time, raw_key, value, refused, error))
             continue
@@ -130,7 +128,7 @@ def decode_records(
 
 
 def reasons(counters: Mapping[str, int]) -> dict[str, int]:
-    """How many of the dead letters in `counters` there are for each reason."""
+    """The number of dead letters in `counters` by reason."""
     return {name.removeprefix(DEAD_FOR): count for name, count in counters.items() if name.startswith(DEAD_FOR)}
 
 

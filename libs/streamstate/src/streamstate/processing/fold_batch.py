@@ -1,4 +1,4 @@
-"""The records of a micro-batch for one fold in one partition, with folding and splitting."""
+"""The records of a micro-batch for a fold and a partition: folding and splitting."""
 
 import heapq
 import itertools
@@ -13,12 +13,19 @@ from typing import Any
 from streamstate.app import Count, Emit, Fold, FoldContext, Record, Rows
 from streamstate.errors import NotRequested, RegistryUnavailable
 from streamstate.processing.declared_reads import declared
-from streamstate.processing.decode import DEAD, DEAD_FOR, MISPLACED, DeadLetter, Decoded, Entry, Held, RawRecord
+from streamstate.processing.decode import (
+    DEAD,
+    DEAD_FOR,
+    MISPLACED,
+    DeadLetter,
+    Decoded,
+    Entry,
+    Held,
+    Position,
+    RawRecord,
+)
 from streamstate.state.operations import Operation, Read, require_exact
 from streamstate.state.store import Claim, Commit, OffsetAdvance
-
-Position = tuple[int | None, int]
-"""Next offset of a topic (None: nothing is stored), and stream time there in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ class FoldResult:
 
 
 class Unfoldable(Exception):
-    """The records of a batch cannot be folded together; `reason` is why, should there be a single record."""
+    """The records of a batch cannot be folded together; `reason` is the reason to refuse a single record."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(reason)
@@ -43,8 +50,8 @@ class Unfoldable(Exception):
 class FoldBatch:
     """The `entries` for `fold` in `partition`, in the order of folding.
 
-    raw: the raw records by topic. misplaced: topic and offset of the records whose key belongs to another partition.
-        unavailable: why further records wait for the schema registry. Topics are by the service's names.
+    raw: the raw records by topic. misplaced: topic and offset of records with a key of another partition.
+        unavailable: why further records wait for the schema registry. Topics have the service's names.
     """
 
     fold: Fold
@@ -83,7 +90,7 @@ class FoldBatch:
     def apply(
         self, claim: Claim, positions: Mapping[str, Position], rows: Rows, values: Mapping[Read, Any]
     ) -> FoldResult:
-        """Fold the records. `positions` is where the topics stand; `rows` and `values` answer lookups and reads.
+        """Fold the records. `positions` are of the topics; `rows` and `values` answer lookups and reads.
 
         Raises `Unfoldable`.
         """
@@ -125,7 +132,7 @@ class FoldBatch:
         return replace(self, entries=self.entries[:size]), replace(self, entries=self.entries[size:])
 
     def smaller(self, error: Exception) -> Sequence["FoldBatch"]:
-        """Its halves, or the batch with its only record as a dead letter, with `error` as the reason."""
+        """Both halves, or the batch with its only record as a dead letter for `error`."""
         if len(self.records) > 1:
             return self.split((len(self.entries) + 1) // 2)
         (record,) = self.records

@@ -39,7 +39,8 @@ class DeadLetterLimit:
         """
         records, dead = self._records + records, self._dead + len(letters)
         if dead > self._most and dead > self._share * records:
-            first = [f"{each.reason} at {each.topic}:{partition}:{each.offset}" for partition, each in letters[:_SHOWN]]
+            shown = letters[:_SHOWN]
+            first = [f"{letter.reason} at {letter.topic}:{partition}:{letter.offset}" for partition, letter in shown]
             msg = (
                 f"{dead} of the last {records} records are dead letters ({', '.join(first)}); look at them by "
                 "`streamstate dlq list SERVICE --reason 'not committed'`, roll back the release or "

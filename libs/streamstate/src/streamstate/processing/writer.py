@@ -1,4 +1,4 @@
-"""From the raw records of partitions to their commits, for the Spark task and for the testing driver."""
+"""Raw records of partitions to commits, for the Spark task and the testing driver."""
 
 import time
 from collections import defaultdict
@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from streamstate.app import App, Fold, Lookups
 from streamstate.errors import INEXACT, Inexact, RegistryUnavailable, TooManyDeadLetters
 from streamstate.operators.tables import look_up
-from streamstate.processing.decode import DeadLetter, Decoded, Markers, RawRecord, decode_records, mark
-from streamstate.processing.fold_batch import FoldBatch, FoldResult, Position, Unfoldable, merge
+from streamstate.processing.decode import DeadLetter, Decoded, Markers, Position, RawRecord, decode_records, mark
+from streamstate.processing.fold_batch import FoldBatch, FoldResult, Unfoldable, merge
 from streamstate.processing.limits import CommitLimit, Limits
 from streamstate.state.operations import Read, adds
 from streamstate.state.store import Claim, Commit, Store, TopicPartition
@@ -25,16 +25,16 @@ CHANGES_A_RECORD = 7.5
 
 
 class Outbox(Protocol):
-    """Kafka's topics, as needed by the commits of partitions."""
+    """The topics written before a commit."""
 
     def require_same_topics(self) -> None:
-        """Raise `Misconfigured` when an input topic was made anew, or widened: its records may be the new topic's."""
+        """Raise `Misconfigured` for a recreated or widened input topic: the records may be of the new topic."""
 
     def publish(self, results: Sequence[FoldResult]) -> None:
-        """Return when Kafka has stored all derived records and dead letters. Records without a commit come again."""
+        """Return when Kafka has stored all derived records and dead letters. Without a commit, all are sent again."""
 
     def publish_halting(self, letters: Sequence[tuple[int, DeadLetter]]) -> None:
-        """Publish the dead letters, with their partitions, for which the stream halts."""
+        """Publish the dead letters of a halting stream, with their partitions."""
 
 
 class PartitionWriter:
@@ -43,9 +43,9 @@ class PartitionWriter:
     claims: the claims of the partitions to write. counts: partition counts by topic. folds: by partition, by default
         the app's. clock: the time, in seconds since 1970.
 
-    The writer remembers the positions of partitions, and reads the store only where the first record does not follow.
-    The store refuses commits at a wrong position. There is one round trip for each kind of call and batch of rows, not
-    for each partition: a small micro-batch waits for round trips.
+    The writer keeps the positions of partitions, and reads the store only for a first record at another offset. The
+    store refuses commits at a wrong position. A batch of rows takes one round trip for each kind of call, not for each
+    partition: round trips dominate a small micro-batch.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class PartitionWriter:
         self._changes_a_record = dict.fromkeys((fold.topics for fold in app.folds), CHANGES_A_RECORD)
 
     def write(self, rows: RawRows, markers: Mapping[TopicPartition, Markers] = NO_MARKERS) -> None:
-        """Fold `rows`, the rows of tables first, publish, commit; `markers` are the markers of marked topics.
+        """Fold `rows`, the rows of tables first, publish, commit; `markers` are of marked topics.
 
-        A record that cannot be decoded or folded becomes a dead letter, by itself. Raises `TooManyDeadLetters`, and
-        `Fenced` when a partition is claimed by another process. Raises `RegistryUnavailable` when all records are
-        committed except for records that wait for a schema, and the records behind them.
+        A record refused by decoder or fold becomes a dead letter. Raises `TooManyDeadLetters`, `Fenced` for a partition
+        claimed by another process, and `RegistryUnavailable` for records waiting for a schema: these records and later
+        records of their partitions are not committed.
         """
         self._outbox.require_same_topics()
         try:
@@ -89,10 +89,10 @@ class PartitionWriter:
             raise waiting[0]
 
     def _learn(self, rows: RawRows) -> None:
-        """Read the positions of partitions, unless their first records follow the known positions.
+        """Read the positions of partitions, unless the first records follow the known positions.
 
-        A fold of several topics needs all their stream times, which another process with the same claim may have
-        advanced.
+        A fold of several topics needs the stream times of all topics: another process with the same claim may have
+        advanced one.
         """
         unknown = {
             partition
@@ -107,7 +107,7 @@ class PartitionWriter:
     def _write(
         self, rows: RawRows, markers: Mapping[TopicPartition, Markers], *, tables: bool
     ) -> Sequence[RegistryUnavailable]:
-        """Write the rows of tables, or all other rows; returns why further records wait for the schema registry."""
+        """Write the rows of tables, or other rows; returns the errors of records waiting for the schema registry."""
         places = ((fold, p) for p in sorted({p for _, p in rows}) for fold in self._folds[p])
         wanted = [(fold, p) for fold, p in places if fold.sources[0].table is tables]
         batches = [batch for fold, p in wanted if (batch := self._batch(fold, p, rows, markers))]
@@ -119,7 +119,7 @@ class PartitionWriter:
     def _batch(
         self, fold: Fold, partition: int, rows: RawRows, markers: Mapping[TopicPartition, Markers]
     ) -> FoldBatch | None:
-        """The decoded records for `fold`; None when there are none."""
+        """The decoded records for `fold`; None without rows."""
         now_ms = int(self._clock() * 1_000)
         raw: dict[str, Sequence[RawRecord]] = {}
         decoded: dict[str, Decoded] = {}
@@ -137,7 +137,7 @@ class PartitionWriter:
         return FoldBatch(fold, partition, entries, raw, misplaced, unavailable) if decoded else None
 
     def _pieces(self, batch: FoldBatch) -> Iterator[FoldBatch]:
-        """The batch in pieces for one commit each, sized by the fold's last commit at the time of the piece."""
+        """The batch in pieces of a commit each; the fold's last commit gives the size."""
         while batch.entries:
             limit = self._limit(batch)
             by_changes = int(limit.changes / self._changes_a_record[batch.fold.topics])
@@ -145,13 +145,13 @@ class PartitionWriter:
             yield piece
 
     def _limit(self, batch: FoldBatch) -> CommitLimit:
-        """Reads are refused until a fold has all records of its topics from before the build."""
+        """The limit for a build until the fold has all records from before the build: reads are refused until then."""
         positions, targets = self._positions[batch.partition], self._targets[batch.partition]
         building = any((positions[topic][0] or 0) < targets.get(topic, 0) for topic in batch.fold.topics)
         return self._limits.building if building else self._limits.ready
 
     def _commit(self, batches: Sequence[FoldBatch]) -> None:
-        """Fold, publish and commit together; where a record is refused, in ever smaller batches."""
+        """Fold, publish and commit together; with a refused record, in ever smaller batches."""
         try:
             results = self._fold(batches)
         except Unfoldable as error:
@@ -171,7 +171,7 @@ class PartitionWriter:
                 self._commit([smaller])
 
     def _fold(self, batches: Sequence[FoldBatch]) -> Sequence[FoldResult]:
-        """The results of all `batches`. Raises `Unfoldable` when at least one has none."""
+        """The results of all `batches`. Raises `Unfoldable` if a batch cannot be folded."""
         rows = look_up(self._app, self._store, self._counts, _lookups(batches))
         values = self._values(batches)
         results = []
@@ -195,7 +195,7 @@ class PartitionWriter:
         return {p: dict(zip(reads[p], snapshot.values, strict=True)) for p, snapshot in snapshots.items()}
 
     def _require_small(self, batch: FoldBatch, commit: Commit) -> None:
-        """Raise `Unfoldable` for several records that keep the store busy for too long."""
+        """Raise `Unfoldable` for several records with too many changes for one commit."""
         size, records = commit.changes + batch.questions, len(batch.records)
         if records:
             self._changes_a_record[batch.fold.topics] = 1.25 * (size + 1) / records
@@ -203,7 +203,7 @@ class PartitionWriter:
             raise Unfoldable(OverflowError("too many changes for one commit"))
 
     def _require_few_dead_letters(self, batches: Iterable[FoldBatch]) -> None:
-        """Raise `TooManyDeadLetters`, with the letters published as the reason why the stream halts."""
+        """Raise `TooManyDeadLetters` after publishing the letters."""
         try:
             self._limits.dead_letters.require(*_counted(batches))
         except TooManyDeadLetters as error:
@@ -212,7 +212,7 @@ class PartitionWriter:
 
 
 def _inexact(take: Callable[..., None], commits: Sequence[Commit]) -> Sequence[int]:
-    """The indexes of the `commits` that `take`, a method of the store, refuses for a number beyond 2^53."""
+    """The indexes of `commits` refused by `take`, a method of the store, for a number beyond 2^53."""
     try:
         take(*commits)
     except Inexact as error:

@@ -1,9 +1,8 @@
 """Start offsets of topics, and slices of merged topics.
 
 The records of merged topics are folded by stream time, over all topics of a partition. So a slice ends at the same
-timestamp in all topics: records before the first record with a timestamp have an earlier stream time, later records
-have not. Records of one stream time are folded topic by topic, so where a slice cannot hold them all, it ends in the
-first topics first.
+timestamp in all topics: only records before the first record with a timestamp have an earlier stream time. Records of
+one stream time are folded topic by topic, so a slice with too many such records ends in the first topics first.
 """
 
 import json
@@ -36,9 +35,8 @@ def kafka_source(reader: Reader, task: FoldTask, offsets: Offsets) -> Reader:
         .option("groupIdPrefix", f"{task.app.group}-spark")
         .option("assign", json.dumps(assigned))
         .option("startingOffsets", as_json(offsets))
-        # The source asks for a partition's begin and end behind each fetch, on the connection of the consumer's
-        # prefetch: Kafka holds both answers back until the prefetch is answered, although there is nothing more to
-        # come.
+        # After each fetch, the source asks for begin and end of a partition on the connection of the consumer's
+        # prefetch: Kafka would hold both answers back until the wait of the prefetch ends.
         .option("kafka.fetch.max.wait.ms", "0")
         .option("includeHeaders", bool(task.app.marked))
         .option("kafka.isolation.level", "read_committed")
@@ -48,7 +46,7 @@ def kafka_source(reader: Reader, task: FoldTask, offsets: Offsets) -> Reader:
 
 
 def as_json(offsets: Offsets) -> str:
-    """As Spark's Kafka source takes offsets."""
+    """Offsets in the format of Spark's Kafka source."""
     by_topic: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in offsets.items():
         by_topic.setdefault(topic, {})[str(partition)] = offset
@@ -107,14 +105,14 @@ def unreadable(topics: Topics, offsets: Offsets, task: FoldTask) -> dict[TopicPa
     if not starts:
         return {}
     firsts = {place: offset for place, offset in topics.offsets_at(starts, MOST_MS + 1).items() if offset >= 0}
-    # Kafka names the first in the whole log, which may be folded already.
+    # Kafka gives the first offset in the whole log, possibly a folded record.
     candidates = {place: max(first, starts[place]) for place, first in firsts.items()}
     records = {place: _first_unreadable(place, offset, task) for place, offset in candidates.items()}
     return {place: record for place, record in records.items() if record}
 
 
 def _first_unreadable(place: TopicPartition, offset: int, task: FoldTask) -> RawRecord | None:
-    """The first such record at `offset` or later."""
+    """The first record at `offset` or later with a timestamp that Spark cannot read."""
     for record in read_to_end(task.settings.kafka, {place: offset}, task.security):
         timestamp = record.timestamp()[1]
         if timestamp > MOST_MS:

@@ -37,9 +37,9 @@ from streamstate.processing.truncation import needed
 from streamstate.settings import StreamSettings
 from streamstate.spark.offsets import Offsets, next_slice, unreadable
 from streamstate.spark.run import Run, reason
-from streamstate.spark.status import TELL_S, Presence, Status
+from streamstate.spark.status import REPORT_S, Presence, Status
 from streamstate.spark.task import FoldTask, writer
-from streamstate.state.store import Claim, Snapshot, whole
+from streamstate.state.store import Claim, Origin, Snapshot, whole
 
 log = structlog.get_logger()
 
@@ -48,12 +48,12 @@ REFUSED_PAUSE_S = 5.0
 """Seconds before a retry after a refusal: an operator may have decided."""
 
 FAILURES = (StreamStateError, RedisError, KafkaException, StreamingQueryException, PythonException, Py4JJavaError)
-"""Failures of a query, which is restarted in the same process: the last kind when a worker dies in a slice."""
+"""Failures after which a query is restarted in the same process; `Py4JJavaError`: a worker died in a slice."""
 
 
 @dataclass(frozen=True)
 class Hosted:
-    """An app run by this process as `instance`, whose API has the address `advertise`."""
+    """An app run by this process as `instance`; `advertise` is the address of the instance's API."""
 
     app: App
     instance: str
@@ -93,7 +93,7 @@ class Stream:
     def run(self) -> None:
         """Run until the process stops: after a failure or a refusal, start again from the state."""
         keep_running("deletions", self._erasure.find_due, PAUSE_S, stopping=self._stopping)
-        keep_running("presence", partial(self._presence.update, self.status), TELL_S, stopping=self._stopping)
+        keep_running("presence", partial(self._presence.update, self.status), REPORT_S, stopping=self._stopping)
         while not self._stopping.is_set():
             self.status.turn()
             self._membership.require()
@@ -129,17 +129,8 @@ class Stream:
     def _prepare(self) -> Run | None:
         """Claim the assigned partitions; None after a while without any."""
         origins = self._topics.describe(self._app.topics)
-        counts = {topic: origin.partitions for topic, origin in origins.items()}
         require_copartitioned(self._app, origins)
-        if not self._joined:
-            self._membership.start(max(counts, key=lambda topic: counts[topic]))
-            self._joined = True
-        # As a member of its group, a stream that waits for these topics is visible.
-        self._topics.describe(self._app.outputs)
-        self._presence.require_one_redis()
-        self._partitions.changed.clear()
-        # The group may know of new partitions earlier.
-        held = frozenset(p for p in self._partitions.held if p < max(counts.values()))
+        held = self._assigned(origins)
         if not held:
             self.status.idle(known=self._partitions.known)
             self._partitions.changed.wait(PAUSE_S)
@@ -151,27 +142,39 @@ class Stream:
         self.status.history = needed(self._app, snapshots.values(), self._settings.truncated_topics)
         erased = self._erasure.apply(claims, origins)
         resources.return_free_memory()  # a deletion reads and writes whole logs
-        tables = self._incomplete_tables(max(counts.values()))
+        tables = self._incomplete_tables(max(origin.partitions for origin in origins.values()))
         folded = tables or self._app.topics
         offsets = self._held_up.leave_out({place: at for place, at in offsets.items() if place[0] in folded})
         self.status.waiting, self.status.waits = len(self._held_up.places), self._held_up.reason
         if not offsets:
             self._stopping.wait(PAUSE_S)
             return None
-        # The ids of the schemas are remembered: the registry is asked once.
-        # A worker cannot import the types of a profile's answers, which are made at run time.
+        # `registered` asks the registry once. A worker cannot import the types of a profile's views.
         app = replace(registered(self._app), views=())
-        tell, waiting = self._log.error if left_out else self._log.info, self.status.waits
+        log_line, waiting = self._log.error if left_out else self._log.info, self.status.waits
         why = {partition: self._commands.complete(str(error)) for partition, error in left_out.items()}
-        tell("folding", partitions=sorted(claims), topics=folded, left_out=list(why.values()), waiting=waiting)
+        log_line("folding", partitions=sorted(claims), topics=folded, left_out=list(why.values()), waiting=waiting)
         refused = self._refusals.read(origins, claims)
         tolerances = {t: self._settings.tolerance_ms(fold.grace_ms) for fold in app.folds for t in fold.topics}
         timestamps = TimestampLimit(self._topics.unbounded(tolerances), refused)
         task = FoldTask(app, claims, origins, timestamps, erased, self._topics.security, self._settings)
         return Run(bool(tables), offsets, task, self._publisher(held), why)
 
+    def _assigned(self, origins: Mapping[str, Origin]) -> frozenset[int]:
+        """The partitions assigned by the consumer group; the first call joins the group with the widest topic."""
+        widest = max(origins, key=lambda topic: origins[topic].partitions)
+        if not self._joined:
+            self._membership.start(widest)
+            self._joined = True
+        # As a member of the group, a stream without its output topics is visible.
+        self._topics.describe(self._app.outputs)
+        self._presence.require_one_redis()
+        self._partitions.changed.clear()
+        # The group may know of new partitions earlier.
+        return frozenset(p for p in self._partitions.held if p < origins[widest].partitions)
+
     def _publisher(self, held: Collection[int]) -> Publisher | None:
-        """The publisher of the totals of all partitions, at the instance that holds the first one."""
+        """The publisher of totals, at the owner of partition 0."""
         if not self._app.totals or 0 not in held:
             return None
         return Publisher(self._app, self._store, self._topics, self._settings.kafka, self._topics.security)
@@ -181,13 +184,12 @@ class Stream:
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
         if not self._catch_up(run):
             return "the process stops, or the partitions changed"
-        self._settings.checkpoints.mkdir(parents=True, exist_ok=True)
-        # Never read again: the offsets are in the store.
-        prefix, parent = f"{self._app.name}-", self._settings.checkpoints
-        with TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as checkpoint:
+        parent = self._settings.checkpoints
+        parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory("", f"{self._app.name}-", parent, ignore_cleanup_errors=True) as checkpoint:
             self.status.started("; ".join(run.left_out.values()))
-            # Told before the state moves: a reader of the new state reads no earlier refusal.
-            self._presence.tell(self.status)
+            # Before the state moves: a reader of the new state reads no earlier refusal.
+            self._presence.report(self.status)
             query = run.start(self._spark, self.name, self._tasks, checkpoint)
             try:
                 return self._watch(query, run)
@@ -210,7 +212,6 @@ class Stream:
                     self._pass_gaps(json.loads(progress.sources[0].endOffset), run, snapshots)
             self._show(snapshots)
             if run.publisher:
-                # A total is of all partitions.
                 with suppress(IncompleteCommit):
                     run.publisher.publish(run.partitions)
         return "Spark ended it"
@@ -227,25 +228,24 @@ class Stream:
         if any(snapshots[partition].epoch != claim.epoch for partition, claim in run.claims.items()):
             return "the state was emptied, or claimed by another"
         if run.left_out and whole(self._store, run.left_out)[0]:
-            return "a partition that held a part of a commit was reset"
+            return "a partition with half a commit was reset"
         if run.building and not self._incomplete_tables(run.partitions):
             return "the tables are complete"
         if self._erasure.has_due_deletions:
             return "a user is to be deleted"
         self._presence.require_one_redis()
         if self._topics.security != run.task.security:
-            return "what proves us to Kafka changed"
+            return "the credentials for Kafka changed"
         if self._held_up.can_resume():
             return "the schema registry answers"
         return None
 
     def _incomplete_tables(self, partitions: int) -> tuple[str, ...]:
-        """The tables, when one of them is still being built or unclaimed in some partition of any owner."""
+        """The app's tables while a partition of a table, of any owner, is in its build or unclaimed; else empty."""
         if not self._app.tables:
             return ()
-        snapshots = self._store.read({partition: [] for partition in range(partitions)})
-        complete = all(snapshot.ready(self._app.tables) for snapshot in snapshots.values())
-        return () if complete else self._app.tables
+        snapshots = self._store.read({partition: [] for partition in range(partitions)}).values()
+        return () if all(snapshot.ready(self._app.tables) for snapshot in snapshots) else self._app.tables
 
     def _catch_up(self, run: Run) -> bool:
         """Fold the records that must precede a query; False when interrupted. The run's offsets advance.
@@ -272,7 +272,7 @@ class Stream:
         return True
 
     def _fold_until(self, ends: Offsets, run: Run) -> None:
-        """Fold a slice. The loop turns meanwhile: a slice may take longer than the loop may stand still."""
+        """Fold a slice. The loop turns meanwhile: a slice may take longer than `STILL_S`."""
         save = run.slice(self._spark, ends, self._tasks)
         with ThreadPoolExecutor(1) as executor:
             folding = executor.submit(inheritable_thread_target(self._spark)(save))
@@ -283,13 +283,13 @@ class Stream:
             folding.result()
 
     def _pass_gaps(self, read: Mapping[str, Mapping[str, int]], run: Run, snapshots: Mapping[int, Snapshot]) -> None:
-        """Where all records are read, advance the state over the offsets without records at the end."""
+        """Advance fully read partitions over the offsets without records at the end."""
         commits = (passed(claim, snapshots[partition], read) for partition, claim in run.claims.items())
         if gaps := [commit for commit in commits if commit]:
             self._store.commit(*gaps)
 
     def _show(self, snapshots: Mapping[int, Snapshot]) -> None:
-        """Tell the group and the endpoint how far the state is."""
+        """Report the positions to the consumer group and the status endpoint."""
         positions = {(topic, p): offset for p, of in snapshots.items() for topic, offset in of.positions.items()}
         self._membership.commit(positions)
         self.status.moved(positions)

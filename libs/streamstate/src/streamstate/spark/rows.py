@@ -44,7 +44,7 @@ def whole_partitions(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[p
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
-        while sum(each.num_rows for each in held) >= most or sum(each.nbytes for each in held) >= MOST_BYTES:
+        while sum(rows.num_rows for rows in held) >= most or sum(rows.nbytes for rows in held) >= MOST_BYTES:
             rows = _joined(held)
             *_, (begin, end) = _runs(_places(rows)[1])
             cut = begin or min(end, most)
@@ -68,7 +68,7 @@ def by_partition(batch: pa.RecordBatch) -> dict[TopicPartition, list[RawRecord]]
 
 
 def markers(batch: pa.RecordBatch) -> dict[TopicPartition, Markers]:
-    """The markers by topic, partition and offset, where there are any."""
+    """The markers by topic, partition and offset; empty without marked topics."""
     by_place: defaultdict[TopicPartition, dict[int, bytes]] = defaultdict(dict)
     if "marker" in batch.schema.names:
         for topic, partition, offset, marker in zip(
@@ -96,6 +96,6 @@ def _place(names: Sequence[str], code: np.int64) -> TopicPartition:
 
 
 def _runs(codes: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Where each run of equal codes starts and ends."""
+    """Start and end of each run of equal codes."""
     cuts = [0, *(np.flatnonzero(np.diff(codes)) + 1), len(codes)]
     return ((start, end) for start, end in pairwise(cuts) if start < end)

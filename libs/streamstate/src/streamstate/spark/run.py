@@ -20,7 +20,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 class Run:
     """One run of the query: the `offsets` to read from, and the work of its tasks.
 
-    building: whether only tables are read, since a table is not complete.
+    building: whether only tables are read, until all tables are complete.
     offsets: of the topics to read; advanced by a backlog folded before the query starts.
     publisher: of the app's totals, on the instance that publishes totals.
     left_out: by partition, why a held partition is not folded until an operator resets it.
@@ -46,13 +46,12 @@ class Run:
         return self.task.claims
 
     def start(self, spark: SparkSession, name: str, tasks: int, checkpoint: str) -> StreamingQuery:
-        """Start the query; a batch is folded in at most so many `tasks`. checkpoint: a folder that is never read."""
+        """Start the query. tasks: the most tasks of a batch. checkpoint: a folder that is never read."""
         task, settings = self.task, self.task.settings
         reader = kafka_source(spark.readStream.format("kafka"), task, self.offsets)
         if not task.app.merges:
             reader = reader.option("maxOffsetsPerTrigger", settings.read_records(in_memory=task.app.one_task))
-        # The tasks make the fenced commits, so no output is left: the sink is empty. The checkpoint is never read, and
-        # so hardly ever written.
+        # The tasks make the fenced commits: the sink gets no rows. The checkpoint is never read, so rarely written.
         sink = in_tasks(reader.load(), task, tasks).writeStream.format("noop")
         sink = sink.option("asyncProgressTrackingEnabled", "true")
         sink = sink.option("asyncProgressTrackingCheckpointIntervalMs", str(CHECKPOINT_MS))

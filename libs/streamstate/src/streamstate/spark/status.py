@@ -36,14 +36,14 @@ STILL_S = 60.0
 MOST_IN_A_ROW = 3
 """Failures without a finished batch in between after which a query is not ready."""
 
-TELL_S = 2.0
+REPORT_S = 2.0
 """Seconds between an instance's status reports to Redis."""
 
 MEMBERS_S = 10.0
-"""Seconds between two looks at the other members of the group."""
+"""Seconds between two checks of the group's members."""
 
-MISSING_LOOKS = 3
-"""Consecutive looks without another instance's report: it may have just started, or Redis be just back."""
+MISSING_CHECKS = 3
+"""Checks in a row without a member's report: a member may have just started, or Redis be just back."""
 
 BATCHES = Definition("streamstate_stream_batches_total", ("service",), "finished micro-batches")
 COMMITTED = Definition("streamstate_stream_committed_total", ("service",), "committed offsets")
@@ -102,7 +102,7 @@ class Status:
     committed: int = 0
     failures: int = 0
     failure: str = ""
-    """Why the query failed, again and again."""
+    """The reason of repeated failures of the query."""
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     turned: float = field(default_factory=time.monotonic)
     _in_a_row: int = 0
@@ -110,7 +110,7 @@ class Status:
     _traced: int = -1
 
     def turn(self) -> None:
-        """The loop has come round."""
+        """Record a turn of the loop."""
         self.turned = time.monotonic()
 
     def moved(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -120,12 +120,12 @@ class Status:
         self.positions = positions
 
     def started(self, refusal: str = "") -> None:
-        """A query starts, with batch numbers from 0; `refusal` says why it leaves partitions out."""
+        """A query starts, with batch numbers from 0; `refusal` is the reason for partitions left out."""
         self._earlier, self._traced = self.batches, -1
         self.refusal = refusal
 
     def finished(self, batch: int) -> None:
-        """The query has finished the batch of this number."""
+        """The query has finished `batch`, a number."""
         self.batches = self._earlier + batch + 1
         self._in_a_row, self.failure = 0, ""
 
@@ -165,7 +165,7 @@ class Status:
         self.refusal = reason
 
     def stuck(self, now: float) -> bool:
-        """Whether the loop has not come round for too long; `now` is on the monotonic clock, in seconds."""
+        """Whether the last turn of the loop is too long ago; `now` is on the monotonic clock, in seconds."""
         return now - self.turned > STILL_S
 
 
@@ -182,31 +182,32 @@ class Presence:
         self._group = group
         self._instance = instance
         self._valid_ms = session_timeout_ms + round(MEMBERS_S * 1_000)
-        self._looked_at = time.monotonic()
+        self._checked_at = time.monotonic()
         self._missing: Mapping[str, int] = {}
 
-    def tell(self, status: Status) -> None:
-        """Say in Redis how `status` is, unless Redis is away."""
+    def report(self, status: Status) -> None:
+        """Store the trouble of `status` in Redis, unless Redis is away."""
         with suppress(RedisError):
-            self._store.tell(self._instance, status.trouble, self._valid_ms)
+            self._store.report_trouble(self._instance, status.trouble, self._valid_ms)
             if status.trouble:
-                self._store.tell(self._address, status.trouble, round(3 * TELL_S * 1_000))
+                self._store.report_trouble(self._address, status.trouble, round(3 * REPORT_S * 1_000))
 
     def update(self, status: Status) -> None:
-        """Report `status`, and periodically look for members of the group without a report in this Redis."""
-        self.tell(status)
+        """Report `status`, and periodically check the group for members without a report in this Redis."""
+        self.report(status)
         # Other calls report a server that does not answer.
         with suppress(KafkaException, RedisError):
-            if time.monotonic() >= self._looked_at + MEMBERS_S:
-                self._looked_at = time.monotonic()
+            if time.monotonic() >= self._checked_at + MEMBERS_S:
+                self._checked_at = time.monotonic()
                 members = self._topics.members(self._group)
-                told = self._store.told(instance for instance, member in members.items() if member.tells)
-                self._missing = {each: self._missing.get(each, 0) + 1 for each, text in told.items() if text is None}
+                troubles = self._store.troubles(instance for instance, member in members.items() if member.reports)
+                silent = (member for member, trouble in troubles.items() if trouble is None)
+                self._missing = {member: self._missing.get(member, 0) + 1 for member in silent}
 
     def require_one_redis(self) -> None:
-        """Raise `Misconfigured` when members of the group keep the state elsewhere: each would answer from a part."""
-        if others := [instance for instance, looks in self._missing.items() if looks >= MISSING_LOOKS]:
-            raise Misconfigured(elsewhere(others))
+        """Raise `Misconfigured` when members of the group use another Redis: each would have a part of the state."""
+        if missing := [instance for instance, checks in self._missing.items() if checks >= MISSING_CHECKS]:
+            raise Misconfigured(elsewhere(missing))
 
 
 class StatusCollector(Collector):
@@ -240,7 +241,7 @@ def _lag(status: Status) -> dict[TopicPartition, tuple[int, int]]:
         stable = status.topics.ends(positions)
         ends = status.topics.high_watermarks(positions)
     except KafkaException as error:
-        log.info("the lag cannot be told", service=status.service, reason=str(error))
+        log.info("the lag is unknown", service=status.service, reason=str(error))
         return {}
     return {place: (max(0, end - positions[place]), max(0, end - stable[place])) for place, end in ends.items()}
 
@@ -250,7 +251,7 @@ def _history(status: Status) -> Mapping[str, float]:
     try:
         return status.topics.history(place for place in status.positions if place[0] in status.history)
     except KafkaException as error:
-        log.info("the retention cannot be told", service=status.service, reason=str(error))
+        log.info("the retention is unknown", service=status.service, reason=str(error))
         return {}
 
 
@@ -290,7 +291,7 @@ class _Server(ThreadingWSGIServer):
 
 class _Quiet(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, named by the standard library
-        """A probe every few seconds is no news."""
+        """Log nothing: probes come every few seconds."""
 
 
 def serve(statuses: Sequence[Status], port: int) -> None:

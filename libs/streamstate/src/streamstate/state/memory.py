@@ -294,7 +294,7 @@ class MemoryReader:
     async def read(self, wanted: Mapping[int, Sequence[Read]]) -> Mapping[int, Snapshot]:
         return self._store.read(wanted)
 
-    async def told(self, addresses: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002, of the protocol
+    async def troubles(self, addresses: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002, of the protocol
         return {}
 
     async def close(self) -> None: ...

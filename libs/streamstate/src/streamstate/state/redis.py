@@ -40,7 +40,7 @@ from streamstate.state.redis_reads import (
     script_keys,
     snapshot,
     tag,
-    told_key,
+    trouble_key,
 )
 from streamstate.state.redis_transactions import run
 from streamstate.state.store import FORMAT, NOTHING, Allowance, Claim, Commit, Origin, Snapshot, committed
@@ -222,16 +222,16 @@ class RedisStore:
         [mended] = self._run(_MEND, [(partition, [half_commit])])
         return bool(mended)
 
-    def tell(self, instance: str, text: str, valid_ms: int) -> None:
+    def report_trouble(self, instance: str, text: str, valid_ms: int) -> None:
         """Store, for `valid_ms` milliseconds, that the stream `instance` uses this Redis, and why it does not fold.
 
         `instance` is its name, or the address of its API, which answers from the state meanwhile.
         """
-        self._client.set(told_key(self._app, instance), text, px=valid_ms)
+        self._client.set(trouble_key(self._app, instance), text, px=valid_ms)
 
-    def told(self, instances: Iterable[str]) -> dict[str, str | None]:
+    def troubles(self, instances: Iterable[str]) -> dict[str, str | None]:
         """The stored reason of each of `instances`, empty without trouble; None for an instance without a report."""
-        found: dict[str, Any] = {each: self._client.get(told_key(self._app, each)) for each in instances}
+        found: dict[str, Any] = {each: self._client.get(trouble_key(self._app, each)) for each in instances}
         return {instance: None if text is None else text.decode() for instance, text in found.items()}
 
     def _run(self, script: Script, calls: Sequence[_Call]) -> list[Any]:

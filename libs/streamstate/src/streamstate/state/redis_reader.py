@@ -27,7 +27,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from streamstate.state.operations import Read
 from streamstate.state.redis import CLUSTER, REDIS_PORT, SENTINEL, Seeds, SentinelUrl, options
 from streamstate.state.redis_link import NO_LOGIN, Link, Login
-from streamstate.state.redis_reads import NO_TRANSACTION, Command, as_script, commands, snapshot, tag, told_key
+from streamstate.state.redis_reads import NO_TRANSACTION, Command, as_script, commands, snapshot, tag, trouble_key
 from streamstate.state.redis_transactions import (
     ATTEMPTS,
     BETWEEN_NODES,
@@ -203,8 +203,8 @@ class RedisReader:
         snapshots = await asyncio.gather(*(self._one(partition, reads) for partition, reads in wanted.items()))
         return dict(zip(wanted, snapshots, strict=True))
 
-    async def told(self, addresses: Sequence[str]) -> Mapping[str, str]:
-        keys = (told_key(self._app, address) for address in addresses)
+    async def troubles(self, addresses: Sequence[str]) -> Mapping[str, str]:
+        keys = (trouble_key(self._app, address) for address in addresses)
         texts = await asyncio.gather(*(self._commands.execute_command("GET", key) for key in keys))
         return {address: text.decode() for address, text in zip(addresses, texts, strict=True) if text}
 

@@ -54,8 +54,8 @@ def tag(app: str, partition: int) -> str:
     return f"{{{app}:{partition}}}"
 
 
-def told_key(app: str, instance: str) -> str:
-    """The key of the status told by a stream, for its instance or its API's address; in no partition."""
+def trouble_key(app: str, instance: str) -> str:
+    """The key of a stream's trouble, by its instance or its API's address; in no partition."""
     return f"{{{app}:instances}}:{instance}"
 
 

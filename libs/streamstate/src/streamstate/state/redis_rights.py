@@ -35,7 +35,7 @@ RUNNING = ("eval", "evalsha")
 LOADING = ("script|load",)
 """Commands that load the scripts of a stream's store."""
 
-TELLING = ("get", "set")
+REPORTING = ("get", "set")
 """Commands by which the instances of a stream store their status, and read other instances'."""
 
 AT_ONCE = ("multi", "exec")
@@ -69,7 +69,7 @@ def of_reader() -> set[str]:
 
 def of_service() -> set[str]:
     """The commands of the stream and the API."""
-    return of_reader() | commands(script.text for script in SCRIPTS) | {*LOADING, *TELLING}
+    return of_reader() | commands(script.text for script in SCRIPTS) | {*LOADING, *REPORTING}
 
 
 def of_operators() -> set[str]:

@@ -217,7 +217,7 @@ class AsyncReads(Protocol):
         """As `Store.read`."""
         ...
 
-    async def told(self, addresses: Sequence[str]) -> Mapping[str, str]:
+    async def troubles(self, addresses: Sequence[str]) -> Mapping[str, str]:
         """Why streams do not fold, by the addresses of their APIs, where there is a reason."""
         ...
 

@@ -143,12 +143,12 @@ async def processors(
     for partition, snapshot in snapshots.items():
         if snapshot.owner is not None:
             owned[snapshot.owner].append(partition)
-    told = await state.told([*owned])
+    troubles = await state.troubles([*owned])
     age = freshness.age(state.positions_of(snapshots))
     return Processors(
         app.name,
         dict(await state.counts()),
-        [Processor(*Address.parse(at), partitions, told.get(at, "")) for at, partitions in sorted(owned.items())],
+        [Processor(*Address.parse(at), partitions, troubles.get(at, "")) for at, partitions in sorted(owned.items())],
         [_partition(app, state, number, snapshot, freshness) for number, snapshot in snapshots.items()],
         [entry(app), *views],
         None if age is None else round(age * 1000),

@@ -63,9 +63,9 @@ class State:
         with self._commands:
             return self._fitting(await self._reads.read(wanted))
 
-    async def told(self, addresses: Sequence[str]) -> Mapping[str, str]:
-        """As `AsyncReads.told`."""
-        return await self._reads.told(addresses)
+    async def troubles(self, addresses: Sequence[str]) -> Mapping[str, str]:
+        """As `AsyncReads.troubles`."""
+        return await self._reads.troubles(addresses)
 
     async def everywhere(self) -> Mapping[int, Snapshot]:
         """Every partition, without values, apart from partitions with a partly applied commit."""

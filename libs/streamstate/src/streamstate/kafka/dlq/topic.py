@@ -247,7 +247,7 @@ class Refusals:
 
 
 def _refusal(message: Message) -> Refusal | None:
-    """The refusal told by a letter or a receipt; None when the record itself shows the fault."""
+    """The refusal in a letter or a receipt; None when the record itself shows the fault."""
     if is_receipt(message):
         return Refusal("skip", "replayed: another record counts in its place")
     stage = stage_of(message)

@@ -130,12 +130,12 @@ def headers_of(scope: Mapping[str, Any]) -> Mapping[str, str]:
     return headers
 
 
-def json(answer: Any, served_by: str, told: Mapping[str, str] | None = None) -> Response:
-    """An answer in JSON; `told` are its headers about the state. Raises a 400 `Problem` when it is too long."""
+def json(answer: Any, served_by: str, headers: Mapping[str, str] | None = None) -> Response:
+    """An answer in JSON; `headers` about the state are added. Raises a 400 `Problem` when it is too long."""
     body = msgspec.json.encode(answer)
     if len(body) > MOST_BYTES:
         raise answer_too_large(len(body))
-    return Response(200, body, {"Content-Type": JSON, SERVED_BY: served_by, **(told or {})})
+    return Response(200, body, {"Content-Type": JSON, SERVED_BY: served_by, **(headers or {})})
 
 
 def body_too_large() -> Problem:

@@ -160,19 +160,19 @@ class Asgi:
         self, route: Endpoint, call: Call, request: Request, caller: Any, receipt: Any
     ) -> Response | EventStream:
         method = request.scope["method"]
-        told = {} if caller is None else await self._guard.admit(caller, call, receipt, method)
+        limits = {} if caller is None else await self._guard.admit(caller, call, receipt, method)
         if route.parameters is not None and request.scope["query_string"] and request.path not in probes.PATHS:
             require_known(request.query, route.parameters)
         if method == "OPTIONS":
-            return Response(200, b"", {"Allow": ", ".join(sorted(self._rules.allowed_methods(request.path))), **told})
+            return Response(200, b"", {"Allow": ", ".join(sorted(self._rules.allowed_methods(request.path))), **limits})
         answer = await self._overdue.limit(call.answer(), request.deadline.at)
         if caller is None:
             return answer
         if isinstance(answer, EventStream):
             stream = self._guard.streaming(caller, answer)
-            return replace(stream, headers={**stream.headers, **told})
+            return replace(stream, headers={**stream.headers, **limits})
         answer = self._guard.answered(caller, answer)
-        return answer._replace(headers={**answer.headers, **told})
+        return answer._replace(headers={**answer.headers, **limits})
 
     def _require_place(self, path: str) -> None:
         """Raise a 503 `Problem` while too many requests are in flight, apart from probes."""

@@ -23,12 +23,12 @@ class Guard:
     """Admits every request: access is off.
 
     problems: an example of each kind of its problems. schemes: OpenAPI security schemes of callers.
-    told: the names of the headers that it adds to answers.
+    header_names: of the headers added to answers.
     """
 
     problems: Sequence[Problem] = ()
     schemes: Mapping[str, Mapping[str, str]] = {}
-    told: Sequence[str] = ()
+    header_names: Sequence[str] = ()
 
     def security(self, scope: Scope) -> Sequence[Mapping[str, Sequence[str]]]:  # noqa: ARG002
         """The OpenAPI security requirement of a request with `scope`."""

@@ -162,7 +162,7 @@ class Routes(Flask):
         components = {
             "schemas": {**self._schemas, **responses.schemas(responses.ProblemDetails)[1]},
             "headers": responses.headers(problems),
-            "responses": responses.of_problems(problems, self.guard.told),
+            "responses": responses.of_problems(problems, self.guard.header_names),
             "securitySchemes": self.guard.schemes,
         }
         info = {"title": self.title, "version": "1"}
@@ -175,12 +175,12 @@ class Routes(Flask):
         """
         is_open = path in self.open_paths
         guarding = () if is_open else self.guard.problems
-        told = () if is_open else self.guard.told
+        header_names = () if is_open else self.guard.header_names
         own = {str(problem.status) for problem in (*self._problems, *guarding)}
         statuses = {*operation["responses"], *(str(problem.status) for problem in guarding)} & own
         [good] = operation["responses"].keys() & {FOUND, ACCEPTED}
         answer = operation["responses"][good]
-        answer = {**answer, "headers": {**answer["headers"], **responses.header_refs(told)}}
+        answer = {**answer, "headers": {**answer["headers"], **responses.header_refs(header_names)}}
         security = [] if is_open else self.guard.security(scope or self.table[operation["operationId"]].scope)
         return {
             **operation,

@@ -135,20 +135,20 @@ def problems() -> list[Problem]:
     ]
 
 
-def of_problems(examples: Iterable[Problem], told: Sequence[str]) -> Mapping[str, Document]:
-    """The responses for problems like `examples`, by status; `told` are the headers that any problem may have."""
+def of_problems(examples: Iterable[Problem], header_names: Sequence[str]) -> Mapping[str, Document]:
+    """The responses for problems like `examples`, by status; `header_names` are of the headers of any problem."""
     statuses: defaultdict[int, list[Problem]] = defaultdict(list)
     for problem in examples:
         statuses[problem.status].append(problem)
-    return {str(status): _problems(status, statuses[status], told) for status in sorted(statuses)}
+    return {str(status): _problems(status, statuses[status], header_names) for status in sorted(statuses)}
 
 
-def _problems(status: int, alike: Iterable[Problem], told: Sequence[str]) -> Document:
+def _problems(status: int, alike: Iterable[Problem], header_names: Sequence[str]) -> Document:
     bodies: dict[str, Document] = {}
     for problem in alike:
         bodies.setdefault(problem.kind, {"value": msgspec.json.decode(encoded(problem, instance="/v1/users/42"))})
     content = {CONTENT_TYPE: {"schema": ref("schemas", ProblemDetails.__name__), "examples": bodies}}
-    names = [REQUEST_ID, *told, *(name for problem in alike for name in problem.headers)]
+    names = [REQUEST_ID, *header_names, *(name for problem in alike for name in problem.headers)]
     return {"description": MEANINGS[status], "headers": header_refs(names), "content": content}
 
 
@@ -168,7 +168,7 @@ def header_refs(names: Iterable[str]) -> Mapping[str, Document]:
 
 def found(schema: Document, answer: Answer) -> Document:
     """The response of such an answer."""
-    told = header_refs((*OF_ANSWERS, *answer.headers))
+    headers = header_refs((*OF_ANSWERS, *answer.headers))
     if isinstance(answer.example, ServerSentEvent):
         content_type, (name, place, data) = events.CONTENT_TYPE, answer.example
         line = {"type": "string", "contentMediaType": JSON, "contentSchema": schema}
@@ -177,7 +177,7 @@ def found(schema: Document, answer: Answer) -> Document:
     else:
         # Encoding omits UNSET members.
         content_type, shown = JSON, msgspec.json.decode(msgspec.json.encode(answer.example))
-    return {"description": "Found", "headers": told, "content": {content_type: {"schema": schema, "example": shown}}}
+    return {"description": "Found", "headers": headers, "content": {content_type: {"schema": schema, "example": shown}}}
 
 
 def schemas(kind: Any) -> tuple[Sequence[Document], Mapping[str, Document]]:

@@ -96,7 +96,7 @@ def test_a_deletion_that_was_killed_is_refused_until_it_is_run_again(
         lambda: store.commit(commit),
         lambda: store.skip(0, "topic", 9, "why"),
     ):
-        with pytest.raises(IncompleteCommit, match=r"a reset of it, stopped half way; .* `streamstate reset SERVICE"):
+        with pytest.raises(IncompleteCommit, match=r"restore of it, stopped half way.* `streamstate reset SERVICE"):
             verb()
     again = StateDeleter(redis_client, app)
     assert set(again.holdings()) == {0, 1}

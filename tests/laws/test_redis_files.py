@@ -1,7 +1,5 @@
-"""Redis' files: the backup and the restore of docs/back-up.md, and the repair of an append-only file."""
+"""The repair of Redis' append-only file."""
 
-import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,11 +7,9 @@ import pytest
 from devkit import DevkitError
 from devkit.child_process import free_port
 from devkit.redis_server import Redis
-from streamstate.state.operations import Put, Value
+from streamstate.state.operations import Put
 from streamstate.state.redis import RedisStore, connect
 from streamstate.state.store import Commit, OffsetAdvance
-
-BACK_UP, RESTORE = re.findall(r"^((?:    .*\n)+)", Path("docs/back-up.md").read_text(), re.MULTILINE)[:2]
 
 
 def move(server: Redis, start: int | None, end: int, size: int = 1) -> None:
@@ -22,40 +18,9 @@ def move(server: Redis, start: int | None, end: int, size: int = 1) -> None:
     store.commit(Commit(claim, [OffsetAdvance("topic", start, end)], [Put("k", str(end) * size)]))
 
 
-def stands(server: Redis) -> tuple[int | None, object]:
-    found = RedisStore(connect(server.url, 5.0), "app").read({0: [Value("k")]})[0]
-    return found.positions.get("topic"), found.values[0]
-
-
 @pytest.fixture
 def server(tmp_path: Path) -> Redis:
     return Redis(tmp_path / "redis", free_port())
-
-
-@pytest.mark.parametrize("lost", [False, True], ids=["its file is there", "its file is gone"])
-def test_a_backup_is_restored_as_the_page_says(server: Redis, tmp_path: Path, lost: bool) -> None:
-    folder = tmp_path / "redis"
-    folder.mkdir()
-    server.start()
-    try:
-        move(server, None, 3)
-        typed = BACK_UP.replace("redis-cli", f"redis-cli -p {server.port}").strip()
-        subprocess.run(typed, shell=True, cwd=folder, check=True, capture_output=True)
-        move(server, 3, 5)
-        server.kill()
-        if lost:
-            subprocess.run(["rm", "-r", "appendonlydir"], cwd=folder, check=True)
-        subprocess.run(RESTORE, shell=True, cwd=folder, check=True)
-        server.start()
-        assert stands(server) == (3, "3")
-        # What is written from here on is in the append-only file again.
-        move(server, 3, 4)
-        server.stop()
-        server.start()
-        assert stands(server) == (4, "4")
-        assert (folder / "backup.rdb").exists()
-    finally:
-        server.kill()
 
 
 def spoil(folder: Path, kept: float) -> tuple[Path, bytes]:

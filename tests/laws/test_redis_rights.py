@@ -1,13 +1,19 @@
 """Users of Redis with the documented rights, and their authentication."""
 
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
 
 from devkit.child_process import LOCALHOST, free_port
+from streamstate.backup.loaded import loaded
+from streamstate.backup.restorer import Restorer
+from streamstate.backup.snapshots import take
+from streamstate.errors import Declined
 from streamstate.state import redis_rights as acl
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.operations import (
@@ -45,6 +51,7 @@ class Guarded:
 
     url: str
     authority: Authority
+    login: Login
     admin: Client
     clients: dict[str, Client]
 
@@ -64,13 +71,17 @@ def guarded(tmp_path: Path) -> Iterator[Guarded]:
         with connect(url, 5.0, proof) as client:
             client.ping()
     admin, clients = connect(url, 5.0, proof), dict[str, Client]()
-    users = {"service": acl.of_service(), "reader": acl.of_reader(), "operator": acl.of_operators()}
+    backup = {*acl.BACKUP, *acl.CONNECTION, *acl.CLUSTER}
+    users = {
+        "service": acl.of_service(), "reader": acl.of_reader(), "operator": acl.of_operators(), "backup": backup,
+    }  # fmt: skip
     for user, allowed in users.items():
-        for rule in (acl.rule(user, [acl.keys("app")], allowed), f"{user} on >word"):
+        keys = "{*" if user == "backup" else acl.keys("app")
+        for rule in (acl.rule(user, [keys], allowed), f"{user} on >word"):
             admin.execute_command(*f"ACL SETUSER {rule}".split())  # type: ignore[no-untyped-call]
         clients[user] = connect(url, 5.0, replace(proof, username=user, password=tmp_path / "password"))
     try:
-        yield Guarded(url, authority, admin, clients)
+        yield Guarded(url, authority, proof, admin, clients)
     finally:
         server.kill()
 
@@ -96,6 +107,31 @@ def test_a_user_may_do_what_the_list_of_its_rights_says_and_no_more(guarded: Gua
     assert state.read(0, ["text", "fields", "scores", "log"]).positions == {"topic": 4}
     StateDeleter(clients["operator"], "app").run([*StateDeleter(clients["operator"], "app").holdings()])
     assert guarded.admin.dbsize() == 0
+
+
+def test_a_backup_and_a_restore_need_their_documented_rights(
+    guarded: Guarded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(RedisStore(guarded.clients["service"], "app"))
+    seen: list[list[str]] = []
+    run = subprocess.run
+
+    def spied(argv: list[str], **options: Any) -> Any:
+        seen.append(argv)
+        return run(argv, **options)
+
+    monkeypatch.setattr(subprocess, "run", spied)
+    login = replace(guarded.login, username="operator", password=tmp_path / "password")
+    with pytest.raises(Declined, match="NOPERM"):
+        take(guarded.clients["operator"], login, tmp_path, tls=True)
+    files = take(guarded.clients["backup"], replace(login, username="backup"), tmp_path, tls=True)
+    assert all("word" not in argument for argv in seen for argument in argv if "/" not in argument)
+    guarded.clients["backup"].hset("{app:0}", "backup", "1")
+    with loaded(files) as states:
+        restorer = Restorer(guarded.clients["operator"], "app", states["app"], None)
+        restorer.require_readable()
+        restorer.run(lambda: None)
+    assert RedisStore(guarded.clients["service"], "app").read({0: [Value("k")]})[0].values == ["0"]
 
 
 def test_who_shows_no_certificate_is_not_answered(guarded: Guarded) -> None:

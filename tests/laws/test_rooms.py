@@ -28,6 +28,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "deployment": {*CONTRACT, "formats", "kafka", "operators", "processing"},
     "settings": {"deployment", "errors", "formats"},
     "bootstrap": {*CONTRACT, "deployment", "erasure", "formats", "kafka", "settings"},
+    "backup": {"errors", "state"},
     "testing": {*CONTRACT, "processing"},
     "spark": PROCESS,
     "verify": {*PROCESS, "profile"},
@@ -36,7 +37,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "web.client": {"deployment", "web.access", "web.http"},
     "web.server": {*CONTRACT, "deployment", "processing", "settings", "web.access", "web.http"},
     "web": {*PROCESS, "web.access", "web.client", "web.http", "web.server"},
-    "cli": {*PROCESS, "profile", "testing", "verify", "web.access"},
+    "cli": {*PROCESS, "backup", "profile", "testing", "verify", "web.access"},
 }
 """What each room, or module of the root, may import. Nothing imports what is not listed."""
 

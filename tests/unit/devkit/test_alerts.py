@@ -77,6 +77,8 @@ CASES = {
         {"streamstate_lost_records_total{partition='0'}": "7x60"}),
     "HistoryEnds": Case(8, 20, {"streamstate_history_seconds{topic='events'}": "172799x60"},
         {"streamstate_history_seconds{topic='events'}": "172801x60"}),
+    "BackupOld": Case(14, 30, {"streamstate_last_backup_timestamp_seconds": "-172500x60"},
+        {"streamstate_last_backup_timestamp_seconds": "-172500x10 600x60"}),
     "KeysMisplaced": Case(4, 10, {"streamstate_misplaced_keys_total{partition='0'}": "0x5 1x60"},
         {"streamstate_misplaced_keys_total{partition='0'}": "7x60"}),
     "ReadsFailing": Case(5, 15, {READS.format(200): "0+95x60", READS.format(504): "0+5x60"},

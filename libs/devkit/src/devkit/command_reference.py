@@ -22,8 +22,8 @@ _HEAD = """# Command line
 
 - `get`, `watch`, `export`, `erase`, `route`, `lag`, `top`, `open` ask the gateway: `STREAMSTATE_GATEWAY`,
   `_GATEWAY_KEY`.
-- `status`, `owners`, `verify`, `profile`, `dlq`, `skip`, `allow` and `reset` use Kafka and Redis: `STREAMSTATE_KAFKA`,
-  `_REDIS`.
+- `status`, `owners`, `verify`, `profile`, `dlq`, `skip`, `allow`, `reset` and `restore` use Kafka and Redis:
+  `STREAMSTATE_KAFKA`, `_REDIS`; `backup` uses Redis.
 - `feed` uses `STREAMSTATE_KAFKA`, `forward` the context of `kubectl`.
 - `STREAMSTATE_PACKAGE` is the package of the services. A deployment of another name is chosen by
   `STREAMSTATE_NAME=metrics-eu streamstate status metrics`.

@@ -21,7 +21,8 @@ _HEAD = """# Rights at Kafka and Redis
 
 Made from the source by `make docs`; the tests run with exactly these rights. `streamstate acl kafka SERVICE` and
 `streamstate acl redis SERVICE` print the commands for a deployment: a release `metrics-eu` has groups, transactional
-ids, dead letters and keys of that name. `--operator` adds the rights for `verify`, `skip`, `allow`, `reset` and `dlq`.
+ids, dead letters and keys of that name. `--operator` adds the rights for `verify`, `skip`, `allow`, `reset`, `restore`
+and `dlq`. `streamstate backup` needs a user of its own, who reads all keys of Redis.
 
 Stream and API of a service share a user. An API alone needs Describe of its topics, and fewer commands of Redis.
 """
@@ -89,6 +90,7 @@ def _redis() -> Iterable[Sequence[str]]:
         "stream and API": ("~{SERVICE:*", service),
         "API alone": ("~{SERVICE:*", redis.of_reader()),
         "operator, besides": ("~{SERVICE:*", redis.of_operators() - service),
+        "backup": ("~{*", {*redis.BACKUP, *redis.CONNECTION, *redis.CLUSTER}),
         "gateway, for limits": (f"~{prefix}:limit:*", of_limits),
     }
     for user, (keys, commands) in users.items():

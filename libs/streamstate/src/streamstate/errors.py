@@ -48,8 +48,9 @@ class IncompleteCommit(StreamStateError):
         """`partition` is the hash tag of its keys, {name:number}."""
         number = partition.strip("{}").rpartition(":")[2]
         super().__init__(
-            f"a commit to {partition}, or a reset of it, stopped half way; run `streamstate verify SERVICE --mend`, "
-            "which accepts the partition if it equals its topics, or restore the store from a backup, or run "
+            f"a commit to {partition}, or a reset or restore of it, stopped half way, or has not ended; run the "
+            "restore again or restore a backup, or run `streamstate verify SERVICE --mend`, which accepts a partition "
+            "that equals its topics, or "
             f"`streamstate reset SERVICE --partition {number}`, and the service builds it anew"
         )
 

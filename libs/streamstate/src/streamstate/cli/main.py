@@ -10,6 +10,8 @@ from typer.core import TyperGroup
 
 from streamstate.cli import dead_letters, output
 from streamstate.cli.access import acl, keys
+from streamstate.cli.backups.backup import backup
+from streamstate.cli.backups.restore import restore
 from streamstate.cli.changes import allow, skip
 from streamstate.cli.config import config
 from streamstate.cli.profiles import profiles
@@ -60,6 +62,8 @@ for command in (
     skip,
     allow,
     reset,
+    backup,
+    restore,
 ):
     app.command(command.__name__.partition("_")[0])(command)
 app.add_typer(profiles.app, name="profile")

@@ -41,15 +41,22 @@ COUNTED = Definition(
     ("service", "partition", "what"),
     "counts of the service's folds, such as records too late for their window",
 )
+BACKUP = Definition(
+    "streamstate_last_backup_timestamp_seconds",
+    ("service",),
+    "time of the last backup by `streamstate backup`, seconds since 1970; no sample before the first backup",
+)
 _OWN_COUNTERS = {DEAD: DEAD_LETTERS, MISPLACED: MISPLACED_KEYS, LOST: LOST_RECORDS}
 _FROM_ZERO = dict.fromkeys((*_OWN_COUNTERS, LATE), 0)
 """Counters in alerts start from 0: an increase from a missing sample would not count."""
-METRICS = (OFFSET, BEGIN, PROGRESS, *_OWN_COUNTERS.values(), COUNTED)
+METRICS = (OFFSET, BEGIN, PROGRESS, *_OWN_COUNTERS.values(), COUNTED, BACKUP)
 
 
 def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterable[Metric]:
-    """The metrics of `service` with a sample for each of its partitions."""
-    offset, begin, progress = (metric.gauge() for metric in (OFFSET, BEGIN, PROGRESS))
+    """The metrics of `service`, except the last backup with a sample for each of its partitions."""
+    offset, begin, progress, backup = (metric.gauge() for metric in (OFFSET, BEGIN, PROGRESS, BACKUP))
+    if times := [snapshot.backup for snapshot in snapshots.values() if snapshot.backup is not None]:
+        backup.add_metric([service], max(times) / 1_000)
     counters = {metric: metric.counter() for metric in (*_OWN_COUNTERS.values(), COUNTED)}
     for partition, snapshot in snapshots.items():
         for topic, position in snapshot.positions.items():
@@ -62,4 +69,4 @@ def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterable[M
                 continue
             of_folds = [] if name in _OWN_COUNTERS else [name]
             counters[_OWN_COUNTERS.get(name, COUNTED)].add_metric([service, str(partition), *of_folds], count)
-    return (offset, begin, progress, *counters.values())
+    return (offset, begin, progress, backup, *counters.values())

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import structlog
@@ -15,7 +15,7 @@ from streamstate.erasure.deletions import Asked, DeletionRecord, erased
 from streamstate.erasure.folds import Erased
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import Misconfigured
-from streamstate.state.store import Claim, Origin, Store, TopicPartition
+from streamstate.state.store import Claim, Origin, Snapshot, Store, TopicPartition
 from streamstate.view import not_seen_since
 
 log = structlog.get_logger()
@@ -58,8 +58,9 @@ class Erasure:
             return self._apply(claims, origins)
 
     def _apply(self, claims: Mapping[int, Claim], origins: Mapping[str, Origin]) -> Erased:
-        if self._topic is None or not self._read(claims):
+        if not self.read(claims.values()):
             return {}
+        assert self._topic
         self._topic_ids = {topic: origin.id for topic, origin in origins.items()}
         self._applied = {partition: claim.deletions or 0 for partition, claim in claims.items()}
         left_out: dict[TopicPartition, dict[bytes, int]] = {}
@@ -82,6 +83,29 @@ class Erasure:
                 left_out[place] = {key: before for key, before in keys.items() if before > at}
         self._applied_at = time.monotonic()
         return {place: keys for place, keys in left_out.items() if keys}
+
+    def read(self, states: Iterable[Claim | Snapshot]) -> bool:
+        """Read the deletions; returns whether their topic exists, and the app has users.
+
+        A topic that never existed is not missing. Raises `Misconfigured` as `apply`.
+        """
+        if self._topic is None:
+            return False
+        applied = max((state.deletions or 0 for state in states), default=0)
+        try:
+            self._topic.catch_up()
+        except Misconfigured as error:
+            if applied:
+                raise
+            log.warning("users are not deleted", service=self._app.name, reason=str(error))
+            return False
+        if applied > self._topic.end:
+            msg = (
+                f"the state has applied deletions of users up to the offset {applied}, and their topic ends at "
+                f"{self._topic.end}: restore it, or users who were deleted come back when a state is built anew"
+            )
+            raise Misconfigured(msg)
+        return True
 
     @property
     def has_due_deletions(self) -> bool:
@@ -116,25 +140,6 @@ class Erasure:
             return []
         [found] = self._store.read({partition: [not_seen_since(before, most)]})[partition].values
         return [user for user, _ in found]
-
-    def _read(self, claims: Mapping[int, Claim]) -> bool:
-        """Read the deletions; returns whether their topic exists. A topic that never existed is not missing."""
-        assert self._topic
-        applied = max(claim.deletions or 0 for claim in claims.values())
-        try:
-            self._topic.catch_up()
-        except Misconfigured as error:
-            if applied:
-                raise
-            log.warning("users are not deleted", service=self._app.name, reason=str(error))
-            return False
-        if applied > self._topic.end:
-            msg = (
-                f"the state has applied deletions of users up to the offset {applied}, and their topic ends at "
-                f"{self._topic.end}: restore it, or users who were deleted come back when a state is built anew"
-            )
-            raise Misconfigured(msg)
-        return True
 
     def _asked(self, partition: int) -> list[Asked]:
         assert self._topic

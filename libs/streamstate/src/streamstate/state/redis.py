@@ -4,11 +4,12 @@ All keys of a partition start with its hash tag `{<app>:<partition>}`, and so sh
 
     {metrics:7}          hash of the partition:
                          owner, epoch, format, count:<name>, expired:<family>
+                         backup: time of the last backup, milliseconds since 1970
                          for each topic: offset:<topic>, time:<topic>, target:<topic>, origin:<topic>,
                          begin:<topic>, fold:<topic>
                          decisions of operators: allow:<topic>, skip:<topic>:<offset>
                          begun, ended: numbers of the last commit at its begin and end, different after half
-                         a commit or deletion
+                         a commit, deletion or restore
                          offset:user deletions: next offset of the deletions
     {metrics:7}:<key>    string (Put), hash (Merge), stream (Append, the number as id), or sorted set
                          (IncrementScores with negated scores, PushRecent, Insert, UpdateIndex with scores 0)

@@ -49,6 +49,17 @@ class Login:
         """The same for the Sentinels, without a user."""
         return {"ssl": tls, **self._options("", self.sentinel_password, tls=tls)}
 
+    def of_cli(self, *, tls: bool) -> tuple[list[str], dict[str, str]]:
+        """redis-cli's arguments, and the environment variables that hide the password. Raises OSError."""
+        files = {"--cacert": self.ca, "--cert": self.certificate, "--key": self.key}
+        arguments = (
+            ["--tls", *(part for name, path in files.items() if path for part in (name, str(path)))] if tls else []
+        )
+        if not self.password:
+            return arguments, {}
+        [*_, password] = _File(self.username, self.password).get_credentials()
+        return [*arguments, *(["--user", self.username] if self.username else [])], {"REDISCLI_AUTH": password}
+
     def commands(self) -> list[Command]:
         """The commands that log in. Raises OSError."""
         return [("AUTH", *_File(self.username, self.password).get_credentials())] if self.password else []

@@ -150,6 +150,7 @@ def _without_values(hash_tag: str, *flat: bytes) -> Snapshot:
         allowances=fields["allow"],
         deletions=fields[DELETIONS].get(""),
         expired=fields["expired"],
+        backup=int(own["backup"]) if "backup" in own else None,
     )
 
 

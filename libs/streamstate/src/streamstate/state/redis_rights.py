@@ -51,9 +51,14 @@ OPERATORS: Mapping[str, tuple[str, ...]] = {
     "verify": ("scan", "hgetall", "get", "type", "xrange", "zrange"),
     "skip": ("hget", "hincrby", "hset"),
     "allow": ("hset",),
-    "reset": ("del", "hgetall", "hincrby", "scan", "unlink"),
+    "reset": ("hgetall", "hincrby", "hmget", "scan", "unlink"),
+    "restore": ("hget", "hincrby", "hmget", "restore", "scan", "unlink"),
 }
 """Additional commands of Redis, by the operator's command."""
+
+
+BACKUP = ("cluster|nodes", "hset", "psync", "replconf", "sync")
+"""Commands of `streamstate backup`, which reads all keys."""
 
 
 def commands(scripts: Iterable[str]) -> set[str]:

@@ -114,6 +114,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     order. `begins` are the offsets at which the build began, `folds` the declarations of the folds of the state, by
     topic, and `format` is its storage format; states of early releases lack all three. `allowances` are the operator's,
     by topic. `deletions` is as of a `Claim`. `expired` are the times before which entries are expired, by family.
+    `backup` is the time of the last backup (milliseconds since 1970), None before the first backup.
     """
 
     owner: str | None
@@ -130,6 +131,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     allowances: Mapping[str, Allowance] = {}
     deletions: int | None = None
     expired: Mapping[str, int] = {}
+    backup: int | None = None
 
     def position_and_time(self, topic: str) -> tuple[int | None, int]:
         """The next offset of `topic` (None: nothing is stored) and the stream time there."""

@@ -90,7 +90,7 @@ class Counting:
         expected |= {
             f"time:{topic}": str(self._times.get(topic, 0)) for topic in self._logs if f"offset:{topic}" in held
         }
-        known = {"owner", "epoch", "format", "begun", "ended", f"offset:{DELETIONS}", f"time:{DELETIONS}"}
+        known = {"owner", "epoch", "format", "begun", "ended", "backup", f"offset:{DELETIONS}", f"time:{DELETIONS}"}
         known |= {f"count:{name}" for name in unsure}
         fields = "offset", "target", "origin", "begin", "fold", "allow"
         # A claim stores the fields of all topics, also of topics with fewer partitions.

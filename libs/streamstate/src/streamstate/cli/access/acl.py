@@ -15,7 +15,9 @@ app = typer.Typer(
 )
 
 User = Annotated[str, typer.Option(help="Name; default: the deployment's.")]
-Operator = Annotated[bool, typer.Option("--operator", help="Add the rights for verify, skip, allow, reset and dlq.")]
+Operator = Annotated[
+    bool, typer.Option("--operator", help="Add the rights for verify, skip, allow, reset, restore and dlq.")
+]
 
 
 @app.command("kafka")

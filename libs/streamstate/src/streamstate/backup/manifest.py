@@ -1,0 +1,103 @@
+"""A backup as a folder: snapshots, and a manifest of their contents."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from streamstate.errors import Declined
+
+NAME = "backup.json"
+PARTIAL = ".partial"
+"""The end of the name of an unfinished backup."""
+
+
+class SavedTopic(msgspec.Struct):
+    """A topic at the time of the state's build."""
+
+    id: str
+    partitions: int
+
+
+class SavedService(msgspec.Struct):
+    """A saved state: its topics, the next offset of each partition by topic, and partitions with half a commit."""
+
+    topics: dict[str, SavedTopic]
+    positions: dict[str, dict[int, int]]
+    incomplete: list[int]
+
+
+class Manifest(msgspec.Struct):
+    """A backup: begin of the snapshots (UTC), URL and version of Redis, files, their bytes, and states by name."""
+
+    taken: datetime
+    redis: str
+    version: str
+    files: list[str]
+    bytes: int
+    services: dict[str, SavedService]
+
+
+@contextmanager
+def new_folder(parent: Path, taken: datetime) -> Iterator[tuple[Path, Path]]:
+    """A folder for the files of a backup, and the name that it gets at the end of the body; deleted after an error.
+
+    Unfinished backups in `parent` are deleted.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    for left in parent.glob(f"*{PARTIAL}"):
+        shutil.rmtree(left)
+    final = parent / f"{taken:%Y-%m-%dT%H-%M-%SZ}"
+    partial = parent / f"{final.name}{PARTIAL}"
+    partial.mkdir(mode=0o700)
+    try:
+        yield partial, final
+        partial.rename(final)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def write(folder: Path, manifest: Manifest) -> None:
+    """Write `manifest`, and wait until the disk has the folder."""
+    with (folder / NAME).open("wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(manifest)))
+        os.fsync(file.fileno())
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def files_of(backup: Path) -> tuple[list[Path], datetime | None]:
+    """The snapshots of a backup, and when it was taken: a folder with a manifest or with RDB files, or one RDB file.
+
+    Raises `Declined` for anything else, and for an unfinished or incomplete backup.
+    """
+    if backup.is_file():
+        return [backup], None
+    if backup.name.endswith(PARTIAL):
+        msg = f"{backup} is the rest of a backup that was interrupted; take another one"
+        raise Declined(msg)
+    if (backup / NAME).exists():
+        manifest = msgspec.json.decode((backup / NAME).read_bytes(), type=Manifest)
+        files = [backup / name for name in manifest.files]
+        if missing := [file for file in files if not file.exists()]:
+            msg = f"{missing[0]} is missing; take another backup"
+            raise Declined(msg)
+        return files, manifest.taken
+    if files := sorted(backup.glob("*.rdb")):
+        return files, None
+    backups = sorted(folder.parent for folder in backup.glob(f"*/{NAME}") if not folder.parent.name.endswith(PARTIAL))
+    newest = f"; the newest backup there is {backups[-1]}" if backups else ""
+    msg = f"{backup} is no backup: it has neither {NAME} nor a file *.rdb{newest}"
+    raise Declined(msg)
+
+
+def now() -> datetime:
+    """The present second."""
+    return datetime.now(UTC).replace(microsecond=0)

@@ -1,0 +1,1 @@
+"""`streamstate backup` and `streamstate restore`."""

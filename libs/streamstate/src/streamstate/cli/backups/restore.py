@@ -1,0 +1,128 @@
+"""`streamstate restore`: saved states, put into a Redis while streams and APIs run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamstate import bootstrap
+from streamstate.backup.loaded import SavedPartitions, loaded
+from streamstate.backup.manifest import files_of
+from streamstate.backup.restorer import Restorer
+from streamstate.cli import output
+from streamstate.cli.backups.plan import Restore, overview, plan
+from streamstate.cli.output import AsJson, DryRun, Yes
+from streamstate.cli.services import Deployment, Services, configured, deployments
+from streamstate.erasure.stream import Erasure
+from streamstate.errors import Declined
+from streamstate.settings import CommandSettings
+from streamstate.state.deletion import StateDeleter
+from streamstate.state.redis import RedisStore, connect
+from streamstate.state.store import Origin
+
+ANSWER_S = 60.0
+"""Redis' time for one call: a value may have megabytes."""
+
+
+@dataclass(frozen=True)
+class Restoration:
+    """A service, its saved partitions, its present topics, and the plan."""
+
+    of: Deployment
+    saved: SavedPartitions
+    origins: Mapping[str, Origin]
+    answer: Restore
+
+    def require_deletions(self) -> None:
+        """Raise `Misconfigured` where the topic of deletions lacks deletions of the saved state."""
+        for client in dict.fromkeys(self.saved.values()):
+            store = bootstrap.store_over(client, self.of.app.name)
+            saved = [partition for partition, source in self.saved.items() if source is client]
+            self._erasure(store).read(store.read(dict.fromkeys(saved, ())).values())
+
+    def run(self, taken: datetime | None) -> None:
+        """Restore. Raises as `Restorer`."""
+        settings, name = self.of.settings, self.of.app.name
+        client = connect(settings.redis, max(ANSWER_S, settings.redis_timeout_s), settings.redis_login)
+        with client, output.progress() as bars:
+            restorer = Restorer(client, name, self.saved, taken)
+            restorer.require_readable()
+            held = [StateDeleter(source, name).holdings() for source in dict.fromkeys(self.saved.values())]
+            keys = sum(each.keys for of in held for p, each in of.items() if p in self.saved)
+            bar = bars.add_task(f"restoring {name}", total=keys)
+            restorer.run(self._erase, lambda copied: bars.advance(bar, copied))
+
+    def _erase(self) -> None:
+        """Delete users, who were deleted since the backup, from the saved partitions."""
+        for client in dict.fromkeys(self.saved.values()):
+            store = bootstrap.store_over(client, self.of.app.name)
+            held = [partition for partition, source in self.saved.items() if source is client]
+            owners = {p: snapshot.owner for p, snapshot in store.read(dict.fromkeys(held, ())).items()}
+            claims = {p: store.claim(p, owner, {}) for p, owner in owners.items() if owner}
+            self._erasure(store).apply(claims, self.origins)
+
+    def _erasure(self, store: RedisStore) -> Erasure:
+        return Erasure(self.of.app, store, bootstrap.deletions(self.of.settings, self.of.topics))
+
+
+def restore(
+    backup: Annotated[Path, typer.Argument(help="Folder of a backup, or an RDB file, or a folder of RDB files.")],
+    services: Services = None,
+    *,
+    partition: Annotated[int | None, typer.Option(min=0, help="Partition of the service; default: all.")] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Replace states by saved ones, in the Redis of STREAMSTATE_REDIS. Streams go on at the saved offsets.
+
+    Reads of a service are refused until the end. After an interrupted restore, run the command again. A `redis-server`
+    of the command's own loads the snapshots, and needs as much memory as Redis.
+    """
+    if partition is not None and len(services or ()) != 1:
+        msg = "--partition is of one service: name it"
+        raise typer.BadParameter(msg)
+    settings = configured()
+    files, taken = files_of(backup)
+    with loaded(files) as states:
+        plans = _plans(settings, services, states, partition, dry_run=dry_run)
+        if not dry_run:
+            if any(part.replaces is not None for each in plans for part in each.answer.partitions):
+                tables = [line for each in plans for line in overview(each.answer)]
+                output.agree(tables, "Replace the present state?", yes=yes)
+            for each in plans:
+                each.run(taken)
+    lines = [line for each in plans for line in overview(each.answer)]
+    lines += [each.of.commands.complete(_AFTER) for each in plans if not dry_run]
+    output.show([each.answer for each in plans], *lines, as_json=as_json)
+
+
+_AFTER = "restored; `streamstate status SERVICE` shows the streams go on, then check by `streamstate verify SERVICE`"
+
+
+def _plans(
+    settings: CommandSettings,
+    services: Sequence[str] | None,
+    states: Mapping[str, SavedPartitions],
+    partition: int | None,
+    *,
+    dry_run: bool,
+) -> list[Restoration]:
+    plans = []
+    for of in deployments(settings, services):
+        saved = {p: client for p, client in states.get(of.app.name, {}).items() if partition in (None, p)}
+        if saved:
+            answer, origins = plan(of, saved, dry_run=dry_run)
+            plans.append(Restoration(of, saved, origins, answer))
+            plans[-1].require_deletions()
+        elif services:
+            part = "" if partition is None else f"partition {partition} of "
+            msg = f"the backup has no state of {part}{of.app.name}; it has {', '.join(states) or 'no state'}"
+            raise Declined(msg)
+    if not plans:
+        msg = f"the backup has no state of these services; it has {', '.join(states) or 'no state'}"
+        raise Declined(msg)
+    return plans

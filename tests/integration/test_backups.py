@@ -1,0 +1,235 @@
+"""Backups of a Redis, restored beside streams and APIs, then compared with the topics."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import psutil
+import pytest
+import urllib3
+from typer.testing import CliRunner, Result
+
+from devkit import topics
+from devkit.child_process import LOCALHOST, free_port
+from devkit.local_cluster import variables
+from devkit.redis_server import Redis
+from streamstate import bootstrap
+from streamstate.backup.manifest import NAME
+from streamstate.cli.main import app
+from streamstate.cli.services import deployments
+from streamstate.settings import CommandSettings, load
+from streamstate.state.redis_reads import tag
+from streamstate.web.http.request import POSITION
+from tests.deployment import USER, Deployment
+from tests.integration.releases import Releases
+from tests.serving import sample
+from tests.waiting import until
+
+ERASED = 8
+BEFORE = 5
+"""Records of the erased user, the first of the topic."""
+
+
+@pytest.fixture
+def played(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Deployment:
+    """With a stream that has folded a hundred records."""
+    deletions = f"{deployment.name}-deletions"
+    topics.create(deployment.cluster.kafka.bootstrap, {deletions: {"cleanup.policy": "compact"}}, 1)
+    monkeypatch.setenv("STREAMSTATE_DELETIONS", deletions)
+    # Redis waits for replicas otherwise.
+    deployment.client.config_set("repl-diskless-sync-delay", 0)
+    deployment.put(*[0] * BEFORE, user=ERASED)
+    deployment.send(100 - BEFORE)
+    deployment.stream(DELETIONS=deletions)
+    deployment.folded(100)
+    return deployment
+
+
+def run(of: Deployment, *arguments: str, typed: str = "", **settings: str) -> Result:
+    return CliRunner().invoke(app, arguments, env=variables({**of.settings, **settings}), input=typed)
+
+
+def answer(of: Deployment, *arguments: str, **settings: str) -> Any:
+    result = run(of, *arguments, "--json", **settings)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def backup(of: Deployment, parent: Path) -> str:
+    return str(answer(of, "backup", str(parent))["folder"])
+
+
+def erase(of: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Request the deletion of the user, and wait for the stream."""
+    with monkeypatch.context() as patch:
+        for name, value in variables(of.settings).items():
+            patch.setenv(name, value)
+        [own] = deployments(load(CommandSettings), ["metrics"])
+        deletions = bootstrap.deletions(own.settings, own.topics)
+        assert deletions
+        deletions.request(own.app, str(ERASED))
+    until(lambda: of.client.exists(f"{tag(of.name, 0)}:numbers:{ERASED}") == 0, 60, "the user to be deleted")
+
+
+@contextmanager
+def reading(address: str) -> Iterator[Callable[[], list[int]]]:
+    """Compare answers with their positions in the body; the statuses so far."""
+    stop, statuses = Event(), list[int]()
+
+    def read() -> None:
+        while not stop.is_set():
+            for user in (USER, ERASED):
+                got = urllib3.request("GET", f"http://{address}/v1/users/{user}/metrics", timeout=10, retries=False)
+                assert got.status in ({200, 503} if user == USER else {404, 503}), got.data
+                if got.status == 200:
+                    position = int(got.headers[POSITION].rpartition("=")[2])
+                    assert got.json()["eventCount"] == position - BEFORE
+                statuses.append(got.status)
+
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(read)
+        try:
+            yield lambda: list(statuses)
+        finally:
+            stop.set()
+        reader.result()
+
+
+def test_a_state_is_restored_beside_its_stream_and_erased_users_stay_erased(
+    played: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = played.api()
+    metric = "streamstate_last_backup_timestamp_seconds"
+    assert sample(scraped(address), metric) is None
+    folder = backup(played, tmp_path)
+    manifest = json.loads((Path(folder) / NAME).read_bytes())
+    assert manifest["services"][played.name]["positions"] == {played.topic: {"0": 100}}
+    assert (sample(scraped(address), metric) or 0) > 1_700_000_000
+    erase(played, monkeypatch)
+    played.send(50)
+    played.folded(150)
+    with reading(address) as statuses:
+        until(lambda: statuses().count(200) > 5, 30, "answers")
+        [restored] = answer(played, "restore", folder, "metrics", "--yes")
+        assert restored["partitions"] == [
+            {"partition": 0, "positions": {played.topic: 100}, "replaces": {played.topic: 150}}
+        ]
+        played.send(10)
+        played.folded(160)
+        before = len(statuses())
+        until(lambda: statuses()[before:].count(200) > 5, 30, "answers")
+    assert played.command("verify", status=0)["differences"] == []
+    assert played.snapshot().values[0]["#"] == 160 - BEFORE
+
+
+def scraped(address: str) -> str:
+    return urllib3.request("GET", f"http://{address}/metrics", timeout=10, retries=False).data.decode()
+
+
+def test_a_killed_restore_leaves_the_partition_refused_and_no_redis_server(played: Deployment, tmp_path: Path) -> None:
+    folder = backup(played, tmp_path)
+    # Their deletion takes a while.
+    for start in range(0, 300_000, 10_000):
+        played.client.mset({f"{tag(played.name, 0)}:{number}": "" for number in range(start, start + 10_000)})
+    argv = [sys.executable, "-m", "streamstate.cli.main", "restore", folder, "metrics", "--yes"]
+    environment = {**os.environ, **variables(played.settings)}
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        until(lambda: played.store.half_commit(0) is not None, 60, "the restore to begin")
+        servers = psutil.Process(process.pid).children()
+        process.kill()
+    assert [server.name() for server in servers] == ["redis-server"]
+    psutil.wait_procs(servers, 10)
+    assert not any(server.is_running() and server.status() != psutil.STATUS_ZOMBIE for server in servers)
+    address = played.api()
+    got = urllib3.request("GET", f"http://{address}/v1/users/{USER}/metrics", timeout=10, retries=False)
+    assert (got.status, got.json()["type"].rpartition(":")[2]) == (503, "not-ready")
+    assert "run the restore again" in str(played.command("status", status=1)["faults"])
+    [restored] = answer(played, "restore", folder, "metrics", "--yes")
+    assert restored["partitions"][0]["replaces"] is None
+    played.send(1)
+    played.folded(101)
+    assert played.command("verify", status=0)["differences"] == []
+
+
+def test_a_state_moves_to_another_redis(played: Deployment, releases: Releases, tmp_path: Path) -> None:
+    folder = backup(played, tmp_path)
+    played.send(20)
+    played.folded(120)
+    server = Redis(tmp_path / "redis", free_port())
+    (tmp_path / "redis").mkdir()
+    server.start()
+    try:
+        # The stream of the old Redis ends, as by a new release.
+        for child in played.started:
+            child.stop()
+        [file] = Path(folder).glob("*.rdb")
+        answer(played, "restore", str(file), "metrics", "--partition", "0", REDIS=server.url)
+        moved = Deployment(played.cluster, played.name, redis=server.url, host=releases.make)
+        moved.stream()
+        moved.folded(120)
+        assert moved.command("verify", status=0)["differences"] == []
+        moved.close()
+    finally:
+        server.stop()
+
+
+def refusal(of: Deployment, *arguments: str, typed: str = "", **settings: str) -> str:
+    result = run(of, *arguments, typed=typed, **settings)
+    assert result.exit_code == 1, result.output
+    return " ".join(result.output.split())
+
+
+def test_a_backup_that_does_not_fit_is_refused_before_any_change(played: Deployment, tmp_path: Path) -> None:
+    folder = backup(played, tmp_path)
+    topic, own = played.topic, tag(played.name, 0)
+    held: dict[Any, Any] = played.client.hgetall(own)
+    for field, value, reason in (
+        (f"origin:{topic}", "another/1", f"{topic} was deleted and made anew"),
+        (f"origin:{topic}", held[f"origin:{topic}".encode()].decode().replace("/1", "/3"), "had 3 when"),
+        (f"fold:{topic}", "another", "was made by another fold"),
+        ("format", "99", "has the format 99"),
+        (f"offset:{topic}", "999", "ends at offset 100, and the state stands at 999"),
+        ("begun", "999", "is saved with half a commit"),
+    ):
+        played.client.hset(own, field, value)
+        unfit = backup(played, tmp_path / field.replace(":", "-") / value.replace("/", "-"))
+        played.client.hset(own, field, held[field.encode()])
+        assert reason in refusal(played, "restore", unfit, "metrics", "--yes")
+    assert "has no state of partition 5 of" in refusal(
+        played, "restore", folder, "metrics", "--partition", "5", "--yes"
+    )
+    assert "has no state of" in refusal(played, "restore", folder, "metrics", "--yes", NAME="another")
+    assert f"the newest backup there is {folder}" in refusal(played, "restore", str(tmp_path), "metrics")
+    assert "was interrupted" in refusal(played, "restore", f"{folder}.partial", "metrics")
+    assert "--partition is of one service" in run(played, "restore", folder, "--partition", "0").output
+    assert "Replace the present state?" in refusal(played, "restore", folder, "metrics", typed="n")
+    played.send(3)
+    played.folded(103)
+    [planned] = answer(played, "restore", folder, "metrics", "--dry-run")
+    assert planned["dry_run"]
+    text = run(played, "restore", folder, "metrics", "--dry-run").stdout
+    assert text.splitlines()[2].split() == ["0", topic, "100", topic, "103", "3"]
+    assert played.position() == 103
+    next(Path(folder).glob("*.rdb")).unlink()
+    assert "is missing; take another backup" in refusal(played, "restore", folder, "metrics")
+
+
+def test_an_interrupted_backup_is_none(played: Deployment, tmp_path: Path) -> None:
+    left = tmp_path / "2025-01-01T00-00-00Z.partial"
+    left.mkdir()
+    (left / "redis.rdb").touch()
+    result = run(played, "backup", str(tmp_path))
+    assert result.exit_code == 0, result.output
+    [folder] = tmp_path.iterdir()
+    assert f"`streamstate restore {folder} --dry-run`" in result.stdout
+    assert folder.stat().st_mode & 0o777 == 0o700
+    closed = f"redis://{LOCALHOST}:{free_port()}"
+    assert "redis-cli gets no snapshot" in run(played, "backup", str(tmp_path), REDIS=closed).output
+    assert list(tmp_path.iterdir()) == [folder]

@@ -1,10 +1,14 @@
 """A release keeps the promises of the release before, and a changed state has another declaration."""
 
 import json
+import subprocess
+import sys
+from dataclasses import replace
 
 import pytest
+from pyspark import cloudpickle
 
-from devkit.registry import SERVICES
+from devkit.registry import SERVICES, app
 from tests.released.answers import promises, requirements
 from tests.released.documents import ANSWERS, STATES, documents
 from tests.released.states import states
@@ -15,6 +19,21 @@ ADVICE = "keep it; or say so in CHANGELOG.md under a new version, and run `pytho
 @pytest.fixture(scope="module")
 def current() -> dict[str, dict[str, object]]:
     return states()
+
+
+WORKER = """
+import json, sys
+from pyspark import cloudpickle
+from tests.released.states import state
+print(json.dumps({name: state(app) for name, app in cloudpickle.load(sys.stdin.buffer).items()}))
+"""
+
+
+def test_folds_make_the_same_state_in_a_worker_of_spark(current: dict[str, dict[str, object]]) -> None:
+    pickled = cloudpickle.dumps({service: replace(app(service), views=()) for service in SERVICES})  # type: ignore[no-untyped-call]
+    worked = subprocess.run([sys.executable, "-c", WORKER], input=pickled, capture_output=True, check=False)
+    assert worked.returncode == 0, worked.stderr.decode()
+    assert json.loads(worked.stdout) == {service: current[service]["state"] for service in SERVICES}
 
 
 def test_answers_keep_the_paths_parameters_and_members_of_the_release_before() -> None:

@@ -1,21 +1,21 @@
 """The topics of a service in functions: sources of typed values, and outputs."""
 
+import copyreg
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec.inspect import IntType, type_info
 
-from streamstate.app import Derived, Emit, Record, Source
+from streamstate.app import Derived, Emit, Form, Record, Source
 from streamstate.errors import BadRecord
 from streamstate.formats.typed import json_decoder
 from streamstate.keys import TEXT, KeyCodec
 
 _WHOLE = re.compile(r"-?[0-9]{1,16}", re.ASCII)
-
-Decode = Callable[[bytes | None], Any]
 
 
 def source(
@@ -27,26 +27,48 @@ def source(
         Or a key type, such as `TEXT`. None: any value, which decodes to None.
     deletes: whether a null value is accepted, as None. key, requires_beginning: as of a `Source`.
     """
-    struct = isinstance(value, type) and issubclass(value, msgspec.Struct)
-    decode: Decode = json_decoder(value) if struct else value.decode if hasattr(value, "parse") else _texts(value)
-
-    def decode_value(_key: Any, raw: bytes | None) -> Any:
-        return None if value is None or (raw is None and deletes) else decode(raw)
-
-    return Source(topic, key, decode_value, requires_beginning=requires_beginning, form="json" if struct else "text")
+    form: Form = "json" if _is_struct(value) else "text"
+    return Source(topic, key, Decoder(value, deletes=deletes), requires_beginning=requires_beginning, form=form)
 
 
-def _texts(value: Any) -> Decode:
-    numeric = isinstance(type_info(value), IntType)
+class Decoder:
+    """`Source.decode` of values of a type, as of `source`. Workers of Spark get the type, and make their own."""
 
-    def decode(raw: bytes | None) -> Any:
+    def __init__(self, value: Any, *, deletes: bool) -> None:
+        self._value = value
+        self._deletes = deletes
+        self._decode: Callable[[bytes | None], Any] = (
+            json_decoder(value) if _is_struct(value) else value.decode if hasattr(value, "parse") else self._text
+        )
+        self._numeric = self._decode == self._text and isinstance(type_info(value), IntType)
+
+    def __reduce__(self) -> Any:
+        return partial(Decoder, deletes=self._deletes), (self._value,)
+
+    def __call__(self, _key: Any, raw: bytes | None) -> Any:
+        """The value. Raises `BadRecord`, `msgspec.ValidationError` or `UnicodeDecodeError`."""
+        return None if self._value is None or (raw is None and self._deletes) else self._decode(raw)
+
+    def _text(self, raw: bytes | None) -> Any:
         if raw is None:
             msg = "the value is null"
             raise BadRecord(msg)
         text = raw.decode()
-        return msgspec.convert(int(text) if numeric and _WHOLE.fullmatch(text) else text, value)
+        return msgspec.convert(int(text) if self._numeric and _WHOLE.fullmatch(text) else text, self._value)
 
-    return decode
+
+def _is_struct(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, msgspec.Struct)
+
+
+def _reduced(meta: msgspec.Meta) -> Any:
+    bounds = {name: bound for name in _BOUNDS if (bound := getattr(meta, name)) is not None}
+    return partial(msgspec.Meta, **bounds), ()
+
+
+_BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
+# msgspec's own class cannot be pickled, and the types of values go to workers of Spark.
+copyreg.pickle(msgspec.Meta, _reduced)
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,8 @@ class State:
     def __init_subclass__(cls, *, by: Source[Any, Any] | None = None, users: bool = False) -> None:
         cls.source, cls.users = by, users
         cls.cells = [cell for cell in vars(cls).values() if isinstance(cell, Cell)]
-        if cls.__bases__ != (State,) or not cls.cells:
-            msg = f"{cls.__name__}: a state has State as its only base, and members of its own, such as plays = Sum()"
+        if cls.__bases__ != (State,):
+            msg = f"{cls.__name__}: a state has State as its only base"
             raise TypeError(msg)
         if taken := [cell.name for cell in cls.cells if cell.name in {*dir(State), *State.__annotations__}]:
             msg = f"{cls.__name__}: no member is called {taken[0]}, which is a member of State"

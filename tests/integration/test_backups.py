@@ -29,6 +29,7 @@ from streamstate.state.redis_reads import tag
 from streamstate.web.http.request import POSITION
 from tests.deployment import USER, Deployment
 from tests.integration.releases import Releases
+from tests.redis_cluster import cluster_url, three_nodes
 from tests.serving import sample
 from tests.waiting import until
 
@@ -159,25 +160,42 @@ def test_a_killed_restore_leaves_the_partition_refused_and_no_redis_server(playe
 
 
 def test_a_state_moves_to_another_redis(played: Deployment, releases: Releases, tmp_path: Path) -> None:
-    folder = backup(played, tmp_path)
-    played.send(20)
-    played.folded(120)
-    server = Redis(tmp_path / "redis", free_port())
-    (tmp_path / "redis").mkdir()
+    home = tmp_path / "another"
+    home.mkdir()
+    server = Redis(home, free_port())
     server.start()
     try:
-        # The stream of the old Redis ends, as by a new release.
-        for child in played.started:
-            child.stop()
-        [file] = Path(folder).glob("*.rdb")
-        answer(played, "restore", str(file), "metrics", "--partition", "0", REDIS=server.url)
-        moved = Deployment(played.cluster, played.name, redis=server.url, host=releases.make)
-        moved.stream()
-        moved.folded(120)
-        assert moved.command("verify", status=0)["differences"] == []
-        moved.close()
+        move(played, releases, tmp_path, server.url)
     finally:
         server.stop()
+
+
+def test_a_state_moves_to_a_redis_cluster(played: Deployment, releases: Releases, tmp_path: Path) -> None:
+    with three_nodes(tmp_path / "nodes") as ports:
+        move(played, releases, tmp_path, cluster_url(ports))
+
+
+def move(played: Deployment, releases: Releases, home: Path, url: str) -> None:
+    """Restore a backup into the Redis at `url`, and there, after a loss of all keys, another one."""
+    folder = backup(played, home)
+    played.send(20)
+    played.folded(120)
+    # The stream of the old Redis ends, as by a new release.
+    for child in played.started:
+        child.stop()
+    [file] = Path(folder).glob("*.rdb")
+    answer(played, "restore", str(file), "metrics", "--partition", "0", REDIS=url)
+    moved = Deployment(played.cluster, played.name, redis=url, host=releases.make)
+    moved.stream()
+    moved.folded(120)
+    assert moved.command("verify", status=0)["differences"] == []
+    folder = backup(moved, home)
+    moved.empty()
+    answer(moved, "restore", folder, "metrics", "--yes")
+    moved.send(1)
+    moved.folded(121)
+    assert moved.command("verify", status=0)["differences"] == []
+    moved.close()
 
 
 def refusal(of: Deployment, *arguments: str, typed: str = "", **settings: str) -> str:

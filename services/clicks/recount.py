@@ -13,7 +13,7 @@ UNKNOWN = "UNKNOWN"
 MOST = 2**53
 
 
-class Clicks(Recount):
+class ClicksRecount(Recount):
     """The users of a partition.
 
     The position of a click between two regions of its user depends on the limits of micro-batches: any region of the
@@ -77,4 +77,4 @@ class Clicks(Recount):
         return unequal(self._clicks.total(), sum(totals.values()))
 
 
-RECOUNT = Recounted("clicks", ("user-regions", "user-clicks"), Clicks)
+RECOUNT = Recounted("clicks", ("user-regions", "user-clicks"), ClicksRecount)

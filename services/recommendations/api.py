@@ -41,7 +41,7 @@ from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.parameters import of_struct
-from streamstate.web.state import State
+from streamstate.web.state import AppState
 from streamstate.web.user_data import UserData
 
 WALKING = 0.8
@@ -71,7 +71,7 @@ def build(
 ) -> Asgi:
     """The application over these parts; background threads start with the server."""
     views = entries(live.topic)
-    state = State(app, reads, freshness, settings.truncated_topics, bootstrap.commands(app))
+    state = AppState(app, reads, freshness, settings.truncated_topics, bootstrap.commands(app))
 
     async def ready() -> None:
         live.graph()

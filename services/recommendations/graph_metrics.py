@@ -6,7 +6,7 @@ from prometheus_client.core import Metric
 
 from services.recommendations.live import Live
 from streamstate.deployment.metrics import Definition
-from streamstate.web.state import State
+from streamstate.web.state import AppState
 
 NODES = Definition(
     "recommendations_graph_nodes", ("kind",), "users, artists, albums and tracks with edges, past edges included"
@@ -25,7 +25,7 @@ LAG = Definition(
 METRICS = (NODES, EDGES, BYTES, PER_MILLION, OFFSET, LAG)
 
 
-async def collect(live: Live, state: State) -> Iterable[Metric]:
+async def collect(live: Live, state: AppState) -> Iterable[Metric]:
     """All of `METRICS`, from the graph at each scrape."""
     graph = live.held
     nodes, edges, size, mean, offset, lag = (metric.gauge() for metric in METRICS)

@@ -14,10 +14,9 @@ Written by `make faults`: real Kafka, Redis, Spark and APIs on one machine, {WRI
 reads a second (F10: 200 reads), with faults at random moments for the seeds 1, 2 and 3. `SEEDS=2 make faults
 SHARD=redis` repeats a part. F16, F17, F18, F20 and F26 are about reads: the state is in a real Redis, without events.
 
-- *differing*: lost, doubled or otherwise unequal keys and records of any service, by a recount as in `make verify`
-- *failed* (none if empty): reads refused with 503 or 504 and a reason, or without an answer; *wrong*: any answer other
-  than the profile
-- *failing*: the longest time with failures
+- *errors*: lost, doubled or otherwise unequal keys and records of any service, by a recount as in `make verify`, and
+  answers other than the profile
+- *failed* (none if empty): reads refused with 503 or 504 and a reason, or without an answer, and the longest time of it
 - *recovered*: the longest time from the end of a fault until the states reached the topic ends of that moment
 
 """
@@ -25,11 +24,9 @@ COLUMNS = (
     "fault",
     "what",
     "times",
-    "differing",
+    "errors",
     "reads",
     "failed",
-    "wrong",
-    "failing",
     "recovered",
     "figures",
 )
@@ -42,21 +39,19 @@ class Row:
     fault: str
     what: str
     times: int
-    differing: int
+    errors: int
     reads: int
     failed: int
-    wrong: int
     longest_s: float
     recovered_s: float
     figures: str
 
     def cells(self) -> tuple[str, ...]:
-        counts = (self.times, self.differing, self.reads, self.failed or "", self.wrong)
         return (
             self.fault,
             self.what,
-            *(f"{n:,}" if n != "" else n for n in counts),
-            f"{self.longest_s:.1f} s" if self.failed else "",
+            *(f"{n:,}" for n in (self.times, self.errors, self.reads)),
+            f"{self.failed:,} in {self.longest_s:.1f} s" if self.failed else "",
             f"{self.recovered_s:.1f} s",
             self.figures,
         )

@@ -80,7 +80,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Text:
+class Texts:
     """Strings of 1 to 1,024 bytes of UTF-8, the same in Kafka and (percent-encoded) in a URL.
 
     form: the pattern of valid strings. described: the pattern in words, for errors.
@@ -173,12 +173,12 @@ LONG_MAX = LONG.most
 INT = Number("int", 4)
 """Kafka's IntegerSerializer."""
 
-TEXT = Text("text", re.compile(".+", re.DOTALL), f"a string of 1 to {TEXT_MAX_BYTES} bytes without control characters")
+TEXT = Texts("text", re.compile(".+", re.DOTALL), f"a string of 1 to {TEXT_MAX_BYTES} bytes without control characters")
 
-UUID = Text("uuid", re.compile(UUID_PATTERN), "a UUID in its 36 characters, in lower case")
+UUID = Texts("uuid", re.compile(UUID_PATTERN), "a UUID in its 36 characters, in lower case")
 """Kafka's UUIDSerializer."""
 
-PAIR = Text(
+PAIR = Texts(
     "pair",
     re.compile("[^:]+:.+", re.DOTALL),
     f"two parts with a colon between them, the first without a colon, in 3 to {TEXT_MAX_BYTES} bytes without control "

@@ -12,7 +12,7 @@ from devkit.child_process import Child
 from devkit.demo import say
 from devkit.local_cluster import LocalCluster
 
-OWNER, GATEWAY, COMBINED = "owner profile", "gateway profile with names", "combined answer"
+OWNER, GATEWAY, COMBINED = "owner profile", "profile with names", "combined answer"
 PROFILE, USER = "/v1/users/{user}/metrics", "/v1/users/{user}"
 STREAMS = "streams"
 """The process tree of the streams: its CPU is shown, but is not part of the cost of a read."""

@@ -28,7 +28,7 @@ from streamstate.web.server.openapi import Routes
 from streamstate.web.server.parameters import of_struct
 from streamstate.web.server.probes import application
 from streamstate.web.server.telemetry import Telemetry
-from streamstate.web.state import State
+from streamstate.web.state import AppState
 from streamstate.web.user_data import UserData
 from streamstate.web.views import Answers
 
@@ -66,7 +66,7 @@ def build(
 
     deletions: without a topic, users are not deleted.
     """
-    state = State(app, reads, freshness, settings.truncated_topics, bootstrap.commands(app))
+    state = AppState(app, reads, freshness, settings.truncated_topics, bootstrap.commands(app))
 
     async def ready() -> None:
         for partition, snapshot in (await state.everywhere()).items():
@@ -92,7 +92,7 @@ def build(
 
 
 def skeleton(
-    app: App, settings: ApiSettings, state: State, freshness: Freshness, views: list[ViewEntry], ready: Hook
+    app: App, settings: ApiSettings, state: AppState, freshness: Freshness, views: list[ViewEntry], ready: Hook
 ) -> tuple[Routes, Telemetry]:
     """The common parts of every service's API: `/processors` with these `views`, and metrics of its state.
 

@@ -14,7 +14,7 @@ from streamstate.state.store import Snapshot
 from streamstate.view import ADMIN, READ, Cost, NamedIds, Part, Scope
 from streamstate.web.freshness import Freshness
 from streamstate.web.http.problems import Problem
-from streamstate.web.state import State
+from streamstate.web.state import AppState
 
 PATH = "/processors"
 VERSIONS = "/versions"
@@ -135,7 +135,7 @@ def entry(app: App) -> ViewEntry:
 
 
 async def processors(
-    app: App, state: State, freshness: Freshness, views: list[ViewEntry], answered: int = 0
+    app: App, state: AppState, freshness: Freshness, views: list[ViewEntry], answered: int = 0
 ) -> Processors:
     """The map by the present state, and Kafka's last known ends."""
     snapshots = await state.everywhere()
@@ -157,7 +157,7 @@ async def processors(
     )
 
 
-def _partition(app: App, state: State, number: int, snapshot: Snapshot, freshness: Freshness) -> Partition:
+def _partition(app: App, state: AppState, number: int, snapshot: Snapshot, freshness: Freshness) -> Partition:
     positions = dict(snapshot.positions)
     return Partition(
         number,
@@ -173,7 +173,7 @@ def _partition(app: App, state: State, number: int, snapshot: Snapshot, freshnes
     )
 
 
-def _refused(app: App, state: State, number: int, snapshot: Snapshot) -> str:
+def _refused(app: App, state: AppState, number: int, snapshot: Snapshot) -> str:
     try:
         state.require_ready(number, snapshot, app.topics)
     except Misconfigured as error:

@@ -31,7 +31,7 @@ class _Checked:
         self.ready: set[tuple[str, ...]] = set()
 
 
-class State:
+class AppState:
     """The state of one app. For one event loop.
 
     truncated: topics whose first records the state may lack. commands: the operator's commands in errors.

@@ -18,7 +18,7 @@ from streamstate.view import MOST_MEMBERS
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.openapi import Routes
-from streamstate.web.state import State
+from streamstate.web.state import AppState
 
 DELETION, EXPORT = "/user-deletions/<key>", "/user-exports/<key>"
 """Internal paths, for the gateway."""
@@ -66,7 +66,7 @@ class UserData:
     """
 
     def __init__(
-        self, app: App, state: State, address: str, deletions: DeletionTopic | None, held: Held = nothing
+        self, app: App, state: AppState, address: str, deletions: DeletionTopic | None, held: Held = nothing
     ) -> None:
         self._app = app
         self._state = state

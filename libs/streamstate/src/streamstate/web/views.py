@@ -25,7 +25,7 @@ from streamstate.web.http.problems import (
 )
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.telemetry import Telemetry
-from streamstate.web.state import State
+from streamstate.web.state import AppState
 
 STANDBY = "standby"
 
@@ -44,7 +44,7 @@ class Answers:
 
     app: App
     address: str
-    state: State
+    state: AppState
     demands: Demands
     instances: Instances
     telemetry: Telemetry

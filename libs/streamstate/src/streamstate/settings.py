@@ -127,6 +127,12 @@ class StreamSettings(ServiceSettings):
         description="maximal records of a commit during a build; blocks Redis for 0.5 s at 60000, 0.3 s at "
         "20000, 0.03 s at 1000 (twice the CPU)",
     )
+    build_rate: int | None = Field(
+        None,
+        ge=0,
+        description="records a second that a build folds, over all instances, in commits so small that Redis serves "
+        "others: 0 waits for `streamstate throttle`, which sets another rate of a running build; empty: no bound",
+    )
     session_timeout_ms: int = Field(
         10_000,
         ge=6_000,

@@ -1,4 +1,4 @@
-"""`streamstate skip`, `allow` and `reset`: an operator's decisions about a state."""
+"""`streamstate skip`, `allow` and `throttle`: an operator's decisions about a state."""
 
 from typing import Annotated
 
@@ -37,6 +37,15 @@ class Allowed(msgspec.Struct):
     topic: str
     before: dict[int, int]
     reason: str
+    dry_run: bool
+
+
+class Throttled(msgspec.Struct):
+    """The `rate` of a service's builds, in records a second over all `partitions`; None: as configured."""
+
+    service: str
+    rate: int | None
+    partitions: int
     dry_run: bool
 
 
@@ -95,6 +104,31 @@ def allow(service: Service, topic: Topic, *, reason: Reason, dry_run: DryRun = F
     verb = "would be" if dry_run else "is"
     text = f"the state of {answer.service} {verb} allowed to lack the records of {topic} had before these offsets:"
     output.show(answer, text, output.table(("partition", "offset"), before.items()), as_json=as_json)
+
+
+def throttle(
+    service: Service,
+    rate: Annotated[
+        int | None, typer.Argument(min=0, help="Records a second; 0 pauses. Without: as configured.")
+    ] = None,
+    *,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Limit the builds of a service, so that its Redis serves others.
+
+    Running builds follow within seconds. A ready state is not limited.
+    """
+    of = deployment(service)
+    partitions = max(of.topics.partitions(topic) for topic in of.app.topics)
+    for partition in () if dry_run else range(partitions):
+        of.store.throttle(partition, None if rate is None else rate / partitions)
+    answer = Throttled(of.app.name, rate, partitions, dry_run)
+    verb = "would fold" if dry_run else "fold"
+    text = (
+        f"builds of {answer.service} {verb} {'records as configured' if rate is None else f'{rate} records a second'}"
+    )
+    output.show(answer, text, as_json=as_json)
 
 
 def _require_topic(of: Deployment, topic: str) -> None:

@@ -12,7 +12,7 @@ from streamstate.cli import dead_letters, output
 from streamstate.cli.access import acl, keys
 from streamstate.cli.backups.backup import backup
 from streamstate.cli.backups.restore import restore
-from streamstate.cli.changes import allow, skip
+from streamstate.cli.changes import allow, skip, throttle
 from streamstate.cli.config import config
 from streamstate.cli.profiles import profiles
 from streamstate.cli.reset import reset
@@ -61,6 +61,7 @@ for command in (
     config,
     skip,
     allow,
+    throttle,
     reset,
     backup,
     restore,

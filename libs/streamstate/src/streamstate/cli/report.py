@@ -129,10 +129,16 @@ def report(app: App, seen: Seen, settings: StreamSettings) -> ServiceReport:
     topics = [_topic(topic, seen) for topic in seen.origins]
     partitions = [_partition(app, partition, seen) for partition in seen.partitions]
     faults = [*seen.faults, *refusals(app, seen, settings), *_not_folded(app, seen)]
-    allowances, warnings = list(_allowances(seen)), list(_history(app, seen, settings))
+    allowances, warnings = list(_allowances(seen)), [*_rates(seen), *_history(app, seen, settings)]
     made = ServiceReport(app.name, topics, partitions, dict(counts), faults, allowances, warnings)
     faults.extend(_dead_letters(made, seen, settings))
     return made
+
+
+def _rates(seen: Seen) -> Iterator[str]:
+    rates = [snapshot.rate for snapshot in seen.snapshots.values() if snapshot.rate is not None]
+    if rates:
+        yield f"builds are limited to {round(sum(rates))} records a second (`streamstate throttle`)"
 
 
 def _allowances(seen: Seen) -> Iterator[str]:

@@ -92,10 +92,12 @@ NO_LIMIT = CommitLimit()
 class Limits:
     """The limits of a stream; by default none.
 
-    building: of commits to a state built from nothing and not yet read. ready: of other commits.
+    building: of commits to a state built from nothing and not yet read. ready: of other commits. build_rate: records a
+        second of each partition that is built; None: no bound.
     """
 
     building: CommitLimit = NO_LIMIT
     ready: CommitLimit = NO_LIMIT
     dead_letters: DeadLetterLimit = field(default_factory=DeadLetterLimit)
     timestamps: TimestampLimit = field(default_factory=TimestampLimit)
+    build_rate: float | None = None

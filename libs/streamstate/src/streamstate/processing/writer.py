@@ -12,6 +12,7 @@ from streamstate.operators.tables import look_up
 from streamstate.processing.decode import DeadLetter, Decoded, Markers, Position, RawRecord, decode_records, mark
 from streamstate.processing.fold_batch import FoldBatch, FoldResult, Unfoldable, merge
 from streamstate.processing.limits import CommitLimit, Limits
+from streamstate.processing.pace import Pace
 from streamstate.state.operations import Read, adds
 from streamstate.state.store import Claim, Commit, Store, TopicPartition
 
@@ -69,6 +70,7 @@ class PartitionWriter:
         self._clock = clock
         self._positions: dict[int, dict[str, Position]] = {}
         self._targets: dict[int, Mapping[str, int]] = {}
+        self._pace = Pace(store, claims, limits.build_rate)
         self._changes_a_record = dict.fromkeys((fold.topics for fold in app.folds), CHANGES_A_RECORD)
 
     def write(self, rows: RawRows, markers: Mapping[TopicPartition, Markers] = NO_MARKERS) -> None:
@@ -113,7 +115,9 @@ class PartitionWriter:
         batches = [batch for fold, p in wanted if (batch := self._batch(fold, p, rows, markers))]
         self._require_few_dead_letters(batches)
         for pieces in zip_longest(*map(self._pieces, batches)):
-            self._commit([piece for piece in pieces if piece])
+            together = [piece for piece in pieces if piece]
+            self._pace.turn({each.partition: len(each.entries) for each in together if self._building(each)})
+            self._commit(together)
         return [batch.unavailable for batch in batches if batch.unavailable]
 
     def _batch(
@@ -145,10 +149,14 @@ class PartitionWriter:
             yield piece
 
     def _limit(self, batch: FoldBatch) -> CommitLimit:
-        """The limit for a build until the fold has all records from before the build: reads are refused until then."""
+        limits = self._limits
+        building = self._building(batch)
+        return self._pace.limit(batch.partition, limits.building, limits.ready) if building else limits.ready
+
+    def _building(self, batch: FoldBatch) -> bool:
+        """Whether reads are refused: until a fold has all records of its topics from before the build."""
         positions, targets = self._positions[batch.partition], self._targets[batch.partition]
-        building = any((positions[topic][0] or 0) < targets.get(topic, 0) for topic in batch.fold.topics)
-        return self._limits.building if building else self._limits.ready
+        return any((positions[topic][0] or 0) < targets.get(topic, 0) for topic in batch.fold.topics)
 
     def _commit(self, batches: Sequence[FoldBatch]) -> None:
         """Fold, publish and commit together; with a refused record, in ever smaller batches."""

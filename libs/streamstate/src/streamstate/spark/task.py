@@ -88,6 +88,7 @@ def writer(task: FoldTask) -> PartitionWriter:
         CommitLimit(records, READY_CHANGES),
         _dead_letter_limit(app.name, settings.dead_letters, settings.dead_letter_share),
         task.timestamps,
+        None if settings.build_rate is None else settings.build_rate / max(task.counts.values()),
     )
     keep_seen = settings.users_expire_ms > 0
     folds = {partition: personal(app, partition, task.erased, keep_seen=keep_seen) for partition in task.claims}

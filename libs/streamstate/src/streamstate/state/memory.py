@@ -61,19 +61,7 @@ class _Partition:
     incomplete: bool = False
     skips: dict[tuple[str, int], str] = field(default_factory=dict)
     allowances: dict[str, Allowance] = field(default_factory=dict)
-
-
-@dataclass
-class Log:
-    """The last number of a log, and its kept entries."""
-
-    last: int = 0
-    entries: dict[int, bytes] = field(default_factory=dict)
-
-    def append(self, number: int, text: bytes, keep: int) -> None:
-        if number > self.last:
-            self.last = number
-            self.entries = {n: kept for n, kept in self.entries.items() if n > number - keep} | {number: text}
+    rate: float | None = None
 
 
 class MemoryStore:
@@ -158,6 +146,9 @@ class MemoryStore:
     def allow(self, partition: int, topic: str, allowance: Allowance) -> None:
         self._partitions.setdefault(partition, _Partition()).allowances[topic] = allowance
 
+    def throttle(self, partition: int, rate: float | None) -> None:
+        self._partitions.setdefault(partition, _Partition()).rate = rate
+
     def delete(self, partition: int) -> None:
         """As a `Deletion` does, at once."""
         self._partitions.pop(partition, None)
@@ -185,6 +176,7 @@ class MemoryStore:
             held.format,
             dict(held.allowances),
             deletions,
+            rate=held.rate,
         )
 
 
@@ -218,7 +210,7 @@ def apply(keys: dict[str, Any], operation: Operation) -> None:
             kept = sorted({**keys.get(key, {}), **members}.items(), key=timelines.by_time, reverse=True)
             keys[key] = dict(kept[:keep])
         case Append(key, number, text, keep):
-            keys.setdefault(key, Log()).append(number, text.encode(), keep)
+            keys.setdefault(key, timelines.Log()).append(number, text.encode(), keep)
         case _:
             timelines.apply(keys, operation)
 
@@ -277,7 +269,7 @@ def _part(keys: dict[str, Any], read: Top | Newest | Members | Since | Between) 
             members = (member for member in index if start <= member and (not end or member < end))
             return sorted(members, key=str.encode, reverse=descending)[:n]
         case Since(key, after, n):
-            entries = keys.get(key, Log()).entries
+            entries = keys.get(key, timelines.Log()).entries
             return [(number, text) for number, text in entries.items() if number > after][:n]
         case Between():
             return timelines.between(keys, read)

@@ -151,6 +151,7 @@ def _without_values(hash_tag: str, *flat: bytes) -> Snapshot:
         deletions=fields[DELETIONS].get(""),
         expired=fields["expired"],
         backup=int(own["backup"]) if "backup" in own else None,
+        rate=float(own["rate"]) if "rate" in own else None,
     )
 
 

@@ -51,6 +51,7 @@ OPERATORS: Mapping[str, tuple[str, ...]] = {
     "verify": ("scan", "hgetall", "get", "type", "xrange", "zrange"),
     "skip": ("hget", "hincrby", "hset"),
     "allow": ("hset",),
+    "throttle": ("hdel", "hset"),
     "reset": ("hgetall", "hincrby", "hmget", "scan", "unlink"),
     "restore": ("hget", "hincrby", "hmget", "restore", "scan", "unlink"),
 }

@@ -115,6 +115,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     topic, and `format` is its storage format; states of early releases lack all three. `allowances` are the operator's,
     by topic. `deletions` is as of a `Claim`. `expired` are the times before which entries are expired, by family.
     `backup` is the time of the last backup (milliseconds since 1970), None before the first backup.
+    `rate` is the operator's limit of a build, in records a second.
     """
 
     owner: str | None
@@ -132,6 +133,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     deletions: int | None = None
     expired: Mapping[str, int] = {}
     backup: int | None = None
+    rate: float | None = None
 
     def position_and_time(self, topic: str) -> tuple[int | None, int]:
         """The next offset of `topic` (None: nothing is stored) and the stream time there."""
@@ -197,6 +199,10 @@ class Store(Protocol):
 
     def allow(self, partition: int, topic: str, allowance: Allowance) -> None:
         """Let the state of `partition` lack records of `topic`, until the state is deleted."""
+        ...
+
+    def throttle(self, partition: int, rate: float | None) -> None:
+        """Let builds of `partition` fold `rate` records a second; None: as configured."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The timelines and histories of a store in memory, and the families with an expiry time."""
+"""The logs, timelines and histories of a store in memory, and the families with an expiry time."""
 
 import itertools
 import math
@@ -17,6 +17,19 @@ from streamstate.state.operations import (
     Insert,
     Remove,
 )
+
+
+@dataclass
+class Log:
+    """The last number of a log, and its kept entries."""
+
+    last: int = 0
+    entries: dict[int, bytes] = field(default_factory=dict)
+
+    def append(self, number: int, text: bytes, keep: int) -> None:
+        if number > self.last:
+            self.last = number
+            self.entries = {n: kept for n, kept in self.entries.items() if n > number - keep} | {number: text}
 
 
 @dataclass

@@ -153,7 +153,7 @@ class Replay(Recount):
                 return value.encode()
             case set():
                 return {member.encode(): 0.0 for member in value} or None
-            case memory.Log():
+            case timelines.Log():
                 return [(number, {b"text": text}) for number, text in value.entries.items()]
             case dict():
                 return _encoded(value, self._kinds[key], timelines.expired(self._keys, key)) or None

@@ -52,7 +52,7 @@ class Row:
             self.what,
             *(f"{n:,}" for n in (self.times, self.errors, self.reads)),
             f"{self.failed:,} in {self.longest_s:.1f} s" if self.failed else "",
-            f"{self.recovered_s:.1f} s",
+            f"{self.recovered_s:.1f} s" if self.recovered_s >= 0.05 else "",
             self.figures,
         )
 

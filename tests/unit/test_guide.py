@@ -105,13 +105,13 @@ COPIED = ("charts", "docs", "libs", "services", "tests", "Makefile", "README.md"
 GENERATED = {
     "charts/gateway/README.md", "charts/gateway/values.yaml", "charts/infra/README.md", "charts/infra/values.yaml",
     "charts/suite/Chart.yaml", "charts/suite/README.md", f"charts/suite/charts/{NAME}",
-    "charts/suite/values.schema.json", "charts/suite/values.yaml", "docs/reference.md", "docs/rights.md",
+    "charts/suite/values.schema.json", "charts/suite/values.yaml", "docs/rights.md",
     "skaffold.yaml",
 }  # fmt: skip
 KNOWN = """
 import json
 from pathlib import Path
-from devkit import local_cluster, reference, registry, topics
+from devkit import local_cluster, registry, rights, topics
 from devkit.charts import skaffold
 
 plan = local_cluster.Plan(Path(), Path(), 1, 2, 3)
@@ -120,7 +120,7 @@ print(json.dumps({
     "topics": list(topics.configurations()),
     "demo": list(plan.addresses()),
     "skaffold": [release["name"] for release in skaffold.document()["deploy"]["helm"]["releases"]],
-    "reference": reference.text(),
+    "rights": rights.text(),
 }))
 """
 
@@ -194,7 +194,7 @@ class TestTheFirstService:
         for place in ("registry", "demo", "skaffold"):
             assert NAME in known[place], place
         assert f"{NAME}-dlq" in known["topics"]
-        assert f"| {NAME} | read | `/v1/users/{{key}}/longest-session` |" in known["reference"]
+        assert f"| {NAME} | `listening-events` |" in known["rights"]
         assert f"{NAME}-dlq" in copy.contents()["charts/infra/values.yaml"]
         assert f'"{NAME}": "{NAME}"' in copy.contents()["charts/gateway/values.yaml"]
 

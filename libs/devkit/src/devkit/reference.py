@@ -1,6 +1,5 @@
-"""`docs/reference.md`, made from the source: services, settings and metrics. `make docs` writes all such pages."""
+"""`docs/reference.md`, made from the source: settings and metrics. `make docs` writes all such pages."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +8,7 @@ from pydantic_settings import BaseSettings
 
 from devkit import command_reference, data_model, profile_reference, rights
 from devkit.demo import DemoSettings
-from devkit.registry import SERVICES, app
-from devkit.tables import docstring, table
+from devkit.tables import docstring
 from services.recommendations import graph_metrics
 from streamstate.deployment import background, state_metrics
 from streamstate.deployment.metrics import Definition
@@ -27,27 +25,23 @@ METRICS = tuple(
 )
 SETTINGS: tuple[type[BaseSettings], ...] = (*dict.fromkeys(kinds()), DemoSettings)
 
+_HEAD = """# Reference
+
+Made from the source by `make docs`. [Rights](rights.md#kafka) lists topics by service; `/docs` of a gateway describes
+paths, parameters, scopes and answers.
+"""
+
 
 def text() -> str:
     """The whole page."""
     parts = [
-        "# Reference\n\nMade from the source by `make docs`. [Rights](rights.md#kafka) lists topics by service.\n",
-        "## Views\n\n`/openapi.json` and `/docs` of a gateway describe parameters and answers.\n",
-        table(("service", "scope", "paths"), (row for name in SERVICES for row in _views(name))),
+        _HEAD,
         "## Settings\n\nWith defaults. Lists and maps are JSON. An unknown `STREAMSTATE_` variable ends the process.\n",
         *(f"### {docstring(kind).rstrip('.')}\n\n{_settings(kind)}" for kind in SETTINGS),
         "## Metrics\n",
         "".join(map(_metric, METRICS)),
     ]
     return "\n".join(parts)
-
-
-def _views(service: str) -> Iterator[tuple[str, str, str]]:
-    """A row for the views of `service` with the same scope."""
-    paths: dict[str, list[str]] = {}
-    for view in app(service).views:
-        paths.setdefault(view.scope, []).append(f"`{view.path.replace('<key>', '{key}')}`")
-    return ((service, scope, ", ".join(of_scope)) for scope, of_scope in paths.items())
 
 
 def _settings(kind: type[BaseSettings]) -> str:

@@ -89,7 +89,7 @@ class Measured:
         counts = {"refused": answers.refused, "failed": answers.failures}
         missing = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
         figures = f"{answers.per_second:,.0f}", f"{answers.p50_ms:.1f}", f"{answers.p99_ms:.1f}", f"{self.total_ms:.3f}"
-        return self.read, f"{self.situation}{missing}", *figures, processes, self.usage.pressure_text
+        return self.read, f"{self.situation}{missing}", *figures, processes
 
 
 def write_paths(folder: Path, path: str, users: Sequence[int]) -> Path:

@@ -264,6 +264,7 @@ class RedisStore:
             # A pipeline would take some 10 µs more of the client.
             [(partition, arguments)] = calls
             try:
+                # redis-py's `register_script` would add `SCRIPT EXISTS` to each round trip.
                 return [self._client.evalsha(script.sha, *script_keys(tag(self._app, partition)), *arguments)]
             except ResponseError as error:
                 return [error]

@@ -21,9 +21,10 @@ from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import variables
 from devkit.redis_server import Redis
 from streamstate import bootstrap
-from streamstate.backup.manifest import NAME
+from streamstate.backup.manifest import NAME, PARTIAL
 from streamstate.cli.main import app
 from streamstate.cli.services import deployments
+from streamstate.deployment.scratch import LOCK
 from streamstate.settings import CommandSettings, load
 from streamstate.state.redis_reads import tag
 from streamstate.web.http.request import POSITION
@@ -225,7 +226,7 @@ def test_a_backup_that_does_not_fit_is_refused_before_any_change(played: Deploym
     )
     assert "has no state of" in refusal(played, "restore", folder, "metrics", "--yes", NAME="another")
     assert f"the newest backup there is {folder}" in refusal(played, "restore", str(tmp_path), "metrics")
-    assert "was interrupted" in refusal(played, "restore", f"{folder}.partial", "metrics")
+    assert "was interrupted" in refusal(played, "restore", str(tmp_path / ".partial" / "x"), "metrics")
     assert "--partition is of one service" in run(played, "restore", folder, "--partition", "0").output
     assert "Replace the present state?" in refusal(played, "restore", folder, "metrics", typed="n")
     played.send(3)
@@ -240,14 +241,18 @@ def test_a_backup_that_does_not_fit_is_refused_before_any_change(played: Deploym
 
 
 def test_an_interrupted_backup_is_none(played: Deployment, tmp_path: Path) -> None:
-    left = tmp_path / "2025-01-01T00-00-00Z.partial"
-    left.mkdir()
+    left = tmp_path / PARTIAL / "killed"
+    left.mkdir(parents=True)
     (left / "redis.rdb").touch()
+    (left / LOCK).touch()
     result = run(played, "backup", str(tmp_path))
     assert result.exit_code == 0, result.output
-    [folder] = tmp_path.iterdir()
+    [folder] = (each for each in tmp_path.iterdir() if each.name != PARTIAL)
+    assert not left.exists()
     assert f"`streamstate restore {folder} --dry-run`" in result.stdout
     assert folder.stat().st_mode & 0o777 == 0o700
+    manifest = json.loads((folder / NAME).read_bytes())
+    assert sorted(each.name for each in folder.iterdir()) == sorted([NAME, *manifest["files"]])
     closed = f"redis://{LOCALHOST}:{free_port()}"
     assert "redis-cli gets no snapshot" in run(played, "backup", str(tmp_path), REDIS=closed).output
-    assert list(tmp_path.iterdir()) == [folder]
+    assert [each.name for each in tmp_path.rglob("*.rdb")] == manifest["files"]

@@ -29,6 +29,7 @@ from streamstate.testing import Driver
 from tests.laws.protocol import TALLY
 from tests.laws.test_redis_servers import assert_recount, numbers
 from tests.redis_cluster import Migration, answers, cluster_url, node
+from tests.redis_sentinel import watched
 from tests.waiting import until
 
 APP = "app"
@@ -295,3 +296,13 @@ def test_a_spoilt_file_is_not_restored(server: str, tmp_path: Path, spoil: Calla
     file.write_bytes(spoil(file.read_bytes()))
     with pytest.raises(Declined, match=r"redis-server cannot load .*\.rdb \("), loaded([file]):
         pass
+
+
+def test_the_primary_of_sentinels_is_backed_up(tmp_path: Path) -> None:
+    with watched(tmp_path / "servers") as servers:
+        store = RedisStore(connect(servers.url, 5.0), APP)
+        for p, driver in drivers(store).items():
+            fold(store, driver, p, 7)
+        with saved(servers.url, tmp_path / "saved") as partitions:
+            Restorer(connect(servers.url, 5.0), APP, partitions, None).run(lambda: None)
+        assert set(positions(store).values()) == {7}

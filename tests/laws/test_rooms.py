@@ -28,7 +28,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "deployment": {*CONTRACT, "formats", "kafka", "operators", "processing"},
     "settings": {"deployment", "errors", "formats"},
     "bootstrap": {*CONTRACT, "deployment", "erasure", "formats", "kafka", "settings"},
-    "backup": {"errors", "state"},
+    "backup": {"deployment", "errors", "state"},
     "testing": {*CONTRACT, "processing"},
     "spark": PROCESS,
     "verify": {*PROCESS, "profile"},

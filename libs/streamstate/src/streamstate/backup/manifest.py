@@ -1,7 +1,6 @@
 """A backup as a folder: snapshots, and a manifest of their contents."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -9,11 +8,12 @@ from pathlib import Path
 
 import msgspec
 
+from streamstate.deployment.scratch import LOCK, scratch
 from streamstate.errors import Declined
 
 NAME = "backup.json"
 PARTIAL = ".partial"
-"""The end of the name of an unfinished backup."""
+"""The folder of unfinished backups."""
 
 
 class SavedTopic(msgspec.Struct):
@@ -46,19 +46,13 @@ class Manifest(msgspec.Struct):
 def new_folder(parent: Path, taken: datetime) -> Iterator[tuple[Path, Path]]:
     """A folder for the files of a backup, and the name that it gets at the end of the body; deleted after an error.
 
-    Unfinished backups in `parent` are deleted.
+    Deletes the folders of killed backups in `parent`.
     """
-    parent.mkdir(parents=True, exist_ok=True)
-    for left in parent.glob(f"*{PARTIAL}"):
-        shutil.rmtree(left)
     final = parent / f"{taken:%Y-%m-%dT%H-%M-%SZ}"
-    partial = parent / f"{final.name}{PARTIAL}"
-    partial.mkdir(mode=0o700)
-    try:
-        yield partial, final
-        partial.rename(final)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with scratch(parent / PARTIAL) as folder:
+        yield folder, final
+        (folder / LOCK).unlink()
+        folder.rename(final)
 
 
 def write(folder: Path, manifest: Manifest) -> None:
@@ -80,7 +74,7 @@ def files_of(backup: Path) -> tuple[list[Path], datetime | None]:
     """
     if backup.is_file():
         return [backup], None
-    if backup.name.endswith(PARTIAL):
+    if PARTIAL in backup.parts:
         msg = f"{backup} is the rest of a backup that was interrupted; take another one"
         raise Declined(msg)
     if (backup / NAME).exists():
@@ -92,7 +86,7 @@ def files_of(backup: Path) -> tuple[list[Path], datetime | None]:
         return files, manifest.taken
     if files := sorted(backup.glob("*.rdb")):
         return files, None
-    backups = sorted(folder.parent for folder in backup.glob(f"*/{NAME}") if not folder.parent.name.endswith(PARTIAL))
+    backups = sorted(manifest.parent for manifest in backup.glob(f"*/{NAME}"))
     newest = f"; the newest backup there is {backups[-1]}" if backups else ""
     msg = f"{backup} is no backup: it has neither {NAME} nor a file *.rdb{newest}"
     raise Declined(msg)

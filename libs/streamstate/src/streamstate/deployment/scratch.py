@@ -7,7 +7,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
-_LOCK = ".lock"
+LOCK = ".lock"
+"""The name of a file in each folder."""
 
 
 @contextmanager
@@ -18,12 +19,12 @@ def scratch(parent: Path) -> Iterator[Path]:
     """
     parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as held:
-        with _locked(parent / _LOCK):
-            for left in parent.glob(f"*/{_LOCK}"):
+        with _locked(parent / LOCK):
+            for left in parent.glob(f"*/{LOCK}"):
                 with suppress(BlockingIOError), _locked(left, fcntl.LOCK_NB):
                     shutil.rmtree(left.parent, ignore_errors=True)
             folder = Path(mkdtemp(dir=parent))
-            held.enter_context(_locked(folder / _LOCK))
+            held.enter_context(_locked(folder / LOCK))
         held.callback(shutil.rmtree, folder, ignore_errors=True)
         yield folder
 

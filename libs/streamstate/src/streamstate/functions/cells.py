@@ -8,6 +8,7 @@ from streamstate.app import Effect, Record
 from streamstate.functions.state import Cell, Records
 from streamstate.keys import KeyCodec, sortable
 from streamstate.state.operations import (
+    MOST,
     Delete,
     Field,
     Fields,
@@ -23,12 +24,26 @@ from streamstate.state.operations import (
 from streamstate.view import MOST_MEMBERS, UserKey
 
 
-def _whole(numbers: dict[str, int]) -> dict[str, int]:
-    """The numbers. Raises `TypeError` for a number that is not whole, such as a sum with a fraction."""
-    if any(type(number) is not int for number in numbers.values()):
-        msg = "a number of a state is an int; scale fractions, such as 1.5 to 150 hundredths"
+def _whole(number: int) -> int:
+    """`number`. Raises `TypeError` for a fraction, and `OverflowError` beyond ±2^53.
+
+    Of each number, not of a batch's sum: a record is accepted or refused with any other records.
+    """
+    if not isinstance(number, int):
+        msg = f"a number of a state is an int, not {type(number).__name__}; scale fractions: 1.5 to 150 hundredths"
         raise TypeError(msg)
-    return numbers
+    if not -MOST <= number <= MOST:
+        msg = f"a number of a state is at most {MOST}, up to which numbers are exact"
+        raise OverflowError(msg)
+    return int(number)
+
+
+def _text(text: str) -> str:
+    """`text`. Raises `TypeError` for another type, which a later batch would read as text."""
+    if not isinstance(text, str):
+        msg = f"a text of a state is a str, not {type(text).__name__}"
+        raise TypeError(msg)
+    return text
 
 
 class _Number(Cell):
@@ -59,11 +74,11 @@ class Sum(_Number):
 
     def add(self, number: int = 1) -> None:
         """Add a number."""
-        self._number = (self._number or 0) + number
+        self._number = (self._number or 0) + _whole(number)
 
     def effects(self) -> Iterable[Effect]:
         if self._number is not None:
-            yield Merge(self._hash, add=_whole({self.name: self._number}))
+            yield Merge(self._hash, add={self.name: self._number})
 
 
 class Least(_Number):
@@ -71,11 +86,12 @@ class Least(_Number):
 
     def add(self, number: int) -> None:
         """Keep a number that is less than all others."""
-        self._number = number if self._number is None else min(self._number, number)
+        whole = _whole(number)
+        self._number = whole if self._number is None else min(self._number, whole)
 
     def effects(self) -> Iterable[Effect]:
         if self._number is not None:
-            yield Merge(self._hash, least=_whole({self.name: self._number}))
+            yield Merge(self._hash, least={self.name: self._number})
 
 
 class Most(_Number):
@@ -83,11 +99,12 @@ class Most(_Number):
 
     def add(self, number: int) -> None:
         """Keep a number that is greater than all others."""
-        self._number = number if self._number is None else max(self._number, number)
+        whole = _whole(number)
+        self._number = whole if self._number is None else max(self._number, whole)
 
     def effects(self) -> Iterable[Effect]:
         if self._number is not None:
-            yield Merge(self._hash, most=_whole({self.name: self._number}))
+            yield Merge(self._hash, most={self.name: self._number})
 
 
 class Counters(Cell):
@@ -107,9 +124,11 @@ class Counters(Cell):
 
     def add(self, text: str, number: int = 1) -> None:
         """Add to the sum of `text`."""
-        if self._texts and text not in self._by:
-            self._texts.decode(text.encode())
-        self._by[text] += number
+        if text not in self._by:
+            raw = _text(text).encode()
+            if self._texts:
+                self._texts.decode(raw)
+        self._by[text] += _whole(number)
 
     def get(self, text: str) -> int | None:
         """The sum of `text`, None before the first write. For views."""
@@ -123,7 +142,7 @@ class Counters(Cell):
 
     def effects(self) -> Iterable[Effect]:
         if self._by:
-            yield Merge(self._key, add=_whole(dict(self._by)))
+            yield Merge(self._key, add=dict(self._by))
 
     def places(self, key: Any) -> Iterable[UserKey]:
         yield UserKey(Fields(self.place(key)))
@@ -143,7 +162,7 @@ class Ranking(Cell):
 
     def add(self, text: str, number: int = 1) -> None:
         """Add to the sum of `text`."""
-        self._by[text] += number
+        self._by[_text(text)] += _whole(number)
 
     def top(self) -> Sequence[tuple[str, int]]:
         """The texts with the greatest sums, ties by text, and the sums. For views."""
@@ -152,7 +171,7 @@ class Ranking(Cell):
 
     def effects(self) -> Iterable[Effect]:
         if self._by:
-            yield IncrementScores(self._key, _whole(dict(self._by)))
+            yield IncrementScores(self._key, dict(self._by))
 
     def places(self, key: Any) -> Iterable[UserKey]:
         yield UserKey(Top(self.place(key), MOST_MEMBERS))
@@ -172,12 +191,13 @@ class Text(Cell):
 
     def set(self, text: str | None) -> None:
         """Replace the text; None deletes."""
-        self._written = (text,)
+        self._written = (None if text is None else _text(text),)
 
     @property
     def value(self) -> str | None:
-        """The text, None for a missing text."""
-        if self._written:
+        """The text, None for a missing text. For views, and for folds with `loaded`."""
+        # Without `loaded` a fold would read only what the same batch has written.
+        if self._written and self.loading:
             return self._written[0]
         text: str | None = self._read(Value(self._key))
         return text
@@ -208,7 +228,9 @@ class Recent(Cell):
     def add(self, record: Record[Any, Any], text: str, time: int) -> None:
         """Add the text of a record at `time` (milliseconds)."""
         # The offset distinguishes equal texts, and orders the texts of a moment.
-        self._members[f"{sortable(record.offset)} {text}"] = time
+        of_topic = self.state.source is None or record.topic == self.state.source.own_name
+        place = sortable(record.offset) if of_topic else f"{sortable(record.offset)}:{record.topic}"
+        self._members[f"{place} {_text(text)}"] = _whole(time)
 
     def newest(self) -> Sequence[tuple[str, int]]:
         """The texts and their times, newest first. For views."""

@@ -47,8 +47,15 @@ class HoppingWindows(_Timeline):
         self._of_key = KeyWindows(self._windows, [e for read in self.loads(key, records) for e in self._read(read)])
 
     def add(self, record: Record[Any, Any], number: Number = 1) -> Sequence[Summary]:
-        """Add a number to the windows that contain the timestamp of `record`: the changed windows."""
-        return self._of_key.add(record.timestamp, number, self._clock.now)
+        """Add a number to the windows that contain the timestamp of `record`: the changed windows.
+
+        Raises `TypeError` for another type, and `OverflowError` for a total beyond 64 bits.
+        """
+        if not isinstance(number, int | float):
+            msg = f"a number of a window is an int or a float, not {type(number).__name__}"
+            raise TypeError(msg)
+        # A bool counts as 0 or 1: it would be stored as a word.
+        return self._of_key.add(record.timestamp, number + 0, self._clock.now)
 
     def page(self, page: Page) -> tuple[Sequence[Summary], str | None] | None:
         """The windows of the page, and the cursor of the next page; None for a key without windows. For views."""

@@ -18,7 +18,7 @@ LINE = f'{{"name":"web","sha256":"{keys.digest(KEY)}","scopes":["read"]}}\n'
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file is looked at whenever it is asked for."""
-    monkeypatch.setattr(watched_file, "LOOK_S", 0.0)
+    monkeypatch.setattr(watched_file, "CHECK_S", 0.0)
 
 
 def test_a_key_that_is_printed_is_found_by_its_line() -> None:

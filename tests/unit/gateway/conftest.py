@@ -40,7 +40,7 @@ def guarded(
     request: pytest.FixtureRequest,
 ) -> Guarded:
     """The deployment with access on, and with the further settings of access that are its parameter."""
-    monkeypatch.setattr(watched_file, "LOOK_S", 0.0)
+    monkeypatch.setattr(watched_file, "CHECK_S", 0.0)
     # The maps are asked for with the token, as everything else of instances.
     tokens = tmp_path / "tokens"
     tokens.write_text(TOKEN)

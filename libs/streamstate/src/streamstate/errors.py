@@ -101,7 +101,7 @@ class Commands:
         self._begin, self._service = " ".join([*environment, ""]), service
 
     def complete(self, text: str) -> str:
-        """`text` with commands that run as printed, in any shell that reaches the servers."""
+        """`text` with complete commands, for any shell with access to the servers."""
         return _COMMAND.sub(lambda found: f"`{self._begin}{found[1]}{self._service}", text)
 
     def __enter__(self) -> None:

@@ -101,7 +101,7 @@ class UserSettings(Settings):
 
 
 class StreamSettings(ServiceSettings):
-    """A stream: one Spark driver that runs the queries of one or several services."""
+    """A stream: a Spark driver with the queries of one or several services."""
 
     instance: str = Field(
         "stream-0", description="name of this instance, kept over restarts (static member of the consumer group)"

@@ -17,13 +17,13 @@ Erased = Mapping[TopicPartition, Mapping[bytes, int]]
 
 
 def personal(app: App, partition: int, erased: Erased, *, keep_seen: bool) -> Sequence[Fold]:
-    """The folds of `app` without the records of erased users; with `keep_seen`, they keep when each user was seen."""
+    """The folds of `app` without the records of erased users; with `keep_seen`, storing the time of each user."""
     folds = (keeping_seen(fold) if keep_seen and fold.users else fold for fold in app.folds)
     return [without_erased(fold, partition, erased) for fold in folds]
 
 
 def without_erased(fold: Fold, partition: int, erased: Erased) -> Fold:
-    """`fold`, which gets no records of erased users; `shared` gets them without the key."""
+    """`fold` without the records of erased users; `shared` gets the records without the key."""
     bounds = {
         source.own_name: {source.key.decode(key): offset for key, offset in users.items()}
         for source in fold.sources
@@ -53,7 +53,7 @@ def without_erased(fold: Fold, partition: int, erased: Erased) -> Fold:
 
 
 def keeping_seen(fold: Fold) -> Fold:
-    """`fold`, which keeps the stream time at which each user was seen last."""
+    """`fold`, storing the last stream time of each user."""
 
     def apply(records: Records, context: FoldContext) -> Iterable[Effect]:
         yield from fold.apply(records, context)

@@ -17,12 +17,12 @@ from streamstate.state.store import Origin
 
 
 class KafkaOutbox:
-    """The `Outbox` of `app`, the input topics of which have these `origins`."""
+    """The `Outbox` of `app`; `origins` are of the input topics."""
 
     def __init__(
         self, app: App, topics: Topics, producer: Callable[[], Producer], origins: Mapping[str, Origin], kafka: str
     ) -> None:
-        """kafka: the bootstrap servers. producer: called where there are records to send."""
+        """kafka: the bootstrap servers. producer: called for records to send."""
         self._app = app
         self._topics = topics
         self._producer = producer

@@ -174,9 +174,9 @@ def adds(operation: Operation) -> bool:
 
 
 def changes(operation: Operation) -> int:
-    """How many fields, members or entries `operation` writes at most, which is what it costs.
+    """The cost of `operation`: the most fields, members or entries to write.
 
-    An entry of a timeline counts four times: it replaces another one, and is removed again.
+    An entry of a timeline counts four times: it replaces another entry, and is removed later.
     """
     # Each operation of each commit comes here: sub-patterns take more than twice as long.
     match operation:

@@ -143,9 +143,9 @@ SCRIPTS = (READ, _SERVER, _CLAIM, _COMMIT, _SKIP, _MEND)
 
 def elsewhere(instances: Collection[str]) -> str:
     """The error for instances of a consumer group without a status in this Redis."""
-    one = len(instances) == 1
+    verb = "does" if len(instances) == 1 else "do"
     return (
-        f"{', '.join(sorted(instances))} of the same consumer group {'does' if one else 'do'} not write to this Redis: "
+        f"{', '.join(sorted(instances))} of the same consumer group {verb} not write to this Redis: "
         "give all instances the same STREAMSTATE_REDIS, or find in the log of Redis why it refuses writes"
     )
 

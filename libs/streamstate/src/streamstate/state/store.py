@@ -207,7 +207,7 @@ class Store(Protocol):
 
 
 def whole(store: Store, partitions: Iterable[int]) -> tuple[Mapping[int, Snapshot], Mapping[int, IncompleteCommit]]:
-    """The complete ones of `partitions`, without values, and the errors of the others."""
+    """The complete partitions among `partitions`, without values, and the errors of the rest."""
     snapshots: dict[int, Snapshot] = {}
     halves: dict[int, IncompleteCommit] = {}
     for partition in partitions:

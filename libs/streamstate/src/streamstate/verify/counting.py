@@ -101,8 +101,8 @@ class Counting:
             return f"more reasons than dead letters: {reasons}"
         known |= reasons.keys()
         # Expiry times are compared by the entries of the timelines, skips by the letters.
-        others = "expired:", "skip:"
-        stored = {name: value for name, value in held.items() if name not in known and not name.startswith(others)}
+        uncompared = "expired:", "skip:"
+        stored = {name: value for name, value in held.items() if name not in known and not name.startswith(uncompared)}
         return unequal(expected, stored)
 
     def _leave_out(self, applied: int) -> None:

@@ -160,7 +160,7 @@ def unequal(expected: object, stored: object) -> str | None:
         return None
     expected, stored = _differing(expected, stored)
     texts = str(expected), str(stored)
-    same = next((n for n, (one, other) in enumerate(zip(*texts, strict=False)) if one != other), min(map(len, texts)))
+    same = next((n for n, (left, right) in enumerate(zip(*texts, strict=False)) if left != right), min(map(len, texts)))
     begin = max(0, same - _SHOWN // 2)
     return f"expected {_piece(texts[0], begin)}, found {_piece(texts[1], begin)}"
 

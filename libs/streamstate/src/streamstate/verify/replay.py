@@ -32,7 +32,7 @@ _ANY_TIME = Admission(2**63)
 
 
 class Replay(Recount):
-    """A partition of an app whose folds read one topic each. Rows of tables are absent: derived records have them."""
+    """A partition of an app with one topic a fold. Rows of tables are absent: derived records have the rows."""
 
     def __init__(self, app: App) -> None:
         self._app = app

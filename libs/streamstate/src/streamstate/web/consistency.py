@@ -77,7 +77,7 @@ class Demand:
 
 
 class Demands:
-    """The waiting requests, which share one look at the state's positions and Kafka's ends.
+    """The waiting requests: one poll of the state's positions and Kafka's ends serves all.
 
     positions: reads the state's next offsets of all partitions.
     """
@@ -90,9 +90,9 @@ class Demands:
         self._settings = settings
         self._waiting: list[Demand] = []
         self._positions: Positions = {}
-        self._looked = asyncio.Event()
+        self._polled = asyncio.Event()
         self._asking = asyncio.Lock()
-        self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
 
     async def met(self, read: Callable[[], Awaitable[T]], positions: Callable[[T], Positions], deadline: Deadline) -> T:
         """The result of `read` as soon as it meets the request's demands.
@@ -123,29 +123,29 @@ class Demands:
         return self._freshness.last[1]
 
     async def _wait(self, demand: Demand, at: Positions, lacking: str, deadline: Deadline) -> None:
-        """Until the places of `at` are there, as far as the shared look can tell."""
+        """Wait until the polled positions of the places of `at` meet the demand."""
         if len(self._waiting) >= self._settings.demands_waiting:
             raise not_ready(f"{lacking}, and the maximum number of requests waits already")
         self._waiting.append(demand)
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
+        if self._polling is None or self._polling.done():
+            self._polling = asyncio.create_task(self._poll())
         patience = asyncio.timeout_at(deadline.at - MARGIN_S)
         try:
             async with patience:
                 while lacking:
-                    await self._looked.wait()
+                    await self._polled.wait()
                     now = {place: self._positions.get(place, offset) for place, offset in at.items()}
                     lacking = demand.lacking(now, self._freshness.age(now))
         except (TimeoutError, asyncio.CancelledError):
-            # In a loop that was late, the deadline itself passes in the same turn and cancels this task too.
+            # In a late loop, the deadline passes in the same turn and cancels this task too.
             if not patience.expired():
                 raise
             raise not_ready(lacking) from None
         finally:
             self._waiting.remove(demand)
 
-    async def _look(self) -> None:
-        """Look for as long as anybody waits."""
+    async def _poll(self) -> None:
+        """Poll while a request waits."""
         ends_at = 0.0
         loop = asyncio.get_running_loop()
         while self._waiting:
@@ -155,6 +155,6 @@ class Demands:
                     ends_at = loop.time() + self._settings.least_staleness_ms / 2000
                     await asyncio.to_thread(self._freshness.refresh)
                 self._positions = await self._read_positions()
-            looked, self._looked = self._looked, asyncio.Event()
-            looked.set()
+            polled, self._polled = self._polled, asyncio.Event()
+            polled.set()
             await asyncio.sleep(PAUSE_S)

@@ -24,8 +24,8 @@ from streamstate.web.http.request import AGE, POSITION
 
 log = structlog.get_logger()
 
-LOOK_S = 0.5
-_MOST_LOOKS = 600
+POLL_S = 0.5
+_MOST_READINGS = 600
 
 _ENTRY = re.compile(ENTRY_PATTERN, re.ASCII)
 
@@ -39,12 +39,12 @@ METRICS = (STATE_AGE,)
 Positions = Mapping[TopicPartition, int]
 """Next offsets."""
 
-Looks = Sequence[tuple[float, Positions]]
+Readings = Sequence[tuple[float, Positions]]
 """End offsets, each with the time of reading (seconds of one clock, rising)."""
 
 
 EACH = -1
-"""Stands for each partition of the topic."""
+"""In place of a partition: each partition of the topic."""
 
 MOST_BYTES = 1_024
 """Limit of offsets in a header: proxies limit the head of an answer, by default to 4 KiB."""
@@ -56,7 +56,7 @@ def offsets_text(offsets: Positions) -> str:
 
 
 def bounded_text(offsets: Positions) -> str:
-    """The same, in a header of any client: where there are too many, of each topic `topic:*=` the greatest offset."""
+    """As `offsets_text`, for a header of any client: a longer text has the greatest offset of a topic, `topic:*=`."""
     text = offsets_text(offsets)
     if len(text) <= MOST_BYTES:
         return text
@@ -76,11 +76,11 @@ def offsets_of(text: str) -> Positions:
     return dict(sorted(entries))
 
 
-def age(looks: Looks, now: float, positions: Positions) -> float | None:
-    """Seconds since a state at `positions` was complete; None if it was complete at none of `looks`."""
+def age(readings: Readings, now: float, positions: Positions) -> float | None:
+    """Seconds since a state at `positions` was complete; None if it was complete at none of `readings`."""
     complete_at = now
     for place, position in positions.items():
-        for moment, ends in reversed(looks):
+        for moment, ends in reversed(readings):
             if ends.get(place, position + 1) <= position:
                 complete_at = min(complete_at, moment)
                 break
@@ -90,23 +90,23 @@ def age(looks: Looks, now: float, positions: Positions) -> float | None:
 
 
 class Freshness:
-    """The end offsets of an app's topics, read again and again. Safe for threads."""
+    """The end offsets of an app's topics, read periodically. Safe for threads."""
 
     def __init__(self, topics: Topics, names: Sequence[str]) -> None:
         self._topics = topics
         self._names = names
         # Replaced, never changed: readers need no lock.
-        self._looks: Looks = ()
+        self._readings: Readings = ()
 
     async def start(self) -> None:
-        """Look at the ends for as long as the process lives."""
-        keep_running("freshness", self._try_to_look, LOOK_S)
+        """Read the end offsets until the process ends."""
+        keep_running("freshness", self._try_to_refresh, POLL_S)
 
     def refresh(self) -> None:
-        """Read where the topics end now. Raises `KafkaException` or `Misconfigured` when Kafka does not say."""
+        """Read the end offsets. Raises `KafkaException` or `Misconfigured` without an answer of Kafka."""
         places = [(topic, p) for topic in self._names for p in range(self._topics.partitions(topic))]
         now = time.monotonic()
-        self._looks = (*self._looks[1 - _MOST_LOOKS :], (now, self._topics.high_watermarks(places)))
+        self._readings = (*self._readings[1 - _MOST_READINGS :], (now, self._topics.high_watermarks(places)))
 
     def widths(self) -> Mapping[str, int]:
         """The known partition counts of topics; never waits for Kafka."""
@@ -122,13 +122,13 @@ class Freshness:
 
     def age(self, positions: Positions) -> float | None:
         """Seconds since a state at `positions` was complete, None if unknown."""
-        return age(self._looks, time.monotonic(), positions)
+        return age(self._readings, time.monotonic(), positions)
 
     def metric(self, service: str, positions: Mapping[int, Positions]) -> Metric:
-        """The age of each partition at its `positions`, at least the age of the first look for an older state."""
+        """The age of each partition at its `positions`; for an older state, the time since the first reading."""
         gauge = STATE_AGE.gauge()
-        if self._looks:
-            longest = time.monotonic() - self._looks[0][0]
+        if self._readings:
+            longest = time.monotonic() - self._readings[0][0]
             for partition, at in positions.items():
                 seconds = self.age(at)
                 gauge.add_metric([service, str(partition)], longest if seconds is None else seconds)
@@ -136,14 +136,14 @@ class Freshness:
 
     @property
     def last(self) -> tuple[float, Positions]:
-        """The last look: its time on the monotonic clock (seconds), long ago before the first look, and the ends."""
-        return self._looks[-1] if self._looks else (-math.inf, {})
+        """The last reading: its time on the monotonic clock (seconds; minus infinity before the first) and the ends."""
+        return self._readings[-1] if self._readings else (-math.inf, {})
 
     def end(self, place: TopicPartition) -> int | None:
-        """The end of `place` at the last look, None before the first look."""
+        """The end of `place` at the last reading, None before the first."""
         return self.last[1].get(place)
 
-    def _try_to_look(self) -> None:
+    def _try_to_refresh(self) -> None:
         try:
             self.refresh()
         except (KafkaException, Misconfigured) as error:

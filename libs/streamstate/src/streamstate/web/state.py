@@ -1,4 +1,4 @@
-"""The state of an API: partition counts come from the state itself, so that reads need no Kafka."""
+"""The state of an API: partition counts come from the state, so reads need no Kafka."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -73,7 +73,7 @@ class AppState:
         return self._fitting(await self._whole(range(max(counts.values()))))
 
     async def _whole(self, partitions: Iterable[int]) -> dict[int, Snapshot]:
-        """The readable ones of `partitions`: a partly applied commit in one must not block the others."""
+        """The readable partitions among `partitions`: a partition with half a commit is left out."""
 
         async def read_partition(partition: int) -> Mapping[int, Snapshot]:
             with suppress(IncompleteCommit):

@@ -41,7 +41,7 @@ class PartitionErasure(msgspec.Struct):
 
 
 class ServiceErasure(msgspec.Struct):
-    """The deletion of a user in one service; without partitions if it was not requested."""
+    """The deletion of a user in a service; without a request, without partitions."""
 
     service: str
     partitions: list[PartitionErasure]
@@ -83,26 +83,26 @@ class UserData:
             routes.hidden(EXPORT, "user-export", self.export)
 
     async def delete(self, _request: Request, key: str) -> Response:
-        """Ask for the deletion of a user; returns when Kafka has the request."""
+        """Request the deletion of a user; returns when Kafka has the request."""
         requests = await self._ask(lambda topic: topic.request(self._app, key))
         return self._answer(
             PartitionErasure(
-                each.partition, done=False, before={topic: bound.offset for topic, bound in each.bounds.items()}
+                deletion.partition, done=False, before={topic: end.offset for topic, end in deletion.bounds.items()}
             )
-            for each in requests
+            for deletion in requests
         )
 
     async def deletion_status(self, _request: Request, key: str) -> Response:
-        """How far the deletion of a user is."""
+        """The progress of the deletion of a user."""
         asked = await self._ask(lambda topic: topic.asked(self._app, key))
         snapshots = await self._state.read({partition: [] for partition, _ in asked})
         return self._answer(
             PartitionErasure(
                 partition,
-                (snapshots[partition].deletions or 0) > each.request,
-                {topic: bound.offset for topic, bound in each.bounds.items()},
+                (snapshots[partition].deletions or 0) > deletion.request,
+                {topic: end.offset for topic, end in deletion.bounds.items()},
             )
-            for partition, each in asked
+            for partition, deletion in asked
         )
 
     def _answer(self, partitions: Iterable[PartitionErasure]) -> Response:

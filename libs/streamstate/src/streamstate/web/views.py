@@ -37,9 +37,9 @@ _decode_lists = msgspec.json.Decoder(Annotated[dict[str, _Keys], msgspec.Meta(ma
 class Answers:
     """Answers for one instance.
 
-    Every answer is read atomically with the owner of its partition, so no answer is another instance's: a request for
-    another instance's key is forwarded once; when the owner cannot be reached, this instance answers as `standby` from
-    the state, which has all commits of any instance.
+    Every answer is read atomically with the owner of its partition. A request for another instance's key is forwarded
+    once; without an answer of the owner, this instance answers as `standby` from the state, with all commits of any
+    instance.
     """
 
     app: App
@@ -108,7 +108,7 @@ class Answers:
         return STANDBY
 
     async def _pass_on(self, owner: str, request: Request) -> Response | None:
-        """The owner's answer to this request, None when it cannot be reached."""
+        """The owner's answer to `request`; None without one."""
         if STAND_IN.lower() in request.headers or not same_service(self.address, owner):
             return None
         self.telemetry.forwarded.inc()

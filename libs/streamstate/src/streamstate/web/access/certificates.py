@@ -1,4 +1,4 @@
-"""Certificates in files, which are read again when they change: those of a server, and those of its callers."""
+"""Certificates of a server and of its callers, in files read again after a change."""
 
 import ssl
 from pathlib import Path
@@ -17,7 +17,7 @@ class CertificateFiles(NamedTuple):
 class Certificates(WatchedFiles[ssl.SSLContext]):
     """A context of TLS 1.2 and later over the files `pair` (None: no certificate is shown) and `ca`.
 
-    New connections use `content`. A certificate whose key is not there yet is tried again at the next look.
+    New connections use `content`. A certificate without its key is tried again at the next check.
     """
 
     def __init__(self, purpose: ssl.Purpose, pair: CertificateFiles | None, ca: Path | None) -> None:

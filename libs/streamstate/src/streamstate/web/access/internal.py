@@ -1,4 +1,4 @@
-"""The token that gateway and instances send to instances, so that no caller bypasses the gateway."""
+"""The token between gateway and instances: no caller bypasses the gateway."""
 
 import hmac
 import re

@@ -1,4 +1,4 @@
-"""Files, such as a mounted Secret, that are read again when they change."""
+"""Files, such as a mounted Secret, read again after a change."""
 
 import os
 import time
@@ -14,15 +14,15 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 
-LOOK_S = 1.0
-"""Least seconds between two looks at a file."""
+CHECK_S = 1.0
+"""The least seconds between two checks of a file."""
 
 
 class WatchedFiles(Generic[T]):
     """The result of `load` on the files `paths`. Changed files that cannot be loaded keep the last good content.
 
     load: raises `OSError`, or `Misconfigured` without the content in its message.
-    failed: called with the files' names at each look at files that cannot be loaded.
+    failed: called with the files' names at each check of unusable files.
     """
 
     def __init__(
@@ -39,18 +39,18 @@ class WatchedFiles(Generic[T]):
         except (OSError, Misconfigured) as error:
             msg = f"{', '.join(map(str, paths))} cannot be used: {error}"
             raise Misconfigured(msg) from error
-        self._next = time.monotonic() + LOOK_S
+        self._next = time.monotonic() + CHECK_S
 
     @property
     def content(self) -> T:
-        """The last good content, at most `LOOK_S` old. The same object until a file changes."""
+        """The last good content, at most `CHECK_S` old. The same object until a file changes."""
         now = time.monotonic()
         if now >= self._next:
-            self._next = now + LOOK_S
-            self._look()
+            self._next = now + CHECK_S
+            self._check()
         return self._content
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         names = ", ".join(path.name for path in self._paths)
         try:
             now = list(map(signature, self._paths))

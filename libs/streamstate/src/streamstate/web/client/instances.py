@@ -51,24 +51,24 @@ ANYONE: Marks = {}
 def same_service(address: str, other: str) -> bool:
     """Whether `other` can be an instance of the service of `address` (host:port).
 
-    It is on the same host, or has the same port and, behind its first label, the same domain name, as the pods of a
-    StatefulSet have. A token must not be sent to an address known from the state only.
+    True for the same host, or for the same port and domain name behind the first label, as for the pods of a
+    StatefulSet. A token must not be sent to an address known from the state only.
     """
-    one, another = Address.parse(address), Address.parse(other)
-    if one.host == another.host:
+    own, named = Address.parse(address), Address.parse(other)
+    if own.host == named.host:
         return True
-    domain, other_domain = one.host.partition(".")[2], another.host.partition(".")[2]
-    return one.is_name and bool(domain) and (domain, one.port) == (other_domain, another.port)
+    domain, named_domain = own.host.partition(".")[2], named.host.partition(".")[2]
+    return own.is_name and bool(domain) and (domain, own.port) == (named_domain, named.port)
 
 
 class InstanceUnreachable(Exception):
-    """An instance gave no answer; another instance may."""
+    """An instance gave no answer; another instance may answer."""
 
 
 class Instances:
     """Instances by address (host:port). For one event loop.
 
-    An instance that gave no answer is ill until it answers a probe: meanwhile, only probes wait for it.
+    An instance is ill from a missing answer until an answer to a probe: meanwhile, only probes wait for the instance.
     """
 
     def __init__(self, tokens: InternalTokens | None = None, tls: ToInstances | None = None, name: str = "") -> None:

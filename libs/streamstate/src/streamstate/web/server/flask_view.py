@@ -77,7 +77,7 @@ class FlaskView:
 
 
 def _next(sent: "queue.SimpleQueue[Mapping[str, Any]]", answering: "Future[None]") -> Mapping[str, Any]:
-    """The next message. Raises the error of an application that ended without it."""
+    """The next message. Raises the error of an application that ended early."""
     while True:
         try:
             return sent.get(timeout=1.0)

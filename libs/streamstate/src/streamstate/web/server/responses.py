@@ -181,7 +181,7 @@ def found(schema: Document, answer: Answer) -> Document:
 
 
 def schemas(kind: Any) -> tuple[Sequence[Document], Mapping[str, Document]]:
-    """The schema of a type, and the named schemas that it refers to."""
+    """The schema of a type, and the named schemas in it."""
     of_kind, named = msgspec.json.schema_components([kind], ref_template=REF.format(kind="schemas", name="{name}"))
     for shape in named.values():
         # Defaults are encoded like other values: an answer lacks UNSET members only.

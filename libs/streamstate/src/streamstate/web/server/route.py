@@ -29,7 +29,7 @@ class Needs(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A resolved request: how it is answered, its label in metrics and logs, and the rights that it needs."""
+    """A resolved request: its answer, its label in metrics and logs, and the required rights."""
 
     answer: Answer
     route: str

@@ -31,10 +31,9 @@ def backup(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Save all states of the Redis: a snapshot (RDB) of each primary by `redis-cli`, and a list of the contents.
+    """Save all states in Redis: a snapshot (RDB) of each primary by `redis-cli`, and a list of the contents.
 
-    Streams and reads go on. A `redis-server` of the command's own loads the snapshots as a test, and needs as much
-    memory as Redis.
+    Streams and reads go on. A scratch `redis-server` loads the snapshots as a test, and needs as much memory as Redis.
     """
     settings = configured()
     with connect(settings.redis, settings.redis_timeout_s, settings.redis_login) as client:

@@ -1,4 +1,4 @@
-"""What `streamstate restore` would do to a service, and why it refuses."""
+"""The plan of `streamstate restore` for a service, and its refusals."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -34,7 +34,10 @@ class PartitionRestore(msgspec.Struct):
 
 
 class Restore(msgspec.Struct):
-    """A planned or finished restore. `kept`: partitions that the backup lacks; `warnings`: what streams will refuse."""
+    """A planned or finished restore.
+
+    kept: partitions absent from the backup. warnings: reasons for streams to refuse the restored state.
+    """
 
     service: str
     partitions: list[PartitionRestore]

@@ -1,6 +1,6 @@
-"""`streamstate restore`: saved states, put into a Redis while streams and APIs run."""
+"""`streamstate restore`: saved states, copied into a Redis while streams and APIs run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +21,7 @@ from streamstate.errors import Declined
 from streamstate.settings import CommandSettings
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.redis import RedisStore, connect
-from streamstate.state.store import Origin
+from streamstate.state.store import Origin, Snapshot
 
 ANSWER_S = 60.0
 """Redis' time for one call: a value may have megabytes."""
@@ -38,10 +38,8 @@ class Restoration:
 
     def require_deletions(self) -> None:
         """Raise `Misconfigured` where the topic of deletions lacks deletions of the saved state."""
-        for client in dict.fromkeys(self.saved.values()):
-            store = bootstrap.store_over(client, self.of.app.name)
-            saved = [partition for partition, source in self.saved.items() if source is client]
-            self._erasure(store).read(store.read(dict.fromkeys(saved, ())).values())
+        for store, snapshots in self._stores():
+            self._erasure(store).read(snapshots.values())
 
     def run(self, taken: datetime | None) -> None:
         """Restore. Raises as `Restorer`."""
@@ -56,13 +54,17 @@ class Restoration:
             restorer.run(self._erase, lambda copied: bars.advance(bar, copied))
 
     def _erase(self) -> None:
-        """Delete users, who were deleted since the backup, from the saved partitions."""
+        """Apply deletions of users since the backup to the saved partitions."""
+        for store, snapshots in self._stores():
+            claims = {p: store.claim(p, each.owner, {}) for p, each in snapshots.items() if each.owner}
+            self._erasure(store).apply(claims, self.origins)
+
+    def _stores(self) -> Iterator[tuple[RedisStore, Mapping[int, Snapshot]]]:
+        """The store over each file, with the partitions saved there."""
         for client in dict.fromkeys(self.saved.values()):
             store = bootstrap.store_over(client, self.of.app.name)
             held = [partition for partition, source in self.saved.items() if source is client]
-            owners = {p: snapshot.owner for p, snapshot in store.read(dict.fromkeys(held, ())).items()}
-            claims = {p: store.claim(p, owner, {}) for p, owner in owners.items() if owner}
-            self._erasure(store).apply(claims, self.origins)
+            yield store, store.read(dict.fromkeys(held, ()))
 
     def _erasure(self, store: RedisStore) -> Erasure:
         return Erasure(self.of.app, store, bootstrap.deletions(self.of.settings, self.of.topics))
@@ -77,10 +79,10 @@ def restore(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Replace states by saved ones, in the Redis of STREAMSTATE_REDIS. Streams go on at the saved offsets.
+    """Replace the states of services by a backup. Streams go on at the saved offsets.
 
-    Reads of a service are refused until the end. After an interrupted restore, run the command again. A `redis-server`
-    of the command's own loads the snapshots, and needs as much memory as Redis.
+    Reads of a service are refused until its end. After an interrupted restore, run the command again. A scratch
+    `redis-server` loads the backup, and needs as much memory as Redis.
     """
     if partition is not None and len(services or ()) != 1:
         msg = "--partition is of one service: name it"
@@ -100,7 +102,7 @@ def restore(
     output.show([each.answer for each in plans], *lines, as_json=as_json)
 
 
-_AFTER = "restored; `streamstate status SERVICE` shows the streams go on, then check by `streamstate verify SERVICE`"
+_AFTER = "restored; next, see `streamstate status SERVICE`, and check with `streamstate verify SERVICE`"
 
 
 def _plans(

@@ -11,7 +11,7 @@ from streamstate.errors import NotRequested
 from streamstate.functions.batch import is_state, parameters
 from streamstate.functions.state import Clock, Reader, State, empty
 from streamstate.keys import TEXT, KeyCodec
-from streamstate.state.operations import Field, Fields, Read
+from streamstate.state.operations import Field, Read
 from streamstate.view import View
 
 Answer = Callable[..., msgspec.Struct | None]
@@ -60,11 +60,25 @@ class FunctionView:
         self.query: type[msgspec.Struct] | None = next(queries, None)
         # Of each argument, its place in the state, the key, and the parameters of a request.
         self._places = [0 if kind is self._state else 2 if kind is self.query else 1 for kind in kinds]
+        if self._places.count(1) > (self.key is not None):
+            msg = (
+                f"{function.__name__}: besides its State a view has a key, with <key> in the path, and the parameters "
+                "of the request in one msgspec.Struct"
+            )
+            raise TypeError(msg)
         # Each request asks for the reads before the answer.
-        self.reads = lru_cache(_CACHED)(self._reads)
+        self._cached = lru_cache(_CACHED)(self._reads)
+
+    def reads(self, *asked: Any) -> Sequence[Read]:
+        """The reads of `answer`, for a key and parameters."""
+        try:
+            hash(asked)
+        except TypeError:
+            # Parameters that are not frozen, or a list of them.
+            return self._reads(*asked)
+        return self._cached(*asked)
 
     def _reads(self, *asked: Any) -> Sequence[Read]:
-        """The reads of `answer`, for a key and parameters."""
         reads: dict[Read, None] = {}
 
         def read(read: Read) -> Any:
@@ -105,16 +119,13 @@ def _reader(found: Mapping[Read, Any]) -> Reader:
 
 
 def _sum(read: Read, values: Sequence[Any]) -> Any:
-    """The sum of the values of all partitions."""
+    """The sum of the values of all partitions, of a `Sum` or `Counters`."""
     match read:
         case Field():
             numbers = [number for number in values if number is not None]
             return sum(numbers) if numbers else None
-        case Fields():
+        case _:
             total: Counter[str] = Counter()
             for fields in values:
                 total.update(fields)
             return dict(total)
-        case _:
-            msg = f"{type(read).__name__} has no sum; a state of partitions has sums and counters"
-            raise TypeError(msg)

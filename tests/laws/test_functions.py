@@ -28,6 +28,7 @@ from streamstate.functions import (
     source,
     view,
 )
+from streamstate.functions.state import Cell
 from streamstate.keys import LONG, TEXT
 from streamstate.operators.interval_join import Pair
 from streamstate.state.memory import MemoryStore
@@ -354,17 +355,10 @@ class TestWhatIsRefused:
         with pytest.raises(ValueError, match="two folds keep items"):
             App("both", (keep, counting))
 
-    def test_a_sum_of_rankings(self) -> None:
-        class Ranked(State):
-            best = Ranking(2)
-
-        @view("/v1/best", Nothing())
-        def best(state: Ranked) -> Nothing:
-            assert not state.best.top()
-            return Nothing()
-
-        with pytest.raises(TypeError, match="a state of partitions has sums and counters"):
-            best.ask("").answer([[[]], [[]]])
+    @pytest.mark.parametrize("cell", [Least(), Most(), Ranking(2), Recent(2), Text(), HoppingWindows(1, 1, 1)])
+    def test_a_cell_without_a_sum_over_partitions(self, cell: Cell) -> None:
+        with pytest.raises(TypeError, match="Wrong: best has no sum over partitions"):
+            type("Wrong", (State,), {"best": cell})
 
 
 def test_a_service_in_functions_is_verified_by_a_replay() -> None:

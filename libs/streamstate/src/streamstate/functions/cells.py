@@ -24,7 +24,7 @@ from streamstate.state.operations import (
 from streamstate.view import MOST_MEMBERS, UserKey
 
 
-def _whole(number: int) -> int:
+def _whole(number: Any) -> int:
     """`number`. Raises `TypeError` for a fraction, and `OverflowError` beyond ±2^53.
 
     Of each number, not of a batch's sum: a record is accepted or refused with any other records.
@@ -38,7 +38,7 @@ def _whole(number: int) -> int:
     return int(number)
 
 
-def _text(text: str) -> str:
+def _text(text: Any) -> str:
     """`text`. Raises `TypeError` for another type, which a later batch would read as text."""
     if not isinstance(text, str):
         msg = f"a text of a state is a str, not {type(text).__name__}"
@@ -71,6 +71,8 @@ class _Number(Cell):
 
 class Sum(_Number):
     """A sum of whole numbers."""
+
+    summed = True
 
     def add(self, number: int = 1) -> None:
         """Add a number."""
@@ -113,6 +115,7 @@ class Counters(Cell):
     texts: the type of the texts. A fold raises `BadRecord` for a text of another type, so its record is a dead letter.
     """
 
+    summed = True
     _by: Counter[str]
     _key: str
 

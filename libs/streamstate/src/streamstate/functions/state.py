@@ -36,6 +36,8 @@ class Cell:
     """Whether folds read the cell."""
     shares: bool = False
     """Whether the cells of a state share one state key."""
+    summed: bool = False
+    """Whether the values of several partitions have a sum."""
     _read: Reader
     _clock: Clock
 
@@ -87,7 +89,8 @@ class Cell:
 class State:
     """The state of each key of the topic `by`; without a topic, the state of each partition.
 
-    The members of a class are cells. A view of a state without a topic gets the sum of the partitions.
+    The members of a class are cells. A view of a state without a topic gets the sum of the partitions, so the cells
+    are sums and counters.
 
     users: whether the keys are users, whose state is exported and deleted.
     """
@@ -105,10 +108,20 @@ class State:
         if taken := [cell.name for cell in cls.cells if cell.name in {*dir(State), *State.__annotations__}]:
             msg = f"{cls.__name__}: no member is called {taken[0]}, which is a member of State"
             raise TypeError(msg)
+        if by is None and (odd := [cell.name for cell in cls.cells if not cell.summed]):
+            msg = f"{cls.__name__}: {odd[0]} has no sum over partitions; a state without `by` has Sum and Counters only"
+            raise TypeError(msg)
+
+    _bound: list[Cell]
+    _arguments: tuple[Any, Reader, Clock, Records]
 
     def __init__(self, key: Any, read: Reader, clock: Clock, records: Records = ()) -> None:
-        self._bound: list[Cell] = []
-        self._arguments = key, read, clock, records
+        self.__dict__.update(_bound=[], _arguments=(key, read, clock, records))
+
+    def __setattr__(self, name: str, _value: Any) -> None:
+        """Raises `TypeError`: a value in place of a cell would be lost."""
+        msg = f"{name} of {type(self).__name__} is no variable; write by a method of its cell, such as `add` or `set`"
+        raise TypeError(msg)
 
     def bind(self, cell: C) -> C:
         """The cell of this state's key."""

@@ -51,11 +51,7 @@ class HoppingWindows(_Timeline):
 
         Raises `TypeError` for another type, and `OverflowError` for a total beyond 64 bits.
         """
-        if not isinstance(number, int | float):
-            msg = f"a number of a window is an int or a float, not {type(number).__name__}"
-            raise TypeError(msg)
-        # A bool counts as 0 or 1: it would be stored as a word.
-        return self._of_key.add(record.timestamp, number + 0, self._clock.now)
+        return self._of_key.add(record.timestamp, _number(number), self._clock.now)
 
     def page(self, page: Page) -> tuple[Sequence[Summary], str | None] | None:
         """The windows of the page, and the cursor of the next page; None for a key without windows. For views."""
@@ -70,6 +66,14 @@ class HoppingWindows(_Timeline):
     @property
     def settings(self) -> Mapping[str, Setting]:
         return self._windows.settings
+
+
+def _number(number: Any) -> Number:
+    """`number`, of a bool 0 or 1, which is else stored as a word. Raises `TypeError` for another type."""
+    if not isinstance(number, int | float):
+        msg = f"a number of a window is an int or a float, not {type(number).__name__}"
+        raise TypeError(msg)
+    return number + 0
 
 
 class Sessions(_Timeline):

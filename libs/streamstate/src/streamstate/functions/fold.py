@@ -49,7 +49,11 @@ def fold_pairs(left: Source[Any, str], right: Source[Any, str], within: int, gra
         if any(state.users for state in of.states) or any(cell.loading for cell in of.cells):
             msg = f"{function.__name__}: a fold of pairs keeps no state of users, and no windows or loaded texts"
             raise TypeError(msg)
-        return replace(paired(left, right, within, grace, of.pairs), keys=of.keys)
+        topics = left.own_name, right.own_name
+        if taken := set(topics).intersection(of.keys):
+            msg = f"{function.__name__}: a member is kept as {min(taken)}, as are the records; call it otherwise"
+            raise TypeError(msg)
+        return replace(paired(left, right, within, grace, of.pairs), keys=(*topics, *of.keys))
 
     return decorate
 
@@ -68,6 +72,9 @@ class FunctionFold:
                 msg = f"{function.__name__}: {name} is no State and no Rows; annotate it with one of them"
                 raise TypeError(msg)
         for state in self.states:
+            if self.states.count(state) > 1:
+                msg = f"{function.__name__}: two parameters are the state {state.__name__}; name it once"
+                raise TypeError(msg)
             if state.source and state.source not in sources:
                 msg = f"{state.__name__} is by the topic {state.source.topic}; add it to the topics of the fold"
                 raise TypeError(msg)
@@ -115,15 +122,16 @@ class FunctionFold:
 
     def shared(self, records: Records, context: FoldContext) -> Iterable[Effect]:
         """The writes of deleted users' records to states of the partition, and the expiry at their time."""
-        nameless = [record for record in records if record.key is None]
-        if not nameless:
+        if all(record.key is not None for record in records):
             return
         if any(not state.source for state in self.states):
             batch = Batch(self._kinds, (), empty)
-            for record in nameless:
+            for record, now in zip(records, clock(records, context), strict=True):
+                batch.clock.now = now
                 # The records that the function yields would name a user.
-                for _ in self._function(record, *batch.fresh()) or ():
-                    pass
+                if record.key is None:
+                    for _ in self._function(record, *batch.fresh()) or ():
+                        pass
             yield from batch.shared_effects()
         yield from self._expiry(max(clock(records, context)))
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
-from msgspec.inspect import IntType, type_info
+from msgspec.inspect import IntType, LiteralType, NoneType, StrType, type_info
 
 from streamstate.app import Derived, Emit, Form, Record, Source
 from streamstate.errors import BadRecord
@@ -24,9 +24,13 @@ def source(
     """A topic of values of the type `value`; records with other values are dead letters.
 
     value: a `msgspec.Struct`, in JSON; `int`, in digits; `str` or a `Literal` of texts; also `Annotated` with a `Meta`.
-        Or a key type, such as `TEXT`. None: any value, which decodes to None.
+        Or a key type, such as `TEXT`. None: any value, which decodes to None. Raises `TypeError` for another type.
     deletes: whether a null value is accepted, as None. key, requires_beginning: as of a `Source`.
     """
+    if not _decodes(value):
+        kinds = "a msgspec.Struct, int, str, a Literal of texts, a key type such as TEXT, or None"
+        msg = f"the values of {topic} have the type {value}; declare {kinds}"
+        raise TypeError(msg)
     form: Form = "json" if _is_struct(value) else "text"
     return Source(topic, key, Decoder(value, deletes=deletes), requires_beginning=requires_beginning, form=form)
 
@@ -61,12 +65,22 @@ def _is_struct(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, msgspec.Struct)
 
 
+def _decodes(value: Any) -> bool:
+    if _is_struct(value) or hasattr(value, "parse"):
+        return True
+    match type_info(value):
+        case LiteralType(values):
+            return all(isinstance(each, str) for each in values)
+        case kind:
+            return isinstance(kind, IntType | StrType | NoneType)
+
+
 def _reduced(meta: msgspec.Meta) -> Any:
     bounds = {name: bound for name in _BOUNDS if (bound := getattr(meta, name)) is not None}
     return partial(msgspec.Meta, **bounds), ()
 
 
-_BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
+_BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz")
 # msgspec's own class cannot be pickled, and the types of values go to workers of Spark.
 copyreg.pickle(msgspec.Meta, _reduced)
 
@@ -80,9 +94,10 @@ class Output:
     key: KeyCodec[Any] = TEXT
 
     def emit(self, cause: Record[Any, Any], value: Any) -> Emit:
-        """A record with the key of its cause."""
+        """A record with the key of its cause; without a key, of a deleted user, a record that the fold drops."""
+        key = b"" if cause.key is None else self.key.encode(cause.key)
         raw = msgspec.json.encode(value) if isinstance(value, msgspec.Struct) else str(value).encode()
-        return Emit(self.topic, self.key.encode(cause.key), raw, cause)
+        return Emit(self.topic, key, raw, cause)
 
 
 def outputs(*topics: Output) -> Mapping[str, Derived]:

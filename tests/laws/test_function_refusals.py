@@ -1,0 +1,165 @@
+"""Mistakes in functions are refused where they are declared, or work."""
+
+import pickle
+from datetime import datetime
+from typing import Annotated, Any, Literal, get_type_hints
+
+import msgspec
+import pytest
+from msgspec import Meta
+
+from streamstate.app import App, Record
+from streamstate.erasure.folds import personal
+from streamstate.functions import (
+    Counters,
+    HoppingWindows,
+    Output,
+    State,
+    Sum,
+    Text,
+    fold,
+    fold_pairs,
+    outputs,
+    source,
+    view,
+)
+from streamstate.keys import LONG, TEXT
+from streamstate.operators.interval_join import Pair
+from streamstate.state.memory import MemoryStore
+from streamstate.testing import Driver
+
+NUMBERS = source("numbers", int, LONG)
+OUT = Output("out", int, LONG)
+
+
+class User(State, by=NUMBERS, users=True):
+    """Of a user."""
+
+    text = Text()
+    windows = HoppingWindows(10, 10, retention=100)
+
+
+class Everyone(State):
+    """Of a partition."""
+
+    records = Sum()
+
+
+class Answer(msgspec.Struct):
+    """A number."""
+
+    number: int | None
+
+
+def of_deleted(app: App, records: list[tuple[int, int]]) -> Driver:
+    """The state of records (user, timestamp) after the deletion of user 1."""
+    driver = Driver(app, MemoryStore())
+    erased = {("numbers", 0): {LONG.encode(1): 1_000}}
+    driver.folds = {0: personal(app, 0, erased, keep_seen=False)}
+    driver.feed(0, {"numbers": [(n, time, LONG.encode(user), b"7") for n, (user, time) in enumerate(records)]})
+    return driver
+
+
+def test_a_fold_that_publishes_counts_the_records_of_deleted_users() -> None:
+    @fold(NUMBERS)
+    def publish(record: Record[int, int], everyone: Everyone) -> Any:
+        yield OUT.emit(record, record.value)
+        everyone.records.add()
+
+    driver = of_deleted(App("a", (publish,), emits=outputs(OUT)), [(1, 0), (2, 0)])
+    assert driver.store.keys(0)["everyone"] == {"records": 2}  # type: ignore[attr-defined]
+    assert [emit.key for emit in driver.emitted] == [LONG.encode(2)]
+    assert not driver.dead
+
+
+def test_a_late_record_stays_late_when_its_user_is_deleted() -> None:
+    @fold(NUMBERS)
+    def count(record: Record[int, int], user: User, everyone: Everyone) -> None:
+        if user.windows.add(record):
+            everyone.records.add()
+
+    for late in (1, 3):
+        driver = of_deleted(App("a", (count,)), [(2, 1_000), (late, 0), (1, 1_001)])
+        assert driver.store.keys(0)["everyone"] == {"records": 2}  # type: ignore[attr-defined]
+
+
+class Loose(msgspec.Struct):
+    """Parameters that are not frozen."""
+
+    least: int = 0
+
+
+class Lists(msgspec.Struct, frozen=True):
+    """Parameters with a list."""
+
+    names: list[str] = []
+
+
+@pytest.mark.parametrize("parameters", [Loose, Lists])
+def test_parameters_that_cannot_be_hashed(parameters: type) -> None:
+    def total(everyone: Everyone, _asked: parameters) -> Answer:  # type: ignore[valid-type]
+        return Answer(everyone.records.value)
+
+    question = view("/v1/total", Answer(1))(total).ask("", parameters())
+    assert len(question.reads) == 1
+    assert question.answer([[3], [None], [4]]) == Answer(7)
+
+
+def test_a_view_with_parameters_outside_a_struct() -> None:
+    def many(_key: str, _least: int, _everyone: Everyone) -> None: ...
+
+    def keyless(_key: str, _everyone: Everyone) -> None: ...
+
+    for path, function in (("/v1/many/<key>", many), ("/v1/keyless", keyless)):
+        with pytest.raises(TypeError, match=r"the parameters of the request in one msgspec\.Struct"):
+            view(path, Answer(1))(function)
+
+
+def test_a_value_in_place_of_a_cell() -> None:
+    @fold(NUMBERS)
+    def setting(_record: Record[int, int], user: User) -> None:
+        user.text = "a"  # type: ignore[assignment]
+
+    driver = of_deleted(App("a", (setting,)), [(2, 0)])
+    assert "write by a method of its cell, such as `add` or `set`" in str(driver.dead[0].error)
+
+
+def test_one_state_twice() -> None:
+    def twice(_record: Record[int, int], _one: User, _other: User) -> None: ...
+
+    with pytest.raises(TypeError, match="two parameters are the state User"):
+        fold(NUMBERS)(twice)
+
+
+def test_a_member_of_a_fold_of_pairs_with_the_name_of_a_topic() -> None:
+    orders, payments = source("orders", TEXT), source("payments", TEXT)
+
+    class Paid(State, by=orders):
+        payments = Counters()
+
+    class Fine(State, by=orders):
+        fine = Counters()
+
+    def matching(_pair: Pair, _paid: Paid) -> None: ...
+    def well(_pair: Pair, _paid: Fine) -> None: ...
+
+    with pytest.raises(TypeError, match="a member is kept as payments, as are the records"):
+        fold_pairs(orders, payments, 5, 5)(matching)
+    assert fold_pairs(orders, payments, 5, 5)(well).keys == ("orders", "payments", "fine")
+
+
+@pytest.mark.parametrize("kind", [float, bool, list[int], int | None, Literal[1, 2], Loose | None])
+def test_a_topic_of_values_that_no_record_can_have(kind: Any) -> None:
+    with pytest.raises(TypeError, match=r"the values of numbers have the type .*; declare a msgspec.Struct, int"):
+        source("numbers", kind)
+
+
+class Moment(msgspec.Struct):
+    """A value with a bound on its time."""
+
+    at: Annotated[datetime, Meta(tz=True)]
+
+
+def test_bounds_of_times_go_to_workers() -> None:
+    annotation = get_type_hints(Moment, include_extras=True)["at"]
+    assert pickle.loads(pickle.dumps(annotation.__metadata__)) == (Meta(tz=True),)

@@ -15,8 +15,10 @@ _HEAD = """# Command line
 
 `make docs` makes this page from the help of `streamstate`. The command is in every image, and in `.venv/bin`:
 
-    kubectl exec metrics-0 -c api -- streamstate status      # in a pod: its service, with the settings of the pod
-    .venv/bin/streamstate status                             # beside `make demo`: all services
+```sh
+kubectl exec metrics-0 -c api -- streamstate status      # in a pod: its service, with the settings of the pod
+.venv/bin/streamstate status                             # beside `make demo`: all services
+```
 
 [Settings](reference.md#settings) give the addresses, by default the demo's:
 
@@ -65,10 +67,9 @@ def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
 def _section(name: str, command: Any, shared: Collection[tuple[str, str, str]]) -> str:
     """The usage of a command, its help, and its parameters apart from the `shared` ones."""
     usage = " ".join([name, *map(_used, command.params)])
-    own = [row for row in map(_row, command.params) if row not in shared and row[2]]
-    return "\n".join(
-        [f"## {name.partition(' ')[2]}\n", f"    {usage}\n", f"{command.help}\n", *([_listed(own)] if own else [])]
-    )
+    own = _listed([row for row in map(_row, command.params) if row not in shared and row[2]])
+    title = name.partition(" ")[2]
+    return f"## {title}\n\n```sh\n{usage}\n```\n\n{command.help}\n" + (f"\n{own}" if own else "")
 
 
 def _listed(rows: Collection[tuple[str, str, str]]) -> str:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import dedent
 
 from devkit.registry import SERVICES
 from devkit.tables import table
@@ -24,11 +25,16 @@ reads of views.
 def text() -> str:
     """The whole page."""
     parts = [
-        f"{_HEAD}\n{redis.__doc__}",
+        f"{_HEAD}\n{_fenced(str(redis.__doc__))}",
         "## Keys of the services\n\nIn partition `p`; `metrics` is the name of the deployment:\n",
         table(("key", "holds"), (row for name in SERVICES for row in _state_keys(name))),
     ]
     return "\n".join(parts)
+
+
+def _fenced(text: str) -> str:
+    """`text` with its indented lines as a block of code."""
+    return re.sub(r"((?:^    .*\n)+)", lambda found: f"```text\n{dedent(found[1])}```\n", text, flags=re.MULTILINE)
 
 
 def _state_keys(service: str) -> Sequence[Sequence[str]]:

@@ -134,6 +134,20 @@ def count(records: Sequence[Record[str, int]], _context: FoldContext) -> Iterabl
     yield Merge("sum", add={"sum": sum(record.value for record in records)})
 
 
+def test_the_folds_of_a_partition_share_its_rate() -> None:
+    names = "numbers", "others"
+    folds = (Fold((Source(name, TEXT, decode_number),), count) for name in names)
+    store = Watched()
+    store.claim(0, "a:1", dict.fromkeys(names, 150))
+    driver = Driver(
+        App("sums", tuple(folds)), store, limits=Limits(BUILDING, CommitLimit(50, 10_000), build_rate=1_000)
+    )
+    started = time.monotonic()
+    driver.feed(0, {name: [(offset, offset, b"a", b"1") for offset in range(150)] for name in names})
+    assert store.sizes == [50] * 6
+    assert time.monotonic() - started >= 0.2
+
+
 def test_a_stream_builds_at_its_rate_and_goes_on_without() -> None:
     app = App("sums", (Fold((Source("numbers", TEXT, decode_number),), count),))
     store = Watched()

@@ -1,7 +1,7 @@
 """Raw records of partitions to commits, for the Spark task and the testing driver."""
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Protocol
@@ -116,7 +116,11 @@ class PartitionWriter:
         self._require_few_dead_letters(batches)
         for pieces in zip_longest(*map(self._pieces, batches)):
             together = [piece for piece in pieces if piece]
-            self._pace.turn({each.partition: len(each.entries) for each in together if self._building(each)})
+            # A partition has a piece of each fold.
+            building: Counter[int] = Counter()
+            for each in filter(self._building, together):
+                building[each.partition] += len(each.entries)
+            self._pace.turn(building)
             self._commit(together)
         return [batch.unavailable for batch in batches if batch.unavailable]
 

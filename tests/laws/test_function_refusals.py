@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from streamstate.app import App, Record
+from streamstate.app import App, FoldContext, Record, Rows
 from streamstate.erasure.folds import personal
 from streamstate.functions import (
     Counters,
@@ -26,6 +26,7 @@ from streamstate.functions import (
 from streamstate.keys import LONG, TEXT
 from streamstate.operators.interval_join import Pair
 from streamstate.state.memory import MemoryStore
+from streamstate.state.operations import Merge
 from streamstate.testing import Driver
 
 NUMBERS = source("numbers", int, LONG)
@@ -81,6 +82,39 @@ def test_a_late_record_stays_late_when_its_user_is_deleted() -> None:
     for late in (1, 3):
         driver = of_deleted(App("a", (count,)), [(2, 1_000), (late, 0), (1, 1_001)])
         assert driver.store.keys(0)["everyone"] == {"records": 2}  # type: ignore[attr-defined]
+
+
+def test_a_deleted_user_has_no_rows() -> None:
+    seen: list[Any] = []
+
+    @fold(NUMBERS, lookups=lambda records: {"names": [record.key for record in records]})
+    def look(record: Record[int, int], everyone: Everyone, rows: Rows) -> None:
+        seen.append((record.key, rows["names"][record.value], rows["names"].get(7)))
+        everyone.records.add()
+
+    nameless = Record("numbers", None, 7, 0, 0, 0)
+    assert [*look.shared([nameless], FoldContext())] == [Merge("everyone", {"records": 1})]
+    assert seen == [(None, None, None)]
+
+
+@pytest.mark.parametrize("value", [None, 1.5, "1"])
+def test_a_derived_value_of_another_type(value: Any) -> None:
+    with pytest.raises(TypeError, match="a value of out is of type int, not"):
+        OUT.emit(Record("numbers", 1, 7, 0, 0, 0), value)
+
+
+def test_a_state_in_quotes() -> None:
+    class Local(State):
+        records = Sum()
+
+    def count(_record: Record[int, int], _local: "Local") -> None: ...
+
+    def answer(_local: "Local") -> Answer: ...  # type: ignore[empty-body]
+
+    for make in (lambda: fold(NUMBERS)(count), lambda: view("/v1/local", Answer(1))(answer)):
+        with pytest.raises(TypeError, match="the annotation Local is unknown in the module"):
+            make()
+    assert Local.title() == "local"
 
 
 class Loose(msgspec.Struct):

@@ -8,12 +8,38 @@ from typing import Any, get_type_hints
 from streamstate.app import Effect, Record, Rows
 from streamstate.functions.state import Cell, Clock, Reader, Records, State
 
-NO_ROWS: Rows = {}
+
+class _Table(dict[Any, None]):
+    """A table without rows."""
+
+    def __missing__(self, _key: Any) -> None:
+        return None
+
+
+class _NoRows(dict[str, _Table]):
+    """Of any table no rows."""
+
+    def __missing__(self, _table: str) -> _Table:
+        return _Table()
+
+
+NO_ROWS: Rows = _NoRows()
+"""The rows for a record of a deleted user: all are missing."""
 
 
 def parameters(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """The annotations of the parameters of `function`, in order; `Any` where there is none."""
-    annotations = get_type_hints(function)
+    """The annotations of the parameters of `function`, in order; `Any` where there is none.
+
+    Raises `TypeError` for the name of a local class in quotes, or of an import for type checkers only.
+    """
+    try:
+        annotations = get_type_hints(function)
+    except NameError as error:
+        msg = (
+            f"{function.__name__}: the annotation {error.name} is unknown in the module; annotate with the class, "
+            "without quotes and without `from __future__ import annotations`"
+        )
+        raise TypeError(msg) from error
     return {name: annotations.get(name, Any) for name in signature(function).parameters}
 
 

@@ -26,8 +26,9 @@ def fold(
 
     The first parameter is the record. A further parameter annotated with a `State` is the state of the record's key, or
     of the partition; annotated with `Rows`, the rows of the `lookups`. The function may yield records of an `Output`.
-    For the state of the partition, the function gets the records of deleted users too, without key and rows; its other
-    effects are dropped. As of a `Fold`, any division of the records into batches must give the same state.
+    For the state of the partition, the function gets the records of deleted users too, with None as the key and as
+    each row; its other effects are dropped. As of a `Fold`, any division of the records into batches must give the same
+    state.
     """
 
     def decorate(function: Function) -> Fold:

@@ -94,7 +94,13 @@ class Output:
     key: KeyCodec[Any] = TEXT
 
     def emit(self, cause: Record[Any, Any], value: Any) -> Emit:
-        """A record with the key of its cause; without a key, of a deleted user, a record that the fold drops."""
+        """A record with the key of its cause; without a key, of a deleted user, a record that the fold drops.
+
+        Raises `TypeError` for a value of another type.
+        """
+        if not isinstance(value, self.value):
+            msg = f"a value of {self.topic} is of type {self.value.__name__}, not {type(value).__name__}"
+            raise TypeError(msg)
         key = b"" if cause.key is None else self.key.encode(cause.key)
         raw = msgspec.json.encode(value) if isinstance(value, msgspec.Struct) else str(value).encode()
         return Emit(self.topic, key, raw, cause)

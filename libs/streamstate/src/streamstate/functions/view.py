@@ -90,7 +90,7 @@ class FunctionView:
         if any(True for _ in state.effects()):
             msg = f"{self._function.__name__}: a view writes nothing"
             raise TypeError(msg)
-        return list(reads)
+        return tuple(reads)
 
     def answer(self, *asked: Any) -> msgspec.Struct | None:
         """The answer, for a key, the values of `reads`, and parameters."""

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 import urllib3
 import yaml
+from typer.testing import CliRunner
 
 from devkit.charts.dashboards import dashboards, metrics_of
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import answers
+from streamstate.cli.main import app
 from tests.integration.driving import Driving
 from tests.waiting import until
 
@@ -79,6 +81,8 @@ def prometheus(driving: Driving, tmp_path_factory: pytest.TempPathFactory) -> It
     cluster = driving.cluster
     apis = [address for addresses in cluster.addresses.values() for address in addresses]
     gateway = cluster.url.removeprefix("http://")
+    saved = CliRunner().invoke(app, ["backup", str(tmp_path_factory.mktemp("backups"))], env=driving.environment())
+    assert saved.exit_code == 0, saved.output
     prometheus = Prometheus(tmp_path_factory.mktemp("prometheus"), [*apis, gateway, cluster.status])
     prometheus.start()
     try:

@@ -1,16 +1,36 @@
 """Folds in functions: any division of records into batches gives the same state and the same dead letters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from streamstate.app import App, Fold, Record
+from streamstate.app import App, Emit, Fold, Record
+from streamstate.erasure.folds import personal
 from streamstate.errors import NotRequested
-from streamstate.functions import Counters, HoppingWindows, Least, Most, Ranking, Recent, State, Sum, Text, fold, source
+from streamstate.functions import (
+    Counters,
+    HoppingWindows,
+    Least,
+    Most,
+    Output,
+    Ranking,
+    Recent,
+    Sessions,
+    State,
+    Sum,
+    Text,
+    fold,
+    outputs,
+    source,
+)
 from streamstate.state.memory import MemoryStore
+from streamstate.state.timelines import Family
 from streamstate.testing import Driver
 
 
@@ -138,3 +158,73 @@ def test_windows_take_numbers(bad: Any) -> None:
     state, dead = alike(keep, [7, 5, 7, 6])
     assert state["windows:k"] == {"[0,3,0,1,2]": 0}
     assert dead == [1]
+
+
+class Everything(State):
+    """Of a partition."""
+
+    total = Sum()
+    steps = Counters()
+
+
+class Timed(State, by=VALUES, users=True):
+    """The cells with times of a key."""
+
+    last = Text(loaded=True)
+    newest = Recent(2)
+    hopping = HoppingWindows(6, 2, retention=20, grace=3)
+    tumbling = HoppingWindows(4, 4, retention=9, grace=5)
+    sessions = Sessions(gap=2, retention=8, grace=3)
+    longest = Most()
+
+
+OUT = Output("out", int)
+
+
+@fold(VALUES)
+def timed(record: Record[str, Value], kept: Timed, everything: Everything) -> Iterator[Emit]:
+    """Writes, yields and fails before, between and after each other."""
+    step = record.value.of
+    everything.total.add(step)
+    kept.last.set(f"{(kept.last.value or '')[-3:]}{step}")
+    if step == 1:
+        raise ValueError
+    kept.newest.add(record, "a", step)
+    for window in kept.hopping.add(record, step):
+        yield OUT.emit(record, window.total)
+    kept.tumbling.add(record, step / 10)
+    if session := kept.sessions.add(record):
+        kept.longest.add(session.count)
+        everything.steps.add(str(step), session.end - session.start)
+    yield OUT.emit(record, step)
+    if step == 2:
+        raise ValueError
+
+
+def all_of(records: Sequence[tuple[int, bytes, int]], cuts: set[int], erased: int) -> Any:
+    """State, positions, counters, dead letters and derived records; of a user before `erased` without the user."""
+    driver = Driver(App("timed", (timed,), emits=outputs(OUT)), MemoryStore())
+    driver.folds = {0: personal(driver.app, 0, {("values", 0): {b"k": erased}}, keep_seen=True)}
+    raw = [(offset, time, key, b'{"of": %d}' % step) for offset, (time, key, step) in enumerate(records)]
+    for first, end in pairwise(sorted({0, len(raw), *(cut for cut in cuts if cut < len(raw))})):
+        driver.feed(0, {"values": raw[first:end]})
+    (snapshot,) = driver.store.read({0: ()}).values()
+    # The bounds of a family depend on the batches.
+    held = driver.store.keys(0).items()  # type: ignore[attr-defined]
+    keys = {key: value.expired if isinstance(value, Family) else value for key, value in held if value != {}}
+    dead, emitted = (
+        {letter.offset for letter in driver.dead},
+        {(each.cause.offset, each.value) for each in driver.emitted},
+    )
+    return keys, snapshot.positions, snapshot.times, snapshot.counters, dead, emitted
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.sampled_from([b"k", b"k:1", b"None"]), st.integers(0, 5)), max_size=14),
+    st.sets(st.integers(1, 13)),
+    st.integers(0, 14),
+)
+def test_windows_sessions_and_failures_in_any_batches(
+    records: list[tuple[int, bytes, int]], cuts: set[int], erased: int
+) -> None:
+    assert all_of(records, cuts, erased) == all_of(records, set(), erased)

@@ -117,6 +117,24 @@ def test_a_state_in_quotes() -> None:
     assert Local.title() == "local"
 
 
+def test_a_driver_names_what_it_has() -> None:
+    @fold(NUMBERS)
+    def count(_record: Record[int, int], everyone: Everyone) -> None:
+        everyone.records.add()
+
+    @view("/v1/total", Answer(1))
+    def total(everyone: Everyone) -> Answer:
+        return Answer(everyone.records.value)
+
+    driver = Driver(App("counting", (count,), (total,)), MemoryStore(), 2)
+    with pytest.raises(ValueError, match="counting reads no topic number; it reads numbers"):
+        driver.feed(0, {"number": []})
+    with pytest.raises(ValueError, match="holds no partition 2; it holds 0, 1"):
+        driver.feed(2, {"numbers": []})
+    with pytest.raises(ValueError, match="counting has no view totals; it has total"):
+        driver.view("totals")
+
+
 class Loose(msgspec.Struct):
     """Parameters that are not frozen."""
 

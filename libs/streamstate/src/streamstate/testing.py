@@ -19,7 +19,8 @@ class Driver:
     """Runs an app over records in memory: `feed`, then ask `view`.
 
     Every topic has `partitions` partitions; the driver claims the partitions in `held`, by default all. `limits` are
-    the limits of the stream, by default none.
+    the limits of the stream, by default none. With several partitions, the view of a key asks the key's own:
+    `keys.partition_of` of the key's bytes.
     """
 
     def __init__(
@@ -50,7 +51,15 @@ class Driver:
         """Process `raw` (by topic) as one micro-batch; records already in the state are skipped.
 
         markers: the headers `streamstate.source` of derived topics, by topic and offset.
+
+        Raises `ValueError` for a topic or partition that the driver does not have.
         """
+        if strange := sorted({*raw} - {*self.app.topics}):
+            msg = f"{self.app.name} reads no topic {', '.join(strange)}; it reads {', '.join(self.app.topics)}"
+            raise ValueError(msg)
+        if partition not in self.claims:
+            msg = f"the driver holds no partition {partition}; it holds {', '.join(map(str, self.claims))}"
+            raise ValueError(msg)
         counts = dict.fromkeys(self.app.topics, self.partitions)
         writer = PartitionWriter(self.app, self.store, self.claims, counts, self, self.limits, self.folds)
         writer.write(
@@ -71,8 +80,11 @@ class Driver:
         """A test sees them in the error."""
 
     def view(self, name: str, key: Any = "", query: msgspec.Struct | None = None) -> msgspec.Struct | None:
-        """The answer of the view `name` for `key`."""
-        [view] = [view for view in self.app.views if view.name == name]
+        """The answer of the view `name` for `key`. Raises `ValueError` for an unknown view."""
+        views = {view.name: view for view in self.app.views}
+        if (view := views.get(name)) is None:
+            msg = f"{self.app.name} has no view {name}; it has {', '.join(views)}"
+            raise ValueError(msg)
         question = view.ask(str(key), query)
         partitions = question.partitions(dict.fromkeys(self.app.topics, self.partitions))
         snapshots = self.store.read(dict.fromkeys(partitions, question.reads)).values()

@@ -54,7 +54,7 @@ class Driver:
 
         Raises `ValueError` for a topic or partition that the driver does not have.
         """
-        if strange := sorted({*raw} - {*self.app.topics}):
+        if strange := sorted({topic for topic, records in raw.items() if records} - {*self.app.topics}):
             msg = f"{self.app.name} reads no topic {', '.join(strange)}; it reads {', '.join(self.app.topics)}"
             raise ValueError(msg)
         if partition not in self.claims:

@@ -25,6 +25,7 @@ from streamstate.functions import (
 )
 from streamstate.keys import LONG, TEXT
 from streamstate.operators.interval_join import Pair
+from streamstate.processing.decode import RawRecord
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Merge
 from streamstate.testing import Driver
@@ -128,7 +129,7 @@ def test_a_driver_names_what_it_has() -> None:
 
     driver = Driver(App("counting", (count,), (total,)), MemoryStore(), 2)
     with pytest.raises(ValueError, match="counting reads no topic number; it reads numbers"):
-        driver.feed(0, {"number": []})
+        driver.feed(0, {"number": [(0, 0, b"", b"")]})
     with pytest.raises(ValueError, match="holds no partition 2; it holds 0, 1"):
         driver.feed(2, {"numbers": []})
     with pytest.raises(ValueError, match="counting has no view totals; it has total"):
@@ -197,7 +198,27 @@ def test_a_member_of_a_fold_of_pairs_with_the_name_of_a_topic() -> None:
 
     with pytest.raises(TypeError, match="a member is kept as payments, as are the records"):
         fold_pairs(orders, payments, 5, 5)(matching)
-    assert fold_pairs(orders, payments, 5, 5)(well).keys == ("orders", "payments", "fine")
+    well_matched = fold_pairs(orders, payments, 5, 5, version=2)(well)
+    assert (well_matched.keys, well_matched.version) == (("orders", "payments", "fine"), 2)
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_pairs_of_other_values_than_texts(batches: int) -> None:
+    left, right = source("left", int), source("right", TEXT, deletes=True)
+
+    class Seen(State, by=left):
+        kinds = Counters()
+
+    @fold_pairs(left, right, 5, 5)
+    def matching(pair: Pair, seen: Seen) -> None:
+        seen.kinds.add(type(pair.left.value).__name__)
+
+    driver = Driver(App("pairs", (matching,)), MemoryStore())
+    raw: dict[str, list[RawRecord]] = {"left": [(0, 0, b"k", b"7")], "right": [(0, 1, b"k", b"a"), (1, 2, b"k", None)]}
+    for topics in ([raw], [{topic: records} for topic, records in raw.items()])[batches - 1]:
+        driver.feed(0, topics)
+    assert [(letter.topic, letter.offset) for letter in driver.dead] == [("left", 0), ("right", 1)]
+    assert "declare both topics by `str` or `TEXT`" in str(driver.dead[0].error)
 
 
 @pytest.mark.parametrize("kind", [float, bool, list[int], int | None, Literal[1, 2], Loose | None])

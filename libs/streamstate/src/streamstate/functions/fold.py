@@ -39,7 +39,9 @@ def fold(
     return decorate
 
 
-def fold_pairs(left: Source[Any, str], right: Source[Any, str], within: int, grace: int) -> Callable[[Function], Fold]:
+def fold_pairs(
+    left: Source[Any, str], right: Source[Any, str], within: int, grace: int, *, version: int = 1
+) -> Callable[[Function], Fold]:
     """Makes a `Fold` over the pairs of `operators.interval_join.paired` of a function, called for each pair in order.
 
     The first parameter is the `Pair`, the others are as of `fold`; their states load nothing, and are not of users.
@@ -54,7 +56,7 @@ def fold_pairs(left: Source[Any, str], right: Source[Any, str], within: int, gra
         if taken := set(topics).intersection(of.keys):
             msg = f"{function.__name__}: a member is kept as {min(taken)}, as are the records; call it otherwise"
             raise TypeError(msg)
-        return replace(paired(left, right, within, grace, of.pairs), keys=(*topics, *of.keys))
+        return replace(paired(left, right, within, grace, of.pairs), version=version, keys=(*topics, *of.keys))
 
     return decorate
 

@@ -41,7 +41,7 @@ def paired(
 
     All times are milliseconds of stream time. A record more than `within` + `grace` older than the greatest timestamp
     so far is counted as late and dropped; other records are remembered while a partner may come. So the fold gets each
-    pair exactly once, with the second record of the pair.
+    pair exactly once, with the second record of the pair. A record with another value than a text is refused.
     """
     join = _Join((left.topic, right.topic), within, grace, apply)
     return Fold((left, right), join.apply, reads=join.reads, settings={"within_ms": within, "grace_ms": grace})
@@ -58,7 +58,10 @@ class _Join:
         return self._reads(records).values()
 
     def apply(self, records: Sequence[Record[Any, str]], context: FoldContext) -> Iterable[Effect]:
-        """Records match stored entries and earlier records of the batch, so a batch may end anywhere."""
+        """Records match stored entries and earlier records of the batch, so a batch may end anywhere.
+
+        Raises `TypeError` for a value that is no text: the state would give it back as a text.
+        """
         stored = {
             place: [_entry(text, time) for text, time in context.values[read]]
             for place, read in self._reads(records).items()
@@ -70,7 +73,7 @@ class _Join:
             if record.timestamp + self.within + self.grace < now:
                 late += 1
                 continue
-            own = Entry(record.timestamp, record.offset, record.value)
+            own = Entry(record.timestamp, record.offset, _remembered(record.value))
             place = self._other(record.topic), record.key
             near = [
                 other
@@ -104,6 +107,13 @@ class _Join:
     def _other(self, topic: str) -> str:
         left, right = self.topics
         return right if topic == left else left
+
+
+def _remembered(value: Any) -> str:
+    if not isinstance(value, str):
+        msg = f"pairs are of texts, not of {type(value).__name__}; declare both topics by `str` or `TEXT`"
+        raise TypeError(msg)
+    return value
 
 
 def _text(entry: Entry) -> str:

@@ -1,13 +1,12 @@
 """Many keys at once, and a state of many partitions, of which an answer still fits into any proxy."""
 
-import asyncio
 import time
 from typing import Any
 
 import pytest
 
 from streamstate.state.store import Commit, OffsetAdvance, Origin
-from streamstate.web.consistency import Demand
+from streamstate.web.consistency import Demand, Demands
 from streamstate.web.freshness import EACH, MOST_BYTES, bounded_text, offsets_of
 from streamstate.web.http.deadline import MIN_POSITION
 from streamstate.web.http.request import POSITION
@@ -61,14 +60,15 @@ def test_a_post_keeps_the_rules_of_deadlines_and_demands(service: Service, api: 
 
 
 def test_a_demand_says_its_distance_also_when_the_process_stalls_through_the_deadline(
-    service: Service, api: Instance
+    service: Service, api: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def stall() -> None:
-        asyncio.get_running_loop().call_later(0.1, time.sleep, 0.4)
+    async def stall(_demands: Demands) -> None:
+        time.sleep(2.2)
 
+    # When a request begins to wait.
+    monkeypatch.setattr(Demands, "_poll", stall)
     service.count("numbers", 7)
-    service.loop.run(stall())
-    headers = {"X-Min-Position": "numbers:0=99,numbers:1=99,numbers:2=99,numbers:3=99", "X-Deadline-Ms": "300"}
+    headers = {"X-Min-Position": "numbers:0=99,numbers:1=99,numbers:2=99,numbers:3=99", "X-Deadline-Ms": "2000"}
     response = api.client.get("/v1/numbers/7", headers=headers)
     assert "before the demanded position" in problem(response, 503, "not-ready")["detail"]
 

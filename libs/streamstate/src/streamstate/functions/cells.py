@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from streamstate.app import Effect, Record
+from streamstate.app import Effect, Record, Setting
 from streamstate.functions.state import Cell, Records
 from streamstate.keys import KeyCodec, sortable
 from streamstate.state.operations import (
@@ -246,3 +246,7 @@ class Recent(Cell):
 
     def places(self, key: Any) -> Iterable[UserKey]:
         yield UserKey(Newest(self.place(key), MOST_MEMBERS))
+
+    @property
+    def settings(self) -> Mapping[str, Setting]:
+        return {"n": self._n}

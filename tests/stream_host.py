@@ -23,7 +23,8 @@ from streamstate.deployment.scratch import scratch
 from streamstate.settings import StreamSettings
 from streamstate.spark import query, status
 from streamstate.spark.process import session
-from streamstate.spark.query import Hosted, Stream
+from streamstate.spark.query import Stream
+from streamstate.spark.run import Hosted
 
 STARTED_S = 120
 ENDED_S = 30

@@ -1,7 +1,7 @@
 """The gateway: one address for all services."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -12,9 +12,11 @@ import structlog
 
 from services.gateway import documents, needs
 from services.gateway.access import Access
+from services.gateway.beside import ReleaseFile
+from services.gateway.directory import not_found, service_of
 from services.gateway.erasure import EXAMPLE_DELETION, EXAMPLE_EXPORT, EXPORTED, PATH, ErasureRoutes
 from services.gateway.names import NameCache
-from services.gateway.owners import Owners, not_found
+from services.gateway.owners import Owners
 from services.gateway.reads import NAME, ReadRoutes
 from services.gateway.route import EXAMPLE_ROUTE, route, unknown_service
 from services.gateway.router import Router
@@ -61,18 +63,23 @@ def build(settings: GatewaySettings, addresses: Mapping[str, Sequence[str]], acc
     """The application over the instances at `addresses`. Raises `Misconfigured` for an unreadable file."""
 
     async def ready() -> None:
-        missing = owners.missing()
-        if len(missing) == len(addresses):
+        missing = owners.now.missing()
+        if len(missing) == len(owners.now.services):
             raise not_ready(f"no instance answers of: {', '.join(missing)}")
 
-    further = [not_found(), no_instance(), unknown_service(addresses), too_many_streams(settings.streams)]
+    services = dict.fromkeys(map(service_of, addresses))
+    further = [not_found(), no_instance(), unknown_service(services), too_many_streams(settings.streams)]
     routes, telemetry = application(NAME, NAME, ready, further)
     routes.cors = Cors(settings.origins)
     client = Instances(internal_tokens(settings, telemetry), to_instances(settings), name=NAME)
+    find_releases: Callable[[], object] = bool
+    if settings.releases:
+        by_hand = ReleaseFile(addresses, settings.releases)
+        addresses, find_releases = by_hand.all, by_hand.look
     upstream = Upstream(addresses, client, settings.requests_in_flight_per_instance)
-    owners = Owners(upstream, settings.owners_ttl_s)
-    router = Router(owners, upstream)
-    users = Users(owners, router, NameCache(owners, router, settings.names_cached))
+    owners = Owners(upstream, settings.owners_ttl_s, find_releases)
+    router = Router(upstream)
+    users = Users(router, NameCache(router, settings.names_cached))
     _add_routes(routes, owners, users)
     _add_search(routes, owners, router)
     _add_erasure(routes, owners, ErasureRoutes(owners, upstream))
@@ -93,10 +100,11 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
     async def explain(_request: Request, service: str, key: str) -> Response:
         return json(route(owners, service, key), NAME)
 
-    async def document(_request: Request) -> Response:
+    async def document(request: Request) -> Response:
         """The document of all services, read at each request."""
-        theirs = await asyncio.gather(*(owners.document(service, SPEC) for service in owners.addresses))
-        body = documents.merged(routes, routes.document(), theirs, [view for _, view in owners.views])
+        at = owners.at(request.headers)
+        theirs = await asyncio.gather(*(owners.document(at, service, SPEC) for service in at.services))
+        body = documents.merged(routes, routes.document(), theirs, [view for _, view in at.views])
         return Response(200, body, {"Content-Type": JSON})
 
     summary = "All that is known of a user, with names"
@@ -113,13 +121,13 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
     routes.hidden("/page/<name>", "page-file", page)
     # The files are public; the page asks for data with the key.
     routes.open_paths |= {"/", *(f"/page/{file.name}" for file in files)}
-    described = resolver(document, SPEC, lambda *_: needs.DOCUMENT)
+    described = resolver(document, SPEC, lambda request, _: needs.of_release(needs.DOCUMENT, request))
     routes.table["openapi"] = replace(routes.table["openapi"], resolver=described)
 
 
 def _add_search(routes: Routes, owners: Owners, router: Router) -> None:
     async def find(request: Request) -> Response:
-        return json(await search(owners, router, parameters.parse(Search, request.query), request.deadline), NAME)
+        return json(await search(owners.now, router, parameters.parse(Search, request.query), request.deadline), NAME)
 
     summary, found = "A sample of the users whose ids begin with some digits", Found([42, 420])
     path, price = f"/v1/{documents.USERS}", Needs({EXPLORE}, needs.SEARCH_COST)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -9,12 +10,19 @@ from kubernetes import client, config, watch
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
+from services.gateway.directory import BESIDE
 from streamstate.deployment.address import Address
 from streamstate.deployment.background import keep_running
 
 log = structlog.get_logger()
 
 SERVICE_LABEL = "kubernetes.io/service-name"
+RELEASE_LABEL = "streamstate/release-of"
+"""Names, on the Service of a release beside another, the Helm release of the first."""
+
+PODS = "-pods"
+"""The end of the name of a headless Service, behind the Helm release."""
+
 RELIST_S = 60
 PAUSE_S = 1.0
 
@@ -25,23 +33,34 @@ class Endpoints(dict[str, Sequence[str]]):
     A service without a ready instance keeps its last addresses: an instance may still answer, and a missing instance
     refuses at once.
 
-    services: the Kubernetes Service by the name of a service.
+    services: the Kubernetes Service by the name of a service. A Service labelled as a release of one of them is a
+        deployment beside it, until the Service is deleted.
     """
 
     def __init__(self, services: Mapping[str, str]) -> None:
         super().__init__(dict.fromkeys(services, ()))
         self.services = {kubernetes: ours for ours, kubernetes in services.items()}
 
-    def replace(self, slices: Iterable[Any]) -> None:
-        """Replace all addresses by the endpoints of `slices`."""
+    def replace(self, slices: Iterable[Any], *, beside: bool = False) -> None:
+        """Replace all addresses of services, or of releases `beside` them, by the endpoints of `slices`."""
         ready: defaultdict[str, set[str]] = defaultdict(set)
         for slice_ in slices:
-            if service := self.services.get(slice_.metadata.labels[SERVICE_LABEL]):
+            if service := self._deployment(slice_.metadata.labels):
                 ready[service].update(addresses(slice_))
+        for gone in [name for name in self if beside and BESIDE in name and name not in ready]:
+            del self[gone]
         for service, instances in ready.items():
-            if instances and set(self[service]) != instances:
+            if instances and set(self.get(service, ())) != instances:
                 log.info("the instances of a service changed", service=service, count=len(instances))
                 self[service] = sorted(instances)
+
+    def _deployment(self, labels: Mapping[str, str]) -> str | None:
+        """The deployment of a slice with these labels, None for another Service."""
+        kubernetes = labels[SERVICE_LABEL]
+        if service := self.services.get(kubernetes):
+            return service
+        service = self.services.get(f"{labels.get(RELEASE_LABEL)}{PODS}")
+        return f"{service}{BESIDE}{kubernetes.removesuffix(PODS)}" if service else None
 
 
 def addresses(slice_: Any) -> list[str]:
@@ -67,20 +86,26 @@ def watched(services: Mapping[str, str], namespace: str) -> Endpoints:
     configuration = client.Configuration()
     config.load_incluster_config(configuration)
     endpoints = Endpoints(services)
-    keep_running("endpoints", lambda: follow(endpoints, configuration, namespace), PAUSE_S, longest_s=2 * RELIST_S)
+    for name, beside in (("endpoints", False), ("releases", True)):
+        look = partial(follow, endpoints, configuration, namespace, beside=beside)
+        keep_running(name, look, PAUSE_S, longest_s=2 * RELIST_S)
     return endpoints
 
 
-def follow(endpoints: Endpoints, configuration: client.Configuration, namespace: str) -> None:
-    """List all slices, then watch for changes until the API server ends the watch, after at most `RELIST_S` seconds."""
+def follow(endpoints: Endpoints, configuration: client.Configuration, namespace: str, *, beside: bool = False) -> None:
+    """List the slices of services, or of releases `beside` them; then watch for changes.
+
+    The API server ends a watch after at most `RELIST_S` seconds.
+    """
     # The client would refuse the slice of a Service without pods: it has no endpoints.
     configuration.client_side_validation = False
     listed = client.DiscoveryV1Api(client.ApiClient(configuration)).list_namespaced_endpoint_slice
-    query = {"namespace": namespace, "label_selector": f"{SERVICE_LABEL} in ({','.join(endpoints.services)})"}
+    selector = RELEASE_LABEL if beside else f"{SERVICE_LABEL} in ({','.join(endpoints.services)})"
+    query = {"namespace": namespace, "label_selector": selector}
     try:
         known = listed(**query, _request_timeout=10)
         slices = {slice_.metadata.name: slice_ for slice_ in known.items}
-        endpoints.replace(slices.values())
+        endpoints.replace(slices.values(), beside=beside)
         changes = watch.Watch().stream(
             listed,
             **query,
@@ -92,6 +117,6 @@ def follow(endpoints: Endpoints, configuration: client.Configuration, namespace:
             slices[change["object"].metadata.name] = change["object"]
             if change["type"] == "DELETED":
                 del slices[change["object"].metadata.name]
-            endpoints.replace(slices.values())
+            endpoints.replace(slices.values(), beside=beside)
     except (ApiException, HTTPError, OSError) as error:
         log.warning("the API server does not answer; the last known instances serve", reason=str(error))

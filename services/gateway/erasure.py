@@ -87,9 +87,10 @@ class ErasureRoutes:
     async def _all(self, method: str, path: str, key: str, deadline: Deadline) -> Mapping[str, bytes]:
         """The answers by service. Raises a 503 `Problem` when a service does not answer."""
         TEXT.parse(key)
-        if missing := self._owners.missing():
+        at = self._owners.now
+        if missing := at.missing():
             raise not_ready(f"no instance of {', '.join(missing)} answers, which may hold something of the user")
-        services = [name for name in self._owners.addresses if self._owners.service(name).processors.users]
+        services = [known.deployment for known in at.maps.values() if known.processors.users]
         path = path.replace("<key>", quote(key, safe=""))
         calls = (self._upstream.get(name, None, path, (), deadline, method) for name in services)
         answers = dict(zip(services, await asyncio.gather(*calls), strict=True))

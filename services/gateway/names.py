@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from services.gateway.owners import Owners, ServiceMap
+from services.gateway.directory import Directory, ServiceMap
 from services.gateway.router import Router
 from streamstate.state.store import TopicPartition
 from streamstate.web.http.deadline import Deadline
@@ -54,14 +54,18 @@ def add(names: Names, places: Iterable[NamedObjects]) -> None:
 
 
 class _Cached(msgspec.Struct, frozen=True, gc=False):
-    """A name (None: no name), and the offset of its table's partition before the read.
+    """A name (None: no name), and the offset of its table's partition in a release before the read.
 
     `gc=False`: with 200,000 names, the garbage collector would stop all requests for 0.1 s.
     """
 
     name: str | None
+    deployment: str
     place: TopicPartition
     position: int
+
+    def valid_in(self, known: ServiceMap) -> bool:
+        return known.deployment == self.deployment and known.positions.get(self.place, 0) == self.position
 
 
 class NameCache:
@@ -70,45 +74,44 @@ class NameCache:
     A name is valid while the owner map has the same offset for the partition of its table.
     """
 
-    def __init__(self, owners: Owners, router: Router, most: int) -> None:
-        self._owners = owners
+    def __init__(self, router: Router, most: int) -> None:
         self._router = router
         self._most = most
         self._cached: dict[ItemKey, _Cached] = {}
         self._valid: defaultdict[str, dict[int | str, str | None]] = defaultdict(dict)
-        self._valid_for = owners.views
+        self._valid_for: Directory | None = None
 
-    async def get(self, places: Iterable[NamedObjects], deadline: Deadline) -> Names:
+    async def get(self, at: Directory, places: Iterable[NamedObjects], deadline: Deadline) -> Names:
         """Names, including all names for `places`. Raises a `Problem` without an answer in time."""
-        if self._valid_for is not self._owners.views or sum(map(len, self._valid.values())) > self._most:
-            self._valid, self._valid_for = defaultdict(dict), self._owners.views
+        if self._valid_for is not at or sum(map(len, self._valid.values())) > self._most:
+            self._valid, self._valid_for = defaultdict(dict), at
         valid = self._valid
         missing: dict[ItemKey, None] = {}
         for view, key, _, objects in places:
             known = valid[view]
             missing |= {(view, item[key]): None for item in objects if item[key] not in known}
         if missing:
-            maps = {view: self._owners.with_keys(view) for view, _ in missing}
+            maps = {view: at.with_keys(view) for view, _ in missing}
             for view, item_key in missing:
                 cached = self._cached.get((view, item_key))
-                if cached and maps[view].positions.get(cached.place, 0) == cached.position:
+                if cached and cached.valid_in(maps[view]):
                     valid[view][item_key] = cached.name
             if unknown := [(view, item_key) for view, item_key in missing if item_key not in valid[view]]:
-                for (view, item_key), name in (await self._read(maps, unknown, deadline)).items():
+                for (view, item_key), name in (await self._read(at, maps, unknown, deadline)).items():
                     valid[view][item_key] = name
         return valid
 
     async def _read(
-        self, maps: Mapping[str, ServiceMap], keys: list[ItemKey], deadline: Deadline
+        self, at: Directory, maps: Mapping[str, ServiceMap], keys: list[ItemKey], deadline: Deadline
     ) -> dict[ItemKey, str | None]:
         """Read names, and cache each with its position in the older `maps`: a name is never older than its position."""
-        answers = await self._router.many([(view, str(key)) for view, key in keys], deadline)
+        answers = await self._router.many(at, [(view, str(key)) for view, key in keys], deadline)
         names: dict[ItemKey, str | None] = {}
         for view, key in keys:
             name = names[view, key] = (answers[view][str(key)] or {}).get("name")
             known, entry = maps[view], maps[view].views[view]
             place = entry.topic, known.partition(entry, str(key))
-            self._cached[view, key] = _Cached(name, place, known.positions.get(place, 0))
+            self._cached[view, key] = _Cached(name, known.deployment, place, known.positions.get(place, 0))
         while len(self._cached) > self._most:
             del self._cached[next(iter(self._cached))]
         return names

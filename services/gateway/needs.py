@@ -3,8 +3,9 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 
+from services.gateway.directory import Directory, LocatedPart
 from services.gateway.documents import USERS
-from services.gateway.owners import LocatedPart, Owners
+from services.gateway.owners import RELEASE, Owners
 from services.gateway.users import PARTS, part_names
 from streamstate.view import ADMIN, READ, Cost, Scope
 from streamstate.web.http.request import Request
@@ -44,7 +45,7 @@ def of_parts(parts: Iterable[LocatedPart], key: str, request: Request) -> Needs:
 
 def of_user(owners: Owners, scope: Scope, request: Request, arguments: Mapping[str, str]) -> Needs:
     """The needs of a request about a user, at the price of the named parts, or of the default parts."""
-    cost = _parts_cost(owners, part_names(request.query))
+    cost = _parts_cost(owners.now, part_names(request.query))
     return Needs({scope}, cost + _demands(request), arguments["key"])
 
 
@@ -53,17 +54,22 @@ def of_export(_request: Request, arguments: Mapping[str, str]) -> Needs:
     return Needs({ADMIN}, EXPORT_COST, arguments["key"], own=True)
 
 
-def of_many(owners: Owners, asked: Sequence[tuple[str, str]], request: Request) -> Needs:
+def of_many(at: Directory, asked: Sequence[tuple[str, str]], request: Request) -> Needs:
     """The needs of a request for many keys: `asked` are (view name, key text)."""
     users = {text for name, text in asked if name == USERS}
     views = {name for name, _ in asked} - {USERS, PARTS}
-    known = [owners.keyed[name].views[name] for name in views if name in owners.keyed]
+    known = [at.keyed[name].views[name] for name in views if name in at.keyed]
     about_users = all(view.path.startswith(USER_PATH) for view in known) and len(known) == len(views)
     ids = {text for name, text in asked if name != PARTS}
     keys = sum(name not in (USERS, PARTS) for name, _ in asked)
-    cost = keys + len(users) * _parts_cost(owners, part_names(asked)) + _demands(request)
+    cost = keys + len(users) * _parts_cost(at, part_names(asked)) + _demands(request)
     user = next(iter(ids)) if about_users and len(ids) == 1 else None
     return Needs({READ, *(view.scope for view in known)}, cost, user)
+
+
+def of_release(needs: Needs, request: Request) -> Needs:
+    """The `needs` of a request that may name a release: answers of a release that is not live need the scope admin."""
+    return needs._replace(scopes={*needs.scopes, ADMIN}) if RELEASE in request.headers else needs
 
 
 def cost_of(cost: Cost, query: Iterable[tuple[str, str]]) -> int:
@@ -82,8 +88,8 @@ def _demands(request: Request) -> int:
     return DEMAND_COST if request.deadline.demands else 0
 
 
-def _parts_cost(owners: Owners, names: Set[str]) -> int:
+def _parts_cost(at: Directory, names: Set[str]) -> int:
     """The price of a user's parts called `names`, or of the default parts."""
     return sum(
-        view.cost.base for _, view, part in owners.parts.values() if (view.name in names if names else part.by_default)
+        view.cost.base for _, view, part in at.parts.values() if (view.name in names if names else part.by_default)
     )

@@ -1,79 +1,53 @@
-"""The owner maps of all services: partitions, owners and views, read from the instances periodically."""
+"""The owner maps of all releases: partitions, owners and views, read from the instances periodically."""
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from urllib.parse import unquote
 
 import msgspec
 import structlog
 
+from services.gateway.directory import BESIDE, Directory, ServiceMap, service_of
 from services.gateway.upstream import Upstream
-from streamstate.keys import CODECS, partition_of
-from streamstate.view import READ, Part
 from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.problems import RETRY_AFTER_S, Problem, bad_query, not_ready
-from streamstate.web.partition_map import PATH, Processors, ViewEntry
+from streamstate.web.http.problems import RETRY_AFTER_S, Problem
+from streamstate.web.partition_map import PATH, Processors
 
 READ_S = 2.0
-"""Seconds for the map of a service; an instance gets a share while further instances are left."""
+"""Seconds for the map of a release; an instance gets a share while further instances are left."""
 
 LEAST_S = 0.2
 """The least seconds between two reads."""
+
+LIVE_S = 0.3
+"""The most seconds between two reads, besides `LEAST_S`, while a service has several releases.
+
+The known live release is at most one second old."""
+
+RELEASE = "x-release"
+"""The header that names a release to answer in place of the live one."""
 
 log = structlog.get_logger()
 
 _decode = msgspec.json.Decoder(Processors).decode
 
 
-class ServiceMap:
-    """A service, as described by an instance.
-
-    owners: addresses by partition. views: by name. positions: the next offsets by topic and partition.
-    """
-
-    def __init__(self, service: str, processors: Processors) -> None:
-        partitions = processors.partitions
-        self.service = service
-        self.processors = processors
-        self.owners = {held.partition: held.owner for held in partitions if held.owner is not None}
-        self.views = {view.name: view for view in processors.views}
-        self.positions = {
-            (topic, held.partition): position for held in partitions for topic, position in held.positions.items()
-        }
-
-    def partition(self, view: ViewEntry, text: str) -> int:
-        """The partition of the key `text`. Raises `BadKey` for text that is no key of `view`."""
-        codec = CODECS[view.key]
-        return partition_of(codec.encode(codec.parse(text)), self.processors.topics[view.topic])
-
-
-Located = tuple[ServiceMap, ViewEntry]
-"""A view and its service."""
-
-LocatedPart = tuple[ServiceMap, ViewEntry, Part]
-
-
 class Owners:
-    """The last known map of each service. For one event loop.
+    """The last known map of each release. For one event loop.
 
-    addresses: the instances of each service, host:port.
-    ttl_s: seconds between two reads.
-    views: of all known services, in the order of `addresses`.
-    parts: the parts of `/v1/users/{id}` by name, the required part first.
-    keyed: the services of the views of `/v1/many`, by the view's name.
+    addresses: the instances of each deployment, host:port; `service@release` is a release beside the service's own.
+    ttl_s: seconds between two reads. find_releases: called before each read; may change the addresses.
+    now: the live releases as known at present.
     """
 
-    def __init__(self, upstream: Upstream, ttl_s: float) -> None:
+    def __init__(self, upstream: Upstream, ttl_s: float, find_releases: Callable[[], object] = bool) -> None:
         self.addresses = upstream.addresses
-        self.views: Sequence[Located] = ()
-        self.parts: Mapping[str, LocatedPart] = {}
-        self.keyed: Mapping[str, ServiceMap] = {}
+        self.now = Directory(self.addresses, {})
         self._upstream = upstream
         self._ttl_s = ttl_s
+        self._find_releases = find_releases
         self._maps: dict[str, ServiceMap] = {}
-        self._by_path: Mapping[str, Located] = {}
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -87,80 +61,69 @@ class Owners:
             self._running.cancel()
 
     async def refresh(self) -> None:
-        """Read the maps of all services."""
-        await asyncio.gather(*map(self.read, self.addresses))
+        """Read the maps of all releases."""
+        self._find_releases()
+        await asyncio.gather(*map(self._read, list(self.addresses)))
 
     async def read(self, service: str) -> None:
-        """Read the map of `service`; without an answer, the last map stays."""
-        body = await self.document(service, PATH)
+        """Read the map of the live release of `service`; without an answer, the last map stays."""
+        await self._read(self.now.maps[service].deployment if service in self.now.maps else service)
+
+    async def _read(self, deployment: str) -> None:
+        body = await self._document(deployment, PATH)
         try:
-            self._maps |= {service: ServiceMap(service, _decode(body))} if body else {}
+            self._maps |= {deployment: ServiceMap(deployment, _decode(body))} if body else {}
         except msgspec.MsgspecError as error:
             advice = "the map of a service cannot be read; do the versions differ?"
-            log.warning(advice, service=service, reason=str(error))
-        maps = [self._maps[service] for service in self.addresses if service in self._maps]
-        self.views = [(known, view) for known in maps for view in known.processors.views]
-        self.keyed = {view.name: known for known, view in self.views if not view.anywhere}
-        self._by_path = {view.path: (known, view) for known, view in self.views}
-        parts = [(known, view, view.part) for known, view in self.views if view.part and view.scope == READ]
-        parts.sort(key=lambda part: not part[2].required)
-        self.parts = {view.name: (known, view, part) for known, view, part in parts}
+            log.warning(advice, service=deployment, reason=str(error))
+        deployments = list(self.addresses)
+        self._maps = {name: known for name, known in self._maps.items() if name in deployments}
+        before, self.now = self.now, Directory(deployments, self._maps)
+        for service, known in self.now.maps.items():
+            if service in before.maps and before.maps[service].deployment != known.deployment:
+                log.info("another release is live", service=service, release=known.processors.service)
 
-    async def document(self, service: str, path: str) -> bytes:
+    def at(self, headers: Mapping[str, str]) -> Directory:
+        """The directory of a request with `headers`: `now`, or with the release in the header `RELEASE` as live.
+
+        Raises a 404 `Problem` for an unknown release.
+        """
+        if (release := headers.get(RELEASE)) is None:
+            return self.now
+        for deployment, known in self._maps.items():
+            if known.processors.service == release:
+                others = {name: of for name, of in self._maps.items() if service_of(name) != known.service}
+                return Directory(list(self.addresses), {**others, deployment: known})
+        raise Problem(404, "not-found", f"no release is called {release}; see /v1/system for those that there are")
+
+    async def document(self, at: Directory, service: str, path: str) -> bytes:
         """The document at `path` of an instance of `service`; empty without an answer."""
+        return await self._document(at.maps[service].deployment if service in at.maps else service, path)
+
+    async def _document(self, deployment: str, path: str) -> bytes:
         with suppress(Problem):
             deadline = Deadline(time.monotonic() + READ_S)
-            answer = await self._upstream.get(service, None, path, (), deadline)
+            answer = await self._upstream.get(deployment, None, path, (), deadline)
             if answer.status == 200:
                 return answer.body
         return b""
 
-    def missing(self) -> list[str]:
-        """The services without a known map."""
-        return [service for service in self.addresses if service not in self._maps]
+    def release(self, deployment: str) -> ServiceMap | None:
+        """The map of a deployment, live or not; None before its first answer."""
+        return self._maps.get(deployment)
 
-    def absent(self, problem: Problem) -> Problem:
-        """The `problem` of an unknown name; a 503 `Problem` while a missing service may know the name."""
-        return unknown(", ".join(missing)) if (missing := self.missing()) else problem
-
-    def service(self, name: str) -> ServiceMap:
-        """The map of the service `name`; raises a 503 `Problem` before its first answer."""
-        if name not in self._maps:
-            raise unknown(name)
-        return self._maps[name]
-
-    def with_keys(self, view: str) -> ServiceMap:
-        """The service whose owners answer `view` by key; raises a 400 `Problem` for an unknown view."""
-        if view not in self.keyed:
-            raise self.absent(bad_query(self.keyed))
-        return self.keyed[view]
-
-    def find(self, path: str) -> tuple[ServiceMap, ViewEntry, str]:
-        """Service, view and key text of the percent-encoded `path`. Raises a 404 `Problem` for an unknown path."""
-        segments = path.split("/")
-        # All paths begin with /v1/.
-        for place in range(2, len(segments)):
-            template = "/".join([*segments[:place], "<key>", *segments[place + 1 :]])
-            if segments[place] and (located := self._by_path.get(template)):
-                return *located, unquote(segments[place])
-        if located := self._by_path.get(path):
-            return *located, ""
-        raise self.absent(not_found())
+    def is_live(self, deployment: str) -> bool:
+        """Whether the gateway answers from `deployment`."""
+        known = self.now.maps.get(service_of(deployment))
+        return known.deployment == deployment if known else BESIDE not in deployment
 
     async def _keep_fresh(self) -> None:
         while True:
-            pause = min(self._ttl_s, RETRY_AFTER_S) if self.missing() else self._ttl_s
+            longest = LIVE_S if any(BESIDE in name for name in list(self.addresses)) else self._ttl_s
+            pause = min(longest, RETRY_AFTER_S) if self.now.missing() else min(longest, self._ttl_s)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._upstream.moved.wait(), pause)
             self._upstream.moved.clear()
             await self.refresh()
             # Each answer of a stand-in sets `moved`.
             await asyncio.sleep(LEAST_S)
-
-
-def unknown(service: str) -> Problem:
-    return not_ready(f"no instance of {service} answers")
-
-
-def not_found() -> Problem:
-    return Problem(404, "not-found", "no service answers this path; see /openapi.json for those that there are")

@@ -67,9 +67,9 @@ def route(owners: Owners, service: str, text: str) -> Route:
 
     Raises `BadKey` for a text that is no key of any view of `service`, a 404 `Problem` for an unknown service.
     """
-    if service not in owners.addresses:
-        raise unknown_service(owners.addresses)
-    processors = owners.service(service).processors
+    if service not in owners.now.services:
+        raise unknown_service(owners.now.services)
+    processors = owners.now.service(service).processors
     routes, refused = [], BadKey(f"{service} answers for no key")
     for view in processors.views:
         if view.topic:

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from services.gateway.owners import Owners, ServiceMap
+from services.gateway.directory import Directory, ServiceMap
 from services.gateway.upstream import Upstream
 from streamstate.keys import CODECS
 from streamstate.state.store import TopicPartition
@@ -31,8 +31,7 @@ class Router:
     called.
     """
 
-    def __init__(self, owners: Owners, upstream: Upstream) -> None:
-        self._owners = owners
+    def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 
     async def ask_view(
@@ -46,24 +45,26 @@ class Router:
         if view.key and view.anywhere:
             CODECS[view.key].parse(text)
         owner = None if view.anywhere else known.owners.get(known.partition(view, text))
-        return await self._upstream.get(known.service, owner, path, query, deadline)
+        return await self._upstream.get(known.deployment, owner, path, query, deadline)
 
-    async def many(self, wanted: Iterable[tuple[str, str]], deadline: Deadline) -> Mapping[str, Mapping[str, Any]]:
+    async def many(
+        self, at: Directory, wanted: Iterable[tuple[str, str]], deadline: Deadline
+    ) -> Mapping[str, Mapping[str, Any]]:
         """The answers for (view, key text) by view and key, None for an unknown key; all owners are asked at once.
 
         Raises a `Problem` when a view is unknown, or an owner does not answer in time.
         """
-        return (await self.many_at(wanted, deadline))[0]
+        return (await self.many_at(at, wanted, deadline))[0]
 
     async def many_at(
-        self, wanted: Iterable[tuple[str, str]], deadline: Deadline, path: str = MANY
+        self, at: Directory, wanted: Iterable[tuple[str, str]], deadline: Deadline, path: str = MANY
     ) -> tuple[Mapping[str, Mapping[str, Any]], Positions]:
         """As `many`, or the answers at `path`, with the positions of partitions; `wanted` are keys of one service."""
         places: defaultdict[tuple[str, str | None], list[tuple[str, str]]] = defaultdict(list)
         for name, text in wanted:
-            known = self._owners.with_keys(name)
+            known = at.with_keys(name)
             owner = known.owners.get(known.partition(known.views[name], text))
-            places[known.service, owner].append((name, text))
+            places[known.deployment, owner].append((name, text))
         calls = [
             (service, owner, path, query, deadline)
             for (service, owner), asked in places.items()

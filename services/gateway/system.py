@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from services.gateway.directory import BESIDE
 from services.gateway.owners import Owners
 from streamstate.deployment.address import Address
 from streamstate.web.client.instances import ANYONE, Instances, InstanceUnreachable
@@ -65,10 +66,12 @@ class Service(msgspec.Struct, rename="camel"):
     progress: float
     troubles: list[str]
     owners: list[Owner]
+    live: bool = True
+    service: str = ""
 
 
 class SystemState(msgspec.Struct):
-    """All services, in the order of the gateway's settings."""
+    """The releases of all services, in the order of the gateway's settings."""
 
     services: list[Service]
 
@@ -124,18 +127,21 @@ class System:
 
     async def read_state(self) -> SystemState:
         """The present state."""
-        return SystemState(list(await asyncio.gather(*map(self._service, self._owners.addresses))))
+        return SystemState(list(await asyncio.gather(*map(self._release, list(self._owners.addresses)))))
 
-    async def _service(self, name: str) -> Service:
-        addresses = self._owners.addresses[name]
+    async def _release(self, deployment: str) -> Service:
+        addresses = self._owners.addresses.get(deployment, ())
         answers = dict(zip(addresses, await asyncio.gather(*map(self._ask, addresses)), strict=True))
         maps = {address: owners for address, answer in answers.items() if answer and (owners := _map(answer))}
         rate = self._rate({address: owners.answered for address, owners in maps.items()})
         known = next(iter(maps.values()), None)
-        if known is None and name not in self._owners.missing():
-            known = self._owners.service(name).processors
+        if known is None and (before := self._owners.release(deployment)):
+            known = before.processors
+        of, _, release = deployment.partition(BESIDE)
         answering = {address for address, answer in answers.items() if answer}
-        return service(name, known, answering, rate, current=bool(maps))
+        state = service(release or of, known, answering, rate, current=bool(maps))
+        state.live, state.service = self._owners.is_live(deployment), of
+        return state
 
     async def _ask(self, address: str) -> Response | None:
         with suppress(InstanceUnreachable):

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from services.gateway.directory import Directory, LocatedPart, ServiceMap, unknown
 from services.gateway.documents import USERS
 from services.gateway.names import NameCache, Names, add, named
-from services.gateway.owners import LocatedPart, Owners, ServiceMap, unknown
 from services.gateway.router import Router
 from streamstate.errors import StreamStateError
 from streamstate.keys import LONG
@@ -25,24 +25,26 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Users:
-    """Joins answers. `warnings` name missing parts and names."""
+    """Joins answers. `warnings` name missing parts and names.
 
-    def __init__(self, owners: Owners, router: Router, names: NameCache) -> None:
-        self._owners = owners
+    `at` is the directory of a whole request: its answer never joins two releases of a service.
+    """
+
+    def __init__(self, router: Router, names: NameCache) -> None:
         self._router = router
         self._names = names
 
-    async def view(self, known: ServiceMap, view: ViewEntry, text: str, request: Request) -> Response:
+    async def view(self, at: Directory, known: ServiceMap, view: ViewEntry, text: str, request: Request) -> Response:
         """The answer of `view` for the key `text`; unchanged unless the view has ids with names."""
         answer = await self._router.ask_view(known, view, text, request.query, request.deadline)
         if answer.status != 200 or not view.names:
             return answer
-        members = await self._joined([_decode(answer.body)], [], [view], request.deadline)
+        members = await self._joined(at, [_decode(answer.body)], [], [view], request.deadline)
         if not (members[WARNINGS] or view.names.empty_warnings):
             del members[WARNINGS]
         return json(members, answer.served_by, answer.headers)
 
-    async def user(self, parts: Sequence[LocatedPart], request: Request, key: str) -> Response:
+    async def user(self, at: Directory, parts: Sequence[LocatedPart], request: Request, key: str) -> Response:
         """The parts of a user. The first part leads: its headers are the answer's, and its failure the answer."""
         LONG.parse(key)
         query, deadline = request.query, request.deadline
@@ -58,9 +60,11 @@ class Users:
                 read.cancel()
             # asyncio logs the exceptions of tasks that nobody awaits.
             await asyncio.gather(*reads, return_exceptions=True)
-        return json(await self.profile(bodies, parts, query, deadline), answer.served_by, answer.headers)
+        return json(await self.profile(at, bodies, parts, query, deadline), answer.served_by, answer.headers)
 
-    async def many(self, asked: Sequence[tuple[str, str]], deadline: Deadline) -> Mapping[str, Mapping[str, Any]]:
+    async def many(
+        self, at: Directory, asked: Sequence[tuple[str, str]], deadline: Deadline
+    ) -> Mapping[str, Mapping[str, Any]]:
         """The answers for (view, key text) by view and key, None for an unknown key.
 
         For `USERS`, the parts of `PARTS`, with names; None for a user unknown to the first part. Raises a `Problem`
@@ -69,52 +73,50 @@ class Users:
         views = [(name, text) for name, text in asked if name not in (USERS, PARTS)]
         users = dict.fromkeys(text for name, text in asked if name == USERS)
         if not users:
-            return await self._router.many(views, deadline)
-        by_key = {name: located for name, located in self._owners.parts.items() if not located[1].anywhere}
-        parts = self._selected(by_key, part_names(asked))
+            return await self._router.many(at, views, deadline)
+        by_key = {name: located for name, located in at.parts.items() if not located[1].anywhere}
+        parts = _selected(at, by_key, part_names(asked))
         of_parts = [(view.name, user) for _, view, _ in parts for user in users]
         answers, bodies = await asyncio.gather(
-            self._router.many(views, deadline), self._router.many(of_parts, deadline)
+            self._router.many(at, views, deadline), self._router.many(at, of_parts, deadline)
         )
         profiles = {
             user: _members([members(part, bodies[part[1].name][user]) for part in parts], [])
             for user in users
             if bodies[parts[0][1].name][user]
         }
-        await self._add_names(profiles.values(), [view for _, view, _ in parts], deadline)
+        await self._add_names(at, profiles.values(), [view for _, view, _ in parts], deadline)
         return {**answers, USERS: {**dict.fromkeys(users), **profiles}}
 
-    def requested(self, query: Query) -> Sequence[LocatedPart]:
-        """The parts of `query`. Raises a 400 `Problem` for unknown parts, and for parameters of no part."""
-        parts = self._owners.parts
-        require_known(query, [PARTS, *(name for _, _, part in parts.values() for name in part.parameters)])
-        return self._selected(parts, part_names(query))
-
-    def _selected(self, parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart]:
-        """As `select`; raises a 400 `Problem` in place of None."""
-        if (selected := select(parts, names)) is None:
-            raise self._owners.absent(bad_parameter(f"{PARTS}: name some of {', '.join(parts)}, separated by commas"))
-        return selected
-
     async def profile(
-        self, bodies: Iterable[dict[str, Any]], parts: Sequence[LocatedPart], query: Query, deadline: Deadline
+        self,
+        at: Directory,
+        bodies: Iterable[dict[str, Any]],
+        parts: Sequence[LocatedPart],
+        query: Query,
+        deadline: Deadline,
     ) -> dict[str, Any]:
         """The joined `bodies`, answers of the `parts` of `query`, with names; changes `bodies`."""
         # The parts of a service are unknown before its first answer.
-        missing = [] if part_names(query) else self._owners.missing()
+        missing = [] if part_names(query) else at.missing()
         warnings = [f"{service}: {unknown(service)}" for service in missing]
-        return await self._joined(bodies, warnings, [view for _, view, _ in parts], deadline)
+        return await self._joined(at, bodies, warnings, [view for _, view, _ in parts], deadline)
 
     async def _joined(
-        self, bodies: Iterable[dict[str, Any]], warnings: list[str], views: Sequence[ViewEntry], deadline: Deadline
+        self,
+        at: Directory,
+        bodies: Iterable[dict[str, Any]],
+        warnings: list[str],
+        views: Sequence[ViewEntry],
+        deadline: Deadline,
     ) -> dict[str, Any]:
         """The joined `bodies`, answers of `views`, with names, and with `warnings` before their own."""
         members = _members(bodies, warnings)
-        await self._add_names([members], views, deadline)
+        await self._add_names(at, [members], views, deadline)
         return members
 
     async def _add_names(
-        self, answers: Collection[dict[str, Any]], views: Sequence[ViewEntry], deadline: Deadline
+        self, at: Directory, answers: Collection[dict[str, Any]], views: Sequence[ViewEntry], deadline: Deadline
     ) -> None:
         """Put names beside the ids in `answers`, joined answers of `views`."""
         places = [
@@ -122,7 +124,7 @@ class Users:
         ]
         names: Names = {}
         try:
-            names = await self._names.get(places, deadline)
+            names = await self._names.get(at, places, deadline)
         except StreamStateError as error:
             for answer in answers:
                 answer[WARNINGS].append(f"names: {error}")
@@ -148,6 +150,19 @@ class Users:
         if answer.status == 400:
             raise Problem(400, body["type"].rpartition(":")[2], body["detail"])
         return members(located, body) if answer.status == 200 else members(located, None, body["detail"])
+
+
+def requested(at: Directory, query: Query) -> Sequence[LocatedPart]:
+    """The parts of `query`. Raises a 400 `Problem` for unknown parts, and for parameters of no part."""
+    require_known(query, [PARTS, *(name for _, _, part in at.parts.values() for name in part.parameters)])
+    return _selected(at, at.parts, part_names(query))
+
+
+def _selected(at: Directory, parts: Mapping[str, LocatedPart], names: Set[str]) -> Sequence[LocatedPart]:
+    """As `select`; raises a 400 `Problem` in place of None."""
+    if (selected := select(parts, names)) is None:
+        raise at.absent(bad_parameter(f"{PARTS}: name some of {', '.join(parts)}, separated by commas"))
+    return selected
 
 
 def part_names(query: Iterable[tuple[str, str]]) -> set[str]:

@@ -3,28 +3,25 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any
 
 import msgspec
 
+from services.gateway.directory import Directory, LocatedPart
 from services.gateway.documents import PROFILE
 from services.gateway.limits import OwnBuckets
-from services.gateway.owners import LocatedPart, Owners
+from services.gateway.owners import Owners
 from services.gateway.router import Router
-from services.gateway.users import PARTS, Users, members, part_names
+from services.gateway.users import PARTS, Users, members, part_names, requested
+from services.gateway.watched import UNREAD, Watched, by_partition, moved
 from streamstate.errors import StreamStateError
-from streamstate.state.store import TopicPartition
 from streamstate.web.client.instances import Query
-from streamstate.web.freshness import Positions, offsets_text
 from streamstate.web.http.deadline import Deadline
 from streamstate.web.http.events import LatestEvent, ServerSentEvent
+from streamstate.web.http.problems import Problem
 from streamstate.web.partition_map import VERSIONS
-
-EXPLAINED = ("explain", "true")
 
 AT_A_TIME = 50
 """Users of one call. An owner answers other requests between two calls."""
@@ -32,68 +29,11 @@ AT_A_TIME = 50
 LEAST_PAUSE_S = 0.01
 """The pause between two polls."""
 
-UNREAD = object()
-"""The version of an unread answer."""
-
 MOST_DRAWING = 16
 """Users whose drawn parts are read at the same time."""
 
 MOST_PER_S = 10
 """Reads of drawn parts a second, of all users: a read may cost ten times as much as a read at the owner."""
-
-
-@dataclass(eq=False)
-class Watched:
-    """A user and part names (none: the default parts) with watching clients; `latest` is the profile.
-
-    A *keyed* part is answered by the owner of the user's partition, a *drawn* part by any instance. Answers are JSON: a
-    thousand decoded answers would be hundreds of thousands of objects for the garbage collector.
-
-    answers: of the keyed parts by name; None for a user unknown to the part.
-    places: the positions of the user's partition at the reads of `answers`.
-    versions: of `answers`, for parts with versions.
-    changes: the number of changed answers since the creation.
-    drawn: the answers of the drawn parts by name, possibly older; None before the first read.
-    drawn_at: `changes` at the request of `drawn`.
-    unpublished: whether an answer has changed since the last profile.
-    publishing, drawing: the tasks that publish the profile, and that read the drawn parts.
-    """
-
-    user: str
-    names: frozenset[str]
-    latest: LatestEvent = field(default_factory=LatestEvent)
-    clients: int = 0
-    answers: dict[str, bytes | None] = field(default_factory=dict)
-    places: dict[str, Positions] = field(default_factory=dict)
-    versions: dict[str, Any] = field(default_factory=dict)
-    changes: int = 0
-    drawn: dict[str, bytes] | None = None
-    drawn_at: int = 0
-    unpublished: bool = False
-    publishing: asyncio.Task[None] | None = None
-    drawing: asyncio.Task[None] | None = None
-
-    def replace(self, part: str, place: Positions, answer: dict[str, Any] | None) -> bool:
-        """Keep the answer of a keyed part, read at the positions `place`; returns whether the answer has changed."""
-        encoded = None if answer is None else msgspec.json.encode(answer)
-        changed = part not in self.answers or self.answers[part] != encoded
-        self.places[part], self.answers[part] = place, encoded
-        self.changes += changed
-        return changed
-
-    @property
-    def query(self) -> Query:
-        """The query of a single read of the profile."""
-        return [EXPLAINED, *((PARTS, name) for name in self.names)]
-
-    @property
-    def position(self) -> str:
-        """The positions of the keyed parts, and the number of changes since the request of the drawn parts.
-
-        Profiles at the same position are equal.
-        """
-        behind = self.changes - self.drawn_at if self.drawn else 0
-        return "; ".join([*map(offsets_text, self.places.values()), *([f"{behind} behind"] if behind else [])])
 
 
 class Watch:
@@ -125,10 +65,10 @@ class Watch:
         names = frozenset(part_names(query))
         if known := self._watched.get((user, names)):
             return known
-        watched = Watched(user, names)
-        first, *others = self._keyed(names)
-        reads = (self._update(part, [watched]) for part in others)
-        await asyncio.gather(self._read(first, [watched], deadline), *reads)
+        watched, at = Watched(user, names), self._owners.now
+        first, *others = self._keyed(at, names)
+        reads = (self._update(at, part, [watched]) for part in others)
+        await asyncio.gather(self._read(at, first, [watched], deadline), *reads)
         return watched
 
     @contextmanager
@@ -168,50 +108,53 @@ class Watch:
         by_names: defaultdict[frozenset[str], list[Watched]] = defaultdict(list)
         for watched in self._watched.values():
             by_names[watched.names].append(watched)
-        by_part: defaultdict[str, list[Watched]] = defaultdict(list)
+        at = self._owners.now
+        keyed = (part for names in by_names for part in self._known(self._keyed, at, names))
+        await asyncio.gather(*map(self._owners.read, {known.service for known, _, _ in keyed}))
+        at, by_part = self._owners.now, defaultdict[str, list[Watched]](list)
         for names, group in by_names.items():
-            for _, view, _ in self._keyed(names):
+            for _, view, _ in self._known(self._keyed, at, names):
                 by_part[view.name] += group
-        services = {self._owners.parts[name][0].service for name in by_part}
-        await asyncio.gather(*map(self._owners.read, services))
-        parts = self._owners.parts
-        await asyncio.gather(*(self._update_moved(parts[name], group, ends) for name, group in by_part.items()))
+            drawn_from = _releases(self._known(self._drawn, at, names))
+            self._outdated |= {one: None for one in group if one.drawn and one.drawn_from != drawn_from}
+        updates = (self._update_moved(at, at.parts[name], group, ends) for name, group in by_part.items())
+        await asyncio.gather(*updates)
 
-    async def _update_moved(self, part: LocatedPart, group: Sequence[Watched], ends: float) -> None:
+    async def _update_moved(self, at: Directory, part: LocatedPart, group: Sequence[Watched], ends: float) -> None:
         """Read a part for the users of moved partitions, until `ends` or longer."""
         late = moved(part, group)
         for first in range(0, len(late), AT_A_TIME):
             started = time.monotonic()
-            await self._update(part, late[first : first + AT_A_TIME])
+            await self._update(at, part, late[first : first + AT_A_TIME])
             now, left = time.monotonic(), len(late) - first
             # At least half of the time is left to other requests of owners and of this process.
             await asyncio.sleep(max(now - started, (ends - now) * min(1, AT_A_TIME / left)))
 
-    async def _update(self, part: LocatedPart, group: Sequence[Watched]) -> None:
+    async def _update(self, at: Directory, part: LocatedPart, group: Sequence[Watched]) -> None:
         """Read a part of a group, and publish changed profiles. After a failure, the next poll reads the part."""
         _, view, _ = part
         with suppress(StreamStateError):
-            versions = await self._changed(part, group) if view.versioned else dict.fromkeys(group)
+            versions = await self._changed(at, part, group) if view.versioned else dict.fromkeys(group)
             if not versions:
                 return
-            for watched in await self._read(part, list(versions), self._deadline()):
+            for watched in await self._read(at, part, list(versions), self._deadline()):
                 if watched.clients:
                     self._outdated[watched] = None
                     self._publish_soon(watched)
             for watched, version in versions.items():
                 watched.versions[view.name] = version
 
-    async def _changed(self, part: LocatedPart, group: Sequence[Watched]) -> dict[Watched, Any]:
+    async def _changed(self, at: Directory, part: LocatedPart, group: Sequence[Watched]) -> dict[Watched, Any]:
         """The versions of outdated answers. Other answers of `group` get the present positions."""
         known, view, _ = part
         users = dict.fromkeys(watched.user for watched in group)
         deadline = self._deadline()
-        versions, positions = await self._router.many_at([(view.name, user) for user in users], deadline, VERSIONS)
+        versions, positions = await self._router.many_at(at, [(view.name, user) for user in users], deadline, VERSIONS)
         places, changed = by_partition(positions), {}
         for watched in group:
-            version = versions[view.name][watched.user]
+            version = known.deployment, versions[view.name][watched.user]
             if watched.versions.get(view.name, UNREAD) == version:
-                watched.places[view.name] = places.get(known.partition(view, watched.user), {})
+                watched.places[view.name] = known.deployment, places.get(known.partition(view, watched.user), {})
             else:
                 changed[watched] = version
         return changed
@@ -219,14 +162,16 @@ class Watch:
     def _deadline(self) -> Deadline:
         return Deadline(time.monotonic() + self._timeout_s)
 
-    async def _read(self, part: LocatedPart, group: Sequence[Watched], deadline: Deadline) -> list[Watched]:
+    async def _read(
+        self, at: Directory, part: LocatedPart, group: Sequence[Watched], deadline: Deadline
+    ) -> list[Watched]:
         """Read a part of `group`; returns the users with a changed answer. Raises a `Problem` without an answer."""
         known, view, _ = part
         users = dict.fromkeys(watched.user for watched in group)
-        answers, positions = await self._router.many_at([(view.name, user) for user in users], deadline)
+        answers, positions = await self._router.many_at(at, [(view.name, user) for user in users], deadline)
         places, changed = by_partition(positions), []
         for watched in group:
-            place = places.get(known.partition(view, watched.user), {})
+            place = known.deployment, places.get(known.partition(view, watched.user), {})
             if watched.replace(view.name, place, answers[view.name][watched.user]):
                 changed.append(watched)
         return changed
@@ -239,13 +184,14 @@ class Watch:
     async def _publish(self, watched: Watched) -> None:
         """Join the answers, with names, and publish the profile, until no answer has changed meanwhile."""
         while watched.unpublished:
-            parts = self._select(watched.names)
+            at = self._owners.now
+            parts = self._select(at, watched.names)
             first = parts[0][1].name
             if watched.drawn is None and watched.answers.get(first, b"") is not None:
                 await self._draw(watched)
             watched.unpublished = False
             position, answers = watched.position, {**(watched.drawn or {}), **watched.answers}
-            profile = None if answers[first] is None else await self._profile(watched, parts, answers)
+            profile = None if answers[first] is None else await self._profile(at, watched, parts, answers)
             watched.latest.publish(ServerSentEvent(PROFILE, position, msgspec.json.encode(profile)))
 
     async def _draw(self, watched: Watched) -> None:
@@ -253,44 +199,46 @@ class Watch:
         async with self._slots:
             self._outdated.pop(watched, None)
             changes, deadline = watched.changes, self._deadline()
-            parts = [part for part in self._select(watched.names) if part[1].name not in watched.answers]
+            at = self._owners.now
+            parts = [part for part in self._select(at, watched.names) if part[1].name not in watched.answers]
             reads = (self._users.part(part, watched.user, watched.query, deadline) for part in parts)
             encoded = map(msgspec.json.encode, await asyncio.gather(*reads))
             watched.drawn = {view.name: body for (_, view, _), body in zip(parts, encoded, strict=True)}
-            watched.drawn_at = changes
+            watched.drawn_at, watched.drawn_from = changes, _releases(self._drawn(at, watched.names))
         self._publish_soon(watched)
 
     async def _profile(
-        self, watched: Watched, parts: Sequence[LocatedPart], answers: Mapping[str, bytes | None]
+        self, at: Directory, watched: Watched, parts: Sequence[LocatedPart], answers: Mapping[str, bytes | None]
     ) -> dict[str, Any]:
         """The joined `answers` of `parts`, with names."""
         bodies = [members(part, msgspec.json.decode(answers.get(part[1].name) or b"null")) for part in parts]
-        return await self._users.profile(bodies, parts, watched.query, self._deadline())
+        return await self._users.profile(at, bodies, parts, watched.query, self._deadline())
 
-    def _keyed(self, names: Iterable[str]) -> Sequence[LocatedPart]:
+    def _keyed(self, at: Directory, names: Iterable[str]) -> Sequence[LocatedPart]:
         """The keyed parts called `names`, the first part first; without any, the first default part.
 
         So drawn parts alone are read again at changes of the first default part.
         """
-        return [part for part in self._select(names) if not part[1].anywhere] or self._select(())[:1]
+        return [part for part in self._select(at, names) if not part[1].anywhere] or self._select(at, ())[:1]
 
-    def _select(self, names: Iterable[str]) -> Sequence[LocatedPart]:
-        return self._users.requested([(PARTS, name) for name in names])
+    def _drawn(self, at: Directory, names: Iterable[str]) -> Sequence[LocatedPart]:
+        """The drawn parts called `names`."""
+        keyed = {view.name for _, view, _ in self._keyed(at, names)}
+        return [part for part in self._select(at, names) if part[1].name not in keyed]
+
+    @staticmethod
+    def _known(
+        parts: Callable[..., Sequence[LocatedPart]], at: Directory, names: Iterable[str]
+    ) -> Sequence[LocatedPart]:
+        """The parts; empty where the live release lacks a watched part."""
+        with suppress(Problem):
+            return parts(at, names)
+        return ()
+
+    @staticmethod
+    def _select(at: Directory, names: Iterable[str]) -> Sequence[LocatedPart]:
+        return requested(at, [(PARTS, name) for name in names])
 
 
-def moved(part: LocatedPart, group: Iterable[Watched]) -> Sequence[Watched]:
-    """The users of `group` whose partition has moved since the read of the part, in the order of partitions."""
-    known, view, _ = part
-    places = by_partition(known.positions)
-    located = [(known.partition(view, watched.user), watched) for watched in group]
-    late = [place for place in located if place[1].places.get(view.name) != places.get(place[0], {})]
-    return [watched for _, watched in sorted(late, key=itemgetter(0))]
-
-
-def by_partition(positions: Positions) -> Mapping[int, Positions]:
-    """`positions` by partition, without empty partitions."""
-    places: defaultdict[int, dict[TopicPartition, int]] = defaultdict(dict)
-    for place, offset in positions.items():
-        if offset:
-            places[place[1]][place] = offset
-    return places
+def _releases(parts: Iterable[LocatedPart]) -> Sequence[str]:
+    return [known.deployment for known, _, _ in parts]

@@ -9,7 +9,7 @@ import pytest
 from pyspark import cloudpickle
 
 from devkit.registry import SERVICES, app
-from tests.released.answers import promises, requirements
+from streamstate.releases.contract import promises, requirements
 from tests.released.documents import ANSWERS, STATES, documents
 from tests.released.states import states
 

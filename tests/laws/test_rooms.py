@@ -11,23 +11,24 @@ LIBRARY = Path("libs/streamstate/src/streamstate")
 MOST_FILES = 12
 
 CONTRACT = {"errors", "keys", "state", "view", "app"}
-PROCESS = {*CONTRACT, "bootstrap", "deployment", "erasure", "formats", "kafka", "processing", "settings"}
+PROCESS = {*CONTRACT, "bootstrap", "deployment", "erasure", "formats", "kafka", "processing", "releases", "settings"}
 ALLOWED: Mapping[str, set[str]] = {
     "errors": set(),
     "keys": {"errors"},
     "state": {"errors"},
     "view": {"keys", "state"},
     "app": {"errors", "keys", "state", "view"},
+    "releases": {"errors", "state"},
     "formats": CONTRACT,
     "operators": CONTRACT,
     "functions": {*CONTRACT, "formats", "operators"},
     "profile": CONTRACT,
     "processing": {*CONTRACT, "operators"},
-    "kafka": {*CONTRACT, "formats", "processing"},
+    "kafka": {*CONTRACT, "formats", "processing", "releases"},
     "erasure": {*CONTRACT, "kafka"},
     "deployment": {*CONTRACT, "formats", "kafka", "operators", "processing"},
     "settings": {"deployment", "errors", "formats"},
-    "bootstrap": {*CONTRACT, "deployment", "erasure", "formats", "kafka", "settings"},
+    "bootstrap": {*CONTRACT, "deployment", "erasure", "formats", "kafka", "releases", "settings"},
     "backup": {"deployment", "errors", "state"},
     "testing": {*CONTRACT, "processing"},
     "spark": PROCESS,

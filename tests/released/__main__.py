@@ -2,7 +2,7 @@
 
 import json
 
-from tests.released.answers import promises
+from streamstate.releases.contract import promises
 from tests.released.documents import ANSWERS, STATES, documents
 from tests.released.states import states
 

@@ -36,6 +36,10 @@ metadata:
   labels:
     {{- include "streamstate.labels" . | nindent 4 }}
     {{- include "streamstate.headless" . | nindent 4 }}
+    {{- /* By this label, the gateway finds a release beside another. */}}
+    {{- with (.Values.settings | default dict).RELEASE_OF }}
+    streamstate/release-of: {{ . }}
+    {{- end }}
 spec:
   clusterIP: None
   publishNotReadyAddresses: true

@@ -136,8 +136,8 @@ class Services:
     def addresses(self) -> dict[str, list[str]]:
         return {service: [one.address for one in served] for service, served in self.at.items()}
 
-    def router(self, owners: Owners) -> Router:
-        return Router(owners, self.upstream())
+    def router(self) -> Router:
+        return Router(self.upstream())
 
     def app(self, **settings: Any) -> Asgi:
         app = self.built(**settings)

@@ -77,7 +77,7 @@ class Guarded:
     def paths(self) -> dict[str, str]:
         """Each route and view, and a request for it."""
         rules = {rule.rule for rule in self.app.flask.url_map.iter_rules()} - {"/v1/<path:rest>"}
-        views = {view.path for _, view in self.deployment.owners().views}
+        views = {view.path for _, view in self.deployment.owners().now.views}
         return {rule: request(rule) for rule in rules | views}
 
 

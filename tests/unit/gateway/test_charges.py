@@ -30,9 +30,9 @@ def needed(deployment: Services, path: str, body: Any = None, **headers: str) ->
         scope, path_of(scope), time.monotonic(), 1_000, None if body is None else json.dumps(body).encode()
     )
     owners = deployment.owners()
-    owners.keyed["albums"].views["albums"].scope = "explore"
-    router = deployment.router(owners)
-    reads = ReadRoutes(owners, Users(owners, router, NameCache(owners, router, 10)))
+    owners.now.keyed["albums"].views["albums"].scope = "explore"
+    router = deployment.router()
+    reads = ReadRoutes(owners, Users(router, NameCache(router, 10)))
     if path == MANY:
         return reads.many(request, {}).needs
     of_user = path.count("/") == 3 and path.startswith("/v1/users/")

@@ -17,7 +17,7 @@ from kubernetes.client import (
 )
 
 from devkit.child_process import LOCALHOST, free_port
-from services.gateway.endpoints import SERVICE_LABEL, Endpoints, addresses, follow
+from services.gateway.endpoints import RELEASE_LABEL, SERVICE_LABEL, Endpoints, addresses, follow
 from tests.serving import Served, Wsgi
 
 SERVICES = {"metrics": "metrics-eu-pods", "recommendations": "recommendations-pods"}
@@ -112,3 +112,19 @@ def test_the_api_server_is_listed_and_watched_and_the_last_known_serve_when_it_i
     configuration.retries = False
     follow(endpoints, configuration, "ns")
     assert endpoints["metrics"] == known
+
+
+def test_a_service_labelled_as_a_release_is_beside_the_first_until_it_is_deleted() -> None:
+    endpoints = Endpoints(SERVICES)
+    second = slice_of("metrics-2-pods", endpoint("metrics-2-0"))
+    second.metadata.labels[RELEASE_LABEL] = "metrics-eu"
+    stranger = slice_of("words-2-pods", endpoint("words-2-0"))
+    stranger.metadata.labels[RELEASE_LABEL] = "words"
+    with api_server([second, stranger], []) as configuration:
+        follow(endpoints, configuration, "ns", beside=True)
+    assert endpoints["metrics@metrics-2"] == ["metrics-2-0.metrics-2-pods.ns.svc:8080"]
+    assert set(endpoints) == {"metrics", "recommendations", "metrics@metrics-2"}
+    endpoints.replace([slice_of("metrics-eu-pods", endpoint("m-0"))])
+    assert "metrics@metrics-2" in endpoints
+    endpoints.replace([], beside=True)
+    assert set(endpoints) == {"metrics", "recommendations"}

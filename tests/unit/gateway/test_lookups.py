@@ -153,11 +153,11 @@ def bulk_calls(deployment: Services) -> int:
 def test_a_name_that_changes_is_seen_with_the_next_map(deployment: Services, loop: Loop) -> None:
     owners = Owners(deployment.upstream(), ttl_s=0.05)
     loop.run(owners.refresh())
-    cache = NameCache(owners, deployment.router(owners), most=100)
+    cache = NameCache(deployment.router(), most=100)
 
     def find() -> Names:
         place = NamedObjects("artists", "id", "name", [{"id": ARTIST}, {"id": NAMELESS}, {"id": ARTIST}])
-        return loop.run(cache.get([place], soon()))
+        return loop.run(cache.get(owners.now, [place], soon()))
 
     assert find() == {"artists": {ARTIST: "Prince", NAMELESS: None}}
     deployment.name("artists", 1, "The Artist")

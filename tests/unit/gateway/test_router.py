@@ -28,12 +28,12 @@ def ask(deployment: Services, owners: Owners, user: int = USER) -> Response:
 
 
 def ask_metrics(deployment: Services, owners: Owners, text: str) -> Response:
-    known = owners.service("metrics")
-    return deployment.loop.run(deployment.router(owners).ask_view(known, known.views["metrics"], text, [], soon()))
+    known = owners.now.service("metrics")
+    return deployment.loop.run(deployment.router().ask_view(known, known.views["metrics"], text, [], soon()))
 
 
 def many(deployment: Services, owners: Owners, asked: list[tuple[str, str]]) -> Mapping[str, Any]:
-    return deployment.loop.run(deployment.router(owners).many(asked, soon()))
+    return deployment.loop.run(deployment.router().many(owners.now, asked, soon()))
 
 
 def test_every_request_goes_straight_to_the_owner(deployment: Services) -> None:
@@ -82,7 +82,7 @@ def test_a_partition_that_the_map_misses_is_asked_of_any_instance(deployment: Se
     for partition in set(range(PARTITIONS)) - {PLACE}:
         deployment.own("metrics", partition, 0)
     owners = deployment.owners()
-    assert PLACE not in owners.service("metrics").owners
+    assert PLACE not in owners.now.service("metrics").owners
     deployment.own("metrics", PLACE, 0)
     answer = ask(deployment, owners)
     assert answer.status == 404
@@ -115,8 +115,8 @@ def test_an_owner_that_hangs_holds_so_many_requests_and_no_others(deployment: Se
 
 def test_a_caller_in_a_hurry_does_not_make_an_owner_ill(deployment: Services) -> None:
     owners = deployment.owners()
-    router = deployment.router(owners)
-    known = owners.service("metrics")
+    router = deployment.router()
+    known = owners.now.service("metrics")
     view = known.views["metrics"]
     owner = deployment.owner(USER)
     answering = owner.app

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from werkzeug.test import Client
 
+from services.gateway.directory import LocatedPart
 from services.gateway.limits import Lease, OwnBuckets
-from services.gateway.owners import LocatedPart
 from services.gateway.router import Router
 from services.gateway.users import Users
 from streamstate.keys import LONG, partition_of
@@ -111,10 +111,10 @@ def test_the_calls_of_a_look_are_small_and_spread_over_its_time(
         client.next()
     many_at, calls = Router.many_at, list[tuple[float, int]]()
 
-    async def timed(router: Router, wanted: Any, deadline: Deadline, path: str = MANY) -> Any:
+    async def timed(router: Router, at: Any, wanted: Any, deadline: Deadline, path: str = MANY) -> Any:
         if path == VERSIONS:
             calls.append((time.monotonic(), len(wanted)))
-        return await many_at(router, wanted, deadline, path)
+        return await many_at(router, at, wanted, deadline, path)
 
     monkeypatch.setattr(Router, "many_at", timed)
     deployment.play([(USER, 1, 2, 3, 9_000)])
@@ -128,11 +128,11 @@ def test_a_read_that_fails_is_tried_again(deployment: Services, gateway: Asgi, m
     client.next()
     many_at, failed = Router.many_at, list[str]()
 
-    async def failing(router: Router, wanted: Any, deadline: Deadline, path: str = MANY) -> Any:
+    async def failing(router: Router, at: Any, wanted: Any, deadline: Deadline, path: str = MANY) -> Any:
         if path == MANY and not failed:
             failed.append(path)
             raise not_ready(path)
-        return await many_at(router, wanted, deadline, path)
+        return await many_at(router, at, wanted, deadline, path)
 
     monkeypatch.setattr(Router, "many_at", failing)
     deployment.play([(USER, 1, 2, 3, 9_000)])

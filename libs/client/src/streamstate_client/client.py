@@ -1,7 +1,7 @@
 """The client for programs with threads. Its calls block, and may be made from several threads."""
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
@@ -26,9 +26,9 @@ class Client:
         self.url = url.rstrip("/")
         self._http = urllib3.PoolManager(headers=protocol.headers(key), retries=False)
 
-    def get(self, path: str) -> Any:
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> Any:
         """The JSON at `path`, query included. Raises `Refused` with the detail of a problem, or `Unavailable`."""
-        return self._get(path, Any)
+        return self._get(path, Any, headers=headers)
 
     def user(self, user: int, parts: Iterable[str] = (), *, explain: bool = False) -> ListenerProfile:
         """The profile of a user, or only these `parts`. Raises `Refused` (404 for an unknown user), `Unavailable`.
@@ -76,10 +76,11 @@ class Client:
                 lost(error)
             time.sleep(protocol.RETRY_S)
 
-    def _get(self, path: str, kind: Any, method: str = "GET") -> Any:
+    def _get(self, path: str, kind: Any, method: str = "GET", headers: Mapping[str, str] | None = None) -> Any:
         timeout = urllib3.Timeout(connect=protocol.CONNECT_S, read=protocol.ANSWER_S)
+        own = {**self._http.headers, **(headers or {})}
         try:
-            answer = self._http.request(method, f"{self.url}{path}", timeout=timeout)
+            answer = self._http.request(method, f"{self.url}{path}", headers=own, timeout=timeout)
         except HTTPError as error:
             raise unreachable(self.url) from error
         return decoded(self.url, answer.status, answer.data, kind)

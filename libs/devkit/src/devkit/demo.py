@@ -148,6 +148,7 @@ def look_next(cluster: LocalCluster, user: int) -> str:
   {cluster.url}/v1/users/{user}   the profile
   {cluster.url}/docs   all paths
   {servers(cluster)} .venv/bin/streamstate status
+  {servers(cluster)} .venv/bin/streamstate stage notifications --set GRACE_MS=60000   a second release
   redis-cli -p {cluster.redis.port} --scan --pattern '{{metrics:*}}:*:{user}'   the state itself
   {HOME}/*.log   what the processes log
 """
@@ -155,7 +156,7 @@ def look_next(cluster: LocalCluster, user: int) -> str:
 
 def servers(cluster: LocalCluster) -> str:
     """The environment of the operators' command."""
-    variables = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url}
+    variables = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url, "RELEASES": str(cluster.beside.path)}
     if cluster.formats:
         variables |= {"FORMATS": f"'{json.dumps(cluster.formats)}'", "REGISTRY": cluster.registry.url}
     return " ".join(f"{PREFIX}{name}={value}" for name, value in variables.items())

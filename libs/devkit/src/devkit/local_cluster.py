@@ -14,6 +14,7 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from devkit import topics
+from devkit.beside import Beside
 from devkit.child_process import LOCALHOST, Child, free_port, require_free_port
 from devkit.class_archive import ARCHIVE, JAVA_OPTIONS
 from devkit.formats import recode
@@ -25,6 +26,7 @@ from devkit.schema_registry import SchemaRegistry
 from streamstate import bootstrap
 from streamstate.formats.registered.registry import Registry
 from streamstate.profile import SERVICE as PROFILE
+from streamstate.releases import file
 from streamstate.settings import PREFIX, CommandSettings
 from streamstate.spark import jars
 
@@ -80,7 +82,8 @@ class LocalCluster:
             for name, addresses in self.addresses.items()
             for number, at in enumerate(addresses)
         ]
-        self.gateway = self.further_gateway(f"{LOCALHOST}:{plan.gateway_port}")
+        self.beside = Beside(plan.home / "releases.json", self._release, say)
+        self.gateway = self.further_gateway(f"{LOCALHOST}:{plan.gateway_port}", RELEASES=str(self.beside.path))
 
     @property
     def settings(self) -> CommandSettings:
@@ -102,7 +105,7 @@ class LocalCluster:
     def children(self) -> list[Child]:
         """All processes, in the order of their start."""
         registry = [self.registry] if self._plan.value else []
-        return [self.kafka, self.redis, *registry, self.streams, *self.apis, self.gateway]
+        return [self.kafka, self.redis, *registry, self.streams, *self.apis, *self.beside.children, self.gateway]
 
     def start(self) -> None:
         """Start everything and wait until the gateway is ready. Raises `StreamStateError` with advice."""
@@ -113,6 +116,7 @@ class LocalCluster:
         """Start the streams, the APIs and the gateway. The servers must be running."""
         self._say("starting the streams (one Spark session for all) and the APIs")
         self.streams.start()
+        self.beside.tend()
         for child in [*self.apis, self.gateway]:
             child.start()
         self.gateway.wait_until(lambda: answers(f"{self.url}/readyz"), timeout=60)
@@ -134,7 +138,7 @@ class LocalCluster:
 
     def stop(self) -> None:
         """Stop all processes, the servers last, and delete Spark's checkpoints."""
-        users = [self.gateway, *self.apis, self.streams]
+        users = [self.gateway, *self.apis, self.streams, *self.beside.children]
         with ThreadPoolExecutor(len(users)) as executor:
             list(executor.map(Child.stop, users))
         self.redis.stop()
@@ -144,11 +148,18 @@ class LocalCluster:
         shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def revive(self) -> None:
-        """Restart ended processes, like Kubernetes."""
+        """Restart ended processes, like Kubernetes, and start and stop the releases beside the services."""
+        self.beside.tend()
         for child in self.children:
             if not child.alive:
                 self._say(f"{child.name} has ended; starting it again (its log: {child.log})")
                 child.start()
+
+    def _release(self, name: str, release: file.ByHand) -> list[Child]:
+        """The stream and the API of a release beside a service."""
+        own = {**release.settings, "ADVERTISE": release.address}
+        api = self.api(release.package, f"{name}-api", release.address, self._plan.home, {**self._servers(), **own})
+        return [self._stream(name, ["streamstate.spark", release.package], own), api]
 
     def behind(self, *services: str) -> int:
         """How many records the states of `services` (all when none is named) are behind their topics."""

@@ -10,7 +10,7 @@ from devkit.registry import app
 from streamstate import bootstrap
 from streamstate.settings import StreamSettings
 from streamstate.spark.process import run
-from streamstate.spark.query import Hosted
+from streamstate.spark.run import Hosted
 
 
 def hosted(argument: str, settings: StreamSettings) -> Hosted:

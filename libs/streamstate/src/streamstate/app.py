@@ -207,6 +207,7 @@ class App:
     emits: key and value types of the derived topics, by topic.
     any_instance: whether each instance of the API answers for any key; the APIs are then scaled apart from the streams.
     service: the name of its folder, also where it is deployed under another `name`.
+    release_of: the name of the first of its releases, with which it shares outputs; `name` when empty.
     group: the consumer group, and the prefix of the app's other names at Kafka; `name` when empty.
     written: the deployment's names of written topics, by the service's names.
     """
@@ -218,12 +219,13 @@ class App:
     emits: Mapping[str, Derived] = field(default_factory=dict)
     any_instance: bool = False
     service: str = ""
+    release_of: str = ""
     group: str = ""
     written: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "service", self.service or self.name)
-        object.__setattr__(self, "group", self.group or self.name)
+        for name in ("service", "release_of", "group"):
+            object.__setattr__(self, name, getattr(self, name) or self.name)
         keys = Counter(key for fold in self.folds for key in fold.keys)
         if shared := [key for key, folds in keys.items() if folds > 1]:
             msg = (

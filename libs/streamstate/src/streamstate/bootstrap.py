@@ -10,8 +10,9 @@ import os
 import pkgutil
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar, get_type_hints
 
@@ -25,6 +26,8 @@ from streamstate.errors import Commands, Misconfigured
 from streamstate.formats.applied import formatted
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.security import Security
+from streamstate.releases.pointer import Pointer
+from streamstate.releases.record import Voice
 from streamstate.settings import (
     PREFIX,
     ApiSettings,
@@ -139,7 +142,7 @@ def deployed(app: App, settings: ServiceSettings) -> App:
     """`app` under the name, over the topics and in the formats of this deployment. Raises `Misconfigured`."""
     folder = str(settings.checkpoints / "schemas") if isinstance(settings, StreamSettings) else ""
     own = formatted(app, settings.formats, settings.schema_registry(folder))
-    return renamed(own, settings.name, settings.topics, settings.group)
+    return renamed(own, settings.name, settings.topics, settings.group, settings.release_of)
 
 
 def commands(app: App) -> Commands:
@@ -169,6 +172,17 @@ def deletions(settings: ServiceSettings, topics: Topics) -> DeletionTopic | None
 def store(redis: str, timeout_s: float, app: str, login: Login = NO_LOGIN) -> RedisStore:
     """The state of the app of this name, for threads."""
     return store_over(connect(redis, timeout_s, login), app)
+
+
+def pointer(redis: str, timeout_s: float, of: str, login: Login = NO_LOGIN) -> Pointer:
+    """The record of the releases of the service whose first release is `of`, for threads."""
+    return Pointer(connect(redis, timeout_s, login), of)
+
+
+def voice(settings: StreamSettings, app: App) -> Callable[[], Voice]:
+    """The outputs that this release of a service publishes at present. Raises as `Pointer.voice` does."""
+    of = pointer(settings.redis, settings.redis_timeout_s, app.release_of, settings.redis_login)
+    return partial(of.voice, app.name)
 
 
 def store_over(client: Client, app: str) -> RedisStore:

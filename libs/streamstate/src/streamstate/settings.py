@@ -55,6 +55,11 @@ class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings):
         pattern=r"^[a-z0-9-]*$",
         description="deployment name: Redis prefix, metric label, consumer group; empty: the service's name",
     )
+    release_of: str = Field(
+        "",
+        pattern=r"^[a-z0-9-]*$",
+        description="NAME of the first release of the service, for a release staged beside it; empty: NAME",
+    )
     group: str = Field(
         "",
         pattern=r"^[A-Za-z0-9._-]*$",
@@ -89,6 +94,7 @@ class CommandSettings(ServiceSettings):
         "services", min_length=1, description="Python package with a folder for each service, or of a single service"
     )
     redis_timeout_s: float = Field(10.0, gt=0, description="timeout of a Redis reply, in seconds")
+    releases: Path | None = Field(None, description="file in which `streamstate stage` tells the gateway of releases")
 
 
 class UserSettings(Settings):
@@ -232,6 +238,7 @@ class GatewaySettings(HttpSettings):
         description="Kubernetes Service of each service; if set, EndpointSlices replace INSTANCES",
     )
     namespace: str = Field("default", description="Kubernetes namespace of SERVICES")
+    releases: Path | None = Field(None, description="file of `streamstate stage` with releases beside INSTANCES")
     requests_in_flight_per_instance: int = Field(
         512,
         ge=1,

@@ -15,6 +15,11 @@ from streamstate.cli.backups.restore import restore
 from streamstate.cli.changes import allow, skip, throttle
 from streamstate.cli.config import config
 from streamstate.cli.profiles import profiles
+from streamstate.cli.releases.diff import diff
+from streamstate.cli.releases.drop import drop
+from streamstate.cli.releases.progress import releases, wait
+from streamstate.cli.releases.promote import back, promote
+from streamstate.cli.releases.stage import stage
 from streamstate.cli.reset import reset
 from streamstate.cli.status import owners, status
 from streamstate.cli.users.forward import forward
@@ -65,6 +70,13 @@ for command in (
     reset,
     backup,
     restore,
+    stage,
+    wait,
+    diff,
+    promote,
+    back,
+    releases,
+    drop,
 ):
     app.command(command.__name__.partition("_")[0])(command)
 app.add_typer(profiles.app, name="profile")

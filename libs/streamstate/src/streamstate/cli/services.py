@@ -18,6 +18,7 @@ from streamstate.app import App
 from streamstate.deployment import logs
 from streamstate.errors import Commands, Misconfigured
 from streamstate.kafka.admin import Topics
+from streamstate.releases.pointer import Pointer
 from streamstate.settings import CommandSettings, load, require_known
 from streamstate.state.redis import RedisStore
 from streamstate.verify.recount import Recounted
@@ -73,6 +74,18 @@ class Deployment:
     def topics(self) -> Topics:
         return bootstrap.topics(self.settings.kafka, self.settings.security)
 
+    @cached_property
+    def pointer(self) -> Pointer:
+        """The record of its releases."""
+        own = self.settings
+        return bootstrap.pointer(own.redis, own.redis_timeout_s, self.app.release_of, own.redis_login)
+
+    def release(self, name: str) -> "Deployment":
+        """The deployment of a release of the same service, over the same topics."""
+        first = self.app.release_of
+        own = {"name": name, "release_of": "" if name == first else first, "group": ""}
+        return self if name == self.app.name else replace(self, settings=self.settings.model_copy(update=own))
+
     @property
     def recounted(self) -> Recounted:
         """How its state is counted again: by its `recount.py`, or else by a replay. Raises `Misconfigured`."""
@@ -82,7 +95,9 @@ class Deployment:
             made: Recounted = bootstrap.declared(path, "recount")
         else:
             made = replayed(self._own)
-        return replace(made.renamed(self.settings.name, self.settings.topics), own_form=self._own_form)
+        return replace(
+            made.renamed(self.settings.name, self.settings.topics, self.settings.release_of), own_form=self._own_form
+        )
 
     @property
     def _own(self) -> App:

@@ -13,13 +13,14 @@ from streamstate.view import View
 T = TypeVar("T", Source[Any, Any], View[Any], Totals)
 
 
-def renamed(app: App, name: str, topics: Mapping[str, str], group: str = "") -> App:
+def renamed(app: App, name: str, topics: Mapping[str, str], group: str = "", release_of: str = "") -> App:
     """`app` as `name` (empty: its own name) in the consumer group `group` (empty: the app's name).
 
-    It reads and writes the values of `topics` instead of the keys; its folds see no difference.
+    It reads and writes the values of `topics` instead of the keys; its folds see no difference. A release of
+    `release_of` writes into that release's topics, in turns.
 
     Raises `Misconfigured` for a topic that the app does not have, for one name of two of its topics, and where two
-    deployments would write into one topic.
+    other deployments would write into one topic.
     """
     name = name or app.name
     outputs = (*app.emits, *(totals.topic for totals in app.totals))
@@ -30,16 +31,18 @@ def renamed(app: App, name: str, topics: Mapping[str, str], group: str = "") -> 
     if twice := [topic for topic, times in Counter(topics.get(topic, topic) for topic in own).items() if times > 1]:
         msg = f"TOPICS names {', '.join(twice)} for several topics of {app.name}; each needs its own"
         raise Misconfigured(msg)
-    if name != app.name and (shared := [topic for topic in outputs if topics.get(topic, topic) == topic]):
+    beside = name != app.name and not release_of
+    if beside and (shared := [topic for topic in outputs if topics.get(topic, topic) == topic]):
         example = json.dumps({topic: f"{name}-{topic}" for topic in shared})
         msg = f"{name} would write into topics of {app.name}: name others in TOPICS, such as {example}"
         raise Misconfigured(msg)
     written = {topic: topics[topic] for topic in app.emits if topic in topics}
-    if dead_letters := topics.get(dead_letter_topic(app.name)):
+    if dead_letters := topics.get(dead_letter_topic(app.name), release_of and dead_letter_topic(release_of)):
         written[dead_letter_topic(name)] = dead_letters
     return replace(
         app,
         name=name,
+        release_of=release_of or name,
         group=group or name,
         folds=tuple(
             replace(fold, sources=tuple(_over(source, topics) for source in fold.sources)) for fold in app.folds

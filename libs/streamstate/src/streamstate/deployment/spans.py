@@ -205,5 +205,8 @@ class _TracedReads:
     async def troubles(self, addresses: Sequence[str]) -> Mapping[str, str]:
         return await self._reads.troubles(addresses)
 
+    async def releases(self, of: str) -> bytes | None:
+        return await self._reads.releases(of)
+
     async def close(self) -> None:
         await self._reads.close()

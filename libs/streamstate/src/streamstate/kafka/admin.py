@@ -218,6 +218,15 @@ class Topics:
             for m in members
         }
 
+    def delete_group(self, group: str) -> None:
+        """Delete a consumer group without members, if it exists."""
+        asked = self._connection.admin().delete_consumer_groups([group], request_timeout=TIMEOUT_S)[group]
+        try:
+            asked.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                raise
+
     def _listed(
         self,
         places: Iterable[tuple[str, int]],

@@ -6,13 +6,14 @@ from operator import attrgetter
 
 from confluent_kafka import Producer
 
-from streamstate.app import App
+from streamstate.app import App, Emit
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.dlq.records import dead_letters, derived, halting, original_headers, shortened
 from streamstate.kafka.producer import Outgoing, send_all
 from streamstate.processing.decode import DeadLetter
 from streamstate.processing.fold_batch import FoldResult
 from streamstate.processing.topic_identity import require_same_topics
+from streamstate.releases.record import Voice
 from streamstate.state.store import Origin
 
 
@@ -20,34 +21,53 @@ class KafkaOutbox:
     """The `Outbox` of `app`; `origins` are of the input topics."""
 
     def __init__(
-        self, app: App, topics: Topics, producer: Callable[[], Producer], origins: Mapping[str, Origin], kafka: str
+        self,
+        app: App,
+        topics: Topics,
+        producer: Callable[[], Producer],
+        origins: Mapping[str, Origin],
+        kafka: str,
+        voice: Callable[[], Voice],
     ) -> None:
-        """kafka: the bootstrap servers. producer: called for records to send."""
+        """kafka: the bootstrap servers. producer, voice: called for records to send."""
         self._app = app
         self._topics = topics
         self._producer = producer
         self._origins = origins
         self._kafka = kafka
+        self._voice = voice
 
     def require_same_topics(self) -> None:
         require_same_topics([self._origins], self._topics.describe(self._origins))
 
     def publish(self, results: Sequence[FoldResult]) -> None:
-        ids = {source.own_name: self._origins[source.topic].id for source in self._app.sources}
-        records = [record for each in results for record in derived(self._app, each.emits, each.partition, ids)]
-        self._send([*records, *(letter for each in results for letter in self._letters(each.partition, each.dead))])
+        written = [each for each in results if each.emits or each.dead]
+        if not written:
+            return
+        ids, voice = {source.own_name: self._origins[source.topic].id for source in self._app.sources}, self._voice()
+        records = [
+            record for each in written for record in derived(self._app, self._emits(voice, each), each.partition, ids)
+        ]
+        self._send([*records, *(letter for of in written for letter in self._letters(voice, of.partition, of.dead))])
 
     def publish_halting(self, letters: Sequence[tuple[int, DeadLetter]]) -> None:
         by_partition: dict[int, list[DeadLetter]] = {}
         for partition, letter in letters:
             by_partition.setdefault(partition, []).append(letter)
+        voice = self._voice()
         for partition, dead in by_partition.items():
-            self._send(list(halting(self._letters(partition, sorted(dead, key=attrgetter("offset"))))))
+            self._send(list(halting(self._letters(voice, partition, sorted(dead, key=attrgetter("offset"))))))
 
-    def _letters(self, partition: int, letters: Sequence[DeadLetter]) -> Iterator[Outgoing]:
+    def _emits(self, voice: Voice, result: FoldResult) -> Iterator[Emit]:
+        for emit in result.emits:
+            if voice.publishes((self._app.source(emit.cause.topic).topic, result.partition), emit.cause.offset):
+                yield emit
+
+    def _letters(self, voice: Voice, partition: int, letters: Sequence[DeadLetter]) -> Iterator[Outgoing]:
         by_topic: dict[str, list[DeadLetter]] = {}
         for letter in letters:
-            by_topic.setdefault(letter.topic, []).append(letter)
+            if voice.publishes((self._app.source(letter.topic).topic, partition), letter.offset):
+                by_topic.setdefault(letter.topic, []).append(letter)
         for own_name, dead in by_topic.items():
             place = self._app.source(own_name).topic, partition
             offsets = [letter.offset for letter in dead]

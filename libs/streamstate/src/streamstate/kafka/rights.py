@@ -45,6 +45,7 @@ def of_operators(app: App) -> Iterator[Right]:
     """The additional rights of the operators' commands."""
     for topic in dict.fromkeys(app.topics):
         yield Right("topic", topic, ("Write",), "dlq replay")
+    yield Right("group", app.group, ("Delete",), "drop")
     yield Right("transactional-id", f"{app.group}-replay", ("Write", "Describe"), "dlq replay")
     for topic in (*map(app.output, app.emits), *(totals.topic for totals in app.totals)):
         yield Right("topic", topic, ("Read",), "verify, reset --totals")

@@ -6,7 +6,7 @@ state, or a new build, waits until then, and corrects differences.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
@@ -17,6 +17,7 @@ from streamstate.kafka.admin import QUIET, TIMEOUT_S, Topics
 from streamstate.kafka.producer import producer, send_offsets, transaction
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.security import OPEN, Security
+from streamstate.releases.record import Voice
 from streamstate.state.operations import Fields
 from streamstate.state.store import Snapshot, Store
 from streamstate.state.store import TopicPartition as Place
@@ -77,8 +78,18 @@ class Publisher:
     the state has read its topics up to their present ends.
     """
 
-    def __init__(self, app: App, store: Store, topics: Topics, bootstrap: str, security: Security = OPEN) -> None:
-        """Raises `Misconfigured` when a topic of totals does not exist, `KafkaException` when Kafka is away.
+    def __init__(
+        self,
+        app: App,
+        store: Store,
+        topics: Topics,
+        bootstrap: str,
+        security: Security = OPEN,
+        voice: Callable[[], Voice] | None = None,
+    ) -> None:
+        """voice: the release's outputs at present; None for all.
+
+        Raises `Misconfigured` when a topic of totals does not exist, `KafkaException` when Kafka is away.
 
         Raises `Misconfigured` and `RegistryUnavailable` as the registration of a schema does.
         """
@@ -102,13 +113,21 @@ class Publisher:
             # Kafka forgets a group that was long unused: no published total counts records behind the present ends.
             self._positions = topics.ends((place.topic, place.partition) for place in places)
         self._published: Published = {}
+        self._voice = voice or partial(Voice, app.name)
+        self._ends = topics.ends
 
     def publish(self, partitions: int) -> None:
         """Publish the changed totals in the state of `partitions`, unless the state is behind the last publication.
 
+        A release does so in its turn, and begins with all totals.
+
         Raises `KafkaException` when Kafka does not accept a record.
         """
         totals, positions = self._read(partitions)
+        # After the state: a record of a later turn is then behind these positions.
+        if not self._voice().totals(positions, partial(self._ends, positions)):
+            self._published = {}
+            return
         if totals == self._published or not has_reached(positions, self._positions):
             return
         changed = {field: total for field, total in totals.items() if self._published.get(field) != total}

@@ -3,7 +3,7 @@
 from streamstate import bootstrap
 from streamstate.settings import StreamSettings
 from streamstate.spark.process import run
-from streamstate.spark.query import Hosted
+from streamstate.spark.run import Hosted
 
 
 def main(service: str) -> None:

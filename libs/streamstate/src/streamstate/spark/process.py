@@ -23,8 +23,8 @@ from streamstate.deployment.scratch import scratch
 from streamstate.settings import StreamSettings
 from streamstate.spark import status
 from streamstate.spark.jars import jars
-from streamstate.spark.query import Hosted, Stream
-from streamstate.spark.run import reason
+from streamstate.spark.query import Stream
+from streamstate.spark.run import Hosted, reason
 
 log = structlog.get_logger()
 

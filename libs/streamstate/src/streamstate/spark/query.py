@@ -5,7 +5,7 @@ import threading
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from tempfile import TemporaryDirectory
 
@@ -19,7 +19,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 from redis.exceptions import RedisError
 
 from streamstate import bootstrap
-from streamstate.app import App
 from streamstate.deployment import resources, tracing
 from streamstate.deployment.background import keep_running
 from streamstate.erasure.stream import Erasure
@@ -36,7 +35,7 @@ from streamstate.processing.topic_identity import require_copartitioned
 from streamstate.processing.truncation import needed
 from streamstate.settings import StreamSettings
 from streamstate.spark.offsets import Offsets, next_slice, unreadable
-from streamstate.spark.run import Run, reason
+from streamstate.spark.run import Hosted, Run, reason
 from streamstate.spark.status import REPORT_S, Presence, Status
 from streamstate.spark.task import FoldTask, writer
 from streamstate.state.store import Claim, Origin, Snapshot, whole
@@ -49,15 +48,6 @@ REFUSED_PAUSE_S = 5.0
 
 FAILURES = (StreamStateError, RedisError, KafkaException, StreamingQueryException, PythonException, Py4JJavaError)
 """Failures after which a query is restarted in the same process; `Py4JJavaError`: a worker died in a slice."""
-
-
-@dataclass(frozen=True)
-class Hosted:
-    """An app run by this process as `instance`; `advertise` is the address of the instance's API."""
-
-    app: App
-    instance: str
-    advertise: str
 
 
 class Stream:
@@ -77,6 +67,7 @@ class Stream:
         self._store = bootstrap.store(settings.redis, settings.redis_timeout_s, app.name, settings.redis_login)
         kafka, security, session_ms = settings.kafka, settings.security, settings.session_timeout_ms
         self._topics = bootstrap.topics(kafka, security)
+        self._voice = bootstrap.voice(settings, app)
         self._commands = bootstrap.commands(app)
         truncated, skip_lost = settings.truncated_topics, settings.lost_records == "skip"
         self._claims = Claims(app, self._store, self._topics, hosted.advertise, truncated, skip_lost=skip_lost)
@@ -169,6 +160,7 @@ class Stream:
         # As a member of the group, a stream without its output topics is visible.
         self._topics.describe(self._app.outputs)
         self._presence.require_one_redis()
+        self._voice()
         self._partitions.changed.clear()
         # The group may know of new partitions earlier.
         return frozenset(p for p in self._partitions.held if p < origins[widest].partitions)
@@ -177,7 +169,7 @@ class Stream:
         """The publisher of totals, at the owner of partition 0."""
         if not self._app.totals or 0 not in held:
             return None
-        return Publisher(self._app, self._store, self._topics, self._settings.kafka, self._topics.security)
+        return Publisher(self._app, self._store, self._topics, self._settings.kafka, self._topics.security, self._voice)
 
     def _supervise(self, run: Run) -> str:
         """Run the query until a restart is needed; returns the reason. Raises the query's own failure."""

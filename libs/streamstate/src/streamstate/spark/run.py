@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from streamstate.app import App
 from streamstate.kafka.totals import Publisher
 from streamstate.spark.offsets import Offsets, as_json, kafka_source
 from streamstate.spark.task import FoldTask, in_tasks
@@ -14,6 +15,15 @@ from streamstate.state.store import Claim, Origin
 CHECKPOINT_MS = 3_600_000
 
 _TRACEBACK = "Traceback (most recent call last):"
+
+
+@dataclass(frozen=True)
+class Hosted:
+    """An app run by this process as `instance`, whose API has the address `advertise`."""
+
+    app: App
+    instance: str
+    advertise: str
 
 
 @dataclass(frozen=True)

@@ -289,4 +289,7 @@ class MemoryReader:
     async def troubles(self, addresses: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002, of the protocol
         return {}
 
+    async def releases(self, of: str) -> bytes | None:  # noqa: ARG002, of the protocol
+        return None
+
     async def close(self) -> None: ...

@@ -19,6 +19,7 @@ from redis.exceptions import (
     ClusterError,
     MasterDownError,
     MovedError,
+    NoPermissionError,
     RedisClusterException,
     RedisError,
 )
@@ -27,7 +28,16 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from streamstate.state.operations import Read
 from streamstate.state.redis import CLUSTER, REDIS_PORT, SENTINEL, Seeds, SentinelUrl, options
 from streamstate.state.redis_link import NO_LOGIN, Link, Login
-from streamstate.state.redis_reads import NO_TRANSACTION, Command, as_script, commands, snapshot, tag, trouble_key
+from streamstate.state.redis_reads import (
+    NO_TRANSACTION,
+    Command,
+    as_script,
+    commands,
+    live_key,
+    snapshot,
+    tag,
+    trouble_key,
+)
 from streamstate.state.redis_transactions import (
     ATTEMPTS,
     BETWEEN_NODES,
@@ -207,6 +217,13 @@ class RedisReader:
         keys = (trouble_key(self._app, address) for address in addresses)
         texts = await asyncio.gather(*(self._commands.execute_command("GET", key) for key in keys))
         return {address: text.decode() for address, text in zip(addresses, texts, strict=True) if text}
+
+    async def releases(self, of: str) -> bytes | None:
+        try:
+            text: bytes | None = await self._commands.execute_command("GET", live_key(of))
+        except NoPermissionError:
+            return None
+        return text
 
     async def close(self) -> None:
         await self._commands.aclose()

@@ -59,6 +59,11 @@ def trouble_key(app: str, instance: str) -> str:
     return f"{{{app}:instances}}:{instance}"
 
 
+def live_key(app: str) -> str:
+    """The key of the releases of the service whose first release is `app`; in no partition."""
+    return f"{{{app}:live}}"
+
+
 def script_keys(hash_tag: str) -> tuple[int, str, str]:
     """The declared keys of a partition's script, after their number.
 

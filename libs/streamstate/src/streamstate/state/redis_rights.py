@@ -93,5 +93,5 @@ def rule(user: str, patterns: Iterable[str], allowed: Iterable[str]) -> str:
 
 
 def keys(app: str) -> str:
-    """The pattern of the keys of the app of this name."""
+    """The pattern of the keys of the app of this name, the releases of which it is the first included."""
     return f"{{{app}:*"

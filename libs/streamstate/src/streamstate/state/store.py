@@ -229,6 +229,10 @@ class AsyncReads(Protocol):
         """Why streams do not fold, by the addresses of their APIs, where there is a reason."""
         ...
 
+    async def releases(self, of: str) -> bytes | None:
+        """The stored record of the releases of the service whose first release is `of`, None without a record."""
+        ...
+
     async def close(self) -> None:
         """Let go of the connections."""
         ...

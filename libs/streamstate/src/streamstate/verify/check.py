@@ -71,6 +71,9 @@ class Check:
         self._topics = bootstrap.topics(settings.kafka, settings.security)
         self._deletions = bootstrap.deletions(settings, self._topics)
         self._state = RedisState(connect(settings.redis, TIMEOUT_S, settings.redis_login), recounted.service)
+        of = settings.release_of or recounted.service
+        pointer = bootstrap.pointer(settings.redis, TIMEOUT_S, of, settings.redis_login)
+        self._voice = pointer.voice(recounted.service)
         self._progress = progress
         self._done = 0
         self._all = 0
@@ -86,7 +89,7 @@ class Check:
         report = Report(self._recounted.service, max(origin.partitions for origin in origins.values()))
         places = [(topic, p) for topic, origin in origins.items() for p in range(origin.partitions)]
         self._all = sum(self._topics.ends(places).values())
-        with RefusedRecords(self._derived[0].topic, self._settings, self._topics) as refused:
+        with RefusedRecords(self._recounted.service, self._derived[0].topic, self._settings, self._topics) as refused:
             for partition in range(report.partitions):
                 self._insist(partition, origins, refused, report)
             refused.catch_up()
@@ -127,6 +130,8 @@ class Check:
         for topic, reached in counting.reached.items():
             for derived, effects in zip(self._derived, (counting.dead, counting.published), strict=False):
                 effects[topic].reach(reached)
+                if self._voice.record:
+                    effects[topic].keep(self._voice.record.spans(self._recounted.service, (topic, partition), reached))
                 derived.expected[origins[topic].id, partition] = effects[topic]
         report.records += counting.records
         report.keys += len(seen)

@@ -31,6 +31,13 @@ class Effects:
         self.reach(offset)
         self.contents.append(ANYTHING)
 
+    def keep(self, spans: Iterable[tuple[int, int]]) -> None:
+        """Leave all effects open but for those of the offsets in `spans`: other releases publish them."""
+        opened = array("q", [ANYTHING]) * len(self.contents)
+        for begin, end in spans:
+            opened[begin:end] = self.contents[begin:end]
+        self.contents = opened
+
     def reach(self, offset: int) -> None:
         """No record before `offset` causes anything more."""
         self.contents.extend([0] * (offset - len(self.contents)))

@@ -88,15 +88,18 @@ class Recounted:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dead_letters", self.dead_letters or dead_letter_topic(self.service))
 
-    def renamed(self, name: str, topics: Mapping[str, str]) -> "Recounted":
-        """The same of the deployment `name` (the service's own when empty), with other names of topics by its own."""
+    def renamed(self, name: str, topics: Mapping[str, str], release_of: str = "") -> "Recounted":
+        """The same of the deployment `name` (the service's own when empty), with other names of topics by its own.
+
+        A release of `release_of` has that release's dead letters.
+        """
         service, published = name or self.service, self.published
         return replace(
             self,
             service=service,
             topics=tuple(topics.get(topic, topic) for topic in self.topics),
             published=published and replace(published, topic=topics.get(published.topic, published.topic)),
-            dead_letters=topics.get(dead_letter_topic(self.service), dead_letter_topic(service)),
+            dead_letters=topics.get(dead_letter_topic(self.service), dead_letter_topic(release_of or service)),
             own_names={other: own for own, other in topics.items()},
         )
 

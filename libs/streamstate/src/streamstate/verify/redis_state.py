@@ -6,7 +6,7 @@ from importlib import resources
 from typing import Any
 
 from streamstate.state.redis import Client
-from streamstate.state.redis_reads import tag, trouble_key
+from streamstate.state.redis_reads import live_key, tag, trouble_key
 from streamstate.verify.recount import Stored
 
 _SCANNED = 2_000
@@ -49,7 +49,7 @@ class RedisState:
         """The keys outside all partitions."""
         tags = {self.tag(partition) for partition in range(partitions)}
         for key in self._scan(f"{{{self._service}:*"):
-            if key.startswith(trouble_key(self._service, "")):
+            if key.startswith(trouble_key(self._service, "")) or key == live_key(self._service):
                 continue
             tag, brace, rest = key.partition("}")
             if f"{tag}{brace}" not in tags or (rest and rest[0] != ":"):

@@ -11,6 +11,7 @@ from confluent_kafka import Message
 
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
+from streamstate.kafka.dlq.records import SERVICE_HEADER
 from streamstate.kafka.dlq.topic import Cause, cause_of, is_derived, is_receipt, letter_of, stage_of
 from streamstate.processing.decode import Stage
 from streamstate.settings import ServiceSettings
@@ -18,14 +19,17 @@ from streamstate.verify.topic_log import TopicLog
 
 
 class RefusedRecords:
-    """The dead letters in `topic`, as far as read. A context manager.
+    """The dead letters in `topic` about the deployment `service`, as far as read. A context manager.
+
+    Other releases of the service write into the same topic: their folds do not refuse records of this one.
 
     stages: the stage that refused a record, apart from `decode`. replaced: the causes of oversized records, by topic.
     """
 
-    def __init__(self, topic: str, settings: ServiceSettings, topics: Topics) -> None:
+    def __init__(self, service: str, topic: str, settings: ServiceSettings, topics: Topics) -> None:
         self.stages: dict[Cause, Stage] = {}
         self.replaced: defaultdict[str, set[Cause]] = defaultdict(set)
+        self._service = service
         self._topics = topics
         self._open = ExitStack()
         self._logs: dict[tuple[str, int], TopicLog] = {}
@@ -55,5 +59,14 @@ class RefusedRecords:
             read = letter_of(letter)
             if read.cause:
                 self.replaced[read.topic].add(read.cause)
-        elif (cause := cause_of(letter)) and (stage := stage_of(letter)) and stage != "decode":
+        elif (cause := cause_of(letter)) and (stage := stage_of(letter)) and self._concerns(stage, letter):
             self.stages[cause] = stage
+
+    def _concerns(self, stage: Stage, letter: Message) -> bool:
+        """Whether a record refused at `stage` is left out; a recount itself finds what `decode` refuses."""
+        return stage != "decode" and (stage != "fold" or _service_of(letter) == self._service)
+
+
+def _service_of(letter: Message) -> str:
+    name = dict(letter.headers() or []).get(SERVICE_HEADER)
+    return name.decode(errors="replace") if isinstance(name, bytes) else ""

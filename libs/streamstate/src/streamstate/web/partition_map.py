@@ -79,7 +79,8 @@ class Processors(msgspec.Struct):
 
     `age_ms` are the milliseconds since the state last had all records of its topics, None for an unknown age.
     `answered` are the requests for views answered by the instance since its start; `users`: whether the state holds
-    data of users.
+    data of users. `live` is the name of the service's live release, empty for a service with a single release, and
+    `switches` the number of the record of the releases: a greater number is newer.
     """
 
     service: str
@@ -90,6 +91,8 @@ class Processors(msgspec.Struct):
     age_ms: int | None = None
     answered: int = 0
     users: bool = False
+    live: str = ""
+    switches: int = 0
 
 
 EXAMPLE: dict[str, Any] = msgspec.to_builtins(
@@ -154,6 +157,7 @@ async def processors(
         None if age is None else round(age * 1000),
         answered,
         bool(app.user_folds),
+        *((releases.live, releases.number) if (releases := await state.releases()) else ("", 0)),
     )
 
 

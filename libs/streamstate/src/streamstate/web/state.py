@@ -9,6 +9,7 @@ from streamstate.errors import Commands, IncompleteCommit
 from streamstate.processing.fold_identity import require_same_folds
 from streamstate.processing.topic_identity import require_same_widths
 from streamstate.processing.truncation import missing_beginnings, require_beginnings
+from streamstate.releases.record import Releases, decoded
 from streamstate.state.operations import Read
 from streamstate.state.store import AsyncReads, Snapshot
 from streamstate.web.freshness import Freshness, Positions, bounded_text
@@ -66,6 +67,11 @@ class AppState:
     async def troubles(self, addresses: Sequence[str]) -> Mapping[str, str]:
         """As `AsyncReads.troubles`."""
         return await self._reads.troubles(addresses)
+
+    async def releases(self) -> Releases | None:
+        """The record of the service's releases, None without a record, or where it does not have this release."""
+        record = decoded(await self._reads.releases(self._app.release_of))
+        return record if record and self._app.name in record.releases else None
 
     async def everywhere(self) -> Mapping[int, Snapshot]:
         """Every partition, without values, apart from partitions with a partly applied commit."""

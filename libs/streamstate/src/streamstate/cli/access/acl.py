@@ -9,6 +9,7 @@ from streamstate.cli.output import AsJson
 from streamstate.cli.services import Service, deployment
 from streamstate.kafka import rights as kafka
 from streamstate.state import redis_rights as redis
+from streamstate.state.redis_reads import live_key
 
 app = typer.Typer(
     help="The rights that a service needs at Kafka and Redis.", no_args_is_help=True, rich_markup_mode=None
@@ -40,5 +41,6 @@ def of_redis(service: Service, user: User = "", *, operator: Operator = False, a
     """
     of = deployment(service)
     allowed = redis.of_operators() if operator else redis.of_service()
-    line = f"ACL SETUSER {redis.rule(user or of.app.name, [redis.keys(of.app.name)], allowed)}"
+    beside = [live_key(of.app.release_of)] if of.app.release_of != of.app.name else []
+    line = f"ACL SETUSER {redis.rule(user or of.app.name, dict.fromkeys([redis.keys(of.app.name), *beside]), allowed)}"
     output.show(line, line, as_json=as_json)

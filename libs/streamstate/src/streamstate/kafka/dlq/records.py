@@ -22,6 +22,9 @@ KEY_HEADER, TIMESTAMP_HEADER = "x-key", "x-timestamp"
 SIZE_HEADER, SHA256_HEADER = "x-value-bytes", "x-value-sha256"
 """Headers of a value cut to its first kilobyte."""
 
+SERVICE_HEADER = "x-service"
+"""The deployment that wrote the letter."""
+
 TOPIC_HEADER = "x-topic"
 """The derived topic for which a record was too large."""
 
@@ -67,7 +70,7 @@ def dead_letters(
             (SOURCE_TOPIC_HEADER, topic.encode()),
             ("__streams.errors.partition", str(partition).encode()),
             ("__streams.errors.offset", str(letter.offset).encode()),
-            ("x-service", app.name.encode()),
+            (SERVICE_HEADER, app.name.encode()),
             (TOPIC_ID_HEADER, topic_id.encode()),
             (STAGE_HEADER, letter.stage.encode()),
         ]
@@ -98,7 +101,7 @@ def shortened(app: App, record: Outgoing) -> Outgoing:
     if topic != app.dead_letters:
         key = next(text for name, text in headers if name == MARKER_HEADER and isinstance(text, bytes))
         message = f"too large for {topic}".encode()
-        size += [(MESSAGE_HEADER, message), ("x-service", app.name.encode()), (TOPIC_HEADER, topic.encode())]
+        size += [(MESSAGE_HEADER, message), (SERVICE_HEADER, app.name.encode()), (TOPIC_HEADER, topic.encode())]
     return app.dead_letters, key, content[:SHORT], [*kept, *size, *last]
 
 

@@ -59,3 +59,10 @@ def _members(schema: Document, schemas: Document, path: str, within: tuple[str, 
     for inner, mark in (("items", "[]"), ("additionalProperties", "{}")):
         if isinstance(schema.get(inner), dict):
             yield from _members(schema[inner], schemas, f"{path}{mark}", within)
+
+
+def broken(before: Document, after: Document) -> list[str]:
+    """What a client of `before` misses in `after`, a line each: lost promises, and new required parameters."""
+    lost = promises(before) - promises(after)
+    wanted = requirements(after) - requirements(before)
+    return [*(f"{line}: is gone" for line in sorted(lost)), *(f"{line}: is required" for line in sorted(wanted))]

@@ -1,0 +1,159 @@
+"""The releases of a service as a command sees them: the record, their states, the gateway's view of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import msgspec
+import typer
+
+from streamstate.cli.services import Deployment, deployment
+from streamstate.cli.status import readable
+from streamstate.cli.users.gateway import gateway
+from streamstate.cli.users.partitions import SYSTEM
+from streamstate.errors import Declined
+from streamstate.kafka.admin import Member
+from streamstate.releases.contract import broken
+from streamstate.releases.record import Releases, first
+from streamstate.state.store import Snapshot, TopicPartition
+
+RELEASE = "X-Release"
+"""The header of a request for the answer of a release that is not live."""
+
+DOCUMENT, MAP = "/openapi.json", "/processors"
+
+MOST_LAG = 10_000
+"""Records of a service behind which a complete state is `lagging`."""
+
+Name = Annotated[str, typer.Argument(metavar="RELEASE", help="Release; default: the only other release.")]
+WithoutGateway = Annotated[
+    bool, typer.Option("--without-gateway", help="Do not ask the gateway whether it finds the release.")
+]
+Word = Literal["ready", "building", "lagging", "failing"]
+
+
+class ReleaseReport(msgspec.Struct):
+    """A release. `live`: the gateway answers from it. `publishes`: the outputs of new records are its own.
+
+    `state` is `ready`, `building` from nothing (with `progress`, 0 to 1), `lagging`, or `failing` with `faults`. `lag`
+    is in records. `owes` are offsets that it will still publish although another release has the next turn, by
+    topic:partition.
+    """
+
+    release: str
+    live: bool
+    publishes: bool
+    state: Word
+    progress: float
+    lag: int
+    owes: dict[str, int]
+    faults: list[str]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A release: its deployment, readable partitions, and the members of its consumer group."""
+
+    of: Deployment
+    snapshots: Mapping[int, Snapshot]
+    members: Mapping[str, Member]
+    ends: Mapping[TopicPartition, int]
+    faults: Sequence[str]
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """The next offsets of all partitions, 0 without a stored offset."""
+        return {
+            (topic, p): self.snapshots[p].positions.get(topic, 0) if p in self.snapshots else 0
+            for topic, p in self.ends
+        }
+
+    @property
+    def lag(self) -> int:
+        return sum(max(0, self.ends[place] - at) for place, at in self.positions.items())
+
+    @property
+    def ready(self) -> bool:
+        """Whether each partition is complete."""
+        wanted = {partition for _, partition in self.ends}
+        done = {p for p, snapshot in self.snapshots.items() if snapshot.ready(self.of.app.topics)}
+        return wanted <= done
+
+    @property
+    def progress(self) -> float:
+        shares = [self.snapshots[p].progress(self.of.app.topics) for _, p in self.ends if self._owned(p)]
+        return sum(shares) / len(self.ends) if self.ends else 0.0
+
+    def _owned(self, partition: int) -> bool:
+        return partition in self.snapshots and self.snapshots[partition].owner is not None
+
+    @property
+    def word(self) -> Word:
+        if self.faults or not self.members:
+            return "failing"
+        if not self.ready:
+            return "building"
+        return "lagging" if self.lag > MOST_LAG else "ready"
+
+
+def present(service: str) -> tuple[Deployment, Releases | None]:
+    """The deployment of `service` in this environment, and the record of its releases."""
+    of = deployment(service)
+    return of, of.pointer.read()
+
+
+def recorded(service: str) -> tuple[Deployment, Releases]:
+    """The same; raises `Declined` for a service with a single release."""
+    of, record = present(service)
+    if record is None:
+        msg = f"{of.app.release_of} has no release beside it; `streamstate stage {service}` makes one"
+        raise Declined(msg)
+    return of, record
+
+
+def record_of(of: Deployment) -> Releases:
+    """The record, or the first one."""
+    return of.pointer.read() or first(of.app.release_of)
+
+
+def places(of: Deployment) -> list[TopicPartition]:
+    """All partitions of the topics that the service reads."""
+    return [(topic, p) for topic in of.app.topics for p in range(of.topics.partitions(topic))]
+
+
+def look(of: Deployment, name: str) -> Side:
+    """The release `name` at present."""
+    release = of.release(name)
+    ends = release.topics.ends(places(release))
+    snapshots, faults = readable(release.store, name, sorted({partition for _, partition in ends}))
+    members = release.topics.members(release.app.group)
+    troubles = release.store.troubles(instance for instance, member in members.items() if member.reports)
+    faults += [f"{instance} does not fold: {text}" for instance, text in troubles.items() if text]
+    if not members:
+        faults.append(f"no stream runs in the consumer group {release.app.group}; start it, or drop the release")
+    return Side(release, snapshots, members, ends, faults)
+
+
+def report(record: Releases, side: Side) -> ReleaseReport:
+    name = side.of.app.name
+    owes = {f"{topic}:{p}": count for (topic, p), count in record.owes(name, side.ends).items()}
+    live, publishes = record.live == name, record.publisher == name
+    return ReleaseReport(name, live, publishes, side.word, side.progress, side.lag, owes, list(side.faults))
+
+
+def breaking(name: str) -> list[str]:
+    """How the answers' form of the release breaks clients of the live release, by the gateway's documents."""
+    asked = gateway()
+    return broken(_answers(asked.get(DOCUMENT)), _answers(asked.get(DOCUMENT, headers={RELEASE: name})))
+
+
+def _answers(document: Any) -> dict[str, Any]:
+    """The document without the maps of releases: each release has a path of its own."""
+    paths = {path: item for path, item in document["paths"].items() if not path.endswith(MAP)}
+    return {**document, "paths": paths}
+
+
+def seen_by_gateway(name: str) -> dict[str, Any] | None:
+    """The release in the gateway's state of the system, None where the gateway does not know it."""
+    services: list[dict[str, Any]] = gateway().get(SYSTEM)["services"]
+    return next((of for of in services if of["name"] == name), None)

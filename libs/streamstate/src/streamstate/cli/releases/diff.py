@@ -1,0 +1,144 @@
+"""`streamstate diff`: the answers of two releases for a sample of keys."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+import typer
+from rich.console import RenderableType
+
+from streamstate.app import App
+from streamstate.cli import output
+from streamstate.cli.output import AsJson, Exit
+from streamstate.cli.releases.beside import RELEASE, Name, breaking, recorded
+from streamstate.cli.services import Deployment, Service
+from streamstate.cli.users.gateway import gateway
+from streamstate.errors import BadRecord
+from streamstate.kafka.reading import read_to_end
+from streamstate.releases.record import next_release, require
+from streamstate.view import View
+from streamstate_client import Refused
+
+SHOWN = 10
+"""The most differences printed for people."""
+
+AGAIN_S = 1.0
+"""Seconds after which different answers are asked for again: one of the releases may be a record ahead."""
+
+Sample = Annotated[int, typer.Option(min=1, max=10_000, help="Number of keys.")]
+Keys = Annotated[list[str] | None, typer.Option("--key", help="Key; default: keys of the newest records.")]
+
+
+class Difference(msgspec.Struct):
+    """The path of an answer, and its members with both values; `missing` are releases without the answer."""
+
+    path: str
+    members: dict[str, tuple[Any, Any]]
+    missing: list[str]
+
+
+class Diff(msgspec.Struct):
+    """The comparison of the answers of the live release and `release`.
+
+    `breaking` are the differences of the answers' form that break clients.
+    """
+
+    service: str
+    live: str
+    release: str
+    answers: int
+    equal: int
+    breaking: list[str]
+    differences: list[Difference]
+
+
+def diff(
+    service: Service, release: Name = "", *, sample: Sample = 100, key: Keys = None, as_json: AsJson = False
+) -> None:
+    """Compare the answers of the live release with a staged release's, for a sample of keys, through the gateway.
+
+    Exit status 1: a difference. The gateway's key needs the scope admin.
+    """
+    of, record = recorded(service)
+    name = release or next_release(record)
+    require(record, name)
+    form = breaking(name)
+    paths = [path for view in _views(of.app) for path in _paths(of, view, key, sample)]
+    found = [(path, difference) for path in paths if (difference := _difference(path, record.live, name))]
+    if found:
+        time.sleep(AGAIN_S)
+    differences = [again for path, _ in found if (again := _difference(path, record.live, name))]
+    answer = Diff(of.app.release_of, record.live, name, len(paths), len(paths) - len(differences), form, differences)
+    output.show(answer, *_overview(answer), as_json=as_json)
+    if differences or form:
+        raise typer.Exit(Exit.REFUSED)
+
+
+def _views(app: App) -> Iterator[View[Any]]:
+    return (view for view in app.views if view.key and not view.over_all_partitions)
+
+
+def _paths(of: Deployment, view: View[Any], keys: Sequence[str] | None, most: int) -> list[str]:
+    texts = keys or _sampled(of, view, most)
+    return [view.path.replace("<key>", quote(text, safe="")) for text in texts]
+
+
+def _sampled(of: Deployment, view: View[Any], most: int) -> list[str]:
+    """The keys of the newest records of the view's topic, over all of its partitions."""
+    topic, codec = str(view.topic), view.key
+    assert codec
+    places = [(topic, partition) for partition in range(of.topics.partitions(topic))]
+    begins, ends = of.topics.begins(places), of.topics.ends(places)
+    share = max(1, most // len(places))
+    # A key has several records.
+    starts = {place: max(begins[place], end - 5 * share) for place, end in ends.items() if end > begins[place]}
+    found: dict[int, dict[str, None]] = {}
+    for message in read_to_end(of.settings.kafka, starts, of.settings.security) if starts else ():
+        try:
+            text = str(codec.decode(message.key()))
+        except BadRecord:
+            continue
+        of_partition = found.setdefault(message.partition() or 0, {})
+        of_partition.pop(text, None)
+        of_partition[text] = None
+    return [text for of_partition in found.values() for text in [*of_partition][-share:]][:most]
+
+
+def _difference(path: str, live: str, release: str) -> Difference | None:
+    one, other = _answer(path, live), _answer(path, release)
+    if one is None or other is None:
+        missing = [name for name, answer in ((live, one), (release, other)) if answer is None]
+        return Difference(path, {}, missing) if len(missing) == 1 else None
+    members = {name: (one.get(name), other.get(name)) for name in {**one, **other} if one.get(name) != other.get(name)}
+    # A member such as the time of the answer differs between two answers of one release, too.
+    again = _answer(path, live) or one if members else one
+    members = {name: pair for name, pair in members.items() if again.get(name) == pair[0]}
+    return Difference(path, members, []) if members else None
+
+
+def _answer(path: str, release: str) -> Mapping[str, Any] | None:
+    """The answer of a release, None for an unknown key."""
+    try:
+        answer: Mapping[str, Any] = gateway().get(path, headers={RELEASE: release})
+    except Refused as error:
+        if error.status == 404:
+            return None
+        raise
+    return answer
+
+
+def _overview(answer: Diff) -> Iterator[RenderableType]:
+    yield f"{answer.equal} of {answer.answers} answers of {answer.live} and {answer.release} are equal"
+    for each in answer.differences[:SHOWN]:
+        if each.missing:
+            yield f"  {each.path}: unknown to {each.missing[0]}"
+        for member, (one, other) in each.members.items():
+            yield f"  {each.path} {member}: {_short(one)} → {_short(other)}"
+    yield from (f"  breaks clients: {line}" for line in answer.breaking)
+
+
+def _short(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -1,0 +1,78 @@
+"""`streamstate releases` and `streamstate wait`: the releases of a service, and the build of a staged release."""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+
+from streamstate.cli import output
+from streamstate.cli.output import AsJson
+from streamstate.cli.releases.beside import Name, ReleaseReport, Side, look, present, recorded, report
+from streamstate.cli.services import Service
+from streamstate.errors import Declined
+from streamstate.releases.record import first, next_release, require
+
+PAUSE_S = 1.0
+STARTING_S = 120
+"""Seconds in which the stream of a staged release must join its consumer group."""
+
+Timeout = Annotated[float, typer.Option(min=0, help="Seconds until it gives up; 0: never.")]
+
+
+def releases(service: Service, *, as_json: AsJson = False) -> None:
+    """Show the releases of a service: which one answers, which one publishes, and their progress.
+
+    `owes` is the number of offsets that a release will still publish: its streams must run until then.
+    """
+    of, record = present(service)
+    known = record or first(of.app.release_of)
+    answer = [report(known, look(of, name)) for name in known.releases]
+    output.show(answer, *_overview(answer), as_json=as_json)
+
+
+def wait(service: Service, release: Name = "", *, timeout: Timeout = 0, as_json: AsJson = False) -> None:
+    """Wait until a staged release is ready: all partitions built, and at the ends of the topics.
+
+    Exit status 1: it fails, or the time is over.
+    """
+    of, record = recorded(service)
+    name = release or next_release(record)
+    require(record, name)
+    began = time.monotonic()
+    with output.progress() as bars:
+        bar = bars.add_task(name, total=None)
+        while not _done(side := look(of, name), time.monotonic() - began):
+            total = sum(side.ends.values())
+            bars.update(bar, completed=total - side.lag, total=total)
+            if timeout and time.monotonic() - began > timeout:
+                msg = (
+                    f"{name} is {side.word} after {timeout:g} s, {side.progress:.0%} built, {side.lag:,} records behind"
+                )
+                raise Declined(msg)
+            time.sleep(PAUSE_S)
+    answer = report(record, side)
+    took = (
+        f"{name} is {answer.state} after {time.monotonic() - began:.1f} s; next: `streamstate diff {service} {name}`, "
+    )
+    output.show(answer, f"{took}`streamstate promote {service} {name}`", as_json=as_json)
+
+
+def _done(side: Side, waited_s: float) -> bool:
+    """Whether it is ready. Raises `Declined` when it fails, but for the time of its start."""
+    if side.word == "failing" and waited_s > (0 if side.members else STARTING_S):
+        msg = f"{side.of.app.name} is failing: {'; '.join(side.faults)}"
+        raise Declined(msg)
+    return side.word == "ready"
+
+
+def _overview(answer: Sequence[ReleaseReport]) -> Iterator[RenderableType]:
+    columns = ("release", "live", "publishes", "state", "built", "lag", "owes")
+    yield output.table(columns, map(_row, answer))
+    yield from (f"{of.release}: {fault}" for of in answer for fault in of.faults)
+
+
+def _row(of: ReleaseReport) -> tuple[object, ...]:
+    live, publishes = (("yes" if holds else "-") for holds in (of.live, of.publishes))
+    return of.release, live, publishes, of.state, f"{of.progress:.0%}", f"{of.lag:,}", f"{sum(of.owes.values()):,}"

@@ -1,0 +1,175 @@
+"""`streamstate promote` and `streamstate back`: another release answers and publishes."""
+
+import time
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+import typer
+
+from streamstate.cli import output
+from streamstate.cli.output import AsJson, DryRun
+from streamstate.cli.releases import beside
+from streamstate.cli.releases.beside import (
+    Name,
+    WithoutGateway,
+    look,
+    places,
+    recorded,
+    seen_by_gateway,
+)
+from streamstate.cli.services import Deployment, Service
+from streamstate.errors import Declined
+from streamstate.releases.record import Releases, next_release, next_write, previous_release
+from streamstate.state.store import TopicPartition
+
+SAMPLED_S = 0.2
+"""Seconds in which the rate of the topics is measured."""
+
+AHEAD_S, AHEAD = 2.0, 100
+"""How far cuts are ahead of the topics: for so many seconds at the measured rate, and so many records besides."""
+
+REACHED_S = 30.0
+"""Seconds in which a ready release must read the records that the topics have at the promotion."""
+
+SEEN_S = 5.0
+"""Seconds in which the gateway must answer from the release."""
+
+PAUSE_S = 0.02
+
+Breaking = Annotated[bool, typer.Option("--breaking", help="Accept answers that break clients of the live release.")]
+
+
+class Promotion(msgspec.Struct):
+    """A planned or finished promotion. `cuts` are the offsets from which `live` publishes, by topic and partition.
+
+    `breaking` are the differences of the answers' form that break clients. `seconds`: from the first write until the
+    gateway answers from `live`.
+    """
+
+    service: str
+    before: str
+    live: str
+    cuts: dict[str, dict[int, int]]
+    breaking: list[str]
+    seconds: float
+    dry_run: bool
+
+
+def promote(
+    service: Service,
+    release: Name = "",
+    *,
+    breaking: Breaking = False,
+    without_gateway: WithoutGateway = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let a ready release answer and publish instead of the live release, which goes on folding.
+
+    The release publishes the outputs of records behind a cut of offsets, a little ahead of the topics; the release
+    before publishes up to the cut, so no record is published twice or not at all. After an interruption, run the
+    command again. `streamstate back` undoes it.
+    """
+    of, record = recorded(service)
+    name = release or next_release(record)
+    if not without_gateway:
+        _require_known(name)
+    differences = [] if without_gateway else beside.breaking(name)
+    if differences and not (breaking or dry_run):
+        shown = "\n  ".join(differences[:20])
+        msg = f"{name} breaks clients in {len(differences)} places (accept them by --breaking): {shown}"
+        raise Declined(msg)
+    _switch(of, name, differences, without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
+
+
+def back(
+    service: Service, *, without_gateway: WithoutGateway = False, dry_run: DryRun = False, as_json: AsJson = False
+) -> None:
+    """Let the release before answer and publish again; the state of both is up to date.
+
+    `streamstate promote` undoes it.
+    """
+    of, record = recorded(service)
+    name = previous_release(record)
+    if not without_gateway:
+        _require_known(name)
+    _switch(of, name, [], without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
+
+
+def _require_known(name: str) -> None:
+    seen = seen_by_gateway(name)
+    if seen is None:
+        msg = f"the gateway does not know {name}: name its API in the file STREAMSTATE_RELEASES of the gateway"
+        raise Declined(msg)
+    if not seen["ready"]:
+        msg = f"the gateway does not reach all owners of {name}; `streamstate wait` says when it is ready"
+        raise Declined(msg)
+
+
+def _switch(
+    of: Deployment, name: str, differences: list[str], *, without_gateway: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Store what is left to store, in the order of `next_write`, and show it."""
+    before = recorded(of.service)[1]
+    side = look(of, name)
+    if side.word != "ready" and next_write(before, name, {}) is not None:
+        why = "; ".join(side.faults) or f"{side.progress:.0%} built, {side.lag:,} records behind"
+        msg = f"{name} is {side.word}: {why}; `streamstate wait {of.service} {name}` says when it is ready"
+        raise Declined(msg)
+    cuts = ahead(of)
+    began, record = time.monotonic(), before
+    while (after := next_write(record, name, cuts)) is not None:
+        if dry_run:
+            record = after
+            continue
+        if after.live != record.live:
+            _reach(of, name)
+        of.pointer.replace(record, after)
+        record = after
+    seconds = time.monotonic() - began
+    if not (without_gateway or dry_run):
+        _require_seen(name)
+        seconds = time.monotonic() - began
+    last = record.turns[-1].cuts
+    answer = Promotion(of.app.release_of, before.live, name, last, differences, round(seconds, 3), dry_run)
+    output.show(answer, _text(answer, before), as_json=as_json)
+
+
+def ahead(of: Deployment) -> Mapping[TopicPartition, int]:
+    """Offsets that no record has yet, nor will have before the next write: by the ends of the topics and their rate."""
+    asked = places(of)
+    first = of.topics.high_watermarks(asked)
+    time.sleep(SAMPLED_S)
+    ends = of.topics.high_watermarks(asked)
+    return {place: end + AHEAD + int((end - first[place]) / SAMPLED_S * AHEAD_S) for place, end in ends.items()}
+
+
+def _reach(of: Deployment, name: str) -> None:
+    """Wait until the release has read the records that the topics have now: no answer gets older by the switch."""
+    ends, deadline = of.topics.ends(places(of)), time.monotonic() + REACHED_S
+    store, partitions = of.release(name).store, dict.fromkeys({partition for _, partition in ends}, ())
+    while any(store.read(partitions)[p].positions.get(topic, 0) < end for (topic, p), end in ends.items()):
+        if time.monotonic() > deadline:
+            msg = f"{name} does not reach the ends of its topics; look at `streamstate releases`, then run it again"
+            raise Declined(msg)
+        time.sleep(PAUSE_S)
+
+
+def _require_seen(name: str) -> None:
+    """Wait until the gateway answers from the release."""
+    deadline = time.monotonic() + SEEN_S
+    while not ((seen := seen_by_gateway(name)) and seen["live"]):
+        if time.monotonic() > deadline:
+            msg = f"{name} is live, but the gateway has not noticed for {SEEN_S:g} s: read the gateway's log"
+            raise Declined(msg)
+        time.sleep(PAUSE_S)
+
+
+def _text(answer: Promotion, before: Releases) -> str:
+    if before.live == before.publisher == answer.live:
+        return f"{answer.live} is live already"
+    verb = "would be live and publish" if answer.dry_run else "is live and publishes"
+    text = f"{answer.live} {verb} in place of {answer.before}, after {answer.seconds:.2f} s"
+    undo = "`streamstate back` undoes it" if answer.live != before.live else "the promotion is undone"
+    return "\n  ".join([f"{text}; {undo}", *answer.breaking])

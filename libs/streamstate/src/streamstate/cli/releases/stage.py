@@ -1,0 +1,140 @@
+"""`streamstate stage`: a release beside the others, silent until its promotion."""
+
+import os
+import shlex
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+from typing import Annotated
+
+import msgspec
+import typer
+
+from streamstate.cli import output
+from streamstate.cli.output import AsJson, DryRun
+from streamstate.cli.releases.beside import look, record_of
+from streamstate.cli.services import Deployment, Service, deployment
+from streamstate.errors import Declined
+from streamstate.releases import file
+from streamstate.releases.record import Releases, staged
+from streamstate.settings import PREFIX, require_known
+
+NewName = Annotated[str, typer.Option("--name", help="Name of the release; default: the first one and a number.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="Setting of the release: NAME=VALUE, without prefix.")]
+
+
+class Staged(msgspec.Struct):
+    """A planned or stored release: its settings, whether a supervisor starts it, and the command on Kubernetes."""
+
+    service: str
+    release: str
+    settings: dict[str, str]
+    started: bool
+    helm: str
+    dry_run: bool
+
+
+def stage(
+    service: Service,
+    *,
+    name: NewName = "",
+    set_: Set = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put a release beside the live release: it builds a state of its own, and publishes nothing.
+
+    With STREAMSTATE_RELEASES, the release is started by the supervisor of this file, such as `make demo`; otherwise the
+    command prints how to start it. `streamstate drop` undoes it.
+    """
+    of = deployment(service)
+    settings = _settings(set_ or ())
+    record = record_of(of)
+    _require_running(of, record)
+    release = name or _next_name(record)
+    after = staged(record, release)
+    own = {"NAME": release, "RELEASE_OF": of.app.release_of, **settings}
+    _require_valid(of, own)
+    path = of.settings.releases
+    answer = Staged(of.app.release_of, release, own, started=bool(path), helm=_helm(of, release, own), dry_run=dry_run)
+    if not dry_run:
+        before = of.pointer.read()
+        of.pointer.replace(before, after)
+        if path:
+            by_hand = file.ByHand(f"127.0.0.1:{_free_port()}", of.package, own)
+            file.write(path, file.with_release(file.read(path), of.app.release_of, release, by_hand))
+    output.show(answer, _text(answer, service), as_json=as_json)
+
+
+def _settings(given: Sequence[str]) -> dict[str, str]:
+    """The settings of `--set`. Raises `Misconfigured` for an unknown name."""
+    for each in given:
+        if "=" not in each:
+            raise typer.BadParameter(f"--set {each}: write NAME=VALUE")
+    settings = {n.removeprefix(PREFIX): text for n, _, text in (each.partition("=") for each in given)}
+    require_known({f"{PREFIX}{n}": text for n, text in settings.items()})
+    return settings
+
+
+def _require_running(of: Deployment, record: Releases) -> None:
+    side = look(of, record.live)
+    if not side.ready:
+        msg = f"{record.live} is {side.word}: a release needs a ready one beside it; `streamstate status {of.service}`"
+        raise Declined(msg)
+
+
+def _next_name(record: Releases) -> str:
+    taken = {*record.releases, *(turn.release for turn in record.turns)}
+    return next(name for n in count(2) if (name := f"{record.turns[0].release or record.live}-{n}") not in taken)
+
+
+@contextmanager
+def _environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """The environment of the release in the body."""
+    before = dict(os.environ)
+    os.environ.update({f"{PREFIX}{name}": text for name, text in settings.items()})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _require_valid(of: Deployment, settings: Mapping[str, str]) -> None:
+    """Raise `Misconfigured` where the release would refuse these settings at its start."""
+    with _environment(settings):
+        app = deployment(of.service).app
+    of.topics.describe((*app.topics, *app.outputs))
+
+
+def _helm(of: Deployment, release: str, settings: Mapping[str, str]) -> str:
+    """The command that installs the release on Kubernetes, with the values of the first one."""
+    first = of.app.release_of
+    values = {name: text for name, text in settings.items() if name != "NAME"}
+    sets = " ".join(f"--set-string {shlex.quote(f'settings.{name}={_escaped(text)}')}" for name, text in values.items())
+    return f"helm get values {first} -o yaml | helm install {release} charts/{of.service} -f - {sets}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace(",", "\\,")
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def _text(answer: Staged, service: str) -> str:
+    verb = "would be staged" if answer.dry_run else "is staged"
+    lines = [f"{answer.release} {verb} beside {answer.service}"]
+    if answer.dry_run:
+        return lines[0]
+    if answer.started:
+        lines.append("the supervisor of the file of releases starts it")
+    else:
+        lines.append(f"on Kubernetes, start it by: {answer.helm}")
+        environment = " ".join(f"{PREFIX}{name}={shlex.quote(text)}" for name, text in answer.settings.items())
+        lines.append(f"elsewhere, start its stream and its API with these variables besides: {environment}")
+    lines.append(f"next: `streamstate wait {service} {answer.release}`; `streamstate drop {service}` undoes it")
+    return "\n".join(lines)

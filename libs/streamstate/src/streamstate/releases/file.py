@@ -1,0 +1,46 @@
+"""The file of the releases beside the first, outside Kubernetes: written by `stage`, read by a gateway."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import msgspec
+
+from streamstate.errors import Misconfigured
+
+
+class ByHand(msgspec.Struct, frozen=True):
+    """A release: the address of its API (host:port), its package, and its environment variables without prefix."""
+
+    address: str
+    package: str
+    settings: dict[str, str] = {}
+
+
+Written = Mapping[str, Mapping[str, ByHand]]
+"""The releases by service and name."""
+
+
+def read(path: Path) -> Written:
+    """The releases in the file, none without a file. Raises `Misconfigured` for an unreadable file."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, ByHand]])
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError) as error:
+        msg = f"the file of releases {path} cannot be read ({error}); correct RELEASES, or delete the file"
+        raise Misconfigured(msg) from error
+
+
+def write(path: Path, releases: Written) -> None:
+    """Replace the file as a whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("wb", dir=path.parent, prefix=f".{path.name}.", delete=False) as written:
+        written.write(msgspec.json.format(msgspec.json.encode(releases)))
+    Path(written.name).replace(path)
+
+
+def with_release(releases: Written, service: str, name: str, release: ByHand | None) -> Written:
+    """`releases` with `release` under this name, or without the name for None."""
+    others = {each: of for each, of in releases.get(service, {}).items() if each != name}
+    return {**releases, service: others | ({name: release} if release else {})}

@@ -1,0 +1,224 @@
+"""The record of a service's releases, and the next record of each command. Pure.
+
+A turn gives the outputs (derived records, totals, dead letters) to one release, from a cut of offsets on.
+Each offset has one publishing release, whenever a process reads the record: no repeat and no gap.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+
+from streamstate.errors import Declined, Misconfigured
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+MOST_TURNS = 6
+"""Kept turns: earlier offsets belong to the earliest kept turn."""
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """`release` publishes the outputs of records from the offsets `cuts` (by topic and partition, else 0) on."""
+
+    release: str
+    cuts: dict[str, dict[int, int]] = {}
+
+    def cut(self, place: Place) -> int:
+        return self.cuts.get(place[0], {}).get(place[1], 0)
+
+
+class Releases(msgspec.Struct, frozen=True):
+    """The releases of a service, as stored in one key.
+
+    live: the release whose answers the gateway gives. releases: the names of the releases that exist, the first
+        release included. turns: in order of their cuts; the last turn may be ahead of `live`. number: the number of
+        changes, greater in a later record.
+    """
+
+    live: str
+    releases: tuple[str, ...]
+    turns: tuple[Turn, ...]
+    number: int = 1
+
+    @property
+    def publisher(self) -> str:
+        """The release with the last turn."""
+        return self.turns[-1].release
+
+    def publishes(self, release: str, place: Place, offset: int) -> bool:
+        """Whether `release` publishes the outputs of the record at `offset`."""
+        return next((turn.release for turn in reversed(self.turns) if offset >= turn.cut(place)), "") == release
+
+    def spans(self, release: str, place: Place, end: int) -> list[tuple[int, int]]:
+        """The offsets before `end` whose outputs `release` publishes: from, and to before."""
+        cuts = [*((turn.release, turn.cut(place)) for turn in self.turns), ("", end)]
+        spans = [(begin, min(to, end)) for (name, begin), (_, to) in pairwise(cuts) if name == release]
+        return [(begin, to) for begin, to in spans if begin < to]
+
+    def owes(self, release: str, ends: Mapping[Place, int]) -> dict[Place, int]:
+        """The number of offsets that `release` will still publish behind `ends`, by place, before a later turn."""
+        owed = {}
+        for place, end in ends.items():
+            cuts = [(turn.release, turn.cut(place)) for turn in self.turns]
+            ahead = sum(max(0, to - max(begin, end)) for (name, begin), (_, to) in pairwise(cuts) if name == release)
+            if ahead:
+                owed[place] = ahead
+        return owed
+
+
+@dataclass(frozen=True)
+class Voice:
+    """The outputs that `release` publishes by `record`; all of them without a record."""
+
+    release: str
+    record: Releases | None = None
+
+    def publishes(self, place: Place, offset: int) -> bool:
+        """Whether the outputs of the record at `offset` are this release's."""
+        return self.record is None or self.record.publishes(self.release, place, offset)
+
+    def totals(self, positions: Mapping[Place, int], ends: Callable[[], Mapping[Place, int]]) -> bool:
+        """Whether a state at `positions` publishes totals: in the last turn, with all records before the turn.
+
+        `ends` are the present ends of the topics: a cut may be ahead of them.
+        """
+        if self.record is None:
+            return True
+        turn = self.record.turns[-1]
+        if turn.release != self.release:
+            return False
+        late = [place for place, at in positions.items() if at < turn.cut(place)]
+        return not late or all(positions[place] >= end for place, end in ends().items() if place in late)
+
+
+def voice(record: Releases | None, release: str, of: str) -> Voice:
+    """The outputs of `release`, one of the releases of `of`. Raises `Misconfigured` for an unstaged release."""
+    if record and (release in record.releases or any(turn.release == release for turn in record.turns)):
+        return Voice(release, record)
+    if release == of:
+        return Voice(release)
+    msg = (
+        f"{release} would write into topics of {of}: run `streamstate stage SERVICE --name {release}`, or remove "
+        "RELEASE_OF and name other topics in TOPICS"
+    )
+    raise Misconfigured(msg)
+
+
+def first(live: str) -> Releases:
+    """The record of a service with the single release `live`."""
+    return Releases(live, (live,), (Turn(live),))
+
+
+def encoded(record: Releases) -> bytes:
+    return msgspec.json.encode(record)
+
+
+def decoded(text: bytes | None) -> Releases | None:
+    """The record in the stored `text`, None without a record."""
+    return None if text is None else msgspec.json.decode(text, type=Releases)
+
+
+def staged(record: Releases, release: str) -> Releases:
+    """`release` beside the others: silent until its turn. Raises `Declined` for an existing release."""
+    if release in record.releases:
+        msg = f"{release} is staged already; `streamstate wait SERVICE` shows its progress, `streamstate drop` ends it"
+        raise Declined(msg)
+    # The offsets of an earlier release of the same name are not those of the new state.
+    turns = tuple(Turn("" if turn.release == release else turn.release, turn.cuts) for turn in record.turns)
+    return _next(record, releases=(*record.releases, release), turns=turns)
+
+
+def turned(record: Releases, release: str, cuts: Mapping[Place, int]) -> Releases:
+    """`release` publishes from `cuts` on, or from the last turn's cut where that is later."""
+    require(record, release)
+    by_topic: dict[str, dict[int, int]] = {}
+    for place, cut in cuts.items():
+        by_topic.setdefault(place[0], {})[place[1]] = max(cut, record.turns[-1].cut(place))
+    earliest, *later = (*record.turns, Turn(release, by_topic))[-MOST_TURNS:]
+    return _next(record, turns=(Turn(earliest.release), *later))
+
+
+def handed_over(record: Releases, release: str, ends: Mapping[Place, int]) -> Releases:
+    """The last turn begins at `ends`, where `release` of the turn before has published all, instead of later."""
+    before, last = record.turns[-2:]
+    if before.release != release:
+        msg = f"{release} did not publish just before {last.release}; let its streams run until it owes nothing"
+        raise Declined(msg)
+    by_topic: dict[str, dict[int, int]] = {topic: dict(cuts) for topic, cuts in last.cuts.items()}
+    for place, end in ends.items():
+        by_topic.setdefault(place[0], {})[place[1]] = min(last.cut(place), max(end, before.cut(place)))
+    return _next(record, turns=(*record.turns[:-1], Turn(last.release, by_topic)))
+
+
+def switched(record: Releases, release: str) -> Releases:
+    """`release` is live."""
+    require(record, release)
+    return _next(record, live=release)
+
+
+def dropped(record: Releases, release: str) -> Releases:
+    """`release` exists no more. Raises `Declined` for the live release, and the release whose turn it is."""
+    require(record, release)
+    if release in (record.live, record.publisher):
+        msg = f"{release} is live: promote another release first, by `streamstate promote SERVICE RELEASE`"
+        raise Declined(msg)
+    return _next(record, releases=tuple(name for name in record.releases if name != release))
+
+
+def require(record: Releases, release: str) -> None:
+    """Raise `Declined` when there is no such release."""
+    if release not in record.releases:
+        msg = f"there is no release {release}; there are {', '.join(record.releases)}: `streamstate stage SERVICE`"
+        raise Declined(msg)
+
+
+def behind_turn(record: Releases) -> bool:
+    """Whether a promotion was interrupted between its two writes."""
+    return record.publisher != record.live
+
+
+def next_release(record: Releases) -> str:
+    """The release to promote where none is named: of an interrupted promotion, else the only other release.
+
+    Raises `Declined` when there are none, or several.
+    """
+    if behind_turn(record):
+        return record.publisher
+    others = [name for name in record.releases if name != record.live]
+    if len(others) != 1:
+        there = ", ".join(others) or "none, until `streamstate stage SERVICE`"
+        msg = f"name the release: beside {record.live} there are {there}"
+        raise Declined(msg)
+    return others[0]
+
+
+def previous_release(record: Releases) -> str:
+    """The release to go back to: the live one of an interrupted promotion, else the release of the turn before.
+
+    Raises `Declined` when it does not exist.
+    """
+    if behind_turn(record):
+        return record.live
+    before = [turn.release for turn in record.turns if turn.release in record.releases and turn.release != record.live]
+    if not before:
+        msg = f"{record.live} has no release before it to go back to"
+        raise Declined(msg)
+    return before[-1]
+
+
+def next_write(record: Releases, release: str, cuts: Mapping[Place, int]) -> Releases | None:
+    """The next record to store so that `release` publishes from `cuts` on and is live; None when it does and is.
+
+    First the turn is stored, then the live release: after a kill in between, the same call continues with the second.
+    """
+    require(record, release)
+    if record.publisher != release:
+        return turned(record, release, cuts)
+    return switched(record, release) if record.live != release else None
+
+
+def _next(record: Releases, **changes: Any) -> Releases:
+    return msgspec.structs.replace(record, number=record.number + 1, **changes)

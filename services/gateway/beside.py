@@ -1,0 +1,50 @@
+"""The releases beside the services' own, from a file that `streamstate stage` writes."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import structlog
+
+from services.gateway.directory import BESIDE
+from streamstate.errors import Misconfigured
+from streamstate.releases import file
+
+log = structlog.get_logger()
+
+
+class ReleaseFile:
+    """Adds the releases of the file at `path` to `addresses`; the file is read again after each change.
+
+    addresses: of the services' own instances; `all` are these, and the releases of the file.
+    """
+
+    def __init__(self, addresses: Mapping[str, Sequence[str]], path: Path) -> None:
+        self.all: dict[str, Sequence[str]] = dict(addresses)
+        self._own = addresses
+        self._path = path
+        self._seen: object = None
+
+    def look(self) -> None:
+        """Read the file if it has changed. An unreadable file changes nothing."""
+        try:
+            stat = self._path.stat()
+            seen: object = stat.st_mtime_ns, stat.st_ino, stat.st_size
+        except OSError:
+            seen = None
+        if seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            found = file.read(self._path)
+        except Misconfigured as error:
+            log.warning("the file of releases cannot be read; the known releases stay", reason=str(error))
+            return
+        beside = {
+            f"{service}{BESIDE}{name}": [release.address]
+            for service, releases in found.items()
+            if service in self._own
+            for name, release in releases.items()
+        }
+        for gone in self.all.keys() - self._own.keys() - beside.keys():
+            del self.all[gone]
+        self.all.update(beside)

@@ -1,0 +1,214 @@
+"""The record of a service's releases, and the form of their answers."""
+
+from pathlib import Path
+
+import pytest
+
+from services.clicks.model import APP as CLICKS
+from streamstate.deployment.overrides import renamed
+from streamstate.errors import Declined, Misconfigured
+from streamstate.releases import file
+from streamstate.releases.contract import broken
+from streamstate.releases.record import (
+    MOST_TURNS,
+    Releases,
+    Voice,
+    behind_turn,
+    decoded,
+    dropped,
+    encoded,
+    first,
+    handed_over,
+    next_release,
+    next_write,
+    previous_release,
+    staged,
+    switched,
+    turned,
+    voice,
+)
+
+PLACE, OTHER = ("plays", 0), ("plays", 1)
+BOTH = staged(first("metrics"), "metrics-2")
+
+
+def promoted(record: Releases, release: str, cut: int) -> Releases:
+    while (after := next_write(record, release, {PLACE: cut, OTHER: cut})) is not None:
+        record = after
+    return record
+
+
+def publishers(record: Releases, offsets: range) -> list[str]:
+    return [name for offset in offsets for name in record.releases if record.publishes(name, PLACE, offset)]
+
+
+def test_a_staged_release_publishes_nothing() -> None:
+    assert BOTH.live == "metrics"
+    assert not BOTH.publishes("metrics-2", PLACE, 10**9)
+    assert BOTH.publishes("metrics", PLACE, 0)
+    with pytest.raises(Declined, match="metrics-2 is staged already"):
+        staged(BOTH, "metrics-2")
+
+
+def test_each_offset_has_one_publisher_through_promotions_and_returns() -> None:
+    record = promoted(promoted(promoted(BOTH, "metrics-2", 3), "metrics", 5), "metrics-2", 8)
+    assert publishers(record, range(10)) == [
+        *["metrics"] * 3, *["metrics-2"] * 2, *["metrics"] * 3, *["metrics-2"] * 2,
+    ]  # fmt: skip
+    assert record.spans("metrics", PLACE, 10) == [(0, 3), (5, 8)]
+    assert record.spans("metrics-2", PLACE, 10) == [(3, 5), (8, 10)]
+    assert record.spans("metrics-2", PLACE, 4) == [(3, 4)]
+
+
+def test_a_turn_never_begins_before_the_turn_before() -> None:
+    record = promoted(promoted(BOTH, "metrics-2", 100), "metrics", 50)
+    assert record.turns[-1].cut(PLACE) == 100
+    assert publishers(record, range(98, 102)) == ["metrics"] * 4
+
+
+def test_the_earliest_turns_are_forgotten_and_leave_no_gap() -> None:
+    record = BOTH
+    for number in range(2 * MOST_TURNS):
+        record = promoted(record, ("metrics-2", "metrics")[number % 2], number)
+    assert len(record.turns) == MOST_TURNS
+    assert len(publishers(record, range(30))) == 30
+
+
+def test_a_promotion_is_two_writes_and_continues_after_the_first() -> None:
+    half = next_write(BOTH, "metrics-2", {PLACE: 7})
+    assert half
+    assert (half.live, half.publisher, behind_turn(half)) == ("metrics", "metrics-2", True)
+    assert (next_release(half), previous_release(half)) == ("metrics-2", "metrics")
+    whole = next_write(half, "metrics-2", {PLACE: 99})
+    assert whole
+    assert (whole.live, whole.turns) == ("metrics-2", half.turns)
+    assert next_write(whole, "metrics-2", {}) is None
+    assert whole.number == BOTH.number + 2
+
+
+def test_the_way_back_is_the_release_before() -> None:
+    with pytest.raises(Declined, match="metrics has no release before it"):
+        previous_release(BOTH)
+    record = promoted(BOTH, "metrics-2", 7)
+    assert previous_release(record) == "metrics"
+    third = promoted(staged(record, "metrics-3"), "metrics-3", 9)
+    assert previous_release(third) == "metrics-2"
+    assert previous_release(dropped(third, "metrics-2")) == "metrics"
+
+
+def test_a_release_is_named_where_there_are_several_others() -> None:
+    assert next_release(BOTH) == "metrics-2"
+    with pytest.raises(Declined, match="beside metrics there are metrics-2, metrics-3"):
+        next_release(staged(BOTH, "metrics-3"))
+    with pytest.raises(Declined, match="beside metrics there are none, until `streamstate stage SERVICE`"):
+        next_release(first("metrics"))
+    with pytest.raises(Declined, match="there is no release words"):
+        next_write(BOTH, "words", {})
+
+
+def test_only_a_release_that_neither_answers_nor_publishes_is_dropped() -> None:
+    half = turned(BOTH, "metrics-2", {})
+    for record, name in ((BOTH, "metrics"), (half, "metrics-2"), (half, "metrics")):
+        with pytest.raises(Declined, match=f"{name} is live: promote another release first"):
+            dropped(record, name)
+    assert dropped(switched(half, "metrics-2"), "metrics").releases == ("metrics-2",)
+
+
+def test_a_later_release_of_a_dropped_name_publishes_nothing_again() -> None:
+    record = dropped(promoted(BOTH, "metrics-2", 5), "metrics")
+    again = staged(record, "metrics")
+    assert not any(again.publishes("metrics", PLACE, offset) for offset in range(10))
+    assert not record.owes("metrics", {PLACE: 5})
+
+
+def test_a_release_owes_the_offsets_up_to_the_next_turn() -> None:
+    record = promoted(BOTH, "metrics-2", 10)
+    assert record.owes("metrics", {PLACE: 4, OTHER: 12}) == {PLACE: 6}
+    assert record.owes("metrics-2", {PLACE: 4}) == {}
+    paid = handed_over(record, "metrics", {PLACE: 4, OTHER: 12})
+    assert paid.owes("metrics", {PLACE: 4}) == {}
+    assert publishers(paid, range(3, 5)) == ["metrics", "metrics-2"]
+    assert paid.turns[-1].cut(OTHER) == 10
+    with pytest.raises(Declined, match="metrics-3 did not publish just before metrics-2"):
+        handed_over(record, "metrics-3", {})
+
+
+def test_a_record_is_stored_as_json() -> None:
+    record = promoted(BOTH, "metrics-2", 7)
+    assert decoded(encoded(record)) == record
+    assert decoded(None) is None
+
+
+# Who publishes, as a process knows it.
+
+
+def test_without_a_record_the_first_release_publishes_everything_and_another_refuses() -> None:
+    assert voice(None, "metrics", "metrics").publishes(PLACE, 0)
+    with pytest.raises(Misconfigured, match="run `streamstate stage SERVICE --name metrics-2`"):
+        voice(None, "metrics-2", "metrics")
+    with pytest.raises(Misconfigured):
+        voice(first("metrics"), "metrics-2", "metrics")
+    assert not voice(BOTH, "metrics-2", "metrics").publishes(PLACE, 0)
+    # A dropped release keeps the offsets of its turn.
+    gone = dropped(promoted(BOTH, "metrics-2", 5), "metrics")
+    assert voice(gone, "metrics", "metrics").record == gone
+
+
+def test_totals_are_published_in_the_last_turn_by_a_state_with_all_records_before_it() -> None:
+    record = promoted(BOTH, "metrics-2", 10)
+    old, new = Voice("metrics", record), Voice("metrics-2", record)
+    assert not old.totals({PLACE: 4}, lambda: {PLACE: 4})
+    assert new.totals({PLACE: 10, OTHER: 11}, lambda: pytest.fail("the ends are not needed"))
+    assert new.totals({PLACE: 4, OTHER: 11}, lambda: {PLACE: 4, OTHER: 99})
+    assert not new.totals({PLACE: 4, OTHER: 11}, lambda: {PLACE: 5, OTHER: 99})
+    assert Voice("metrics").totals({PLACE: 0}, dict)
+
+
+def test_a_release_shares_outputs_and_dead_letters_with_the_first() -> None:
+    other = renamed(CLICKS, "clicks-2", {}, release_of="clicks")
+    assert (other.name, other.group, other.release_of) == ("clicks-2", "clicks-2", "clicks")
+    assert (other.outputs, other.dead_letters) == (CLICKS.outputs, "clicks-dlq")
+    topics = {"clicks-per-region": "totals-eu", "clicks-dlq": "dead-eu"}
+    assert renamed(CLICKS, "clicks-eu-2", topics, release_of="clicks-eu").outputs == ("totals-eu", "dead-eu")
+    assert CLICKS.release_of == "clicks"
+
+
+# The file of releases.
+
+
+def test_the_file_is_written_as_a_whole_and_an_unreadable_one_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "some" / "releases.json"
+    assert file.read(path) == {}
+    one = file.ByHand("127.0.0.1:8102", "services.metrics", {"NAME": "metrics-2"})
+    file.write(path, file.with_release({}, "metrics", "metrics-2", one))
+    assert file.read(path) == {"metrics": {"metrics-2": one}}
+    assert [each.name for each in path.parent.iterdir()] == ["releases.json"]
+    file.write(path, file.with_release(file.read(path), "metrics", "metrics-2", None))
+    assert file.read(path) == {"metrics": {}}
+    path.write_text("[")
+    with pytest.raises(Misconfigured, match="correct RELEASES"):
+        file.read(path)
+
+
+# The form of answers.
+
+
+def document(members: dict[str, str], **parameters: bool) -> dict[str, object]:
+    schema = {"type": "object", "properties": {name: {"type": kind} for name, kind in members.items()}}
+    given = [{"in": "query", "name": name, "required": required} for name, required in parameters.items()]
+    answer = {"200": {"content": {"application/json": {"schema": schema}}}}
+    path = {"get": {"parameters": given, "responses": answer}}
+    return {"paths": {"/v1/plays": path}, "components": {"schemas": {}}}
+
+
+def test_a_lost_member_another_type_and_a_required_parameter_break_clients() -> None:
+    before = document({"count": "integer", "name": "string"}, limit=False)
+    assert broken(before, document({"count": "integer", "name": "string", "more": "string"}, limit=False)) == []
+    assert broken(before, document({"count": "integer"}, limit=False)) == ["GET /v1/plays 200 .name string: is gone"]
+    assert broken(before, document({"count": "number", "name": "string"}, limit=False)) == [
+        "GET /v1/plays 200 .count integer: is gone"
+    ]
+    assert broken(before, document({"count": "integer", "name": "string"}, limit=False, user=True)) == [
+        "GET /v1/plays user: is required"
+    ]
+    assert broken(before, document({"count": "integer", "name": "string"})) == ["GET /v1/plays query limit: is gone"]

@@ -26,6 +26,8 @@ kubectl exec metrics-0 -c api -- streamstate status      # in a pod: its service
   `_GATEWAY_KEY`.
 - `status`, `owners`, `verify`, `profile`, `dlq`, `skip`, `allow`, `reset` and `restore` use Kafka and Redis:
   `STREAMSTATE_KAFKA`, `_REDIS`; `backup` uses Redis.
+- `stage`, `wait`, `diff`, `promote`, `back`, `releases` and `drop` use Kafka, Redis and the gateway; a release has its
+  own keys in Redis, so the user needs the keys of both releases.
 - `feed` uses `STREAMSTATE_KAFKA`, `forward` the context of `kubectl`.
 - `STREAMSTATE_PACKAGE` is the package of the services. A deployment of another name is chosen by
   `STREAMSTATE_NAME=metrics-eu streamstate status metrics`.

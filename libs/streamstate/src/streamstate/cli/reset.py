@@ -101,7 +101,7 @@ def _require_unread(of: Deployment, there: Collection[int]) -> None:
         return
     asked = load(UserSettings).gateway
     try:
-        answering = [owner for service in gateway().get(SYSTEM)["services"] for owner in service["owners"]]
+        answering = [owner for of in gateway().get(SYSTEM)["services"] if of["live"] for owner in of["owners"]]
     except GatewayError as error:
         why = f"{error}; set STREAMSTATE_GATEWAY to the gateway that may answer from the state"
     else:

@@ -48,11 +48,12 @@ class Owner(msgspec.Struct):
 
 
 class Service(msgspec.Struct, rename="camel"):
-    """A service, ready with all partitions.
+    """A release of a service, ready with all partitions.
 
     `lag`: records of the topics missing in the state. `freshness_ms`: milliseconds since the state had all records
     (null: unknown, or long ago). `reads_per_second`: recent answers of the instances. `progress`: of the first build, 0
-    to 1. `troubles`: why streams do not fold. `dead_letter_reasons`: dead letters by stage and exception.
+    to 1. `troubles`: why streams do not fold. `dead_letter_reasons`: dead letters by stage and exception. `live`: the gateway
+    answers from the release. `service`: the gateway's name of the service. `release`: NAME of the deployment.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Service(msgspec.Struct, rename="camel"):
     owners: list[Owner]
     live: bool = True
     service: str = ""
+    release: str = ""
 
 
 class SystemState(msgspec.Struct):
@@ -141,6 +143,7 @@ class System:
         answering = {address for address, answer in answers.items() if answer}
         state = service(release or of, known, answering, rate, current=bool(maps))
         state.live, state.service = self._owners.is_live(deployment), of
+        state.release = known.service if known else release or of
         return state
 
     async def _ask(self, address: str) -> Response | None:

@@ -297,3 +297,12 @@ def test_a_command_runs_when_it_is_told_to_with_the_settings_of_the_service() ->
         [command] = [item for _, spec in pods(objects) for item in spec["containers"] if item["name"] == "command"]
         assert command["command"] == ["streamstate", "verify"]
         assert environment(objects, "command")["STREAMSTATE_NAME"] == "metrics"
+
+
+def test_a_release_beside_another_is_labelled_for_the_gateway() -> None:
+    for settings, label in (({"RELEASE_OF": "metrics"}, "metrics"), ({}, None)):
+        objects = render("metrics", given={"settings": settings}, release="metrics-2")
+        [headless] = [of for of in objects if of["kind"] == "Service" and of["metadata"]["name"] == "metrics-2-pods"]
+        assert headless["metadata"]["labels"].get("streamstate/release-of") == label
+        [configured] = [of for of in objects if of["kind"] == "ConfigMap" and of["metadata"]["name"] == "metrics-2"]
+        assert configured["data"].get("STREAMSTATE_RELEASE_OF") == label

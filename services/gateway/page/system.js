@@ -79,7 +79,7 @@ function card(name) {
 
   function set(service) {
     now = service;
-    setText(state, service.ready ? "ready" : "not ready");
+    setText(state, `${service.ready ? "ready" : "not ready"}${service.live ? "" : ", not live"}`);
     state.dataset.ready = service.ready;
     building.hidden = service.owners.every((owner) => owner.state !== "building");
     built.value = service.progress;

@@ -48,6 +48,13 @@ def test_every_command_of_a_script_is_listed() -> None:
     assert not {"set", "hset", "zadd", "del", "script|load"} & redis.of_reader()
 
 
+def test_a_release_reads_the_record_of_the_first() -> None:
+    environment = {"STREAMSTATE_NAME": "metrics-2", "STREAMSTATE_RELEASE_OF": "metrics"}
+    said = CliRunner().invoke(command, ["acl", "redis", "metrics"], env=environment).stdout
+    assert " ~{metrics-2:* ~{metrics:live} +" in said
+    assert "~{metrics:live}" not in CliRunner().invoke(command, ["acl", "redis", "metrics"]).stdout
+
+
 def test_the_command_prints_what_grants_them() -> None:
     """As a shell and Redis take it."""
     environment = {"STREAMSTATE_KAFKA": "kafka:9092", "STREAMSTATE_NAME": "metrics-eu"}

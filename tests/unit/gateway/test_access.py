@@ -83,6 +83,17 @@ def test_a_browser_sends_a_key_as_the_password_of_any_user(guarded: Guarded, use
     assert status("/v1/users/42", guarded.keys[READ] + "x") == 401
 
 
+def test_the_answer_of_a_named_release_is_for_admins(guarded: Guarded) -> None:
+    for path in (f"/v1/users/{USER}/metrics", f"/v1/users/{USER}", f"/v1/many?metrics={USER}", "/openapi.json"):
+        assert guarded.get(path, guarded.keys[READ], **{"X-Release": "metrics"}).status_code == 403
+        assert guarded.get(path, guarded.keys[ADMIN], **{"X-Release": "metrics"}).status_code == 200
+    answer = guarded.get(f"/v1/users/{USER}/metrics", guarded.keys[ADMIN], **{"X-Release": "metrics-9"})
+    assert (answer.status_code, answer.get_json()["detail"]) == (
+        404,
+        "no release is called metrics-9; see /v1/system for those that there are",
+    )
+
+
 def test_a_read_key_sees_no_pod(guarded: Guarded) -> None:
     addresses = {served.address for service in guarded.deployment.at.values() for served in service}
     for rule, path in guarded.paths().items():

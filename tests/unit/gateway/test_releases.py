@@ -127,10 +127,8 @@ def test_the_system_has_both_releases_and_each_map_its_own_path(side: Side) -> N
     Recorded.record = switched(BOTH, SECOND)
     client = side.deployment.gateway()
     services = client.get("/v1/system").get_json()["services"]
-    assert [(of["name"], of["service"], of["live"]) for of in services if of["service"] == "metrics"] == [
-        ("metrics", "metrics", False),
-        (SECOND, "metrics", True),
-    ]
+    found = [(of["name"], of["service"], of["release"], of["live"]) for of in services if of["service"] == "metrics"]
+    assert found == [("metrics", "metrics", "metrics", False), (SECOND, "metrics", SECOND, True)]
     assert client.get(f"/v1/{SECOND}/processors").get_json()["live"] == SECOND
     assert client.get("/v1/metrics/processors").get_json()["service"] == "metrics"
 
@@ -164,6 +162,16 @@ def test_a_request_is_answered_by_one_release_whatever_changes_meanwhile(side: S
         ended.set()
         turning.join()
     assert seen == {3, 11}
+
+
+def test_a_release_that_is_not_live_is_asked_for_by_a_header(side: Side) -> None:
+    Recorded.record = BOTH
+    client = side.deployment.gateway()
+    path = f"/v1/users/{USER}/metrics"
+    for release, number in (("metrics", 3), (SECOND, 11)):
+        assert client.get(path, headers={"X-Release": release}).get_json()["eventCount"] == number
+    assert client.get("/openapi.json", headers={"X-Release": SECOND}).status_code == 200
+    assert count(client) == 3
 
 
 def test_an_open_stream_goes_over_with_one_event_and_stays_open(side: Side) -> None:

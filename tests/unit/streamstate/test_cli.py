@@ -189,3 +189,18 @@ def test_a_change_that_is_asked_for_wrongly_is_status_2(arguments: tuple[str, ..
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert reason in result.stderr
+
+
+def test_a_release_is_staged_with_settings_that_exist() -> None:
+    assert failed(run("stage", "metrics", "--set", "GRACE_MSS=1"), 3).endswith(
+        "STREAMSTATE_GRACE_MSS (unknown; did you mean STREAMSTATE_GRACE_MS?)"
+    )
+    result = run("stage", "metrics", "--set", "GRACE_MS")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "write NAME=VALUE" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["stage", "wait", "diff", "promote", "back", "drop", "releases"])
+def test_a_command_about_releases_needs_redis(command: str) -> None:
+    said = failed(run(command, "metrics", REDIS="redis://127.0.0.1:1/0", KAFKA="127.0.0.1:1"), 4)
+    assert "Redis does not answer" in said

@@ -211,3 +211,11 @@ def test_a_dead_letter_of_a_derived_record_is_judged_with_its_topic() -> None:
     headers: list[tuple[str, str | bytes | None]] = [(MARKER_HEADER, b"id:3:0:0"), (TOPIC_HEADER, b"out")]
     letter = Message(topic="app-dlq", partition=0, offset=0, key=b"id:3:0:0", headers=headers)
     assert list(judged("app-dlq").differences([letter])) == []
+
+
+def test_effects_of_offsets_that_another_release_publishes_are_not_expected() -> None:
+    check = effects_of()
+    check.expected["in", 3].keep([(0, 6), (8, 9)])
+    assert list(check.differences(GOOD[:1])) == []
+    assert list(check.differences([*GOOD, caused("in:3:7:0", b"of the other release")])) == []
+    assert [str(difference) for difference in check.differences([])] == ["in:3:5: is missing in out"]

@@ -156,4 +156,4 @@ def _answers(document: Any) -> dict[str, Any]:
 def seen_by_gateway(name: str) -> dict[str, Any] | None:
     """The release in the gateway's state of the system, None where the gateway does not know it."""
     services: list[dict[str, Any]] = gateway().get(SYSTEM)["services"]
-    return next((of for of in services if of["name"] == name), None)
+    return next((of for of in services if of["release"] == name), None)

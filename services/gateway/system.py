@@ -52,8 +52,10 @@ class Service(msgspec.Struct, rename="camel"):
 
     `lag`: records of the topics missing in the state. `freshness_ms`: milliseconds since the state had all records
     (null: unknown, or long ago). `reads_per_second`: recent answers of the instances. `progress`: of the first build, 0
-    to 1. `troubles`: why streams do not fold. `dead_letter_reasons`: dead letters by stage and exception. `live`: whether
-    the gateway answers from the release. `service`: the gateway's name of the service. `release`: the deployment's NAME.
+    to 1. `troubles`: why streams do not fold. `dead_letter_reasons`: dead letters by stage and exception.
+
+    `live`: whether the gateway answers from the release. `service`: the gateway's name of the service. `release`: NAME
+    of the deployment.
     """
 
     name: str

@@ -21,7 +21,7 @@ BUILDER = $(or $(shell command -v docker),buildah)
 BUILT = $(if $(findstring docker,$(BUILDER)),docker-daemon:,containers-storage:)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-clean test test-quick test-service test-browser screenshots verify faults soak nightly charts publish images push sbom cluster-test check docs site fix bench
+.PHONY: help demo demo-clean test test-quick test-service test-browser screenshots verify faults soak change nightly charts publish images push sbom cluster-test check docs site fix bench
 
 help: ## list the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1 \t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -61,6 +61,9 @@ faults: $(INSTALLED) redis wrk ## let everything fail in turn under load, recoun
 
 soak: $(INSTALLED) redis ## an hour of load while something fails every minute, recounted; writes docs/reliability.md (MINUTES=60)
 	@$(BIN)/python -m pytest -s tests/faults/test_soak.py
+
+change: $(CLASSES) redis ## change folds under load by stage, wait, promote, back and drop (8 minutes; EVENTS=2000 READS=200 WATCHERS=1000)
+	@$(BIN)/python -m devkit.change
 
 nightly: $(INSTALLED) ## the model of the commit protocol, 100,000 histories on two cores (about 30 minutes)
 	@printf '%s\n' $(foreach shard,1 2 3 4 5,TestTally TestJoin) | xargs -P 2 -I{} \

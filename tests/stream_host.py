@@ -16,8 +16,8 @@ from xmlrpc.client import ServerProxy
 from xmlrpc.server import SimpleXMLRPCServer
 
 from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.class_archive import ARCHIVE
-from devkit.local_cluster import LocalCluster, shared_classes, variables
+from devkit.class_archive import ARCHIVE, shared_classes
+from devkit.local_cluster import LocalCluster, variables
 from streamstate import bootstrap
 from streamstate.deployment.scratch import scratch
 from streamstate.settings import StreamSettings

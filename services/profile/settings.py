@@ -6,11 +6,13 @@ from pydantic import Field
 
 from streamstate.settings import Settings
 
+HABITS = Path(__file__).with_name("habits.yaml")
+
 
 class ProfileSettings(Settings):
     """A profile: stream and API alike."""
 
     profile: Path = Field(
-        Path(__file__).with_name("habits.yaml"),
+        HABITS,
         description="the YAML file that declares the profile",
     )

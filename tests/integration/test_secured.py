@@ -17,9 +17,9 @@ from urllib3.exceptions import HTTPError
 
 from devkit import topics
 from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.class_archive import ARCHIVE
+from devkit.class_archive import ARCHIVE, shared_classes, spark_in
 from devkit.demo import CACHE
-from devkit.local_cluster import LocalCluster, answers, shared_classes, spark_in, variables
+from devkit.local_cluster import LocalCluster, answers, variables
 from services.clicks.model import APP, CLICKS_PER_REGION, UNKNOWN, USER_CLICKS, USER_REGIONS
 from streamstate.app import App
 from streamstate.deployment.overrides import renamed

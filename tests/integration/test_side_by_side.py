@@ -84,6 +84,7 @@ class Command:
         settings = releases.cluster.settings
         own = {"KAFKA": settings.kafka, "REDIS": settings.redis, "PACKAGE": "tests.integration.emitting"}
         self._environment = {**os.environ, **variables(own)}
+        self._redis: Any = connect(settings.redis, 5.0)
 
     def run(self, *arguments: str, **settings: str) -> Any:
         """The JSON of a command that succeeds."""
@@ -92,6 +93,18 @@ class Command:
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr + done.stdout
         return json.loads(done.stdout)
+
+    def without_room(self, *arguments: str) -> None:
+        """The command, with a Redis that is too full for another state."""
+        used = self._redis.info("memory")["used_memory"]
+        self._redis.config_set("maxmemory", int(1.05 * used))
+        try:
+            argv = [sys.executable, "-m", "streamstate.cli.main", *arguments]
+            done = subprocess.run(argv, env=self._environment, capture_output=True, text=True, timeout=120, check=False)
+        finally:
+            self._redis.config_set("maxmemory", 0)
+        assert done.returncode == 1
+        assert "raise maxmemory first" in done.stderr
 
     def killed(self, write: int, when: str, *arguments: str) -> None:
         """The command, killed before or after one of its writes."""
@@ -138,6 +151,8 @@ def test_outputs_are_published_once_through_killed_promotions(releases: Releases
             assert answer["seconds"] < 5
             until(lambda: not command.run("releases", "emitting")[0]["owes"], 60, "the first release to owe nothing")
             check(releases, command, feed)
+            # At the end: a commit that Redis refuses publishes its records again.
+            command.without_room("stage", "emitting", "--name", "emitting-3")
     command.run("drop", "emitting", "emitting", "--yes")
     assert [of["release"] for of in command.run("releases", "emitting")] == [SECOND]
 

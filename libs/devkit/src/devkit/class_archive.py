@@ -3,6 +3,7 @@
 `python -m devkit.class_archive FILE` writes the archive. A JVM with other jars ignores the archive.
 """
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,20 @@ ARCHIVE = "spark.jsa"
 """Its name in the folder of downloads."""
 
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
+
+
+def shared_classes(archive: Path, spark: str) -> str:
+    """The setting SPARK `spark`, extended by the classes of `archive`, if present."""
+    given: dict[str, str] = json.loads(spark)
+    if archive.exists():
+        given[JAVA_OPTIONS] = f"-XX:SharedArchiveFile={archive} {given.get(JAVA_OPTIONS, '')}"
+    return json.dumps(given)
+
+
+def spark_in(folder: Path) -> str:
+    """The setting SPARK for a stream with all files of Spark in `folder`."""
+    java = f"-Djava.io.tmpdir={folder}"
+    return json.dumps({"spark.local.dir": str(folder), JAVA_OPTIONS: java})
 
 
 def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from urllib3.exceptions import HTTPError
 from devkit import topics
 from devkit.beside import Beside
 from devkit.child_process import LOCALHOST, Child, free_port, require_free_port
-from devkit.class_archive import ARCHIVE, JAVA_OPTIONS
+from devkit.class_archive import ARCHIVE, shared_classes
 from devkit.formats import recode
 from devkit.kafka_server import Kafka
 from devkit.records import Recode
@@ -76,6 +76,7 @@ class LocalCluster:
         self.addresses = plan.addresses()
         self.url = f"http://{LOCALHOST}:{plan.gateway_port}"
         self.status = f"{LOCALHOST}:{free_port()}"
+        self._retired: set[str] = set()
         self.streams = self.of_services(self.addresses)
         self.apis = [
             self._instance(name, number, at)
@@ -154,6 +155,13 @@ class LocalCluster:
             if not child.alive:
                 self._say(f"{child.name} has ended; starting it again (its log: {child.log})")
                 child.start()
+
+    def retire(self, name: str) -> None:
+        """End the stream of the service `name`; the other streams start again."""
+        self.streams.stop()
+        self._retired.add(name)
+        self.streams = self.of_services([each for each in self.addresses if each not in self._retired])
+        self.streams.start()
 
     def _release(self, name: str, release: file.ByHand) -> list[Child]:
         """The stream and the API of a release beside a service."""
@@ -264,20 +272,6 @@ class LocalCluster:
         if self._plan.value:
             servers |= {"FORMATS": json.dumps(self.formats), "REGISTRY": self.registry.url}
         return servers
-
-
-def shared_classes(archive: Path, spark: str) -> str:
-    """The setting SPARK `spark`, extended by the classes of `archive`, if present."""
-    given: dict[str, str] = json.loads(spark)
-    if archive.exists():
-        given[JAVA_OPTIONS] = f"-XX:SharedArchiveFile={archive} {given.get(JAVA_OPTIONS, '')}"
-    return json.dumps(given)
-
-
-def spark_in(folder: Path) -> str:
-    """The setting SPARK for a stream with all files of Spark in `folder`."""
-    java = f"-Djava.io.tmpdir={folder}"
-    return json.dumps({"spark.local.dir": str(folder), JAVA_OPTIONS: java})
 
 
 def variables(settings: Mapping[str, str]) -> dict[str, str]:

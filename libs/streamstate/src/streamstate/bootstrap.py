@@ -26,6 +26,7 @@ from streamstate.errors import Commands, Misconfigured
 from streamstate.formats.applied import formatted
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.security import Security
+from streamstate.releases.footprint import Footprint, measured
 from streamstate.releases.pointer import Pointer
 from streamstate.releases.record import Voice
 from streamstate.settings import (
@@ -183,6 +184,11 @@ def voice(settings: StreamSettings, app: App) -> Callable[[], Voice]:
     """The outputs that this release of a service publishes at present. Raises as `Pointer.voice` does."""
     of = pointer(settings.redis, settings.redis_timeout_s, app.release_of, settings.redis_login)
     return partial(of.voice, app.name)
+
+
+def footprint(settings: CommandSettings, app: str) -> Footprint:
+    """The memory of the state of the app of this name, and the memory left in its Redis."""
+    return measured(connect(settings.redis, settings.redis_timeout_s, settings.redis_login), app)
 
 
 def store_over(client: Client, app: str) -> RedisStore:

@@ -52,6 +52,7 @@ OPERATORS: Mapping[str, tuple[str, ...]] = {
     "skip": ("hget", "hincrby", "hset"),
     "allow": ("hset",),
     "throttle": ("hdel", "hset"),
+    "stage": ("dbsize", "info", "memory|usage", "randomkey"),
     "reset": ("hgetall", "hincrby", "hmget", "scan", "unlink"),
     "restore": ("hget", "hincrby", "hmget", "restore", "scan", "unlink"),
 }

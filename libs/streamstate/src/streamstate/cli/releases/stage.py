@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from streamstate import bootstrap
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, DryRun
 from streamstate.cli.releases.beside import look, record_of
@@ -20,16 +21,22 @@ from streamstate.releases import file
 from streamstate.releases.record import Releases, staged
 from streamstate.settings import PREFIX, require_known
 
+MB = 2**20
+
 NewName = Annotated[str, typer.Option("--name", help="Name of the release; default: the first one and a number.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="Setting of the release: NAME=VALUE, without prefix.")]
 
 
 class Staged(msgspec.Struct):
-    """A planned or stored release: its settings, whether a supervisor starts it, and the command on Kubernetes."""
+    """A planned or stored release: its settings, whether a supervisor starts it, and the command on Kubernetes.
+
+    memory: an estimate of its state in Redis, in bytes: the size of the live release's.
+    """
 
     service: str
     release: str
     settings: dict[str, str]
+    memory: int
     started: bool
     helm: str
     dry_run: bool
@@ -56,8 +63,9 @@ def stage(
     after = staged(record, release)
     own = {"NAME": release, "RELEASE_OF": of.app.release_of, **settings}
     _require_valid(of, own)
-    path = of.settings.releases
-    answer = Staged(of.app.release_of, release, own, started=bool(path), helm=_helm(of, release, own), dry_run=dry_run)
+    memory = _require_memory(of, record.live)
+    path, helm = of.settings.releases, _helm(of, release, own)
+    answer = Staged(of.app.release_of, release, own, memory, started=bool(path), helm=helm, dry_run=dry_run)
     if not dry_run:
         before = of.pointer.read()
         of.pointer.replace(before, after)
@@ -108,6 +116,18 @@ def _require_valid(of: Deployment, settings: Mapping[str, str]) -> None:
     of.topics.describe((*app.topics, *app.outputs))
 
 
+def _require_memory(of: Deployment, live: str) -> int:
+    """The bytes of the live state. Raises `Declined` if Redis has no room for a second state of this size."""
+    found = bootstrap.footprint(of.settings, live)
+    if not found.fits:
+        msg = (
+            f"the state of {live} takes about {found.state / MB:,.0f} MB, and Redis has {found.left / MB:,.0f} MB left "
+            "up to 90 % of maxmemory: raise maxmemory first"
+        )
+        raise Declined(msg)
+    return found.state
+
+
 def _helm(of: Deployment, release: str, settings: Mapping[str, str]) -> str:
     """The command that installs the release on Kubernetes, with the values of the first one."""
     first = of.app.release_of
@@ -127,7 +147,7 @@ def _free_port() -> int:
 
 def _text(answer: Staged, service: str) -> str:
     verb = "would be staged" if answer.dry_run else "is staged"
-    lines = [f"{answer.release} {verb} beside {answer.service}"]
+    lines = [f"{answer.release} {verb} beside {answer.service}; its state takes about {answer.memory / MB:,.0f} MB"]
     if answer.dry_run:
         return lines[0]
     if answer.started:

@@ -1,0 +1,76 @@
+"""`make change`: folds are changed under load; prints a table, and exits with 1 unless all is reached."""
+
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+from devkit.bench.watchers.listeners import listening
+from devkit.change.cycle import Change
+from devkit.change.load import NOTIFICATIONS, Load
+from devkit.change.outcome import Row, of_cycle, of_messages, of_watchers
+from devkit.demo import CACHE, say
+from devkit.local_cluster import LocalCluster, Plan
+from devkit.repeating import repeating
+from services.profile.settings import HABITS
+from streamstate import bootstrap
+from streamstate.profile import SERVICE as PROFILE
+
+SERVICES = ("metrics", "names", "recommendations", PROFILE, NOTIFICATIONS)
+CAUGHT_UP_S = 600
+TENDED_S = 0.5
+SKIPS = "  skips: {count: all, where: {durationMs: {lt: 30000}}, over: [24h, ever]}\n"
+"""The further measure of the changed profile."""
+
+
+class ChangeSettings(BaseSettings):
+    """The change."""
+
+    events: int = Field(2_000, ge=10, description="listening events a second")
+    reads: int = Field(200, ge=1, description="reads a second")
+    watchers: int = Field(1_000, ge=0, description="open streams of users without new events")
+    backlog: int = Field(200_000, ge=0, description="events before, which the new releases build from")
+    pause: float = Field(10.0, ge=0, description="seconds of each step after its command")
+
+
+def measure(settings: ChangeSettings, home: Path) -> list[Row]:
+    """The rows of the table."""
+    cluster = LocalCluster(Plan(home, CACHE, services=SERVICES), say)
+    load = Load(cluster.kafka.bootstrap, cluster.url, settings.events, settings.reads, settings.watchers)
+    try:
+        cluster.start_servers()
+        load.prepare(settings.backlog)
+        cluster.start_services()
+        cluster.streams.wait_until(lambda: cluster.caught_up() and cluster.ready(), CAUGHT_UP_S)
+        changed = home / "habits.yaml"
+        changed.write_text(HABITS.read_text() + SKIPS)
+        change = Change(cluster, load, settings.pause)
+        with repeating(cluster.beside.tend, TENDED_S), listening(cluster.url, load.quiet) as heard, load.running():
+            opened = Counter({user: len(each.events) for user, each in heard.items()})
+            plans = ((PROFILE, {"PROFILE": str(changed)}), (NOTIFICATIONS, {"GRACE_MS": "60000"}))
+            cycles = [change.run(service, given) for service, given in plans]
+            ended = [*of_watchers(heard, opened, cycles)]
+        time.sleep(settings.pause)
+        with repeating(cluster.beside.tend, TENDED_S):
+            rows = [row for cycle in cycles for row in of_cycle(cycle, change.differences(cycle))]
+        topics = bootstrap.topics(cluster.kafka.bootstrap, cluster.settings.security)
+        return [*rows, *ended, *of_messages(cluster.kafka.bootstrap, topics)]
+    finally:
+        cluster.stop()
+
+
+def main() -> int:
+    settings = bootstrap.configure(ChangeSettings)
+    with tempfile.TemporaryDirectory() as home:
+        rows = measure(settings, Path(home))
+    sys.stdout.write("| measured | value | to reach | reached |\n| --- | --- | --- | --- |\n")
+    sys.stdout.writelines(f"{row}\n" for row in rows)
+    return 0 if all(row.reached for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,5 +1,6 @@
 """`make change`: folds are changed under load; prints a table, and exits with 1 unless all is reached."""
 
+import signal
 import sys
 import tempfile
 import time
@@ -64,6 +65,8 @@ def measure(settings: ChangeSettings, home: Path) -> list[Row]:
 
 
 def main() -> int:
+    """The exit status."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     settings = bootstrap.configure(ChangeSettings)
     with tempfile.TemporaryDirectory() as home:
         rows = measure(settings, Path(home))

@@ -74,6 +74,18 @@ def test_a_fold_that_publishes_counts_the_records_of_deleted_users() -> None:
     assert not driver.dead
 
 
+def test_a_record_of_a_deleted_user_is_no_dead_letter() -> None:
+    """A letter would hold the key and the value."""
+
+    @fold(NUMBERS)
+    def count(record: Record[int, int], everyone: Everyone) -> None:
+        everyone.records.add(record.value + record.key)
+
+    driver = of_deleted(App("a", (count,)), [(1, 0), (2, 0), (1, 0)])
+    assert driver.store.keys(0)["everyone"] == {"records": 7 + 2}  # type: ignore[attr-defined]
+    assert not driver.dead
+
+
 def test_a_late_record_stays_late_when_its_user_is_deleted() -> None:
     @fold(NUMBERS)
     def count(record: Record[int, int], user: User, everyone: Everyone) -> None:

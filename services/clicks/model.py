@@ -17,7 +17,7 @@ CLICKS = source(USER_CLICKS, Annotated[int, Meta(ge=0, le=2**53)])
 REGIONS = source(USER_REGIONS, TEXT, deletes=True)
 
 
-class User(State, by=REGIONS, users=True):
+class UserRegion(State, by=REGIONS, users=True):
     """The region of a user."""
 
     region = Text(loaded=True)
@@ -44,7 +44,7 @@ class Regions(msgspec.Struct):
 
 # The regions come first at equal times: a click counts in the region of its moment.
 @fold(REGIONS, CLICKS, version=2)
-def count(record: Record[str, int | str | None], user: User, clicks: Clicks) -> None:
+def count(record: Record[str, int | str | None], user: UserRegion, clicks: Clicks) -> None:
     """Move a user, or count clicks."""
     if isinstance(record.value, int):
         clicks.regions.add(user.region.value or UNKNOWN, record.value)

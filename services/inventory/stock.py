@@ -41,21 +41,21 @@ class Wanted(msgspec.Struct, frozen=True):
 RESTOCKED, SOLD = source("restocked", Change), source("sold", Change)
 
 
-class Store(State, by=SOLD):
+class StoreStock(State, by=SOLD):
     """The items of a store."""
 
     stock = Counters()
 
 
 @fold(RESTOCKED, SOLD)
-def move(record: Record[str, Change], store: Store) -> None:
+def move(record: Record[str, Change], store: StoreStock) -> None:
     """Add a delivery, or take a sale away."""
     quantity = record.value.quantity
     store.stock.add(record.value.item, -quantity if record.topic == SOLD.topic else quantity)
 
 
 @view("/v1/stores/<key>/stock", Stock("berlin", [Item("bread", 12), Item("milk", -1)]), scope="explore")
-def stock(key: str, store: Store, wanted: Wanted) -> Stock | None:
+def stock(key: str, store: StoreStock, wanted: Wanted) -> Stock | None:
     """The stock of a store, of all items or of one."""
     if wanted.item is None:
         quantities = store.stock.all()

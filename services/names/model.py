@@ -50,7 +50,7 @@ class RecentPlays(msgspec.Struct, rename="camel"):
 ENRICHED_EVENTS = Output(ENRICHED, EnrichedEvent, LONG)
 
 
-class User(State, by=PLAYS, users=True):
+class UserPlays(State, by=PLAYS, users=True):
     """The most recent plays of a user, as artist, album and track."""
 
     plays = Recent(RECENT)
@@ -74,7 +74,7 @@ def lookups(records: Sequence[Record[int, ListeningEvent]]) -> Lookups:
 
 
 @fold(PLAYS, version=2, lookups=lookups)
-def play(record: Record[int, ListeningEvent], user: User, names: Rows) -> Iterator[Emit]:
+def play(record: Record[int, ListeningEvent], user: UserPlays, names: Rows) -> Iterator[Emit]:
     """Publish an event joined with its names (a left join), and store the event without names."""
     event = record.value
     known = (names[kind][item] for kind, item in zip(KINDS, event.ids(), strict=True))
@@ -96,7 +96,7 @@ def enrich(event: ListeningEvent, names: Iterable[str | None]) -> EnrichedEvent:
     names=NamedIds({f"recent.{kind.removesuffix('s')}Id": kind for kind in KINDS}, empty_warnings=False),
     part=Part(members=("recent",), by_default=False),
 )
-def recent(key: int, user: User) -> RecentPlays | None:
+def recent(key: int, user: UserPlays) -> RecentPlays | None:
     """The most recent plays of a user."""
     events = [_event(key, ids, time) for ids, time in user.plays.newest()]
     return RecentPlays(key, events) if events else None

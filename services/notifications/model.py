@@ -55,13 +55,13 @@ NOTIFICATION_WINDOWS = Output("notification-windows", WindowUpdate)
 def app(settings: GraceSettings) -> App:
     """The use case, with the grace of its windows in milliseconds."""
 
-    class User(State, by=STATES, users=True):
+    class NotifiedUser(State, by=STATES, users=True):
         open = Text(loaded=True)
         windows = HoppingWindows(SIZE_MS, MINUTE_MS, retention=2 * DAY_MS, grace=settings.grace_ms)
 
     # The states come first at equal times.
     @fold(STATES, TICKS, version=2)
-    def notify(record: Record[str, Any], user: User) -> Iterator[Emit]:
+    def notify(record: Record[str, Any], user: NotifiedUser) -> Iterator[Emit]:
         """Each record of a closed user is a message: the closing itself, and every later tick."""
         if record.topic == OPEN:
             user.open.set(record.value)
@@ -72,7 +72,7 @@ def app(settings: GraceSettings) -> App:
                 yield NOTIFICATION_WINDOWS.emit(record, WindowUpdate(record.key, window.start, end, window.count))
 
     @view("/v1/notifications/<key>", Notified("anna", [Window(1_767_297_600_000, 1_767_298_200_000, 2)], None))
-    def notifications(key: str, user: User, page: Page) -> Notified | None:
+    def notifications(key: str, user: NotifiedUser, page: Page) -> Notified | None:
         """How many messages a user got, in windows of ten minutes that start every minute."""
         if (cut := user.windows.page(page)) is None:
             return None

@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings
 
 from devkit.bench.watchers.listeners import listening
-from devkit.change.cycle import Change
+from devkit.change.cycle import FoldChange
 from devkit.change.load import NOTIFICATIONS, Load
 from devkit.change.outcome import Row, of_cycle, of_messages, of_watchers
 from devkit.demo import CACHE, say
@@ -49,7 +49,7 @@ def measure(settings: ChangeSettings, home: Path) -> list[Row]:
         cluster.streams.wait_until(lambda: cluster.caught_up() and cluster.ready(), CAUGHT_UP_S)
         changed = home / "habits.yaml"
         changed.write_text(HABITS.read_text() + SKIPS)
-        change = Change(cluster, load, settings.pause)
+        change = FoldChange(cluster, load, settings.pause)
         with repeating(cluster.beside.tend, TENDED_S), listening(cluster.url, load.quiet) as heard, load.running():
             opened = Counter({user: len(each.events) for user, each in heard.items()})
             plans = ((PROFILE, {"PROFILE": str(changed)}), (NOTIFICATIONS, {"GRACE_MS": "60000"}))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from devkit import DevkitError
-from devkit.change.load import Load, Reads
+from devkit.change.load import Load, ReadsSeen
 from devkit.demo import say
 from devkit.local_cluster import LocalCluster, variables
 
@@ -31,7 +31,7 @@ class Cycle:
     """The change of `service`: the reads of each step, and the answers of the commands, in their order."""
 
     service: str
-    reads: list[tuple[str, Reads]] = field(default_factory=list)
+    reads: list[tuple[str, ReadsSeen]] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
 
     def answer(self, command: str) -> Any:
@@ -40,7 +40,7 @@ class Cycle:
 
 
 @dataclass(frozen=True)
-class Change:
+class FoldChange:
     """Runs cycles in `cluster` under `load`. `pause_s` is the time of a step after its command."""
 
     cluster: LocalCluster

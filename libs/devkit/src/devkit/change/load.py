@@ -30,7 +30,7 @@ MANY = 40
 
 
 @dataclass
-class Reads:
+class ReadsSeen:
     """What reads found. ms: of each read. failed: statuses other than 200. mixed: answers of two releases."""
 
     ms: list[float] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Load:
         self._pool = urllib3.PoolManager(maxsize=4, retries=False)
         self._numbers = itertools.count()
         self.quiet = range(USERS + 1, USERS + 1 + watched)
-        self.reads = Reads()
+        self.reads = ReadsSeen()
 
     def prepare(self, backlog: int) -> None:
         """Send a play of each watched user, a backlog of the others, and close the users of notifications."""
@@ -70,15 +70,15 @@ class Load:
             stack.enter_context(repeating(self._read, 1 / self._reads))
             yield
 
-    def measured(self, seconds: float) -> Reads:
+    def measured(self, seconds: float) -> ReadsSeen:
         """The reads of the next seconds."""
         begun = self.renewed()
         time.sleep(seconds)
         return begun
 
-    def renewed(self) -> Reads:
-        """Reads from here on; the former ones end."""
-        self.reads = Reads()
+    def renewed(self) -> ReadsSeen:
+        """ReadsSeen from here on; the former ones end."""
+        self.reads = ReadsSeen()
         return self.reads
 
     def _feed(self) -> None:
@@ -107,7 +107,7 @@ class Load:
         else:
             self._answer(reads, "GET", f"/v1/users/{user}?parts=metrics,{PROFILE}")
 
-    def _answer(self, reads: Reads, method: str, path: str, body: str | None = None) -> Any:
+    def _answer(self, reads: ReadsSeen, method: str, path: str, body: str | None = None) -> Any:
         started = time.monotonic()
         try:
             answer = self._pool.request(method, f"{self._url}{path}", body=body, timeout=10)
@@ -127,7 +127,7 @@ def _text(topic: str, user: int, value: str) -> Outgoing:
     return topic, f"user-{user}".encode(), value.encode(), []
 
 
-def total(reads: Sequence[Reads]) -> Reads:
+def total(reads: Sequence[ReadsSeen]) -> ReadsSeen:
     """All of `reads` together."""
     failed = sum((each.failed for each in reads), Counter[str]())
-    return Reads([ms for each in reads for ms in each.ms], failed, sum(each.mixed for each in reads))
+    return ReadsSeen([ms for each in reads for ms in each.ms], failed, sum(each.mixed for each in reads))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from devkit.bench.watchers.listeners import Heard
 from devkit.change.cycle import BEFORE, Cycle
-from devkit.change.load import Reads, total
+from devkit.change.load import ReadsSeen, total
 from services.notifications.model import NOTIFICATIONS, TICK
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.reading import read_to_end
@@ -34,7 +34,7 @@ class Row:
 
 def of_cycle(cycle: Cycle, differing: int) -> Iterator[Row]:
     """The rows of one cycle; `differing` are keys of the new release that differ from the recount."""
-    steps: Mapping[str, Reads] = dict(cycle.reads)
+    steps: Mapping[str, ReadsSeen] = dict(cycle.reads)
     reads = total([of_step for _, of_step in cycle.reads])
     name = cycle.service
     kinds = ", ".join(f"{step} {dict(each.failed)}" for step, each in cycle.reads if each.failed)

@@ -31,7 +31,7 @@ Sample = Annotated[int, typer.Option(min=1, max=10_000, help="Number of keys.")]
 Keys = Annotated[list[str] | None, typer.Option("--key", help="Key; default: keys of the newest records.")]
 
 
-class Difference(msgspec.Struct):
+class AnswerDifference(msgspec.Struct):
     """The path of an answer, and its members with both values; `missing` are releases without the answer."""
 
     path: str
@@ -51,7 +51,7 @@ class Diff(msgspec.Struct):
     answers: int
     equal: int
     breaking: list[str]
-    differences: list[Difference]
+    differences: list[AnswerDifference]
 
 
 def diff(
@@ -106,16 +106,16 @@ def _sampled(of: Deployment, view: View[Any], most: int) -> list[str]:
     return [text for of_partition in found.values() for text in [*of_partition][-share:]][:most]
 
 
-def _difference(path: str, live: str, release: str) -> Difference | None:
+def _difference(path: str, live: str, release: str) -> AnswerDifference | None:
     one, other = _answer(path, live), _answer(path, release)
     if one is None or other is None:
         missing = [name for name, answer in ((live, one), (release, other)) if answer is None]
-        return Difference(path, {}, missing) if len(missing) == 1 else None
+        return AnswerDifference(path, {}, missing) if len(missing) == 1 else None
     members = {name: (one.get(name), other.get(name)) for name in {**one, **other} if one.get(name) != other.get(name)}
     # A member such as the time of the answer differs between two answers of one release, too.
     again = _answer(path, live) or one if members else one
     members = {name: pair for name, pair in members.items() if again.get(name) == pair[0]}
-    return Difference(path, members, []) if members else None
+    return AnswerDifference(path, members, []) if members else None
 
 
 def _answer(path: str, release: str) -> Mapping[str, Any] | None:

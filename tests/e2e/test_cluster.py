@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,36 @@ def test_helm_test_gets_the_known_answer(deployment: Installation) -> None:
     deployment.namespace.upgrade("metrics", "metrics", values_of("metrics", test=test))
     for release in (*by_name(STANDARD), GATEWAY):
         deployment.namespace.helm("test", release)
+
+
+def test_no_read_fails_when_a_release_is_promoted_and_taken_back(deployment: Installation) -> None:
+    """A release beside the first, with a state of its own, found by the gateway through the label of its Service."""
+
+    def streamstate(command: str, *arguments: str) -> None:
+        argv = ("env", "STREAMSTATE_PACKAGE=services", "streamstate", command, "metrics", *arguments)
+        deployment.namespace.run_job(f"{command}-{next(number)}", deployment.image, *argv)
+
+    def live(release: str) -> bool:
+        _, state = deployment.gateway.get("/v1/system")
+        return any(each["release"] == release and each["live"] for each in state["services"])
+
+    number = count()
+    streamstate("stage", "--name", "metrics-2")
+    deployment.namespace.upgrade("metrics-2", "metrics", values_of("metrics", settings={"RELEASE_OF": "metrics"}))
+    with Reads(deployment.gateway, deployment.sent).going_on() as reads:
+        streamstate("wait", "--timeout", "100")
+        for command, release in (("promote", "metrics-2"), ("back", "metrics"), ("promote", "metrics-2")):
+            streamstate(command, "--without-gateway")
+            until(partial(live, release), 30, f"{release} to answer")
+            deployment.feed(EVENTS // 4)
+            deployment.settle()
+    assert reads.failed == []
+    assert_profiles(deployment)
+    streamstate("back", "--without-gateway")
+    until(partial(live, "metrics"), 30, "metrics to answer")
+    deployment.namespace.helm("uninstall", "metrics-2", "--wait")
+    streamstate("drop", "--yes")
+    assert_profiles(deployment)
 
 
 def install_eu(deployment: Installation, namespace: Namespace) -> None:

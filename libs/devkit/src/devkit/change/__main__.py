@@ -24,6 +24,9 @@ from streamstate.profile import SERVICE as PROFILE
 SERVICES = ("metrics", "names", "recommendations", PROFILE, NOTIFICATIONS)
 CAUGHT_UP_S = 600
 TENDED_S = 0.5
+BUILD_RATE = 10_000
+"""Records a second of a build, beside the reads of the same Redis."""
+
 SKIPS = "  skips: {count: all, where: {durationMs: {lt: 30000}}, over: [24h, ever]}\n"
 """The further measure of the changed profile."""
 
@@ -52,7 +55,8 @@ def measure(settings: ChangeSettings, home: Path) -> list[Row]:
         change = FoldChange(cluster, load, settings.pause)
         with repeating(cluster.beside.tend, TENDED_S), listening(cluster.url, load.quiet) as heard, load.running():
             opened = Counter({user: len(each.events) for user, each in heard.items()})
-            plans = ((PROFILE, {"PROFILE": str(changed)}), (NOTIFICATIONS, {"GRACE_MS": "60000"}))
+            rate = {"BUILD_RATE": str(BUILD_RATE)}
+            plans = ((PROFILE, {"PROFILE": str(changed), **rate}), (NOTIFICATIONS, {"GRACE_MS": "60000", **rate}))
             cycles = [change.run(service, given) for service, given in plans]
             ended = [*of_watchers(heard, opened, cycles)]
         time.sleep(settings.pause)

@@ -27,6 +27,8 @@ CLOSED = 50
 TICKS_PER_S = 100
 SLICE_S = 0.1
 MANY = 40
+READERS = 4
+"""Clients, each with one read at a time."""
 
 
 @dataclass
@@ -52,6 +54,7 @@ class Load:
         self._events, self._reads = events, reads
         self._pool = urllib3.PoolManager(maxsize=4, retries=False)
         self._numbers = itertools.count()
+        self._plays = itertools.count()
         self.quiet = range(USERS + 1, USERS + 1 + watched)
         self.reads = ReadsSeen()
 
@@ -67,7 +70,8 @@ class Load:
         """Feed and read while the body runs."""
         with ExitStack() as stack:
             stack.enter_context(repeating(self._feed, SLICE_S))
-            stack.enter_context(repeating(self._read, 1 / self._reads))
+            for _ in range(READERS):
+                stack.enter_context(repeating(self._read, READERS / self._reads))
             yield
 
     def measured(self, seconds: float) -> ReadsSeen:
@@ -91,7 +95,7 @@ class Load:
             yield self._event(1 + next(self._numbers) % USERS, now_ms())
 
     def _event(self, user: int, moment: int) -> tuple[bytes, bytes]:
-        number = next(self._numbers)
+        number = next(self._plays)
         return records.detailed_event(user, number % 97, number % 89, number % 83, moment)
 
     def _read(self) -> None:

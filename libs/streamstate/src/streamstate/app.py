@@ -63,7 +63,6 @@ Form = Literal["json", "text"]
 """How the values of a topic are written for the service: JSON, or plain text (numbers in digits)."""
 
 Setting = str | int | bool
-NO_SETTINGS: Mapping[str, Setting] = {}
 
 Lookups = Mapping[str, Iterable[Any]]
 """Keys to look up, by table (the name of a topic kept as a table)."""

@@ -50,19 +50,18 @@ class _Number(Cell):
     """A whole number up to 2^53: a field of the hash that the numbers of a key share."""
 
     shares = True
-    _hash: str
     _number: int | None
 
     def place(self, key: Any) -> str:
         return self.state.place(self.state.title(), key)
 
-    def begin(self, key: Any, _records: Records) -> None:
-        self._hash, self._number = self.place(key), None
+    def begin(self, _key: Any, _records: Records) -> None:
+        self._number = None
 
     @property
     def value(self) -> int | None:
         """The number, None before the first write. For views."""
-        number: int | None = self._read(Field(self._hash, self.name))
+        number: int | None = self._read(Field(self._key, self.name))
         return number
 
     def places(self, key: Any) -> Iterable[UserKey]:
@@ -80,7 +79,7 @@ class Sum(_Number):
 
     def effects(self) -> Iterable[Effect]:
         if self._number is not None:
-            yield Merge(self._hash, add={self.name: self._number})
+            yield Merge(self._key, add={self.name: self._number})
 
 
 class Least(_Number):
@@ -93,7 +92,7 @@ class Least(_Number):
 
     def effects(self) -> Iterable[Effect]:
         if self._number is not None:
-            yield Merge(self._hash, least={self.name: self._number})
+            yield Merge(self._key, least={self.name: self._number})
 
 
 class Most(_Number):
@@ -106,7 +105,7 @@ class Most(_Number):
 
     def effects(self) -> Iterable[Effect]:
         if self._number is not None:
-            yield Merge(self._hash, most={self.name: self._number})
+            yield Merge(self._key, most={self.name: self._number})
 
 
 class Counters(Cell):
@@ -117,13 +116,12 @@ class Counters(Cell):
 
     summed = True
     _by: Counter[str]
-    _key: str
 
     def __init__(self, texts: KeyCodec[str] | None = None) -> None:
         self._texts = texts
 
-    def begin(self, key: Any, _records: Records) -> None:
-        self._key, self._by = self.place(key), Counter()
+    def begin(self, _key: Any, _records: Records) -> None:
+        self._by = Counter()
 
     def add(self, text: str, number: int = 1) -> None:
         """Add to the sum of `text`."""
@@ -155,13 +153,12 @@ class Ranking(Cell):
     """Texts in the order of their sums. n: the length of the list of an answer."""
 
     _by: Counter[str]
-    _key: str
 
     def __init__(self, n: int) -> None:
         self._n = n
 
-    def begin(self, key: Any, _records: Records) -> None:
-        self._key, self._by = self.place(key), Counter()
+    def begin(self, _key: Any, _records: Records) -> None:
+        self._by = Counter()
 
     def add(self, text: str, number: int = 1) -> None:
         """Add to the sum of `text`."""
@@ -183,14 +180,13 @@ class Ranking(Cell):
 class Text(Cell):
     """One text. loaded: whether folds may read the text."""
 
-    _key: str
     _written: tuple[str | None, ...]
 
     def __init__(self, *, loaded: bool = False) -> None:
         self.loading = loaded
 
-    def begin(self, key: Any, _records: Records) -> None:
-        self._key, self._written = self.place(key), ()
+    def begin(self, _key: Any, _records: Records) -> None:
+        self._written = ()
 
     def set(self, text: str | None) -> None:
         """Replace the text; None deletes."""
@@ -219,14 +215,13 @@ class Text(Cell):
 class Recent(Cell):
     """The newest `n` texts by time, ties by offset."""
 
-    _key: str
     _members: dict[str, int]
 
     def __init__(self, n: int) -> None:
         self._n = n
 
-    def begin(self, key: Any, _records: Records) -> None:
-        self._key, self._members = self.place(key), {}
+    def begin(self, _key: Any, _records: Records) -> None:
+        self._members = {}
 
     def add(self, record: Record[Any, Any], text: str, time: int) -> None:
         """Add the text of a record at `time` (milliseconds)."""

@@ -70,6 +70,7 @@ class FunctionFold:
         self._kinds = [kind for _, kind in arguments]
         self.states = [kind for kind in self._kinds if is_state(kind)]
         self.cells = cells_of(self.states)
+        self._loading = [cell for cell in self.cells if cell.loading]
         for name, kind in arguments:
             if not is_state(kind) and kind != Rows:
                 msg = f"{function.__name__}: {name} is no State and no Rows; annotate it with one of them"
@@ -108,15 +109,15 @@ class FunctionFold:
 
     def reads(self, records: Records) -> Iterable[Read]:
         """The reads of loading cells."""
-        grouped = by_key(records)
-        for cell in self.cells:
-            if cell.loading:
-                for key, of_key in grouped.items():
+        if self._loading:
+            for key, of_key in by_key(records).items():
+                for cell in self._loading:
                     yield from cell.loads(key, of_key)
 
     def apply(self, records: Records, context: FoldContext) -> Iterable[Effect]:
         """The effects of all records, in order."""
-        batch = Batch(self._kinds, records, _reader(context), context.rows)
+        # Only loading cells use the records of a key: without them, the records are not grouped.
+        batch = Batch(self._kinds, records if self._loading else (), _reader(context), context.rows)
         for record, now in zip(records, clock(records, context), strict=True):
             batch.clock.now = now
             yield from self._function(record, *batch.arguments(record.key)) or ()

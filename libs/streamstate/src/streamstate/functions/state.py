@@ -1,6 +1,7 @@
 """State as declared: a class whose members are cells, bound to one key for a batch of records or for an answer."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar
@@ -24,7 +25,7 @@ class Clock:
     now: int = 0
 
 
-class Cell:
+class Cell(ABC):
     """A member of a `State`: a number, a text or a collection of each key.
 
     Bound to a key, it records writes during a batch, or reads for an answer.
@@ -38,6 +39,8 @@ class Cell:
     """Whether the cells of a state share one state key."""
     summed: bool = False
     """Whether the values of several partitions have a sum."""
+    _key: str
+    """The state key of the bound key."""
     _read: Reader
     _clock: Clock
 
@@ -52,7 +55,7 @@ class Cell:
         # `copy.copy` takes five times as long.
         cell = object.__new__(type(self))
         cell.__dict__.update(self.__dict__)
-        cell._read, cell._clock = read, clock
+        cell._key, cell._read, cell._clock = self.place(key), read, clock
         cell.begin(key, records)
         return cell
 
@@ -60,17 +63,17 @@ class Cell:
         """The state key for `key`."""
         return self.state.place(self.name, key)
 
+    @abstractmethod
     def begin(self, key: Any, records: Records) -> None:
         """Bind to `key`, without writes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def effects(self) -> Iterable[Effect]:
         """The recorded writes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def places(self, key: Any) -> Iterable[UserKey]:
         """The state keys for `key`, for export and deletion."""
-        raise NotImplementedError
 
     def loads(self, _key: Any, _records: Records) -> Iterable[Read]:
         """The reads of a fold for the records of a key, if the cell is `loading`."""

@@ -96,10 +96,10 @@ class FunctionView:
         """The answer, for a key, the values of `reads`, and parameters."""
         at = 0 if self.key is None else 1
         values, asked = asked[at], (*asked[:at], *asked[at + 1 :])
+        reads = self.reads(*asked)
         if not self.source:
-            reads = self.reads(*asked)
             values = [_sum(read, of_read) for read, of_read in zip(reads, zip(*values, strict=True), strict=True)]
-        found = dict(zip(self.reads(*asked), values, strict=True))
+        found = dict(zip(reads, values, strict=True))
         return self._call(self._state(asked[0] if asked else None, _reader(found), Clock()), asked)
 
     def _call(self, state: State, asked: Sequence[Any]) -> msgspec.Struct | None:

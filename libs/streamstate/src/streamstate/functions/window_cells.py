@@ -1,11 +1,12 @@
 """The cells of windows: hopping and tumbling windows, and sessions. All times are milliseconds."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from streamstate.app import Effect, Record, Setting
 from streamstate.functions.state import Cell, Records
-from streamstate.operators.pages import Page
+from streamstate.operators.pages import Page, TimeEntry
 from streamstate.operators.session_windows import KeySessions, Session, SessionWindows, sessions
 from streamstate.operators.windows import KeyWindows, Number, Summary, Windows, summaries
 from streamstate.state.operations import Between, ExpireBefore, Read
@@ -18,10 +19,18 @@ class _Timeline(Cell):
     loading = True
     _windows: Windows | SessionWindows
     _of_key: KeyWindows | KeySessions
-    _key: str
+    _timeline: str
+
+    def begin(self, key: Any, records: Records) -> None:
+        self._timeline = str(key)
+        self._open([entry for read in self.loads(key, records) for entry in self._read(read)])
+
+    @abstractmethod
+    def _open(self, stored: Sequence[TimeEntry]) -> None:
+        """Hold the windows that records of the batch may change."""
 
     def effects(self) -> Iterable[Effect]:
-        return self._of_key.effects(self.name, self._key)
+        return self._of_key.effects(self.name, self._timeline)
 
     def expiry(self, now: int) -> Iterable[Effect]:
         yield ExpireBefore(self.name, now - self._windows.retention)
@@ -42,9 +51,8 @@ class HoppingWindows(_Timeline):
     def __init__(self, size: int, advance: int, retention: int, grace: int = 0) -> None:
         self._windows = Windows(size, advance, retention, grace)
 
-    def begin(self, key: Any, records: Records) -> None:
-        self._key = str(key)
-        self._of_key = KeyWindows(self._windows, [e for read in self.loads(key, records) for e in self._read(read)])
+    def _open(self, stored: Sequence[TimeEntry]) -> None:
+        self._of_key = KeyWindows(self._windows, stored)
 
     def add(self, record: Record[Any, Any], number: Number = 1) -> Sequence[Summary]:
         """Add a number to the windows that contain the timestamp of `record`: the changed windows.
@@ -55,7 +63,7 @@ class HoppingWindows(_Timeline):
 
     def page(self, page: Page) -> tuple[Sequence[Summary], str | None] | None:
         """The windows of the page, and the cursor of the next page; None for a key without windows. For views."""
-        cut = page.cut([self._read(read) for read in page.reads(self.place(self._key))])
+        cut = page.cut([self._read(read) for read in page.reads(self._key)])
         return cut and (summaries(cut[0]), cut[1])
 
     def loads(self, key: Any, records: Records) -> Iterable[Read]:
@@ -85,9 +93,8 @@ class Sessions(_Timeline):
     def __init__(self, gap: int, retention: int, grace: int = 0) -> None:
         self._windows = SessionWindows(gap, retention, grace)
 
-    def begin(self, key: Any, records: Records) -> None:
-        self._key = str(key)
-        self._of_key = KeySessions(self._windows, [e for read in self.loads(key, records) for e in self._read(read)])
+    def _open(self, stored: Sequence[TimeEntry]) -> None:
+        self._of_key = KeySessions(self._windows, stored)
 
     def add(self, record: Record[Any, Any]) -> Session | None:
         """Add a record: its session, None for a late record."""
@@ -96,7 +103,7 @@ class Sessions(_Timeline):
     @property
     def kept(self) -> Sequence[Session]:
         """The sessions by end. For views."""
-        return sessions(self._read(Between(self.place(self._key), 0)))
+        return sessions(self._read(Between(self._key, 0)))
 
     def loads(self, key: Any, records: Records) -> Iterable[Read]:
         if records:

@@ -19,6 +19,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "view": {"keys", "state"},
     "app": {"errors", "keys", "state", "view"},
     "releases": {"errors", "state"},
+    "archive": {"errors"},
     "formats": CONTRACT,
     "operators": CONTRACT,
     "functions": {*CONTRACT, "formats", "operators"},

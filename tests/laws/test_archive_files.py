@@ -1,0 +1,122 @@
+"""Laws of the archive's files: each offset once, whole files only, whatever was written twice or left behind."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamstate.archive.files import SCHEMA, Archive, ReplacedTopic
+from streamstate.archive.segments import Gap, Segment, covered, named, require_no_gap, sections, superseded
+
+PLACE = ("plays", 3)
+SEGMENTS = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 15)).map(lambda drawn: Segment(drawn[0], drawn[0] + drawn[1])),
+    max_size=12,
+)
+
+
+def rows(offsets: Sequence[int]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [
+            {
+                "offset": offset,
+                "timestamp": 1_000 + offset,
+                "timestamp_type": 1,
+                "key": b"k%d" % offset,
+                "value": None if offset % 7 == 0 else b"v%d" % offset,
+                "headers": [{"key": "h", "value": b"%d" % offset}] if offset % 3 == 0 else None,
+            }
+            for offset in offsets
+        ],
+        schema=SCHEMA,
+    )
+
+
+def offsets(batches: Iterator[pa.RecordBatch]) -> list[int]:
+    return [int(offset) for batch in batches for offset in batch["offset"].to_numpy()]
+
+
+@given(SEGMENTS, st.integers(0, 50), st.none() | st.integers(0, 60))
+def test_sections_have_each_offset_once_up_to_the_first_missing(
+    segments: list[Segment], start: int, stop: int | None
+) -> None:
+    held = {offset for segment in segments for offset in range(segment.first, segment.last + 1)}
+    end = start
+    while end in held and (stop is None or end < stop):
+        end += 1
+    taken = [offset for section in sections(segments, start, stop) for offset in range(section.start, section.stop)]
+    assert taken == list(range(start, end))
+    assert all(
+        each.segment.first <= each.start < each.stop <= each.segment.last + 1 for each in sections(segments, start)
+    )
+
+
+@given(SEGMENTS)
+def test_superseded_segments_are_needed_by_nobody(segments: list[Segment]) -> None:
+    left = set(segments) - set(superseded(segments))
+    for start in range(60):
+        assert covered(left, start) == covered(segments, start)
+
+
+@given(SEGMENTS)
+def test_a_gap_is_named(segments: list[Segment]) -> None:
+    held = {offset for segment in segments for offset in range(segment.first, segment.last + 1)}
+    if held and len(held) < max(held) - min(held) + 1:
+        missing = min(offset for offset in range(min(held), max(held)) if offset not in held)
+        with pytest.raises(Gap, match=f"plays:3 lacks the offsets {missing} to"):
+            require_no_gap(segments, "plays:3")
+    else:
+        require_no_gap(segments, "plays:3")
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
+def test_a_name_is_its_segment(first: int, last: int) -> None:
+    assert named(Segment(first, last).name) == (first, last)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    archive = Archive(str(tmp_path))
+    whole = rows(range(10))
+    archive.write(PLACE, Segment(0, 4), "id", [whole.slice(0, 2), whole.slice(2, 3)])
+    archive.write(PLACE, Segment(5, 11), "id", [whole.slice(5)])
+    assert pa.Table.from_batches(archive.read(PLACE, 0)).combine_chunks() == pa.table(whole)
+    assert offsets(archive.read(PLACE, 3, 8, "id", ["key"])) == [3, 4, 5, 6, 7]
+    assert covered(archive.segments(PLACE), 0) == 12
+    assert archive.topics() == {"plays": [3]}
+    assert archive.topic_id(PLACE) == "id"
+
+
+def test_an_unfinished_file_is_never_read(tmp_path: Path) -> None:
+    archive = Archive(str(tmp_path))
+
+    def interrupted() -> Iterator[pa.RecordBatch]:
+        yield rows(range(5))
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        archive.write(PLACE, Segment(0, 9), "id", interrupted())
+    (tmp_path / "plays" / "3" / ".killed").write_bytes(b"PAR1")
+    assert archive.segments(PLACE) == []
+    assert offsets(archive.read(PLACE, 0)) == []
+    assert [path.name for path in (tmp_path / "plays" / "3").iterdir()] == [".killed"]
+
+
+def test_a_file_joined_with_others_while_it_is_read_loses_no_record(tmp_path: Path) -> None:
+    archive = Archive(str(tmp_path))
+    for first in (0, 5):
+        archive.write(PLACE, Segment(first, first + 4), "id", [rows(range(first, first + 5))])
+    reading = archive.read(PLACE, 0)
+    read = offsets(iter([next(reading)]))
+    archive.write(PLACE, Segment(0, 9), "id", [rows(range(10))])
+    archive.delete(PLACE, [Segment(0, 4), Segment(5, 9)])
+    assert read + offsets(reading) == list(range(10))
+
+
+def test_records_of_a_topic_created_anew_are_refused(tmp_path: Path) -> None:
+    archive = Archive(str(tmp_path))
+    archive.write(PLACE, Segment(0, 4), "old", [rows(range(5))])
+    with pytest.raises(ReplacedTopic, match="with the id old, and Kafka has new"):
+        list(archive.read(PLACE, 0, topic_id="new"))

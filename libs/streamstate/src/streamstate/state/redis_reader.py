@@ -95,6 +95,9 @@ class Pipelined:
             # Another server may have an answer.
             link.end(error)
             raise
+        except RedisConnectionError:
+            # A restart or a failover has closed the connection. All commands here are reads, so repeating is safe.
+            return await (await self._connect()).ask(message, queued)
 
     async def _connect(self) -> Link:
         async with self._connecting:

@@ -2,11 +2,11 @@
 
 import json
 
-from streamstate.releases.contract import promises
-from tests.released.documents import ANSWERS, STATES, documents
+from tests.released.documents import ANSWERS, STATES, promised
 from tests.released.states import states
 
 if __name__ == "__main__":
-    lines = {f"{service}: {line}" for service, document in documents().items() for line in promises(document)}
-    ANSWERS.write_text("\n".join(sorted(lines)) + "\n")
-    STATES.write_text(json.dumps(states(), indent=2, sort_keys=True) + "\n")
+    lines = (" | ".join([path, *sorted(kept)]) for path, kept in sorted(promised().items()))
+    ANSWERS.write_text("\n".join(lines) + "\n")
+    stored = (f"{json.dumps(service)}: {json.dumps(state, sort_keys=True)}" for service, state in states().items())
+    STATES.write_text("{\n" + ",\n".join(sorted(stored)) + "\n}\n")

@@ -85,6 +85,12 @@ class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings):
         description='topics without their first records in Kafka: ["listening-events"]; a state of an unlisted '
         "truncated topic is refused, and answers of a listed topic say where the state begins",
     )
+    archive: str = Field(
+        "",
+        pattern=r"^[^\s]*$",
+        description="archive of Kafka's records: a folder, or a URI such as s3://bucket/path or gs://bucket/path; "
+        "empty: none",
+    )
 
 
 class CommandSettings(ServiceSettings):

@@ -8,8 +8,6 @@ from streamstate.app import App, Record, Totals
 from streamstate.functions import Counters, State, fold, source, view
 from streamstate.keys import TEXT
 
-LINES, WORD_COUNTS = "lines", "word-counts"
-
 
 class Words(State):
     """The words of the lines of a partition, in lower case."""
@@ -24,9 +22,8 @@ class Word(msgspec.Struct):
     count: int
 
 
-@fold(source(LINES, str))
+@fold(source("lines", str))
 def count(line: Record[str, str], state: Words) -> None:
-    """Count the words of a line."""
     for word in re.findall(r"\w+", line.value.lower()):
         state.words.add(word)
 
@@ -38,4 +35,4 @@ def words(word: str, state: Words) -> Word | None:
     return Word(word, number) if number else None
 
 
-APP = App("words", (count,), (words,), (Totals(WORD_COUNTS, Words.words.name),))
+APP = App("words", (count,), (words,), (Totals("word-counts", Words.words.name),))

@@ -8,11 +8,12 @@ from typing import Any
 from devkit import records
 from devkit.local_cluster import LocalCluster
 from services.events import LISTENING_EVENTS
-from services.metrics.recount import RECOUNT
+from services.metrics.model import APP
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import producer, send_all
 from streamstate.settings import ServiceSettings
 from streamstate.verify.check import Check
+from streamstate.verify.replay import recounted
 from tests.deployment import SETTLED_S, Deployment
 from tests.faults.load import known
 from tests.integration.driving import read
@@ -65,6 +66,6 @@ class Deployed(Deployment):
         return time.monotonic() - started
 
     def differences(self) -> list[str]:
-        recounted = RECOUNT.renamed(self.name, {LISTENING_EVENTS: self.topic})
+        recount = recounted(APP).renamed(self.name, {LISTENING_EVENTS: self.topic})
         settings = ServiceSettings.model_validate({"kafka": self.bootstrap, "redis": self.redis})
-        return [str(difference) for difference in Check(recounted, settings).run().differences]
+        return [str(difference) for difference in Check(recount, settings).run().differences]

@@ -18,20 +18,18 @@ from streamstate.settings import CommandSettings
 from streamstate.state.redis import Client, RedisStore
 from streamstate.testing import Driver
 from streamstate.verify import replay
-from streamstate.verify.profiles import recounted as profile_recounted
 from streamstate.verify.recount import Recount
 from streamstate.verify.redis_state import RedisState
-from streamstate.verify.replay import replayed
+from streamstate.verify.replay import recounted, replayed
 from tests.laws.test_app_laws import APPS, PARTITIONS, RECORDS, Records, numbered, pairs_of
 from tests.laws.test_erasure_laws import ALL as ERASING
 from tests.laws.test_erasure_laws import World, user_of
-from tests.worked_profile import COMPACT, EVERYTHING
 
 RECOUNTS = {
     **{of.service: of.recounted for of in deployments(CommandSettings.model_validate({}))},
     "kept": replayed(APPS["kept"]),
-    "everything": profile_recounted(EVERYTHING),
-    "compact": profile_recounted(COMPACT),
+    "everything": recounted(APPS["everything"]),
+    "compact": recounted(APPS["compact"]),
     **{f"{name} replayed": replayed(APPS[name]) for name in ("everything", "compact", "metrics")},
 }
 

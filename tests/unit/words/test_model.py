@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.words.model import APP, LINES, Word
+from services.words.model import APP, Word
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 
@@ -13,7 +13,7 @@ def said(*lines: bytes | None) -> Driver:
     """Each line in a partition of its own."""
     driver = Driver(APP, MemoryStore(), partitions=len(lines))
     for partition, line in enumerate(lines):
-        driver.feed(partition, {LINES: [(0, 1_000, b"ann", line)]})
+        driver.feed(partition, {"lines": [(0, 1_000, b"ann", line)]})
     return driver
 
 

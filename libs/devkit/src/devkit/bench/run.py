@@ -14,8 +14,9 @@ from devkit.bench.settings import BenchSettings
 from devkit.bench.watchers import measure as watchers
 from devkit.demo import say
 from devkit.local_cluster import LocalCluster
-from services.metrics.recount import RECOUNT
+from services.metrics.model import APP
 from streamstate.verify.check import Check
+from streamstate.verify.replay import recounted
 
 
 class BenchRun:
@@ -64,9 +65,9 @@ class BenchRun:
             if runs("reads", "access", "freshness", "overload"):
                 self._serve(cluster, peer, peer_runs)
         say("counting the events again")
-        recounted = Check(RECOUNT, cluster.settings).run()
-        if recounted.differences:
-            msg = f"{recounted}, such as {recounted.differences[0]}; do not trust the figures"
+        check = Check(recounted(APP), cluster.settings).run()
+        if check.differences:
+            msg = f"{check}, such as {check.differences[0]}; do not trust the figures"
             raise DevkitError(msg)
 
     def _serve(self, cluster: LocalCluster, peer: Read | None, peer_runs: ExitStack) -> None:

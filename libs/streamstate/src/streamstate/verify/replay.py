@@ -1,11 +1,13 @@
-"""The recount of a service without its own: its folds once more, into a state in memory, in large batches.
+"""The recount of a service without its own: a replay, its folds once more into a state in memory, in large batches.
 
-A difference shows records that the stream lost, repeated or reordered; a replay cannot find a defect of the folds.
+A difference shows records that the stream lost, repeated or reordered; a replay cannot find a defect of the folds. The
+measures of a profile are counted again instead.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -13,13 +15,14 @@ from typing import Any
 from confluent_kafka import Message
 from msgspec import structs
 
-from streamstate.app import App, Count, Emit, Fold, FoldContext, Record
+from streamstate.app import App, Count, Emit, Fold, FoldContext, Record, no_effects
 from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.keys import Marker
 from streamstate.processing.decode import Admission, decode_records
+from streamstate.profile.declaration import Declaration
 from streamstate.state import memory, timelines
 from streamstate.state.operations import DAY_MS, AppendLines, IncrementScores, Insert, Merge, Operation, PushRecent
-from streamstate.verify import rankings
+from streamstate.verify import profiles, rankings
 from streamstate.verify.recount import Recount, Recounted, Stored, days, unequal, wrong_family
 
 BATCH = 2_000
@@ -122,6 +125,11 @@ class Replay(Recount):
         plain = [key for key in self._keys if key not in self._compact and self._expected(key) is not None]
         return [*plain, *chain.from_iterable(map(self._layout, self._compact))]
 
+    def holds(self, key: str) -> bool:
+        """Whether a record has written `key`."""
+        self._fold_all()
+        return key in self._kinds
+
     def wrong(self, key: str, stored: Stored | None) -> str | None:
         self._fold_all()
         if (ranking := _BUCKET.sub(r"\1", key)) in self._compact:
@@ -187,6 +195,45 @@ def _encoded(held: Mapping[Any, Any], kind: type[Operation], first: float) -> di
     if kind is AppendLines:
         return {day: lines.encode() for day, lines in held.items() if day * DAY_MS >= first}
     return {text.encode(): float(time) for text, time in held.items() if kind is not Insert or time >= first}
+
+
+class ProfileAndReplay(Recount):
+    """A partition of an app whose fold has a profile, and shared state beside."""
+
+    def __init__(self, app: App, declared: Declaration) -> None:
+        (fold,) = app.folds
+        self._profile = profiles.ProfileRecount(declared)
+        self._shared = Replay(replace(app, folds=(replace(fold, apply=no_effects),)))
+
+    @property
+    def counts(self) -> Mapping[str, int]:  # type: ignore[override]
+        """The counters of both."""
+        return Counter(self._profile.counts) + Counter(self._shared.counts)
+
+    def add(self, message: Message, stream_time: int) -> bool:
+        return self._shared.add(message, stream_time) and self._profile.add(message, stream_time)
+
+    def add_erased(self, message: Message, stream_time: int) -> None:
+        self._shared.add_erased(message, stream_time)
+
+    def expected_keys(self) -> Iterable[str]:
+        yield from self._shared.expected_keys()
+        yield from self._profile.expected_keys()
+
+    def wrong(self, key: str, stored: Stored | None) -> str | None:
+        part = self._shared if self._shared.holds(key) else self._profile
+        return part.wrong(key, stored)
+
+
+def recounted(app: App) -> Recounted:
+    """The recount of `app` without its own. Raises `Misconfigured` for a fold of several topics."""
+    fold, *others = app.folds
+    if others or "profile" not in fold.settings:
+        return replayed(app)
+    declared = Declaration.of_state(app.name, str(fold.settings["profile"]))
+    if fold.shared is no_effects:
+        return profiles.recounted(declared)
+    return Recounted(app.name, app.topics, partial(ProfileAndReplay, app, declared))
 
 
 def replayed(app: App) -> Recounted:

@@ -123,7 +123,11 @@ def test_a_panel_has_data(driving: Driving, prometheus: Prometheus, title: str, 
 
 def test_every_rule_can_be_evaluated(prometheus: Prometheus) -> None:
     until(lambda: all(rule["health"] == "ok" for rule in prometheus.rules().values()), SCRAPED_S, "the rules")
-    written = [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+    written = [
+        rule.get("alert", rule.get("record"))
+        for group in yaml.safe_load(RULES.read_text())["groups"]
+        for rule in group["rules"]
+    ]
     assert set(prometheus.rules()) == set(written)
 
 

@@ -14,7 +14,10 @@ from devkit.reference import METRICS
 
 RULES = Path("charts/monitoring/rules.yaml").resolve()
 ALERTS: dict[str, Any] = {
-    rule["alert"]: rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]
+    rule["alert"]: rule
+    for group in yaml.safe_load(RULES.read_text())["groups"]
+    for rule in group["rules"]
+    if "alert" in rule
 }
 RUNBOOKS = Path("docs/runbooks.md")
 SECTIONS = dict(re.findall(r"^## (Streamstate\w+)\n(.*?)(?=^## |\Z)", RUNBOOKS.read_text(), re.MULTILINE | re.DOTALL))
@@ -135,6 +138,23 @@ def test_what_follows_from_a_stream_that_does_not_fold_is_one_alert(cause: str, 
     bad = {**STREAM, **consequences, **case.bad}
     expected = [{"labels": f'{{alertname="Streamstate{cause}", service="bad"}}', "value": 1}]
     passed = promtool(tmp_path, case._replace(bad=bad, firing=40), expected)
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+
+
+@pytest.mark.parametrize("name", set(CASES) - {"BackgroundFailing"})
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_release_that_no_client_depends_on_raises_no_alert(name: str, gone: bool, tmp_path: Path) -> None:
+    case = CASES[name]
+    beside = {**case.bad, "streamstate_in_use": "0x12 stale" if gone else "0x60"}
+    passed = promtool(tmp_path, case._replace(bad=beside), [])
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+
+
+def test_a_promoted_release_raises_alerts_and_the_release_before_does_not(tmp_path: Path) -> None:
+    refused = {"streamstate_stream_refused": "1x60"}
+    case = Case(8, 20, {**refused, "streamstate_in_use": "0x10 1x60"}, {**refused, "streamstate_in_use": "0x60"})
+    expected = [{"labels": '{alertname="StreamstateStreamRefused", service="bad"}', "value": 1}]
+    passed = promtool(tmp_path, case, expected)
     assert passed.returncode == 0, passed.stdout + passed.stderr
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 
 from devkit.child_process import free_port
 from services.gateway.directory import BESIDE, Directory, ServiceMap
@@ -132,6 +133,21 @@ def test_the_system_has_both_releases_and_each_map_its_own_path(side: Side) -> N
     assert found == [("metrics", "metrics", "metrics", False), (SECOND, "metrics", SECOND, True)]
     assert client.get(f"/v1/{SECOND}/processors").get_json()["live"] == SECOND
     assert client.get("/v1/metrics/processors").get_json()["service"] == "metrics"
+
+
+def test_metrics_tell_on_which_release_clients_depend(side: Side) -> None:
+    def used() -> list[str]:
+        texts = [
+            urllib3.request("GET", f"http://{one.address}/metrics").data.decode() for one in (side.first, side.served)
+        ]
+        return [line for text in texts for line in text.splitlines() if line.startswith("streamstate_in_use")]
+
+    first_only = ['streamstate_in_use{service="metrics"} 1.0', 'streamstate_in_use{service="metrics-2"} 0.0']
+    for record in (BOTH, switched(switched(BOTH, SECOND), "metrics")):
+        Recorded.record = record
+        assert used() == first_only
+    Recorded.record = None
+    assert used()[0] == first_only[0]
 
 
 def test_a_request_is_answered_by_one_release_whatever_changes_meanwhile(side: Side) -> None:

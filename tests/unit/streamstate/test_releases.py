@@ -133,6 +133,15 @@ def test_a_release_owes_the_offsets_up_to_the_next_turn() -> None:
         handed_over(record, "metrics-3", {})
 
 
+def test_clients_depend_on_a_release_that_answers_or_has_outputs_to_publish() -> None:
+    assert BOTH.in_use("metrics", {PLACE: 0})
+    assert not BOTH.in_use("metrics-2", {PLACE: 0})
+    record = promoted(BOTH, "metrics-2", 10)
+    assert record.in_use("metrics-2", {PLACE: 4})
+    assert record.in_use("metrics", {PLACE: 9})
+    assert not record.in_use("metrics", {PLACE: 10})
+
+
 def test_a_record_is_stored_as_json() -> None:
     record = promoted(BOTH, "metrics-2", 7)
     assert decoded(encoded(record)) == record

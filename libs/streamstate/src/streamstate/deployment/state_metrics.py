@@ -46,10 +46,15 @@ BACKUP = Definition(
     ("service",),
     "time of the last backup by `streamstate backup`, seconds since 1970; no sample before the first backup",
 )
+IN_USE = Definition(
+    "streamstate_in_use",
+    ("service",),
+    "1 for a release that answers or has outputs to publish; 0 for a release beside it, without alerts",
+)
 _OWN_COUNTERS = {DEAD: DEAD_LETTERS, MISPLACED: MISPLACED_KEYS, LOST: LOST_RECORDS}
 _FROM_ZERO = dict.fromkeys((*_OWN_COUNTERS, LATE), 0)
 """Counters in alerts start from 0: an increase from a missing sample would not count."""
-METRICS = (OFFSET, BEGIN, PROGRESS, *_OWN_COUNTERS.values(), COUNTED, BACKUP)
+METRICS = (OFFSET, BEGIN, PROGRESS, *_OWN_COUNTERS.values(), COUNTED, BACKUP, IN_USE)
 
 
 def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterable[Metric]:
@@ -70,3 +75,9 @@ def of_partitions(service: str, snapshots: Mapping[int, Snapshot]) -> Iterable[M
             of_folds = [] if name in _OWN_COUNTERS else [name]
             counters[_OWN_COUNTERS.get(name, COUNTED)].add_metric([service, str(partition), *of_folds], count)
     return (offset, begin, progress, backup, *counters.values())
+
+
+def in_use(service: str, *, used: bool) -> Metric:
+    gauge = IN_USE.gauge()
+    gauge.add_metric([service], used)
+    return gauge

@@ -68,6 +68,10 @@ class Releases(msgspec.Struct, frozen=True):
                 owed[place] = ahead
         return owed
 
+    def in_use(self, release: str, positions: Mapping[Place, int]) -> bool:
+        """Whether clients depend on `release` at `positions`: it answers, or has outputs to publish."""
+        return release in (self.live, self.publisher) or bool(self.owes(release, positions))
+
 
 @dataclass(frozen=True)
 class Voice:

@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 
 from streamstate import bootstrap
 from streamstate.app import App
-from streamstate.deployment.state_metrics import of_partitions
+from streamstate.deployment.state_metrics import in_use, of_partitions
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import StreamStateError
 from streamstate.settings import ApiSettings
@@ -104,7 +104,9 @@ def skeleton(
         try:
             snapshots = await state.everywhere()
             ages = {partition: state.positions_of({partition: of}) for partition, of in snapshots.items()}
-            return (*of_partitions(app.name, snapshots), freshness.metric(app.name, ages))
+            record = await state.releases()
+            used = record is None or record.in_use(app.name, state.positions_of(snapshots))
+            return (*of_partitions(app.name, snapshots), freshness.metric(app.name, ages), in_use(app.name, used=used))
         except (StreamStateError, RedisError) as error:
             log.info("the state cannot be scraped now", reason=str(error))
             return ()

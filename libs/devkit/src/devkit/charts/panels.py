@@ -71,6 +71,7 @@ OVERVIEW = (
     _each("Records folded", "cps", "service", _rate("stream_committed_total", "")),
     _each("Progress of builds", "percentunit", "service", _metric("build_progress", ""), "min"),
     _each("Time until topics lose records that states need", "s", "topic", _metric("history_seconds", ""), "min"),
+    _each("Releases in use", "short", "service", _metric("in_use", ""), "max"),
     _each("Age of the last backup", "s", "service", f"time() - {_metric('last_backup_timestamp_seconds', '')}", "max"),
     Panel(
         "Streams that refuse, or wait for a schema",

@@ -9,11 +9,12 @@ from devkit import records
 from devkit.local_cluster import LocalCluster
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP
+from streamstate.deployment.overrides import renamed
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import producer, send_all
 from streamstate.settings import ServiceSettings
 from streamstate.verify.check import Check
-from streamstate.verify.replay import recounted
+from streamstate.verify.replay import replayed
 from tests.deployment import SETTLED_S, Deployment
 from tests.faults.load import known
 from tests.integration.driving import read
@@ -66,6 +67,6 @@ class Deployed(Deployment):
         return time.monotonic() - started
 
     def differences(self) -> list[str]:
-        recount = recounted(APP).renamed(self.name, {LISTENING_EVENTS: self.topic})
+        recounted = replayed(renamed(APP, self.name, {LISTENING_EVENTS: self.topic}))
         settings = ServiceSettings.model_validate({"kafka": self.bootstrap, "redis": self.redis})
-        return [str(difference) for difference in Check(recount, settings).run().differences]
+        return [str(difference) for difference in Check(recounted, settings).run().differences]

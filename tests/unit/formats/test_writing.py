@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.clicks.model import APP as CLICKS
-from services.events import LISTENING_EVENTS, ListeningEvent
+from services.events import LISTENING_EVENTS, ListeningEvent, decode_event
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES_APP
 from services.names.model import ENRICHED, EnrichedEvent
 from services.notifications.model import NOTIFICATION_WINDOWS, NOTIFICATIONS, WindowUpdate
 from streamstate.app import App, Derived, Record
+from streamstate.deployment.overrides import renamed
 from streamstate.errors import Misconfigured, RegistryUnavailable
 from streamstate.formats.applied import formatted, registered
 from streamstate.formats.format import Format
@@ -144,25 +145,23 @@ def test_formats_travel_to_the_workers(tmp_path: Path) -> None:
         ({"value": "long"}, b"amy", None, (b"amy", None)),
     ],
 )
-def test_a_recount_reads_the_same_by_means_of_its_own(given: Any, key: bytes, value: bytes | None, own: Any) -> None:
-    formats = {"*": Format(**given)}
+def test_a_recount_gets_a_record_as_declared(given: Any, key: bytes, value: bytes | None, own: Any) -> None:
+    deployed = formatted(CLICKS, {"*": Format(**given)}, Registry(""))
     message = Message(topic="user-clicks", partition=0, offset=3, key=key, value=value, timestamp=(1, 5))
-    found = OwnForm(CLICKS, formats, Registry(""))(message)
+    found = OwnForm(CLICKS, deployed)(message)
     assert (None if found is None else (found.key(), found.value())) == own
-    source = formatted(CLICKS, formats, Registry("")).source("user-clicks")
-    decoded = decode_records(source, [(3, 5, key, value)], (None, 0), (0, 1), Admission(2**63))
+    decoded = decode_records(deployed.source("user-clicks"), [(3, 5, key, value)], (None, 0), (0, 1), Admission(2**63))
     (entry,) = decoded.entries
     assert isinstance(entry, Record) == (own is not None and value is not None)
     assert not isinstance(entry, Record) or (entry.key, entry.value) == (own[0].decode(), int(own[1]))
 
 
-def test_a_recount_finds_members_within_members_by_means_of_its_own() -> None:
+def test_a_recount_gets_a_record_under_the_declared_topic() -> None:
     formats = {LISTENING_EVENTS: Format(fields={"userId": "user.id", "artistId": "albumId", "albumId": "artistId"})}
     value = b'{"user": {"id": 7}, "artistId": 2, "albumId": 1, "trackId": 3, "timestamp": 4}'
-    message = Message(topic=LISTENING_EVENTS, partition=0, offset=3, key=LONG.encode(7), value=value, timestamp=(1, 5))
-    found = OwnForm(METRICS, formats, Registry(""))(message)
+    message = Message(topic="plays", partition=0, offset=3, key=LONG.encode(7), value=value, timestamp=(1, 5))
+    deployed = renamed(formatted(METRICS, formats, Registry("")), "", {LISTENING_EVENTS: "plays"})
+    found = OwnForm(METRICS, deployed)(message)
     assert found is not None
-    reader = formatted(METRICS, formats, Registry("")).source(LISTENING_EVENTS).decode
-    assert isinstance(reader, FormatDecoder)
-    assert json.loads(found.value() or b"") == json.loads(reader.read(value))
-    assert reader(7, value) == ListeningEvent(7, 1, 2, 3, 4)
+    assert found.topic() == LISTENING_EVENTS
+    assert decode_event(7, found.value()) == ListeningEvent(7, 1, 2, 3, 4)

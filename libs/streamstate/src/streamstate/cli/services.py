@@ -3,7 +3,7 @@
 import importlib
 import importlib.util
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +11,6 @@ from types import ModuleType
 from typing import Annotated
 
 import typer
-from confluent_kafka import Message
 
 from streamstate import bootstrap
 from streamstate.app import App
@@ -21,8 +20,9 @@ from streamstate.kafka.admin import Topics
 from streamstate.releases.pointer import Pointer
 from streamstate.settings import CommandSettings, load, require_known
 from streamstate.state.redis import RedisStore
+from streamstate.verify.own_form import of_deployment
 from streamstate.verify.recount import Recounted
-from streamstate.verify.replay import recounted
+from streamstate.verify.replay import replayed
 
 
 def _beginning(incomplete: str) -> list[str]:
@@ -88,33 +88,20 @@ class Deployment:
 
     @property
     def recounted(self) -> Recounted:
-        """How its state is counted again: by its `recount.py`, or else as its folds declare. Raises `Misconfigured`."""
+        """How its state is counted again: by its `recount.py`, or else by a replay. Raises `Misconfigured`."""
         path = f"{self.package}.recount"
         if importlib.util.find_spec(path):
             imported(path)
             made: Recounted = bootstrap.declared(path, "recount")
         else:
-            made = recounted(self._own)
-        return replace(
-            made.renamed(self.settings.name, self.settings.topics, self.settings.release_of), own_form=self._own_form
-        )
+            made = replayed(self._own)
+        return of_deployment(made, self._own, self.app)
 
     @property
     def _own(self) -> App:
         """The service's app as declared."""
         app: App = bootstrap.declared(f"{self.package}.model", "app")
         return app
-
-    @property
-    def _own_form(self) -> Callable[[Message], Message | None]:
-        if not self.settings.formats:
-            return lambda message: message
-        # The module needs packages that some images lack.
-        own_form = imported("streamstate.verify.own_form")
-        made: Callable[[Message], Message | None] = own_form.OwnForm(
-            self._own, self.settings.formats, self.settings.schema_registry()
-        )
-        return made
 
 
 def configured() -> CommandSettings:

@@ -1,148 +1,82 @@
-"""Records of other formats for a recount, decoded independently: by Confluent's deserializers, struct and json."""
+"""Records of a deployment's topics, in the form and under the topic names that a service declares."""
 
-import json
-import struct
-from collections.abc import Mapping
-from contextlib import suppress
-from datetime import datetime
-from decimal import Decimal
-from functools import cache, reduce
-from operator import getitem
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Message
-from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroDeserializer
-from confluent_kafka.serialization import MessageField, SerializationContext
 
-from streamstate.app import App
+from streamstate.app import App, Source
 from streamstate.errors import RegistryUnavailable
-from streamstate.formats.applied import ALL
-from streamstate.formats.format import Format
-from streamstate.formats.reading import VALUE, FormatDecoder
-from streamstate.formats.registered.registry import Registry
-from streamstate.keys import Number
+from streamstate.formats.reading import FormatDecoder
+from streamstate.keys import KeyCodec
+from streamstate.verify.recount import Recounted
 
-_NUMBERS = {"long": ">q", "int": ">i", "double": ">d"}
+Convert = Callable[[bytes, bytes | None], tuple[bytes, bytes | None]]
+"""Key and value of a record in the topic's format → in the service's."""
+
+
+def of_deployment(recounted: Recounted, own: App, app: App) -> Recounted:
+    """`recounted` for the deployment `app` of the service's app `own`."""
+    published = recounted.published
+    return replace(
+        recounted,
+        service=app.name,
+        topics=app.topics,
+        published=published and replace(published, topic=app.output(published.topic)),
+        dead_letters=app.dead_letters,
+        as_declared=OwnForm(own, app),
+    )
 
 
 class OwnForm:
-    """Converts a record of a topic for which `app` has another format to the service's own form."""
+    """Converts a record of a topic of `app`, a deployment of the service's app `own`."""
 
-    def __init__(self, app: App, formats: Mapping[str, Format], registry: Registry) -> None:
-        self._formats = formats
-        self._registry = registry
-        self._keys: dict[str, int] = {
-            source.topic: source.key.size if isinstance(source.key, Number) else 0 for source in app.sources
+    def __init__(self, own: App, app: App) -> None:
+        self._topics: dict[str, tuple[str, Convert | None]] = {
+            source.topic: (declared.topic, _conversion(declared.key, source))
+            for declared, source in zip(own.sources, app.sources, strict=True)
         }
-        self._keys |= {topic: each.key.size for topic, each in app.emits.items() if isinstance(each.key, Number)}
-        self._texts = {source.topic for source in app.sources if source.form == "text"}
-        self._texts |= {topic for topic, each in app.emits.items() if each.value in (str, int)}
+        for topic, derived in app.emits.items():
+            same = derived == own.emits[topic]
+            self._topics[app.output(topic)] = topic, None if same else derived.decode
 
     def __call__(self, message: Message) -> Message | None:
-        """The same record in the service's form, None when it cannot be read. Raises `RegistryUnavailable`."""
-        topic = message.topic() or ""
-        given = self._formats.get(topic, self._formats.get(ALL))
-        if given is None:
-            return message
+        """The same record as declared, None when it cannot be read. Raises `RegistryUnavailable`."""
+        topic, convert = self._topics[str(message.topic())]
+        key, value = message.key(), message.value()
         try:
-            key = _key(message.key() or b"", given.key, self._keys.get(topic, 0))
-            raw = message.value()
-            value = None if raw is None else self._value(topic, given, raw)
+            if convert:
+                key, value = convert(key or b"", value)
         except RegistryUnavailable:
             raise
         except Exception:  # noqa: BLE001, whatever is wrong with it, the record must be among the dead letters
             return None
+        if not convert and topic == message.topic():
+            return message
         return Message(
             topic=topic,
             partition=message.partition(),
             offset=message.offset(),
-            key=key if given.key else message.key(),
+            key=key,
             value=value,
             headers=message.headers(),
             timestamp=message.timestamp(),
         )
 
-    def _value(self, topic: str, given: Format, raw: bytes) -> bytes:
-        is_text = topic in self._texts
-        if not (given.value or given.fields):
-            return raw
-        content = self._content(topic, given, raw, given.value or ("string" if is_text else "json"))
-        if isinstance(content, dict):
-            content = _renamed(content, given.fields)
-            content = _member(content, given.field or VALUE) if is_text else content
-        if is_text and isinstance(content, str | bytes):
-            return content if isinstance(content, bytes) else content.encode()
-        return json.dumps(content, default=_as_json, ensure_ascii=False, separators=(",", ":")).encode()
 
-    def _content(self, topic: str, given: Format, raw: bytes, value: str) -> Any:
-        match value:
-            case "avro":
-                self._registry.schema(int.from_bytes(raw[1:5], "big"))
-                return _deserializer(self._registry.url)(raw, SerializationContext(topic, MessageField.VALUE))
-            case "protobuf":
-                # Google's decoder is the only one for messages; the recount only renames the members.
-                read = Format(value="protobuf", message=given.message)
-                return json.loads(FormatDecoder.from_format(_as_it_is, "json", read, self._registry).read(raw))
-            case "jsonschema":
-                self._registry.schema(int.from_bytes(raw[1:5], "big"))
-                return json.loads(raw[5:])
-            case "json":
-                return json.loads(raw)
-            case "bytes":
-                return raw
-            case "string" | "uuid":
-                return raw.decode()
-            case number:
-                return struct.unpack(_NUMBERS[number], raw)[0]
+def _conversion(own: KeyCodec[Any], source: Source[Any, Any]) -> Convert | None:
+    """The conversion of the records of `source` to keys of the codec `own`; None without a difference."""
+    if source.key is own and not isinstance(source.decode, FormatDecoder):
+        return None
+    return partial(_converted, own, source)
 
 
-def _renamed(record: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
-    """`record` with its members renamed from the values of `names` to the keys."""
-    found = {}
-    for own, theirs in names.items():
-        with suppress(KeyError, TypeError):
-            found[own] = _member(record, theirs)
-    return {**{name: each for name, each in record.items() if name not in names.values()}, **found}
-
-
-def _member(record: Mapping[str, Any], name: str) -> Any:
-    """A member, or a nested member. Raises `KeyError` or `TypeError` for a missing member."""
-    return record[name] if name in record else reduce(getitem, name.split("."), record)
-
-
-def _key(raw: bytes, serializer: str, size: int) -> bytes:
-    """The key in the service's form: an id in `size` bytes, or text for a size of 0."""
-    match serializer:
-        case "":
-            return raw
-        case "long" | "int" | "double":
-            text = str(struct.unpack(_NUMBERS[serializer], raw)[0])
-        case "bytes":
-            text = raw.hex()
-        case _:
-            text = raw.decode()
-    if not size:
-        return text.encode()
-    if str(int(text)) != text:
-        raise ValueError(text)
-    return int(text).to_bytes(size, "big", signed=True)
-
-
-@cache
-def _deserializer(url: str) -> Any:
-    return AvroDeserializer(SchemaRegistryClient({"url": url}))
-
-
-def _as_it_is(_key: Any, value: bytes | None) -> bytes | None:
-    return value
-
-
-def _as_json(value: Any) -> Any:
-    match value:
-        case datetime():
-            return round(value.timestamp() * 1_000)
-        case Decimal():
-            return float(value)
-        case _:
-            return str(value)
+def _converted(
+    own: KeyCodec[Any], source: Source[Any, Any], key: bytes, value: bytes | None
+) -> tuple[bytes, bytes | None]:
+    converted = key if source.key is own else own.encode(source.key.decode(key))
+    if value is None or not isinstance(source.decode, FormatDecoder):
+        return converted, value
+    return converted, source.decode.read(value)

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Message
@@ -68,55 +68,24 @@ class Published:
 
 @dataclass(frozen=True)
 class Recounted:
-    """The recount of a service's state: `RECOUNT` in `services/<x>/recount.py`, or else of `replay.recounted`.
+    """The recount of a service's state: `RECOUNT` in `services/<x>/recount.py`, or else a replay.
 
     topics: the topics of the service's folds.
     make: a new, empty recount.
-    own_names: the service's topic names, by the names of renamed topics.
     dead_letters: the dead-letter topic.
-    own_form: a record under the service's topic name → the record in the service's form, None when it cannot be read.
+    as_declared: a record of the deployment → the record under the service's topic name and in the service's form, None
+        when it cannot be read.
     """
 
     service: str
     topics: tuple[str, ...]
     make: Callable[[], Recount]
     published: Published | None = None
-    own_names: Mapping[str, str] = field(default_factory=dict)
     dead_letters: str = ""
-    own_form: Callable[[Message], Message | None] = lambda message: message
+    as_declared: Callable[[Message], Message | None] = lambda message: message
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dead_letters", self.dead_letters or dead_letter_topic(self.service))
-
-    def renamed(self, name: str, topics: Mapping[str, str], release_of: str = "") -> "Recounted":
-        """The same of the deployment `name` (the service's own when empty), with other names of topics by its own.
-
-        A release of `release_of` has that release's dead letters.
-        """
-        service, published = name or self.service, self.published
-        return replace(
-            self,
-            service=service,
-            topics=tuple(topics.get(topic, topic) for topic in self.topics),
-            published=published and replace(published, topic=topics.get(published.topic, published.topic)),
-            dead_letters=topics.get(dead_letter_topic(self.service), dead_letter_topic(release_of or service)),
-            own_names={other: own for own, other in topics.items()},
-        )
-
-    def as_declared(self, message: Message) -> Message | None:
-        """`message` under the service's topic name and in the service's form; None when it cannot be read."""
-        own = self.own_names.get(message.topic() or "")
-        if own is not None:
-            message = Message(
-                topic=own,
-                partition=message.partition(),
-                offset=message.offset(),
-                key=message.key(),
-                value=message.value(),
-                headers=message.headers(),
-                timestamp=message.timestamp(),
-            )
-        return self.own_form(message)
 
     def content(self, record: Message) -> Hashable:
         """The content of a record of the topic of `published`."""

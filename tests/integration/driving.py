@@ -16,9 +16,9 @@ from devkit.local_cluster import LocalCluster, variables
 from devkit.records import Event
 from streamstate.cli.services import deployments
 from streamstate.kafka.admin import Topics
+from streamstate.kafka.history import History
 from streamstate.verify.check import Check
 from streamstate.verify.recount import Difference
-from streamstate.verify.topic_log import whole
 from tests.waiting import until
 
 SETTLED_S = 120
@@ -111,7 +111,7 @@ def strike(stream: Child, part: str, draw: Random) -> None:
 def read(cluster: LocalCluster, topic: str) -> list[Message]:
     """Every record of `topic`, partition by partition."""
     settings = cluster.settings
-    return list(whole(settings.kafka, settings.security, Topics(settings.kafka), topic))
+    return list(History(settings.kafka, Topics(settings.kafka)).whole(topic))
 
 
 def headers(message: Message) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def test_a_state_is_not_built_from_a_topic_without_its_beginning_unless_that_is_
     assert deployment.command("status")["allowances"] == [
         f"{deployment.topic}:0 may lack the records before 60: retention"
     ]
-    assert "cannot be counted again" in deployment.command("verify")["faults"][0]
+    assert "cannot be read again" in deployment.command("verify")["faults"][0]
     assert deployment.snapshot().values[0]["#"] == 40
     assert sample(refusing.get("/metrics").data.decode(), "streamstate_stream_refused") == 0
     answer = urllib3.request("GET", f"http://{address}{path}")

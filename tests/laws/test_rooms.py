@@ -11,7 +11,18 @@ LIBRARY = Path("libs/streamstate/src/streamstate")
 MOST_FILES = 12
 
 CONTRACT = {"errors", "keys", "state", "view", "app"}
-PROCESS = {*CONTRACT, "bootstrap", "deployment", "erasure", "formats", "kafka", "processing", "releases", "settings"}
+PROCESS = {
+    *CONTRACT,
+    "archive",
+    "bootstrap",
+    "deployment",
+    "erasure",
+    "formats",
+    "kafka",
+    "processing",
+    "releases",
+    "settings",
+}
 ALLOWED: Mapping[str, set[str]] = {
     "errors": set(),
     "keys": {"errors"},
@@ -25,11 +36,11 @@ ALLOWED: Mapping[str, set[str]] = {
     "functions": {*CONTRACT, "formats", "operators"},
     "profile": CONTRACT,
     "processing": {*CONTRACT, "operators"},
-    "kafka": {*CONTRACT, "formats", "processing", "releases"},
+    "kafka": {*CONTRACT, "archive", "formats", "processing", "releases"},
     "erasure": {*CONTRACT, "kafka"},
     "deployment": {*CONTRACT, "formats", "kafka", "operators", "processing"},
     "settings": {"deployment", "errors", "formats"},
-    "bootstrap": {*CONTRACT, "deployment", "erasure", "formats", "kafka", "releases", "settings"},
+    "bootstrap": {*CONTRACT, "archive", "deployment", "erasure", "formats", "kafka", "releases", "settings"},
     "backup": {"deployment", "errors", "state"},
     "testing": {*CONTRACT, "processing"},
     "spark": PROCESS,

@@ -16,7 +16,6 @@ from streamstate.errors import StreamStateError
 from streamstate.kafka.producer import producer, send_all
 from streamstate.keys import CODECS, Marker
 from streamstate.settings import CommandSettings
-from streamstate.verify.topic_log import whole
 
 
 def send(arguments: Namespace, settings: CommandSettings) -> None:
@@ -36,7 +35,7 @@ def read(arguments: Namespace, settings: CommandSettings) -> None:
     """
     key, value = CODECS[arguments.key], CODECS[arguments.value]
     known = bootstrap.topics(settings.kafka, settings.security)
-    for message in _without_repeats(whole(settings.kafka, settings.security, known, arguments.topic)):
+    for message in _without_repeats(bootstrap.history(settings, known).whole(arguments.topic)):
         sys.stdout.write(f"{key.decode(message.key())}:{value.decode(message.value())}\n")
 
 

@@ -10,9 +10,9 @@ from streamstate.cli import output
 from streamstate.cli.output import AsJson, DryRun, Yes, agree
 from streamstate.cli.services import Deployment, Service, deployment
 from streamstate.errors import Declined
+from streamstate.kafka.dlq.replay import DeadLetterReplay, ReplayPlan
 from streamstate.kafka.dlq.topic import Choice, Letter, cause_of, is_receipt, letter_of, letters, overview
 from streamstate.kafka.reading import read_to_end
-from streamstate.kafka.replay import DeadLetterReplay, ReplayPlan
 
 Reason = Annotated[str, typer.Option(help="Letters with the text in stage, exception or message.")]
 

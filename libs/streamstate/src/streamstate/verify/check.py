@@ -18,7 +18,6 @@ from streamstate.verify.derived_topics import DerivedTopicCheck, by_marker, dead
 from streamstate.verify.recount import Difference, Recounted
 from streamstate.verify.redis_state import RedisState
 from streamstate.verify.refused_records import RefusedRecords
-from streamstate.verify.topic_log import TopicLog, whole
 
 log = structlog.get_logger()
 
@@ -69,6 +68,7 @@ class Check:
         self._recounted = recounted
         self._settings = settings
         self._topics = bootstrap.topics(settings.kafka, settings.security)
+        self._history = bootstrap.history(settings, self._topics)
         self._deletions = bootstrap.deletions(settings, self._topics)
         self._state = RedisState(connect(settings.redis, TIMEOUT_S, settings.redis_login), recounted.service)
         of = settings.release_of or recounted.service
@@ -89,7 +89,7 @@ class Check:
         report = Report(self._recounted.service, max(origin.partitions for origin in origins.values()))
         places = [(topic, p) for topic, origin in origins.items() for p in range(origin.partitions)]
         self._all = sum(self._topics.ends(places).values())
-        with RefusedRecords(self._recounted.service, self._derived[0].topic, self._settings, self._topics) as refused:
+        with RefusedRecords(self._recounted.service, self._derived[0].topic, self._history) as refused:
             for partition in range(report.partitions):
                 self._insist(partition, origins, refused, report)
             refused.catch_up()
@@ -102,7 +102,7 @@ class Check:
     def _records(self, topic: str) -> Iterator[Message]:
         """The records of `topic`; none for a missing topic, since none is needed before the first dead letter."""
         with suppress(Misconfigured):
-            yield from whole(self._settings.kafka, self._settings.security, self._topics, topic)
+            yield from self._history.whole(topic)
 
     def _insist(self, partition: int, origins: Mapping[str, Origin], refused: RefusedRecords, report: Report) -> None:
         for _ in range(ATTEMPTS):
@@ -117,9 +117,8 @@ class Check:
         self, partition: int, origins: Mapping[str, Origin], refused: RefusedRecords, report: Report
     ) -> None:
         with ExitStack() as opened:
-            kafka, security = self._settings.kafka, self._settings.security
             logs = {
-                topic: opened.enter_context(TopicLog(kafka, security, topic, partition))
+                topic: opened.enter_context(self._history.log((topic, partition)))
                 for topic, origin in origins.items()
                 if partition < origin.partitions
             }

@@ -7,11 +7,11 @@ from confluent_kafka import Message, murmur2
 
 from streamstate.erasure.deletions import erased
 from streamstate.erasure.topic import DeletionTopic
+from streamstate.kafka.history import TopicLog
 from streamstate.state.store import DELETIONS, Origin, TopicPartition
 from streamstate.verify.derived_topics import Effects, dead_content
 from streamstate.verify.recount import Recounted, Stored, unequal
 from streamstate.verify.refused_records import RefusedRecords
-from streamstate.verify.topic_log import TopicLog
 from streamstate.view import SEEN
 
 

@@ -10,12 +10,10 @@ from typing import Self
 from confluent_kafka import Message
 
 from streamstate.errors import Misconfigured
-from streamstate.kafka.admin import Topics
 from streamstate.kafka.dlq.records import SERVICE_HEADER
 from streamstate.kafka.dlq.topic import Cause, cause_of, is_derived, is_receipt, letter_of, stage_of
+from streamstate.kafka.history import History, TopicLog
 from streamstate.processing.decode import Stage
-from streamstate.settings import ServiceSettings
-from streamstate.verify.topic_log import TopicLog
 
 
 class RefusedRecords:
@@ -26,18 +24,17 @@ class RefusedRecords:
     stages: the stage that refused a record, apart from `decode`. replaced: the causes of oversized records, by topic.
     """
 
-    def __init__(self, service: str, topic: str, settings: ServiceSettings, topics: Topics) -> None:
+    def __init__(self, service: str, topic: str, history: History) -> None:
         self.stages: dict[Cause, Stage] = {}
         self.replaced: defaultdict[str, set[Cause]] = defaultdict(set)
         self._service = service
-        self._topics = topics
+        self._topics = history.topics
         self._open = ExitStack()
         self._logs: dict[tuple[str, int], TopicLog] = {}
         # There may be no topic before the first dead letter.
         with suppress(Misconfigured):
-            for partition in range(topics.partitions(topic)):
-                log = self._open.enter_context(TopicLog(settings.kafka, settings.security, topic, partition))
-                self._logs[topic, partition] = log
+            for partition in range(history.topics.partitions(topic)):
+                self._logs[topic, partition] = self._open.enter_context(history.log((topic, partition)))
 
     def __enter__(self) -> Self:
         return self

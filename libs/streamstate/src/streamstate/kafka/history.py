@@ -1,0 +1,162 @@
+"""The history of topics: the records in an archive, then the records in Kafka."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from streamstate.archive.segments import covered
+from streamstate.errors import StreamStateError
+from streamstate.kafka.admin import Topics
+from streamstate.kafka.reading import consumer
+from streamstate.state.store import TopicPartition as Place
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from streamstate.archive.files import Archive
+
+TIMEOUT_S = 30.0
+_PIECE = 2_000
+
+
+@dataclass(frozen=True)
+class History:
+    """The topics of Kafka at `bootstrap`, and their records in `archive`, if there is one."""
+
+    bootstrap: str
+    topics: Topics
+    archive: "Archive | None" = None
+
+    def log(self, place: Place, start: int = 0) -> "TopicLog":
+        """The log of a partition, from the offset `start` on."""
+        return TopicLog(self, place, start)
+
+    def whole(self, topic: str) -> Iterator[Message]:
+        """The records of `topic` up to the present ends, partition by partition. Raises as `TopicLog.up_to` does."""
+        for place, end in self.topics.ends((topic, p) for p in range(self.topics.partitions(topic))).items():
+            with self.log(place) as log:
+                yield from log.up_to(end)
+
+    def begins(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The first offsets from which archive and Kafka together have all records, by topic and partition."""
+        return {place: self._begin(place, begin) for place, begin in self.topics.begins(places).items()}
+
+    def _begin(self, place: Place, begin: int) -> int:
+        """The first archived offset from which segments reach `begin`, Kafka's first offset; without one, `begin`."""
+        segments = self.archive.segments(place) if self.archive and begin else []
+        firsts = (segment.first for segment in segments if segment.first < begin)
+        return next((first for first in firsts if covered(segments, first) >= begin), begin)
+
+
+class TopicLog:
+    """Reads a partition step by step up to given offsets, committed records only. A context manager.
+
+    Records in the archive are read from there, and the others from Kafka.
+    """
+
+    def __init__(self, history: History, place: Place, start: int) -> None:
+        self.topic, self._partition = place
+        self._history = history
+        self._place = place
+        self._position = start
+        self._ahead: list[Message] = []
+        self._archived: Iterator[list[Message]] = iter(())
+        self._archive_end = start
+        self._consumer: Consumer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._consumer:
+            self._consumer.close()
+
+    def up_to(self, offset: int) -> Iterator[Message]:
+        """The records from the end of the last call to before `offset`.
+
+        Raises `StreamStateError` when the records do not arrive, or when Kafka has deleted records that the archive
+        lacks, and `ReplacedTopic` for an archive of a topic that was created anew since.
+        """
+        while self._position < offset:
+            if not self._ahead:
+                self._ahead = self._next()
+            while self._ahead and (self._ahead[-1].offset() or 0) < offset:
+                message = self._ahead.pop()
+                if (error := message.error()) is None:
+                    self._position = (message.offset() or 0) + 1
+                    yield message
+                elif error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+            if self._ahead:
+                # A record at `offset` or after it, or the end of the partition there.
+                self._position = offset
+
+    def _next(self) -> list[Message]:
+        """The next records, newest first, so that popping the oldest is cheap; none at the end of the archive."""
+        if self._consumer:
+            return self._received(self._consumer)
+        if piece := next(self._archived, None):
+            return piece
+        self._position = max(self._position, self._archive_end)
+        if not self._open_archive():
+            self._consumer = self._assigned()
+        return []
+
+    def _open_archive(self) -> bool:
+        """Whether the archive has the record at the position; opens the archive there."""
+        if not (archive := self._history.archive):
+            return False
+        self._archive_end = covered(archive.segments(self._place), self._position)
+        topic_id = self._history.topics.origin(self.topic).id
+        batches = archive.read(self._place, self._position, self._archive_end, topic_id)
+        self._archived = (piece for batch in batches for piece in _pieces(batch, self._place))
+        return self._archive_end > self._position
+
+    def _assigned(self) -> Consumer:
+        """Kafka's records from the position on. Raises `StreamStateError` for deleted records."""
+        opened = consumer(self._history.bootstrap, self._history.topics.security, "read_committed")
+        low, _high = opened.get_watermark_offsets(TopicPartition(*self._place), timeout=TIMEOUT_S)
+        if low > self._position:
+            opened.close()
+            lacking = f", and {self._history.archive.uri} lacks the records" if self._history.archive else ""
+            msg = (
+                f"{self.topic}:{self._partition} begins at offset {low} in Kafka{lacking}: the records from offset "
+                f"{self._position} on are deleted, and cannot be read again"
+            )
+            raise StreamStateError(msg)
+        opened.assign([TopicPartition(*self._place, self._position)])
+        return opened
+
+    def _received(self, opened: Consumer) -> list[Message]:
+        """The received records; waits for one record at most. Raises `StreamStateError` when there is none."""
+        if (first := opened.poll(TIMEOUT_S)) is None:
+            msg = f"{self.topic}:{self._partition} cannot be read from {self._position} on; check Kafka and run again"
+            raise StreamStateError(msg)
+        return [*reversed(opened.consume(_PIECE, 0)), first]
+
+
+def _pieces(batch: "pa.RecordBatch", place: Place) -> Iterator[list[Message]]:
+    """The archived records of `batch` as Kafka's messages, in lists of which each is newest first."""
+    for start in range(0, batch.num_rows, _PIECE):
+        yield messages(batch.slice(start, _PIECE), place)[::-1]
+
+
+def messages(batch: "pa.RecordBatch", place: Place) -> list[Message]:
+    """The archived records of `batch` as Kafka's messages."""
+    topic, partition = place
+    return [
+        Message(
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            timestamp=(kind, timestamp),
+            key=key,
+            value=value,
+            headers=None if headers is None else [(header["key"], header["value"]) for header in headers],
+        )
+        for offset, timestamp, kind, key, value, headers in zip(
+            *(batch[name].to_pylist() for name in batch.schema.names), strict=True
+        )
+    ]

@@ -125,7 +125,7 @@ fix: $(INSTALLED) ## let ruff mend what it can
 	@$(BIN)/ruff check --fix $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
 
-bench: $(INSTALLED) redis wrk ## measure everything and write docs/bench.md (ONLY=reads,freshness PEERS=folder GRAPHJET=source)
+bench: $(INSTALLED) redis wrk ## measure everything and write docs/bench.md (ONLY=reads,freshness)
 	@$(BIN)/python -m devkit.bench
 
 $(INSTALLED): requirements.txt $(wildcard libs/*/pyproject.toml)

@@ -41,9 +41,6 @@ class Usage:
         return f"{total:.2f}: {parts}; pressure {self.pressure_text}"
 
 
-NONE = Usage(1, {}, None)
-
-
 class Meter:
     """Measures from its creation on. `trees` gives the process at the top of each tree."""
 

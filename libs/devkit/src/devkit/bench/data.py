@@ -1,10 +1,9 @@
-"""The listening events and names of a run, in Kafka and as files for the peers' scripts."""
+"""The listening events and names of a run."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,11 +51,6 @@ class Data:
         """The users of the requests, drawn by plays: busy users come more often."""
         chosen: list[int] = np.random.default_rng(SEED).choice(self.rows[:, 0], ASKED).tolist()
         return chosen
-
-    def save(self, folder: Path) -> None:
-        """Write the files of the peers' scripts: `events.npy`, and `edges.bin` with (user, track)."""
-        np.save(folder / "events.npy", self.rows)
-        self.rows[:, [0, 3]].astype("<i8").tofile(folder / "edges.bin")
 
     def send(self, bootstrap: str) -> None:
         """Send all events, and the names of all items in the events, to their topics."""

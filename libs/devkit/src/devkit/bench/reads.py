@@ -19,25 +19,18 @@ STREAMS = "streams"
 
 FEW, MANY = 16, 256
 READ_S, PACED_S, WARM_S = 8, 15, 20
-OVER_PEER = {OWNER: (4, 2.7), GATEWAY: (9, 6)}
-"""Limit and goal of the CPU of a read, over the CPU of a read of Kafka Streams."""
-
 RISE_MS = 15.6
-"""The rise of p99 of Kafka Streams by the same events."""
+"""The rise of p99 by the same events in Kafka Streams (docs/bench.md)."""
 
 
 @dataclass(frozen=True)
 class Read:
-    """A request: `paths` is a file with a path a line, `trees` are the processes behind the answer.
-
-    key: the API key, if any.
-    """
+    """A request: `paths` is a file with a path a line, `trees` are the processes behind the answer."""
 
     name: str
     address: str
     paths: Path
     trees: Mapping[str, int]
-    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,19 +106,12 @@ def of_cluster(cluster: LocalCluster, streams: Child, folder: Path, users: Seque
     ]
 
 
-def warm(read: Read) -> None:
-    """Fill caches and open connections."""
-    wrk.run(read.address, read.paths, Clients(FEW, WARM_S, key=read.key))
-
-
 def measure(read: Read, situation: Situation, report: BenchReport) -> Measured:
     """Send `read` in `situation`; failed requests are failures of `report`."""
     # So many connections saturate the server, and requests may be refused.
     tally, seconds = situation.connections == MANY, PACED_S if situation.rate else READ_S
     meter = cpu.Meter(read.trees)
-    answers = wrk.run(
-        read.address, read.paths, Clients(situation.connections, seconds, situation.rate, tally, read.key)
-    )
+    answers = wrk.run(read.address, read.paths, Clients(situation.connections, seconds, situation.rate, tally))
     measured = Measured(read.name, situation, answers, meter.read())
     say(" | ".join(measured.row))
     if failures := answers.failures:
@@ -134,14 +120,10 @@ def measure(read: Read, situation: Situation, report: BenchReport) -> Measured:
 
 
 class Reads:
-    """The measures of `reads`, beside the read `peer` of Kafka Streams if any.
+    """The measures of `reads`. walks_ms: CPU milliseconds of the walks of a combined answer, the last read."""
 
-    walks_ms: CPU milliseconds of the walks of a combined answer.
-    """
-
-    def __init__(self, reads: Sequence[Read], peer: Read | None, walks_ms: float, report: BenchReport) -> None:
+    def __init__(self, reads: Sequence[Read], walks_ms: float, report: BenchReport) -> None:
         self._reads = reads
-        self._peer = peer
         self._walks_ms = walks_ms
         self._report = report
         self._paced: list[Measured] = []
@@ -153,13 +135,11 @@ class Reads:
         time.sleep(READ_S)
         self._report.sections["Streams"].update({"cores when nobody asks": str(meter.read())})
         for read in self._reads:
-            warm(read)
+            # Fills caches, and opens connections.
+            wrk.run(read.address, read.paths, Clients(FEW, WARM_S))
             peak = self._measure(read, Situation(FEW))
             self._measure(read, Situation(MANY))
             self._paced.append(self._measure(read, Situation(rate=peak.answers.per_second / 2)))
-            if self._peer:
-                warm(self._peer)
-                self._compare(peak, self._measure(self._peer, Situation(FEW)))
         what, value = f"{COMBINED}: CPU over that of its three walks", peak.total_ms / self._walks_ms
         self._report.targets.append(Target(what, value, 1.5, 1.2, "x", parts=peak.parts))
 
@@ -172,11 +152,6 @@ class Reads:
             self._report.targets.append(Target(what, rise, RISE_MS, unit="ms", parts=cores))
             for connections in (FEW, MANY):
                 self._measure(read, Situation(connections, events=RATE))
-
-    def _compare(self, ours: Measured, theirs: Measured) -> None:
-        if goals := OVER_PEER.get(ours.read):
-            what, value = f"{ours.read}: CPU a read over Kafka Streams'", ours.total_ms / theirs.total_ms
-            self._report.targets.append(Target(what, value, *goals, "x", parts=ours.parts))
 
     def _measure(self, read: Read, situation: Situation) -> Measured:
         measured = measure(read, situation, self._report)

@@ -23,11 +23,8 @@ SECTION = "Recommender, inside its process"
 BATCH, ASKED = 50_000, 1_000
 
 
-def measure(plays: Int64s, users: Sequence[int], report: BenchReport) -> float:
-    """The graph of `plays`, int64 of shape (n, 4), and recommendations of tracks for `users`.
-
-    Returns the median CPU milliseconds of a list.
-    """
+def measure(plays: Int64s, users: Sequence[int], report: BenchReport) -> None:
+    """The graph of `plays`, int64 of shape (n, 4), and recommendations of tracks for `users`."""
     say("the recommender inside this process")
     warm_up()
     graph = Graph(KINDS, len(plays))
@@ -42,7 +39,6 @@ def measure(plays: Int64s, users: Sequence[int], report: BenchReport) -> float:
             "1,000 walks of 100 steps, CPU": f"p50 {p50:.2f} ms, p99 {p99:.2f} ms",
         }
     )
-    return float(p50)
 
 
 def cpu_ms(call: Callable[[], object]) -> float:

@@ -1,6 +1,7 @@
 """Clients of event streams, recording the time of each event."""
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,13 +26,16 @@ OPENED_S = 120
 class Heard:
     """The events of a user's client.
 
-    events: moments (`time.monotonic`), each with the next offset of the user's partition. last: the last profile.
-    ended: whether the stream has ended unasked.
+    events: moments (`time.time`), each with the next offset of the user's partition. ended: whether the stream has
+    ended unasked.
     """
 
     events: list[tuple[float, int]] = field(default_factory=list)
-    last: str = ""
     ended: bool = False
+
+    def after(self, offset: int) -> float:
+        """The moment of the first event of a state with the record at `offset`; infinite without such an event."""
+        return next((moment for moment, position in self.events if position > offset), math.inf)
 
 
 @contextmanager
@@ -84,6 +88,5 @@ async def _listen(session: aiohttp.ClientSession, url: str, heard: Heard, slots:
                     slots.release()
                 places = offsets_of(event.id).items()
                 position = max((offset for (topic, _), offset in places if topic == LISTENING_EVENTS), default=0)
-                heard.events.append((time.monotonic(), position))
-                heard.last = event.data
+                heard.events.append((time.time(), position))
     heard.ended = True

@@ -58,12 +58,7 @@ class Archive:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
-        try:
-            self._fs, root = fs.FileSystem.from_uri(_absolute(uri))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
-            msg = f"the archive {uri} cannot be opened ({error}); name a folder, or a URI such as s3://bucket/path"
-            raise Misconfigured(msg) from error
-        self._root = root.rstrip("/")
+        self._fs, self._root = opened(uri)
 
     def topics(self) -> dict[str, list[int]]:
         """The partitions with a folder, by topic."""
@@ -93,24 +88,8 @@ class Archive:
 
         The file has its name only when all is written. A file of the same name is replaced.
         """
-        folder = self._folder(place)
-        self._fs.create_dir(folder, recursive=True)
-        unfinished = f"{folder}/.{uuid.uuid4().hex}"
         schema = SCHEMA.with_metadata({_TOPIC_ID: topic_id.encode()})
-        try:
-            with (
-                self._fs.open_output_stream(unfinished) as stream,
-                pq.ParquetWriter(stream, schema, compression="zstd") as writer,
-            ):
-                for batch in batches:
-                    writer.write_batch(batch.replace_schema_metadata(schema.metadata), row_group_size=_ROW_GROUP)
-            self._keep(unfinished)
-            self._fs.move(unfinished, f"{folder}/{segment.name}")
-            self._keep(folder)
-        except BaseException:
-            with suppress(OSError):
-                self._fs.delete_file(unfinished)
-            raise
+        write_whole(self._fs, f"{self._folder(place)}/{segment.name}", schema, batches)
 
     def read(
         self,
@@ -175,19 +154,51 @@ class Archive:
         found = self._fs.get_file_info(fs.FileSelector(folder, allow_not_found=True))
         return [info for info in found if info.type == kind and not info.base_name.startswith((".", "_"))]
 
-    def _keep(self, path: str) -> None:
-        """Wait until a local disk has the file or folder: Kafka deletes what the archive has."""
-        if isinstance(self._fs, fs.LocalFileSystem):
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-
     @staticmethod
     def _topic_id(schema: pa.Schema) -> str:
         metadata: Mapping[bytes, bytes] = schema.metadata or {}
         return metadata.get(_TOPIC_ID, b"").decode()
+
+
+def opened(uri: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a folder or a URI, and the path there. Raises `Misconfigured` for a URI unknown to Arrow."""
+    try:
+        system, path = fs.FileSystem.from_uri(_absolute(uri))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+        msg = f"{uri} cannot be opened ({error}); name a folder, or a URI such as s3://bucket/path"
+        raise Misconfigured(msg) from error
+    return system, path.rstrip("/")
+
+
+def write_whole(system: fs.FileSystem, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Write a Parquet file, which has its name only when all is written; a file of the same name is replaced."""
+    folder = path.rpartition("/")[0]
+    system.create_dir(folder, recursive=True)
+    unfinished = f"{folder}/.{uuid.uuid4().hex}"
+    try:
+        with (
+            system.open_output_stream(unfinished) as stream,
+            pq.ParquetWriter(stream, schema, compression="zstd") as writer,
+        ):
+            for batch in batches:
+                writer.write_batch(batch.replace_schema_metadata(schema.metadata), row_group_size=_ROW_GROUP)
+        _keep(system, unfinished)
+        system.move(unfinished, path)
+        _keep(system, folder)
+    except BaseException:
+        with suppress(OSError):
+            system.delete_file(unfinished)
+        raise
+
+
+def _keep(system: fs.FileSystem, path: str) -> None:
+    """Wait until a local disk has the file or folder: Kafka deletes what the archive has."""
+    if isinstance(system, fs.LocalFileSystem):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _touches(metadata: pq.FileMetaData, group: int, section: Section) -> bool:

@@ -11,6 +11,8 @@ from devkit.redis_server import Redis
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.security import OPEN
 from streamstate.processing.limits import TimestampLimit
+from streamstate.releases.pointer import Pointer
+from streamstate.releases.record import first, staged
 from streamstate.settings import StreamSettings
 from streamstate.spark.task import READY_CHANGES, FoldTask
 from streamstate.state.redis import RedisStore, connect
@@ -30,11 +32,12 @@ def origins(releases: Releases) -> dict[str, Origin]:
     return Topics(releases.cluster.kafka.bootstrap).describe([TOPIC])
 
 
-@pytest.mark.parametrize("built", [True, False])
+@pytest.mark.parametrize(("built", "beside"), [(True, False), (True, True), (False, False)])
 def test_a_task_commits_what_is_built_in_large_steps_and_what_is_read_in_small_ones(
-    servers: LocalCluster, origins: dict[str, Origin], redis_server: Redis, built: bool
+    servers: LocalCluster, origins: dict[str, Origin], redis_server: Redis, built: bool, beside: bool
 ) -> None:
-    app = replace(APP, name=f"sizes-{built}")
+    """Readers of a live release read the same Redis as the build beside it."""
+    app = replace(APP, name=f"sizes-{built}-{beside}", release_of="sizes" if beside else "")
     url = f"redis://127.0.0.1:{redis_server.port}/0"
     columns: dict[str, Any] = {
         "topic": [TOPIC] * RECORDS,
@@ -45,6 +48,8 @@ def test_a_task_commits_what_is_built_in_large_steps_and_what_is_read_in_small_o
         "value": [b"%d" % MEMBERS] * RECORDS,
     }
     with connect(url, 10.0) as client:
+        if beside:
+            Pointer(client, "sizes").replace(None, staged(first("sizes"), app.name))
         store = RedisStore(client, app.name)
         claims = {0: store.claim(0, "a:1", {TOPIC: RECORDS} if built else {})}
         kafka = servers.kafka.bootstrap
@@ -53,5 +58,5 @@ def test_a_task_commits_what_is_built_in_large_steps_and_what_is_read_in_small_o
         task = FoldTask(app, claims, origins, TimestampLimit(), {}, OPEN, settings)
         list(task(iter([pa.RecordBatch.from_pydict(columns)])))
         made = int(client.hget(tag(app.name, 0), "ended") or 0)
-        assert made == 2 if built else made >= RECORDS * MEMBERS / READY_CHANGES
+        assert made == 2 if built and not beside else made >= RECORDS * MEMBERS / READY_CHANGES
         assert store.read({0: []})[0].positions == {TOPIC: RECORDS}

@@ -80,6 +80,11 @@ class Voice:
     release: str
     record: Releases | None = None
 
+    @property
+    def beside(self) -> bool:
+        """Whether another release answers, from the same Redis."""
+        return self.record is not None and self.record.live != self.release
+
     def publishes(self, place: Place, offset: int) -> bool:
         """Whether the outputs of the record at `offset` are this release's."""
         return self.record is None or self.record.publishes(self.release, place, offset)

@@ -21,7 +21,9 @@ from streamstate.spark.rows import COLUMNS, MARKER, by_partition, gather, marker
 from streamstate.state.store import Claim, Origin
 
 BUILDING_CHANGES, READY_CHANGES = 240_000, 1_500
-"""The most changes of a commit during a build, and afterwards: Redis serves no reader for 0.5 s and 20 ms at most."""
+"""The most changes of a commit during a build, and afterwards: Redis serves no reader for 0.5 s and 20 ms at most.
+
+A build beside a live release commits as afterwards."""
 
 _store = lru_cache(bootstrap.store)
 _topics = lru_cache(bootstrap.topics)
@@ -82,9 +84,10 @@ def writer(task: FoldTask) -> PartitionWriter:
     app, settings = task.app, task.settings
     store = _store(settings.redis, settings.redis_timeout_s, app.name, settings.redis_login)
     topics, out = _topics(settings.kafka, task.security), partial(_producer, settings.kafka, task.security)
-    records = settings.commit_records
+    records, voice = settings.commit_records, bootstrap.voice(settings, app)
+    building = READY_CHANGES if voice().beside else min(int(CHANGES_A_RECORD * records), BUILDING_CHANGES)
     limits = Limits(
-        CommitLimit(records, min(int(CHANGES_A_RECORD * records), BUILDING_CHANGES)),
+        CommitLimit(records, building),
         CommitLimit(records, READY_CHANGES),
         _dead_letter_limit(app.name, settings.dead_letters, settings.dead_letter_share),
         task.timestamps,
@@ -92,7 +95,7 @@ def writer(task: FoldTask) -> PartitionWriter:
     )
     keep_seen = settings.users_expire_ms > 0
     folds = {partition: personal(app, partition, task.erased, keep_seen=keep_seen) for partition in task.claims}
-    outbox = KafkaOutbox(app, topics, out, task.origins, settings.kafka, bootstrap.voice(settings, app))
+    outbox = KafkaOutbox(app, topics, out, task.origins, settings.kafka, voice)
     return PartitionWriter(app, store, task.claims, task.counts, outbox, limits, folds)
 
 

@@ -20,8 +20,8 @@ READ_S = 2.0
 LEAST_S = 0.2
 """The least seconds between two reads."""
 
-LIVE_S = 0.3
-"""The most seconds between two reads, besides `LEAST_S`, while a service has several releases.
+LIVE_S = 0.1
+"""The most seconds between two reads of the maps of a service with several releases, besides `LEAST_S`.
 
 The known live release is at most one second old."""
 
@@ -60,10 +60,12 @@ class Owners:
         if self._running is not None:
             self._running.cancel()
 
-    async def refresh(self) -> None:
-        """Read the maps of all releases."""
+    async def refresh(self, *, live_only: bool = False) -> None:
+        """Read the maps of all releases, or of the services with several releases."""
         self._find_releases()
-        await asyncio.gather(*map(self._read, list(self.addresses)))
+        several = {service_of(name) for name in self.addresses if BESIDE in name}
+        names = [name for name in self.addresses if not live_only or service_of(name) in several]
+        await asyncio.gather(*map(self._read, names))
 
     async def read(self, service: str) -> None:
         """Read the map of the live release of `service`; without an answer, the last map stays."""
@@ -118,12 +120,16 @@ class Owners:
         return known.deployment == deployment if known else BESIDE not in deployment
 
     async def _keep_fresh(self) -> None:
+        read_at = time.monotonic()
         while True:
-            longest = LIVE_S if any(BESIDE in name for name in list(self.addresses)) else self._ttl_s
-            pause = min(longest, RETRY_AFTER_S) if self.now.missing() else min(longest, self._ttl_s)
+            ttl_s = min(self._ttl_s, RETRY_AFTER_S) if self.now.missing() else self._ttl_s
+            left_s = max(0.0, read_at + ttl_s - time.monotonic())
+            several = any(BESIDE in name for name in list(self.addresses))
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._upstream.moved.wait(), pause)
+                await asyncio.wait_for(self._upstream.moved.wait(), min(left_s, LIVE_S) if several else left_s)
+            live_only = not self._upstream.moved.is_set() and time.monotonic() < read_at + ttl_s
             self._upstream.moved.clear()
-            await self.refresh()
+            await self.refresh(live_only=live_only)
+            read_at = read_at if live_only else time.monotonic()
             # Each answer of a stand-in sets `moved`.
             await asyncio.sleep(LEAST_S)

@@ -66,8 +66,8 @@ class World:
             if after is None:
                 break
             if after.live != record.live:
-                ends = [*self.ends]
-                while any(self.positions[name, p] < end for p, end in enumerate(ends)):
+                reached = [self.positions[record.live, p] for p in range(PARTITIONS)]
+                while any(self.positions[name, p] < at for p, at in enumerate(reached)):
                     self.meanwhile = None
                     yield
             if encoded(self.record) == encoded(record):

@@ -1,5 +1,6 @@
 """The releases of a service as a command sees them: the record, their states, the gateway's view of them."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -16,11 +17,15 @@ from streamstate.kafka.admin import Member
 from streamstate.releases.contract import broken
 from streamstate.releases.record import Releases, first
 from streamstate.state.store import Snapshot, TopicPartition
+from streamstate_client import Unavailable
 
 RELEASE = "X-Release"
 """The header of a request for the answer of a release that is not live."""
 
 DOCUMENT, MAP = "/openapi.json", "/processors"
+
+PATIENCE_S, PAUSE_S = 5.0, 0.2
+"""Seconds until a gateway without an answer is an error, and between two requests."""
 
 MOST_LAG = 10_000
 """Records of a service behind which a complete state is `lagging`."""
@@ -124,9 +129,9 @@ def places(of: Deployment) -> list[TopicPartition]:
 def look(of: Deployment, name: str) -> Side:
     """The release `name` at present."""
     release = of.release(name)
-    ends = release.topics.ends(places(release))
+    ends = of.topics.ends(places(of))
     snapshots, faults = readable(release.store, name, sorted({partition for _, partition in ends}))
-    members = release.topics.members(release.app.group)
+    members = of.topics.members(release.app.group)
     troubles = release.store.troubles(instance for instance, member in members.items() if member.reports)
     faults += [f"{instance} does not fold: {text}" for instance, text in troubles.items() if text]
     if not members:
@@ -141,10 +146,21 @@ def report(record: Releases, side: Side) -> ReleaseReport:
     return ReleaseReport(name, live, publishes, side.word, side.progress, side.lag, owes, list(side.faults))
 
 
+def ask(path: str, release: str = "") -> Any:
+    """The gateway's answer, of `release` if given. Repeated for a while without an answer: a gateway may restart."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return gateway().get(path, headers={RELEASE: release} if release else None)
+        except Unavailable:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE_S)
+
+
 def breaking(name: str) -> list[str]:
     """How the answers' form of the release breaks clients of the live release, by the gateway's documents."""
-    asked = gateway()
-    return broken(_answers(asked.get(DOCUMENT)), _answers(asked.get(DOCUMENT, headers={RELEASE: name})))
+    return broken(_answers(ask(DOCUMENT)), _answers(ask(DOCUMENT, name)))
 
 
 def _answers(document: Any) -> dict[str, Any]:
@@ -155,5 +171,5 @@ def _answers(document: Any) -> dict[str, Any]:
 
 def seen_by_gateway(name: str) -> dict[str, Any] | None:
     """The release in the gateway's state of the system, None where the gateway does not know it."""
-    services: list[dict[str, Any]] = gateway().get(SYSTEM)["services"]
+    services: list[dict[str, Any]] = ask(SYSTEM)["services"]
     return next((of for of in services if of["release"] == name), None)

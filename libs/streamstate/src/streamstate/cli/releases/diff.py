@@ -12,9 +12,8 @@ from rich.console import RenderableType
 from streamstate.app import App
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, Exit
-from streamstate.cli.releases.beside import RELEASE, Name, breaking, recorded
+from streamstate.cli.releases.beside import Name, ask, breaking, recorded
 from streamstate.cli.services import Deployment, Service
-from streamstate.cli.users.gateway import gateway
 from streamstate.errors import BadRecord
 from streamstate.kafka.reading import read_to_end
 from streamstate.releases.record import next_release, require
@@ -121,7 +120,7 @@ def _difference(path: str, live: str, release: str) -> AnswerDifference | None:
 def _answer(path: str, release: str) -> Mapping[str, Any] | None:
     """The answer of a release, None for an unknown key."""
     try:
-        answer: Mapping[str, Any] = gateway().get(path, headers={RELEASE: release})
+        answer: Mapping[str, Any] = ask(path, release)
     except Refused as error:
         if error.status == 404:
             return None

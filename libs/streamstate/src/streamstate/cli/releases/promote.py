@@ -1,7 +1,7 @@
 """`streamstate promote` and `streamstate back`: another release answers and publishes."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -21,21 +21,22 @@ from streamstate.cli.releases.beside import (
 from streamstate.cli.services import Deployment, Service
 from streamstate.errors import Declined
 from streamstate.releases.record import Releases, next_release, next_write, previous_release
-from streamstate.state.store import TopicPartition
+from streamstate.state.store import Snapshot, TopicPartition
 
 SAMPLED_S = 0.2
-"""Seconds in which the rate of the topics is measured."""
+"""The least seconds in which the rate of the topics is measured."""
 
 AHEAD_S, AHEAD = 2.0, 100
 """How far cuts are ahead of the topics: for so many seconds at the measured rate, and so many records besides."""
 
 REACHED_S = 30.0
-"""Seconds in which a ready release must read the records that the topics have at the promotion."""
+"""Seconds in which a ready release must reach the positions of the live release."""
 
 SEEN_S = 5.0
 """Seconds in which the gateway must answer from the release."""
 
-PAUSE_S = 0.02
+PAUSE_S, SEEN_PAUSE_S = 0.02, 0.1
+"""Seconds between two looks at the state, and at the gateway, which asks all instances."""
 
 Breaking = Annotated[bool, typer.Option("--breaking", help="Accept answers that break clients of the live release.")]
 
@@ -80,7 +81,7 @@ def promote(
         shown = "\n  ".join(differences[:20])
         msg = f"{name} breaks clients in {len(differences)} places (accept them by --breaking): {shown}"
         raise Declined(msg)
-    _switch(of, name, differences, without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
+    _switch(of, record, name, differences, without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
 
 
 def back(
@@ -94,7 +95,7 @@ def back(
     name = previous_release(record)
     if not without_gateway:
         _require_known(name)
-    _switch(of, name, [], without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
+    _switch(of, record, name, [], without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
 
 
 def _require_known(name: str) -> None:
@@ -108,23 +109,32 @@ def _require_known(name: str) -> None:
 
 
 def _switch(
-    of: Deployment, name: str, differences: list[str], *, without_gateway: bool, dry_run: bool, as_json: bool
+    of: Deployment,
+    before: Releases,
+    name: str,
+    differences: list[str],
+    *,
+    without_gateway: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Store what is left to store, in the order of `next_write`, and show it."""
-    before = recorded(of.service)[1]
+    sampled, asked = time.monotonic(), places(of)
+    first = of.topics.high_watermarks(asked)
     side = look(of, name)
     if side.word != "ready" and next_write(before, name, {}) is not None:
         why = "; ".join(side.faults) or f"{side.progress:.0%} built, {side.lag:,} records behind"
         msg = f"{name} is {side.word}: {why}; `streamstate wait {of.service} {name}` says when it is ready"
         raise Declined(msg)
-    cuts = ahead(of)
+    time.sleep(max(0.0, SAMPLED_S - (time.monotonic() - sampled)))
+    cuts = ahead(first, of.topics.high_watermarks(asked), time.monotonic() - sampled)
     began, record = time.monotonic(), before
     while (after := next_write(record, name, cuts)) is not None:
         if dry_run:
             record = after
             continue
         if after.live != record.live:
-            _reach(of, name)
+            _reach(of, name, record.live)
         of.pointer.replace(record, after)
         record = after
     seconds = time.monotonic() - began
@@ -136,24 +146,27 @@ def _switch(
     output.show(answer, _text(answer, before), as_json=as_json)
 
 
-def ahead(of: Deployment) -> Mapping[TopicPartition, int]:
-    """Offsets that no record has yet, nor will have before the next write: by the ends of the topics and their rate."""
-    asked = places(of)
-    first = of.topics.high_watermarks(asked)
-    time.sleep(SAMPLED_S)
-    ends = of.topics.high_watermarks(asked)
-    return {place: end + AHEAD + int((end - first[place]) / SAMPLED_S * AHEAD_S) for place, end in ends.items()}
+def ahead(
+    first: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], seconds: float
+) -> Mapping[TopicPartition, int]:
+    """Offsets that no record will have before the next write: by the present `ends`, `seconds` after the `first`."""
+    return {place: end + AHEAD + int((end - first[place]) / seconds * AHEAD_S) for place, end in ends.items()}
 
 
-def _reach(of: Deployment, name: str) -> None:
-    """Wait until the release has read the records that the topics have now: no answer gets older by the switch."""
-    ends, deadline = of.topics.ends(places(of)), time.monotonic() + REACHED_S
-    store, partitions = of.release(name).store, dict.fromkeys({partition for _, partition in ends}, ())
-    while any(store.read(partitions)[p].positions.get(topic, 0) < end for (topic, p), end in ends.items()):
+def _reach(of: Deployment, name: str, live: str) -> None:
+    """Wait until the release has all records of the live release: no answer gets older by the switch."""
+    partitions = dict.fromkeys({partition for _, partition in places(of)}, ())
+    wanted = of.release(live).store.read(partitions)
+    deadline, store = time.monotonic() + REACHED_S, of.release(name).store
+    while any(_behind(snapshot, wanted[p], of.app.topics) for p, snapshot in store.read(partitions).items()):
         if time.monotonic() > deadline:
-            msg = f"{name} does not reach the ends of its topics; look at `streamstate releases`, then run it again"
+            msg = f"{name} does not reach the positions of {live}; look at `streamstate releases`, then run it again"
             raise Declined(msg)
         time.sleep(PAUSE_S)
+
+
+def _behind(snapshot: Snapshot, other: Snapshot, topics: Iterable[str]) -> bool:
+    return any(snapshot.positions.get(topic, 0) < other.positions.get(topic, 0) for topic in topics)
 
 
 def _require_seen(name: str) -> None:
@@ -163,7 +176,7 @@ def _require_seen(name: str) -> None:
         if time.monotonic() > deadline:
             msg = f"{name} is live, but the gateway has not noticed for {SEEN_S:g} s: read the gateway's log"
             raise Declined(msg)
-        time.sleep(PAUSE_S)
+        time.sleep(SEEN_PAUSE_S)
 
 
 def _text(answer: Promotion, before: Releases) -> str:

@@ -15,7 +15,7 @@ log = structlog.get_logger()
 class ReleaseFile:
     """Adds the releases of the file at `path` to `addresses`; the file is read again after each change.
 
-    addresses: of the services' own instances; `all` are these, and the releases of the file.
+    addresses: of the services' own instances; `all` are these, unless dropped, and the releases of the file.
     """
 
     def __init__(self, addresses: Mapping[str, Sequence[str]], path: Path) -> None:
@@ -39,12 +39,13 @@ class ReleaseFile:
         except Misconfigured as error:
             log.warning("the file of releases cannot be read; the known releases stay", reason=str(error))
             return
+        dropped = file.dropped(found)
+        own = {service: at for service, at in self._own.items() if service not in dropped}
         beside = {
             f"{service}{BESIDE}{name}": [release.address]
-            for service, releases in found.items()
+            for service, name, release in file.beside(found)
             if service in self._own
-            for name, release in releases.items()
         }
-        for gone in self.all.keys() - self._own.keys() - beside.keys():
+        for gone in self.all.keys() - own.keys() - beside.keys():
             del self.all[gone]
-        self.all.update(beside)
+        self.all.update({**own, **beside})

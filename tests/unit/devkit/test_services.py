@@ -11,6 +11,7 @@ from devkit.local_cluster import LocalCluster, Plan
 from devkit.streams import hosted
 from streamstate.errors import Misconfigured
 from streamstate.profile import SERVICE as PROFILE
+from streamstate.releases import file
 from streamstate.settings import StreamSettings, load
 
 DECLARED = """
@@ -42,6 +43,19 @@ def test_a_service_is_addressed_by_the_name_of_its_app(cluster: LocalCluster) ->
     assert json.loads(cluster.gateway.env["STREAMSTATE_INSTANCES"]) == {
         name: ",".join(of) for name, of in cluster.addresses.items()
     }
+
+
+def test_a_dropped_first_release_does_not_run(cluster: LocalCluster, tmp_path: Path) -> None:
+    file.write(cluster.beside.path, file.with_release({}, "metrics", "metrics", None))
+    again = LocalCluster(Plan(tmp_path, tmp_path, instances={"metrics": 2}, services=("metrics", PROFILE)), say=print)
+    try:
+        cluster.tend()
+        for each, names in (cluster, ["habits-0", "rooms-0"]), (again, ["habits-0"]):
+            assert [api.name for api in each.apis] == names
+            assert len(each.streams.argv[3:]) == len(names)
+            assert "metrics" in json.loads(each.gateway.env["STREAMSTATE_INSTANCES"])
+    finally:
+        cluster.streams.stop()
 
 
 def test_a_file_runs_in_the_service_of_profiles(cluster: LocalCluster, rooms: str) -> None:

@@ -225,6 +225,9 @@ def test_releases_come_and_go_with_the_file(side: Side, tmp_path: Path) -> None:
     until(lambda: count(client) == 11, 5.0)
     path.write_text("{")
     assert count(client) == 11
+    file.write(path, file.with_release({"metrics": {SECOND: entry}}, "metrics", "metrics", None))
+    until(lambda: len(client.get("/v1/system").get_json()["services"]) == 2, 5.0)
+    assert count(client) == 11
     file.write(path, file.with_release({}, "metrics", SECOND, None))
     until(lambda: count(client) == 3, 5.0)
 

@@ -194,6 +194,11 @@ def test_the_file_is_written_as_a_whole_and_an_unreadable_one_is_refused(tmp_pat
     assert [each.name for each in path.parent.iterdir()] == ["releases.json"]
     file.write(path, file.with_release(file.read(path), "metrics", "metrics-2", None))
     assert file.read(path) == {"metrics": {}}
+    file.write(path, file.with_release({"metrics": {"metrics-2": one}}, "metrics", "metrics", None))
+    assert file.dropped(file.read(path)) == {"metrics"}
+    assert [*file.beside(file.read(path))] == [("metrics", "metrics-2", one)]
+    again = file.with_release(file.read(path), "metrics", "metrics", one)
+    assert file.dropped(again) == set()
     path.write_text("[")
     with pytest.raises(Misconfigured, match="correct RELEASES"):
         file.read(path)

@@ -20,9 +20,14 @@ class Beside:
     def children(self) -> list[Child]:
         return [child for children in self._running.values() for child in children]
 
+    @property
+    def dropped(self) -> set[str]:
+        """The services whose first release is dropped."""
+        return file.dropped(file.read(self.path))
+
     def tend(self) -> None:
         """Start the releases that are new in the file, and stop others."""
-        wanted = {name: release for releases in file.read(self.path).values() for name, release in releases.items()}
+        wanted = {name: release for _, name, release in file.beside(file.read(self.path))}
         for name in self._running.keys() - wanted.keys():
             self._say(f"stopping the release {name}")
             for child in self._running.pop(name):

@@ -62,7 +62,8 @@ class Plan:
 class LocalCluster:
     """All processes, started and stopped in order. `say` is called with a line for each step.
 
-    services: the services by the names of their apps. addresses: the APIs of the instances, by the same names.
+    services: the services by the names of their apps. addresses: the APIs of the instances, by the same names, without
+        a dropped first release.
     status: where the streams answer `/readyz` and `/metrics`.
     """
 
@@ -73,17 +74,17 @@ class LocalCluster:
         self.redis = Redis(plan.home / "redis", plan.redis_port)
         self.registry = SchemaRegistry(plan.home / "registry", plan.registry_port, plan.cache / "registry")
         self.services = by_name(plan.services)
-        self.addresses = plan.addresses()
+        self._instances = plan.addresses()
         self.url = f"http://{LOCALHOST}:{plan.gateway_port}"
         self.status = f"{LOCALHOST}:{free_port()}"
-        self._retired: set[str] = set()
+        self.beside = Beside(plan.home / "releases.json", self._release, say)
+        self.addresses = {name: at for name, at in self._instances.items() if name not in self.beside.dropped}
         self.streams = self.of_services(self.addresses)
         self.apis = [
             self._instance(name, number, at)
             for name, addresses in self.addresses.items()
             for number, at in enumerate(addresses)
         ]
-        self.beside = Beside(plan.home / "releases.json", self._release, say)
         self.gateway = self.further_gateway(f"{LOCALHOST}:{plan.gateway_port}", RELEASES=str(self.beside.path))
 
     @property
@@ -117,7 +118,7 @@ class LocalCluster:
         """Start the streams, the APIs and the gateway. The servers must be running."""
         self._say("starting the streams (one Spark session for all) and the APIs")
         self.streams.start()
-        self.beside.tend()
+        self.tend()
         for child in [*self.apis, self.gateway]:
             child.start()
         self.gateway.wait_until(lambda: answers(f"{self.url}/readyz"), timeout=60)
@@ -149,19 +150,25 @@ class LocalCluster:
         shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def revive(self) -> None:
-        """Restart ended processes, like Kubernetes, and start and stop the releases beside the services."""
-        self.beside.tend()
+        """Restart ended processes, like Kubernetes, and start and stop releases."""
+        self.tend()
         for child in self.children:
             if not child.alive:
                 self._say(f"{child.name} has ended; starting it again (its log: {child.log})")
                 child.start()
 
-    def retire(self, name: str) -> None:
-        """End the stream of the service `name`; the other streams start again."""
-        self.streams.stop()
-        self._retired.add(name)
-        self.streams = self.of_services([each for each in self.addresses if each not in self._retired])
-        self.streams.start()
+    def tend(self) -> None:
+        """Start and stop releases as their file says. Without a dropped first release, all streams start again."""
+        self.beside.tend()
+        for name in self.beside.dropped & self.addresses.keys():
+            self._say(f"stopping the release {name}; the streams of other services start again")
+            self.streams.stop()
+            for number in range(len(self.addresses.pop(name))):
+                api = next(each for each in self.apis if each.name == f"{name}-{number}")
+                self.apis.remove(api)
+                api.stop()
+            self.streams = self.of_services(self.addresses)
+            self.streams.start()
 
     def _release(self, name: str, release: file.ByHand) -> list[Child]:
         """The stream and the API of a release beside a service."""
@@ -264,7 +271,7 @@ class LocalCluster:
 
     def further_gateway(self, address: str, **settings: str) -> Child:
         """A gateway to all instances at `address`."""
-        instances = json.dumps({name: ",".join(addresses) for name, addresses in self.addresses.items()})
+        instances = json.dumps({name: ",".join(addresses) for name, addresses in self._instances.items()})
         return self._api("gateway", "gateway", address, INSTANCES=instances, **settings)
 
     def _servers(self) -> dict[str, str]:

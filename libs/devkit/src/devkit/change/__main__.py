@@ -53,14 +53,14 @@ def measure(settings: ChangeSettings, home: Path) -> list[Row]:
         changed = home / "habits.yaml"
         changed.write_text(HABITS.read_text() + SKIPS)
         change = FoldChange(cluster, load, settings.pause)
-        with repeating(cluster.beside.tend, TENDED_S), listening(cluster.url, load.quiet) as heard, load.running():
+        with repeating(cluster.tend, TENDED_S), listening(cluster.url, load.quiet) as heard, load.running():
             opened = Counter({user: len(each.events) for user, each in heard.items()})
             rate = {"BUILD_RATE": str(BUILD_RATE)}
             plans = ((PROFILE, {"PROFILE": str(changed), **rate}), (NOTIFICATIONS, {"GRACE_MS": "60000", **rate}))
             cycles = [change.run(service, given) for service, given in plans]
             ended = [*of_watchers(heard, opened, cycles)]
         time.sleep(settings.pause)
-        with repeating(cluster.beside.tend, TENDED_S):
+        with repeating(cluster.tend, TENDED_S):
             rows = [row for cycle in cycles for row in of_cycle(cycle, change.differences(cycle))]
         topics = bootstrap.topics(cluster.kafka.bootstrap, cluster.settings.security)
         return [*rows, *ended, *of_messages(cluster.kafka.bootstrap, topics)]

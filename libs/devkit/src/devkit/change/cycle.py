@@ -57,23 +57,22 @@ class FoldChange:
         for command in COMMANDS:
             say(f"streamstate {command} {service}")
             if command == "drop":
-                self._retire(service, cycle.answer("promote")["before"])
+                self._settled(service, cycle.answer("promote")["before"])
             cycle.reads.append((command, self.load.renewed()))
             cycle.answers.append(self.command(command, service, *further.get(command, ())))
             time.sleep(self.pause_s)
         return cycle
 
-    def _retire(self, service: str, release: str) -> None:
-        """End the streams of a release, when it has published its last outputs."""
+    def _settled(self, service: str, release: str) -> None:
+        """Return when the release has published its last outputs."""
         deadline = time.monotonic() + OWES_S
         while True:
             try:
                 self.command("drop", service, release, "--dry-run")
-                break
+                return
             except DevkitError:
                 if time.monotonic() > deadline:
                     raise
-        self.cluster.retire(release)
 
     def differences(self, cycle: Cycle) -> int:
         """How many keys of the new release's state differ from the recount of its topics."""

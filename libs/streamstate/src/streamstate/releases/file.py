@@ -1,6 +1,6 @@
 """The file of the releases beside the first, outside Kubernetes: written by `stage`, read by a gateway."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -17,14 +17,14 @@ class ByHand(msgspec.Struct, frozen=True):
     settings: dict[str, str] = {}
 
 
-Written = Mapping[str, Mapping[str, ByHand]]
-"""The releases by service and name."""
+Written = Mapping[str, Mapping[str, ByHand | None]]
+"""The releases by service and name; None for a dropped first release, whose name is the service's."""
 
 
 def read(path: Path) -> Written:
     """The releases in the file, none without a file. Raises `Misconfigured` for an unreadable file."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, ByHand]])
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, ByHand | None]])
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.MsgspecError) as error:
@@ -41,6 +41,16 @@ def write(path: Path, releases: Written) -> None:
 
 
 def with_release(releases: Written, service: str, name: str, release: ByHand | None) -> Written:
-    """`releases` with `release` under this name, or without the name for None."""
+    """`releases` with `release` under this name; None drops the release."""
     others = {each: of for each, of in releases.get(service, {}).items() if each != name}
-    return {**releases, service: others | ({name: release} if release else {})}
+    return {**releases, service: others | ({name: release} if release or name == service else {})}
+
+
+def beside(releases: Written) -> Iterator[tuple[str, str, ByHand]]:
+    """Service, name and release of each release to run."""
+    return ((service, name, of) for service, each in releases.items() for name, of in each.items() if of)
+
+
+def dropped(releases: Written) -> set[str]:
+    """The services whose first release is dropped."""
+    return {service for service, each in releases.items() if service in each and each[service] is None}

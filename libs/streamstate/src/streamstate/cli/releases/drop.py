@@ -3,7 +3,6 @@
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 from confluent_kafka import KafkaException
@@ -19,7 +18,7 @@ from streamstate.releases.record import Releases, dropped, handed_over, next_rel
 from streamstate.state.deletion import Holding, StateDeleter
 
 ENDING_S = 60.0
-"""Seconds in which the streams of a release in the file of releases must end."""
+"""Seconds in which the supervisor of the file of releases must end the streams of a release."""
 
 IDLE_S = 1.0
 """Seconds without a record, after which a turn may end before its cut."""
@@ -42,8 +41,8 @@ def drop(
 ) -> None:
     """Delete a release that does not answer: its keys and its consumer group. Nothing undoes it.
 
-    Refuses the live release, a release with running streams (but for those that `streamstate stage` started), and one
-    that must still publish. After an interruption, run the command again.
+    Refuses the live release, a release that must still publish, and a release with running streams, except streams
+    that the supervisor of STREAMSTATE_RELEASES ends. After an interruption, run the command again.
     """
     of, record = recorded(service)
     name = release or next_release(record)
@@ -108,9 +107,9 @@ class _Dropping:
 
     def _stop(self) -> None:
         """End the streams that the file of releases started; raises `Declined` when others run."""
-        path = self.of.settings.releases
-        if path and self.name in file.read(path).get(self.of.app.release_of, {}):
-            self._forget(path)
+        first, path = self.of.app.release_of, self.of.settings.releases
+        if path and (self.name == first or self.name in file.read(path).get(first, {})):
+            file.write(path, file.with_release(file.read(path), first, self.name, None))
             deadline = time.monotonic() + ENDING_S
             while self._members() and time.monotonic() < deadline:
                 time.sleep(PAUSE_S)
@@ -120,9 +119,6 @@ class _Dropping:
                 f"Kubernetes by `helm uninstall {self.name}`"
             )
             raise Declined(msg)
-
-    def _forget(self, path: Path) -> None:
-        file.write(path, file.with_release(file.read(path), self.of.app.release_of, self.name, None))
 
     def _members(self) -> Mapping[str, object]:
         return self.of.topics.members(self.of.release(self.name).app.group)

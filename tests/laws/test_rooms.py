@@ -50,7 +50,8 @@ ALLOWED: Mapping[str, set[str]] = {
     "web.client": {"deployment", "web.access", "web.http"},
     "web.server": {*CONTRACT, "deployment", "processing", "settings", "web.access", "web.http"},
     "web": {*PROCESS, "web.access", "web.client", "web.http", "web.server"},
-    "cli": {*PROCESS, "backup", "profile", "testing", "verify", "web.access"},
+    "answers": {*PROCESS, "backup", "spark", "web.http"},
+    "cli": {*PROCESS, "answers", "backup", "profile", "spark", "testing", "verify", "web", "web.access", "web.http"},
 }
 """What each room, or module of the root, may import. Nothing imports what is not listed."""
 

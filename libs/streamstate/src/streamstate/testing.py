@@ -85,8 +85,4 @@ class Driver:
         if (view := views.get(name)) is None:
             msg = f"{self.app.name} has no view {name}; it has {', '.join(views)}"
             raise ValueError(msg)
-        question = view.ask(str(key), query)
-        partitions = question.partitions(dict.fromkeys(self.app.topics, self.partitions))
-        snapshots = self.store.read(dict.fromkeys(partitions, question.reads)).values()
-        values = [snapshot.values for snapshot in snapshots]
-        return question.answer(values if view.over_all_partitions else values[0])
+        return view.ask(str(key), query).answer_from(self.store, dict.fromkeys(self.app.topics, self.partitions))

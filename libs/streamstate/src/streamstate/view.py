@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from streamstate.keys import KeyCodec, partition_of
 from streamstate.state.operations import Between, Delete, DeleteTimeline, Insert, Operation, Read, Remove, Top
+from streamstate.state.store import Store
 
 K = TypeVar("K")
 
@@ -136,6 +137,12 @@ class Question:
     def answer(self, values: Sequence[Any]) -> msgspec.Struct | None:
         """The answer of the view for the read `values`."""
         return self.view.answer(*self.key, values, *self.query)
+
+    def answer_from(self, store: Store, counts: Mapping[str, int]) -> msgspec.Struct | None:
+        """The answer of the view for the state in `store`, given the partition counts by topic."""
+        snapshots = store.read(dict.fromkeys(self.partitions(counts), self.reads)).values()
+        values = [snapshot.values for snapshot in snapshots]
+        return self.answer(values if self.view.over_all_partitions else values[0])
 
     def partitions(self, counts: Mapping[str, int]) -> Iterable[int]:
         """Where the answer is, given the partition counts by topic."""

@@ -14,6 +14,7 @@ from streamstate.cli.backups.backup import backup
 from streamstate.cli.backups.restore import restore
 from streamstate.cli.changes import allow, skip, throttle
 from streamstate.cli.config import config
+from streamstate.cli.history.replay import replay
 from streamstate.cli.profiles import profiles
 from streamstate.cli.releases.diff import diff
 from streamstate.cli.releases.drop import drop
@@ -63,6 +64,7 @@ for command in (
     status,
     owners,
     verify,
+    replay,
     config,
     skip,
     allow,

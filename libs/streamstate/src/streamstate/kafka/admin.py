@@ -186,6 +186,15 @@ class Topics:
         cut = {topic for (topic, _), begin in self.begins(limited).items() if begin}
         return {topic: 0.0 if topic in cut else max(0.0, (limits[topic] - ages[topic]) / 1_000) for topic in limits}
 
+    def compacted(self, topics: Iterable[str]) -> list[str]:
+        """The topics among `topics` that Kafka compacts. Topics whose configuration may not be read are omitted."""
+        found = []
+        for topic, answer in self._configs(topics).items():
+            with suppress(KafkaException):
+                if "compact" in (answer.result()["cleanup.policy"].value or ""):
+                    found.append(topic)
+        return found
+
     def _retention_ms(self, topics: Iterable[str]) -> dict[str, float]:
         """The `retention.ms` of `topics`, infinite where records are not deleted after a time."""
         found: dict[str, float] = {}

@@ -7,7 +7,8 @@ import secrets
 import signal
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from tempfile import gettempdir
@@ -90,7 +91,14 @@ _LOCAL_DIR, _LOCAL_DIRS = "spark.local.dir", "SPARK_LOCAL_DIRS"
 
 
 def run(hosted: list[Hosted], settings: StreamSettings) -> None:
-    """As `serve`, with folders of this process for Spark's files; folders of killed processes are deleted."""
+    """As `serve`, with folders of this process for Spark's files."""
+    with own_folders(settings) as own:
+        serve(hosted, own)
+
+
+@contextmanager
+def own_folders(settings: StreamSettings) -> Iterator[StreamSettings]:
+    """The settings with folders of this process for Spark's files; folders of killed processes are deleted."""
     of_user = Path(gettempdir(), f"streamstate-{os.getuid()}")
     parent = os.environ.get(_LOCAL_DIRS) or settings.spark.get(_LOCAL_DIR) or of_user
     # Of several folders, the first.
@@ -98,7 +106,18 @@ def run(hosted: list[Hosted], settings: StreamSettings) -> None:
     with scratch(settings.checkpoints) as checkpoints, scratch(Path(parent)) as files:
         os.environ[_LOCAL_DIRS] = str(files)
         own = {**settings.spark, _LOCAL_DIR: str(files)}
-        serve(hosted, settings.model_copy(update={"checkpoints": checkpoints, "spark": own}))
+        yield settings.model_copy(update={"checkpoints": checkpoints, "spark": own})
+
+
+@contextmanager
+def batch_session(settings: StreamSettings) -> Iterator[SparkSession]:
+    """The session of a process without streams, for the body: it needs no jars of Kafka's source."""
+    with own_folders(settings.model_copy(update={"spark": {"spark.jars": "", **settings.spark}})) as own:
+        spark, jvm = session(own)
+        try:
+            yield spark
+        finally:
+            end(spark, jvm)
 
 
 def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
@@ -134,7 +153,7 @@ def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
     for thread in threads:
         thread.join(timeout=10)
     try:
-        _end(spark, jvm)
+        end(spark, jvm)
     except (Py4JError, OSError) as error:
         broken.append(error)
     if broken:
@@ -142,7 +161,7 @@ def serve(hosted: list[Hosted], settings: StreamSettings) -> None:
         raise SystemExit(1)
 
 
-def _end(spark: SparkSession, jvm: Popen[bytes]) -> None:
+def end(spark: SparkSession, jvm: Popen[bytes]) -> None:
     """Stop the session, and wait for its JVM, which deletes its files, and may be killed after this process."""
     spark.stop()
     with suppress(TimeoutExpired):

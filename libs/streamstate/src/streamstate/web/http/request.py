@@ -132,10 +132,15 @@ def headers_of(scope: Mapping[str, Any]) -> Mapping[str, str]:
 
 def json(answer: Any, served_by: str, headers: Mapping[str, str] | None = None) -> Response:
     """An answer in JSON; `headers` about the state are added. Raises a 400 `Problem` when it is too long."""
-    body = msgspec.json.encode(answer)
+    body = encoded(answer)
     if len(body) > MOST_BYTES:
         raise answer_too_large(len(body))
     return Response(200, body, {"Content-Type": JSON, SERVED_BY: served_by, **(headers or {})})
+
+
+def encoded(answer: Any) -> bytes:
+    """The body of an answer in JSON."""
+    return msgspec.json.encode(answer)
 
 
 def body_too_large() -> Problem:

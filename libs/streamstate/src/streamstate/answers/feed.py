@@ -1,0 +1,100 @@
+"""Records of several logs in the order of a build from nothing: by stream time, and by offset within a log."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+from confluent_kafka import Message
+
+from streamstate.app import Source
+from streamstate.keys import MARKER_HEADER
+from streamstate.processing.decode import Admission, RawRecord, Refusal, decode_records
+from streamstate.state.store import TopicPartition
+
+_PIECE = 1_000
+_ANY_TIME = 2**63 - 1
+
+
+class Dated(NamedTuple):
+    """A record in the order of folding.
+
+    time: the stream time of its log, in milliseconds. rank: the index of its topic among the topics of the app.
+    """
+
+    time: int
+    rank: int
+    partition: int
+    raw: RawRecord
+    topic: str
+    marker: bytes | None
+
+    @property
+    def place(self) -> TopicPartition:
+        return self.topic, self.partition
+
+    @property
+    def offset(self) -> int:
+        return self.raw[0]
+
+
+def dated(
+    messages: Iterable[Message], source: Source[Any, Any], rank: int, partition: int, refused: Mapping[int, Refusal]
+) -> Iterator[Dated]:
+    """`messages` of a partition with their stream times. A record that is no event does not advance the stream time.
+
+    refused: the records that the stream left out of decoding, by offset. Raises `RegistryUnavailable`.
+    """
+    remaining, time, admission = iter(messages), 0, Admission(_ANY_TIME, refused)
+    while piece := list(islice(remaining, _PIECE)):
+        raw = [_raw(message) for message in piece]
+        decoded = decode_records(source, raw, (None, time), (partition, partition + 1), admission)
+        if decoded.held:
+            raise decoded.held.error
+        for message, record, entry in zip(piece, raw, decoded.entries, strict=True):
+            time = entry.stream_time
+            yield Dated(time, rank, partition, record, source.topic, _marker(message) if source.marked else None)
+
+
+def _raw(message: Message) -> RawRecord:
+    return message.offset() or 0, message.timestamp()[1], message.key(), message.value()
+
+
+def _marker(message: Message) -> bytes | None:
+    value = dict(message.headers() or ()).get(MARKER_HEADER)
+    return value if isinstance(value, bytes) else None
+
+
+class Feed:
+    """The records of several logs, each read once. At equal stream times, they come by rank, then by partition.
+
+    logs: the records of each log in the order of `dated`.
+    """
+
+    def __init__(self, logs: Iterable[Iterator[Dated]]) -> None:
+        self._following: dict[TopicPartition, tuple[Dated, Iterator[Dated]]] = {}
+        for log in logs:
+            self._advance(log)
+
+    def until(self, time: int) -> Iterator[Dated]:
+        """The next records with stream times up to `time`, in milliseconds."""
+        while self._following and (first := min(self._heads())).time <= time:
+            yield self._taken(first)
+
+    def before(self, offsets: Mapping[TopicPartition, int]) -> Iterator[Dated]:
+        """The next records before `offsets`, and the records of logs without an offset that precede these records."""
+        while inside := [head for head in self._heads() if head.offset < offsets.get(head.place, 0)]:
+            first = min(inside)
+            beside = [head for head in self._heads() if head.place not in offsets]
+            yield self._taken(min([first, *beside]))
+
+    def _heads(self) -> list[Dated]:
+        return [head for head, _ in self._following.values()]
+
+    def _taken(self, head: Dated) -> Dated:
+        _, log = self._following.pop(head.place)
+        self._advance(log)
+        return head
+
+    def _advance(self, log: Iterator[Dated]) -> None:
+        if head := next(log, None):
+            self._following[head.place] = head, log

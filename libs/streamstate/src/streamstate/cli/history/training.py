@@ -1,0 +1,42 @@
+"""`streamstate replay --rows`: a training set."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import typer
+
+from streamstate.answers.logs import Logs
+from streamstate.answers.rows import by_partition, read
+from streamstate.answers.training import TrainingTask, train, variables
+from streamstate.cli import output
+from streamstate.cli.services import Deployment
+from streamstate.settings import StreamSettings, load
+from streamstate.spark.process import batch_session
+from streamstate.view import View
+
+
+class TrainingSet(msgspec.Struct):
+    """A written training set: its folder, rows and files."""
+
+    folder: str
+    rows: int
+    files: int
+
+
+def write(of: Deployment, view: View[Any], given: Sequence[tuple[str, str]], rows: Path, folder: str) -> TrainingSet:
+    """Write the answers of `view` as of each of `rows` to files in `folder`; `given` are the request's parameters."""
+    if view.over_all_partitions or view.key is None:
+        msg = f"{view.path} is about all partitions; a training set needs a view about a key"
+        raise typer.BadParameter(msg)
+    logs = Logs(of.app, view, of.settings)
+    parts = [*by_partition(read(rows), view.key, logs.counts[view.topic or ""])]
+    for warning in logs.warnings([partition for partition, _ in parts]):
+        typer.echo(f"streamstate: {warning}", err=True)
+    task = TrainingTask(of.package, view.name, of.settings, given, folder, variables(), sys.path)
+    with output.progress() as bars, batch_session(load(StreamSettings)) as spark:
+        bar = bars.add_task("partitions", total=len(parts))
+        written = train(spark, task, parts, lambda done: bars.update(bar, completed=done))
+    return TrainingSet(folder, written, len(parts))

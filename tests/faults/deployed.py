@@ -14,7 +14,8 @@ from streamstate.kafka.admin import Topics
 from streamstate.kafka.producer import producer, send_all
 from streamstate.settings import ServiceSettings
 from streamstate.verify.check import Check
-from streamstate.verify.replay import replayed
+from streamstate.verify.own_form import of_deployment
+from streamstate.verify.replay import recounted
 from tests.deployment import SETTLED_S, Deployment
 from tests.faults.load import known
 from tests.integration.driving import read
@@ -67,6 +68,6 @@ class Deployed(Deployment):
         return time.monotonic() - started
 
     def differences(self) -> list[str]:
-        recounted = replayed(renamed(APP, self.name, {LISTENING_EVENTS: self.topic}))
+        recount = of_deployment(recounted(APP), APP, renamed(APP, self.name, {LISTENING_EVENTS: self.topic}))
         settings = ServiceSettings.model_validate({"kafka": self.bootstrap, "redis": self.redis})
-        return [str(difference) for difference in Check(recounted, settings).run().differences]
+        return [str(difference) for difference in Check(recount, settings).run().differences]

@@ -20,12 +20,12 @@ from services.events import LISTENING_EVENTS
 from streamstate.kafka.producer import producer
 from streamstate.keys import LONG
 from streamstate.verify.check import Check
-from streamstate.verify.replay import replayed
+from streamstate.verify.replay import recounted
 from tests.faults.clock import Clock
 from tests.faults.conftest import UnderLoad
 from tests.faults.fleet import PATIENCE_S, Fleet
-from tests.faults.raising.model import APP, UNLUCKY
 from tests.faults.raising.model import APP as RAISING
+from tests.faults.raising.model import UNLUCKY
 from tests.integration.driving import headers, read
 from tests.serving import scraped
 from tests.waiting import until
@@ -211,7 +211,7 @@ def test_poison(under_load: UnderLoad, fleet: Fleet) -> None:
         run.times = sum(map(len, keys.values()))
         ends = {RAISING.name: fleet.ends()["metrics"]}
         until(lambda: fleet.behind(ends) == 0, PATIENCE_S, "the fold that raises to catch up")
-        run.differences += map(str, Check(replayed(APP), fleet.cluster.settings).run().differences)
+        run.differences += map(str, Check(recounted(RAISING), fleet.cluster.settings).run().differences)
     for kind, poison in KINDS.items():
         letters = [headers(letter) for letter in read(fleet.cluster, f"{poison.service}-dlq")]
         refused = {(letter["x-key"], letter["x-stage"]) for letter in letters if letter.get("x-key") in keys[kind]}

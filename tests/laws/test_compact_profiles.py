@@ -20,6 +20,7 @@ from streamstate.state.memory import MemoryStore
 from streamstate.state.redis import Client, RedisStore
 from streamstate.state.store import Commit, OffsetAdvance, Store
 from streamstate.testing import Driver
+from streamstate.verify.profiles import recounted
 from streamstate.verify.redis_state import RedisState
 from streamstate.verify.replay import replayed
 from tests.raw import plain
@@ -100,13 +101,13 @@ def test_a_compact_profile_is_the_count_of_all_events(
         assert plain(driver.view("tracks", user)) == expected(raw, user)
     state = RedisState(redis_client, name)
     keys = sorted(state.keys(0))
-    made = replayed(APP).make()
-    for offset, time, key, value in raw:
-        message = Message(topic="plays", partition=0, offset=offset, key=key, value=value, timestamp=(1, time))
-        made.add(message, time)
-    assert keys == sorted(made.expected_keys())
-    assert {made.wrong(key, of) for key, of in zip(keys, state.read(0, keys).values, strict=True)} == {None}
-    assert all(made.wrong(key, {b"x": b"1"}) for key in keys)
+    for made in (recounted(DECLARED).make(), replayed(APP).make()):
+        for offset, time, key, value in raw:
+            message = Message(topic="plays", partition=0, offset=offset, key=key, value=value, timestamp=(1, time))
+            made.add(message, time)
+        assert keys == sorted(made.expected_keys())
+        assert {made.wrong(key, of) for key, of in zip(keys, state.read(0, keys).values, strict=True)} == {None}
+        assert all(made.wrong(key, {b"x": b"1"}) for key in keys)
 
     users = APP.folds[0].users
     assert users

@@ -21,6 +21,7 @@ from streamstate.profile.file import parse
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin
 from streamstate.testing import Driver
+from streamstate.verify.replay import recounted
 
 PAGE = Path("docs/profile.md").read_text()
 BLOCKS = dict(re.findall(r"^```(yaml|json|python)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
@@ -81,6 +82,7 @@ def test_the_class_is_the_same_declaration() -> None:
     exec(compile(BLOCKS["python"], "docs/profile.md", "exec"), made)
     kind: type[Profile] = made["Evenings"]
     assert (kind.declared.state, kind.app.name) == (parse(BLOCKS["yaml"]).state, "evenings")
+    assert recounted(kind.app).service == "evenings"
 
 
 def refused(before: App, after: App) -> str:

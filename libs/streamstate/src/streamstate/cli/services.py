@@ -22,7 +22,7 @@ from streamstate.settings import CommandSettings, load, require_known
 from streamstate.state.redis import RedisStore
 from streamstate.verify.own_form import of_deployment
 from streamstate.verify.recount import Recounted
-from streamstate.verify.replay import replayed
+from streamstate.verify.replay import recounted
 
 
 def _beginning(incomplete: str) -> list[str]:
@@ -88,13 +88,13 @@ class Deployment:
 
     @property
     def recounted(self) -> Recounted:
-        """How its state is counted again: by its `recount.py`, or else by a replay. Raises `Misconfigured`."""
+        """How its state is counted again: by its `recount.py`, or else as its folds declare. Raises `Misconfigured`."""
         path = f"{self.package}.recount"
         if importlib.util.find_spec(path):
             imported(path)
             made: Recounted = bootstrap.declared(path, "recount")
         else:
-            made = replayed(self._own)
+            made = recounted(self._own)
         return of_deployment(made, self._own, self.app)
 
     @property

@@ -106,6 +106,13 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         parts |= {"compact": True} if self.compact else {}
         return msgspec.json.encode(parts, order="deterministic").decode()
 
+    @classmethod
+    def of_state(cls, name: str, state: str) -> "Declaration":
+        """A declaration called `name` with this `state`; other words are lost."""
+        parts = msgspec.json.decode(state)
+        path = "/all" if parts.pop("everywhere") else "/<key>"
+        return msgspec.convert({**parts, "name": name, "path": path}, cls)
+
     def require_valid(self) -> None:
         """Raise `BadDeclaration` for the first fault."""
         name = "a name has small letters, digits and hyphens, up to 40, and begins with a letter"

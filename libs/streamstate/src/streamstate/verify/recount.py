@@ -68,7 +68,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Recounted:
-    """The recount of a service's state: `RECOUNT` in `services/<x>/recount.py`, or else a replay.
+    """The recount of a service's state: `RECOUNT` in `services/<x>/recount.py`, or else of `replay.recounted`.
 
     topics: the topics of the service's folds.
     make: a new, empty recount.

@@ -1,25 +1,28 @@
-"""The recount of a service without its own: its folds once more, into a state in memory, in large batches.
+"""The recount of a service without its own: a replay, its folds once more into a state in memory, in large batches.
 
-A difference shows records that the stream lost, repeated or reordered; a replay cannot find a defect of the folds.
+A difference shows records that the stream lost, repeated or reordered; a replay cannot find a defect of the folds. The
+measures of a profile are counted again instead.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
-from hashlib import sha1
 from itertools import chain
 from typing import Any
 
 from confluent_kafka import Message
 from msgspec import structs
 
-from streamstate.app import App, Count, Emit, Fold, FoldContext, Record
+from streamstate.app import App, Count, Emit, Fold, FoldContext, Record, no_effects
 from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.keys import Marker
 from streamstate.processing.decode import Admission, decode_records
+from streamstate.profile.declaration import Declaration
 from streamstate.state import memory, timelines
 from streamstate.state.operations import DAY_MS, AppendLines, IncrementScores, Insert, Merge, Operation, PushRecent
+from streamstate.verify import profiles, rankings
 from streamstate.verify.recount import Recount, Recounted, Stored, days, unequal, wrong_family
 
 BATCH = 2_000
@@ -27,9 +30,6 @@ BATCH = 2_000
 
 _BUCKET = re.compile(r"^([^:]*)\.[0-9]+(?=:|$)")
 """The beginning of a key of a bucket, with its number."""
-
-_SMALL, _BEST, _PER_BUCKET = 128, 64, 100
-"""Of a compact ranking: the most members in one key, and the members in order and in a bucket of a larger one."""
 
 _ANY_TIME = Admission(2**63)
 
@@ -125,6 +125,11 @@ class Replay(Recount):
         plain = [key for key in self._keys if key not in self._compact and self._expected(key) is not None]
         return [*plain, *chain.from_iterable(map(self._layout, self._compact))]
 
+    def holds(self, key: str) -> bool:
+        """Whether a record has written `key`."""
+        self._fold_all()
+        return key in self._kinds
+
     def wrong(self, key: str, stored: Stored | None) -> str | None:
         self._fold_all()
         if (ranking := _BUCKET.sub(r"\1", key)) in self._compact:
@@ -144,7 +149,7 @@ class Replay(Recount):
     def _layout(self, ranking: str) -> Mapping[str, Stored]:
         """The keys of a compact ranking."""
         family, colon, name = ranking.partition(":")
-        return _compact_keys(self._keys.get(ranking, {}), family, f"{colon}{name}")
+        return rankings.stored(self._keys.get(ranking, {}), family, f"{colon}{name}", compact=True)
 
     def _expected(self, key: str) -> Any:
         """The value of `key` in Redis, None for a missing key; of a family, the first times."""
@@ -192,24 +197,43 @@ def _encoded(held: Mapping[Any, Any], kind: type[Operation], first: float) -> di
     return {text.encode(): float(time) for text, time in held.items() if kind is not Insert or time >= first}
 
 
-def _compact_keys(numbers: Mapping[str, int], family: str, name: str) -> dict[str, Stored]:
-    """The values of the keys of a compact ranking, by the keys, which begin with `family` and end with `name`."""
-    ranked = sorted((-number, member.encode()) for member, number in numbers.items())
-    scores = {member: float(score) for score, member in ranked}
-    if len(ranked) <= _SMALL:
-        return {f"{family}{name}": scores} if scores else {}
-    buckets: list[dict[bytes, bytes]] = [{} for _ in range(-(-len(ranked) // _PER_BUCKET))]
-    for score, member in ranked:
-        buckets[_bucket(member, len(buckets))][member] = b"%d" % -score
-    best = dict(list(scores.items())[:_BEST]) | {b"\xff": float(len(ranked))}
-    return {f"{family}{name}": best, **{f"{family}.{n}{name}": held for n, held in enumerate(buckets) if held}}
+class ProfileAndReplay(Recount):
+    """A partition of an app whose fold has a profile, and shared state beside."""
+
+    def __init__(self, app: App, declared: Declaration) -> None:
+        (fold,) = app.folds
+        self._profile = profiles.ProfileRecount(declared)
+        self._shared = Replay(replace(app, folds=(replace(fold, apply=no_effects),)))
+
+    @property
+    def counts(self) -> Mapping[str, int]:  # type: ignore[override]
+        """The counters of both."""
+        return Counter(self._profile.counts) + Counter(self._shared.counts)
+
+    def add(self, message: Message, stream_time: int) -> bool:
+        return self._shared.add(message, stream_time) and self._profile.add(message, stream_time)
+
+    def add_erased(self, message: Message, stream_time: int) -> None:
+        self._shared.add_erased(message, stream_time)
+
+    def expected_keys(self) -> Iterable[str]:
+        yield from self._shared.expected_keys()
+        yield from self._profile.expected_keys()
+
+    def wrong(self, key: str, stored: Stored | None) -> str | None:
+        part = self._shared if self._shared.holds(key) else self._profile
+        return part.wrong(key, stored)
 
 
-def _bucket(member: bytes, buckets: int) -> int:
-    """The number in the last bits of the hash, as many of them as there is a bucket for."""
-    number = int(sha1(member, usedforsecurity=False).hexdigest()[:7], 16)
-    size = 1 << (buckets - 1).bit_length()
-    return number % size if number % size < buckets else number % (size // 2)
+def recounted(app: App) -> Recounted:
+    """The recount of `app` without its own. Raises `Misconfigured` for a fold of several topics."""
+    fold, *others = app.folds
+    if others or "profile" not in fold.settings:
+        return replayed(app)
+    declared = Declaration.of_state(app.name, str(fold.settings["profile"]))
+    if fold.shared is no_effects:
+        return profiles.recounted(declared)
+    return Recounted(app.name, app.topics, partial(ProfileAndReplay, app, declared))
 
 
 def replayed(app: App) -> Recounted:

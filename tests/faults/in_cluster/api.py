@@ -2,18 +2,17 @@
 
 import os
 
-from kubernetes import client, config
+import httpx2
 
-from services.gateway import api
+from services.gateway import api, endpoints
 from streamstate.web.server.asgi import Asgi
 
 
-def _configure(configuration: client.Configuration) -> None:
-    configuration.host = os.environ["API_SERVER"]
-    configuration.retries = False
+def _api_server() -> httpx2.Client:
+    return httpx2.Client(base_url=os.environ["API_SERVER"])
 
 
 def create() -> Asgi:
-    """What a pod is given in files, its API server and account, is the only thing that differs."""
-    config.load_incluster_config = _configure
+    """Only the address of the API server, and the account, differ from a pod's."""
+    endpoints.api_server = _api_server
     return api.create()

@@ -9,6 +9,7 @@ from typing import Any
 Event = Mapping[str, Any]
 """The members of an event, with `timestamp` and `offset` of its record."""
 
+SLOT_MS = 300_000
 LENGTHS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -24,9 +25,11 @@ def answer(declared: Mapping[str, Any], key: Any, events: Sequence[Event], at: i
         for label in [over] if isinstance(over, str) else over:
             counted = list(events)
             if label != "ever":
-                start = at - int(label[:-1]) * LENGTHS[label[-1]]
-                spans[label] = {"from": start, "to": at}
-                counted = [event for event in events if start <= event["timestamp"] <= at]
+                start, end = at - int(label[:-1]) * LENGTHS[label[-1]], at
+                if "<key>" not in declared["path"]:
+                    start, end = start // SLOT_MS * SLOT_MS, end // SLOT_MS * SLOT_MS + SLOT_MS - 1
+                spans[label] = {"from": start, "to": end}
+                counted = [event for event in events if start <= event["timestamp"] <= end]
             found[label] = measure(words, [event for event in counted if holds(words.get("where", {}), event)])
         answered[name] = found[over] if isinstance(over, str) else found if len(over) > 1 else found[over[0]]
     return {**answered, "windows": spans} if spans else answered

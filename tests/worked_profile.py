@@ -4,6 +4,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import yaml
 from hypothesis import strategies as st
 
 from streamstate.profile.file import parse
@@ -44,6 +45,20 @@ COMPACT = parse(
     "\n".join(line for line in DECLARED.splitlines() if "loudest" not in line).replace("everything", "compact")
     + "\ncompact: true\n"
 )
+
+_WORDS = yaml.safe_load(DECLARED)
+_LISTED = ("firstDevice", "lastPrice", "latest")
+OVERALL_DECLARED = _WORDS | {
+    "name": "overall",
+    "path": "/v1/overall",
+    "measures": {
+        name: words | ({"over": "ever"} if name in _LISTED else {})
+        for name, words in _WORDS["measures"].items()
+        if name != "sittings"
+    },
+}
+"""Over all keys, lists have no windows."""
+OVERALL = parse(yaml.safe_dump(OVERALL_DECLARED))
 
 absent = st.none()
 profile_events: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(

@@ -23,7 +23,7 @@ from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 from streamstate.view import View
 from tests.raw import name_json, plain, play_json
-from tests.worked_profile import COMPACT, EVERYTHING, event_json, profile_events
+from tests.worked_profile import COMPACT, EVERYTHING, OVERALL, event_json, profile_events
 
 PARTITIONS = 2
 COMMUTATIVE = ("metrics",)
@@ -107,6 +107,7 @@ APPS = {
     "kept": renamed(kept.app(KeptSettings(kept=KEPT)), "kept", {}),
     "everything": profile_app(EVERYTHING),
     "compact": profile_app(COMPACT),
+    "overall": profile_app(OVERALL),
 }
 MERGING = [name for name, app in APPS.items() if app.merges]
 

@@ -14,29 +14,22 @@ from confluent_kafka import Message
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from streamstate.errors import BadRecord
+from streamstate.errors import BadParameter, BadRecord
 from streamstate.keys import LONG, partition_of
-from streamstate.profile import profile_app, windows
+from streamstate.profile import profile_app
 from streamstate.profile.answer import Moment
 from streamstate.profile.file import parse
+from streamstate.profile.windows import histories as windows
 from streamstate.state.memory import MemoryStore
 from streamstate.state.redis import RedisStore
 from streamstate.state.store import Store
 from streamstate.testing import Driver
 from streamstate.verify.profiles import recounted
 from tests.reference_profile import answer
-from tests.worked_profile import DECLARED, EVERYTHING, event_json, profile_events
+from tests.worked_profile import DECLARED, EVERYTHING, OVERALL, OVERALL_DECLARED, event_json, profile_events
 
 REFERENCE = yaml.safe_load(DECLARED)
 APP = profile_app(EVERYTHING)
-OVER_ALL_KEYS = REFERENCE | {
-    "name": "overall",
-    "path": "/v1/overall",
-    "measures": {
-        name: {**words, "over": "ever"} for name, words in REFERENCE["measures"].items() if "sessions" not in words
-    },
-}
-OVERALL = profile_app(parse(yaml.safe_dump(OVER_ALL_KEYS)))
 NOW = 1_800_000_000_000
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
@@ -96,23 +89,45 @@ def test_the_state_in_redis_does_not_depend_on_the_batches(
     assert plain(in_memory) == plain(in_redis)
 
 
-@settings(max_examples=60)
-@given(given_events=st.lists(profile_events, max_size=25))
-def test_an_answer_over_all_keys_counts_the_events_of_all_partitions(given_events: list[dict[str, Any]]) -> None:
+@settings(max_examples=150)
+@given(
+    given_events=st.lists(timed_events, max_size=25),
+    size=st.integers(1, 25),
+    at=st.lists(moments, min_size=1, max_size=4),
+)
+def test_an_answer_over_all_keys_counts_the_events_of_all_partitions(
+    given_events: list[dict[str, Any]], size: int, at: list[int]
+) -> None:
     """Each event has another timestamp: partitions have no common order of offsets."""
-    timed = [{**event, "timestamp": NOW - number, "offset": number} for number, event in enumerate(given_events)]
-    driver = Driver(OVERALL, MemoryStore(), partitions=2)
+    times = {event["timestamp"] - number: event for number, event in enumerate(given_events)}
+    timed = [{**event, "timestamp": time, "offset": number} for number, (time, event) in enumerate(times.items())]
+    driver = Driver(profile_app(OVERALL), MemoryStore(), partitions=2)
     for partition in range(2):
         mine = [event for event in timed if partition_of(LONG.encode(event["key"]), 2) == partition]
         raw = [(event["offset"], event["timestamp"], LONG.encode(event["key"]), event_json(event)) for event in mine]
-        driver.feed(partition, {"events": raw} if raw else {})
-    expected = answer(OVER_ALL_KEYS, None, timed or [{"timestamp": -1, "offset": 0}], NOW)
-    assert expected is not None
-    found = plain(driver.view("overall"))
-    if timed:
-        assert found == {name: of for name, of in expected.items() if name != "key"}
-    else:
-        assert (found["plays"], found["artists"], found["lastSeen"]) == (0, [], None)
+        for start in range(0, len(raw), size):
+            driver.feed(partition, {"events": raw[start : start + size]})
+    for moment in at:
+        found = plain(driver.view("overall", query=Moment(moment)))
+        if timed:
+            expected = answer(OVERALL_DECLARED, None, timed, moment)
+            assert expected is not None
+            assert found == {name: of for name, of in expected.items() if name != "key"}
+        else:
+            assert (found["plays"]["ever"], found["artists"]["2d"], found["lastSeen"]) == (0, [], None)
+
+
+def test_a_window_over_all_keys_is_answered_while_its_events_are_kept() -> None:
+    store = MemoryStore()
+    driver = Driver(profile_app(OVERALL), store)
+    days = [NOW // DAY_MS * DAY_MS + day * DAY_MS for day in (0, 1, 7, 8)]
+    driver.feed(0, {"events": [(n, time, LONG.encode(1), b"{}") for n, time in enumerate([*days, days[0]])]})
+    # Three days, and four of history, before the last event.
+    assert plain(driver.view("overall", query=Moment(days[1] + 3 * DAY_MS)))["plays"]["3d"] == 1
+    with pytest.raises(BadParameter, match=f"the earliest moment is {days[1] + 3 * DAY_MS}, "):
+        driver.view("overall", query=Moment(days[1] + 3 * DAY_MS - 300_001))
+    assert store.keys(0).keys() == {"numbers", "slots", *(f"slots:{day // DAY_MS}" for day in days[1:])}
+    assert store.read({0: []})[0].counters["late_records"] == 1
 
 
 def reordered(words: Any) -> Any:

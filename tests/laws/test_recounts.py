@@ -25,12 +25,12 @@ from tests.laws.test_app_laws import APPS, PARTITIONS, RECORDS, Records, numbere
 from tests.laws.test_erasure_laws import ALL as ERASING
 from tests.laws.test_erasure_laws import World, user_of
 
+PROFILES = ("everything", "compact", "overall")
 RECOUNTS = {
     **{of.service: of.recounted for of in deployments(CommandSettings.model_validate({}))},
     "kept": replayed(APPS["kept"]),
-    "everything": recounted(APPS["everything"]),
-    "compact": recounted(APPS["compact"]),
-    **{f"{name} replayed": replayed(APPS[name]) for name in ("everything", "compact", "metrics")},
+    **{name: recounted(APPS[name]) for name in PROFILES},
+    **{f"{name} replayed": replayed(APPS[name]) for name in (*PROFILES, "metrics")},
 }
 
 

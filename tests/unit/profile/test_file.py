@@ -14,6 +14,7 @@ key: long
 path: /v1/users/<key>/habits
 fields: {device: str, ms: int, price: decimal(2)}
 """
+OVERALL = HEAD.replace("/<key>", "") + "measures:\n  all: {count: all, over: [7d, ever]}\n  "
 MEASURE = HEAD + "measures:\n  plays: {count: all}\n  "
 
 
@@ -65,7 +66,9 @@ MEASURE = HEAD + "measures:\n  plays: {count: all}\n  "
         (MEASURE + "alone: {top: 3}", 8, "of names the field"),
         (MEASURE + "windows: {count: all}", 8, "is not called key or windows"),
         (MEASURE + "played: {count: on}", 8, "put it into quotes"),
-        (HEAD.replace("/<key>", "") + "measures: {plays: {count: all, over: 7d}}", 4, "over all keys have no windows"),
+        (OVERALL + "s: {sessions: 30m, over: 7d}", 8, "over all keys, sessions has no windows"),
+        (OVERALL + "r: {recent: 3, of: device, over: 7d}", 8, "over all keys, recent has no windows"),
+        (OVERALL + "plays: {count: all, over: 4m}", 8, "over all keys, a window has at least 5m"),
         (HEAD + "part: true\nmeasures: {plays: {count: all}}".replace("true", "maybe"), 6, "part: expected `bool`"),
     ],
 )

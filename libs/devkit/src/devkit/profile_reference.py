@@ -65,9 +65,11 @@ conditions hold: `where: {{durationMs: {{ge: 30000}}, any: [{{device: {{eq: phon
 - A window is a whole number with a unit ({units}), up to {days}d.
 - `top` and `recent` list up to {listed:,} values.
 - The name of a measure has letters, digits and `_`, begins with a letter, and is neither `key` nor `windows`.
-- Numbers without a window are exact up to 2^53; a record beyond is a dead letter. Totals of windows have no limit.
+- Numbers without a window, or over all keys, are exact up to 2^53; a record beyond is a dead letter. Totals of other
+  windows have no limit.
 - `by` is for {split}; `sessions` need a window.
-- Without `<key>` in the path, measures are over all keys, and have no windows.
+- Without `<key>` in the path, measures are over all keys. Their windows begin and end with a slot of five minutes; the
+  answer has both moments. `sessions`, `recent`, and `first` and `last` of a field have no windows then.
 """
 
 

@@ -18,8 +18,10 @@ from streamstate.profile.answer_type import AnswerType
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import EventDecoder, FieldWords, event_attributes
 from streamstate.profile.fold import ProfileFold
-from streamstate.profile.layout import COUNT, NUMBERS, Layout
+from streamstate.profile.layout import NUMBERS, Layout
 from streamstate.profile.measure import EVER, MeasureWords
+from streamstate.profile.numbers import COUNT
+from streamstate.profile.overall import OverallView
 from streamstate.state.operations import Field
 from streamstate.view import EXPLORE, READ, Part, UserState, View
 
@@ -117,7 +119,7 @@ def profile_app(declared: Declaration, service: str = SERVICE) -> App:
         requires_beginning=any(measure.ever for measure in declared.resolved),
     )
     fold = profile_fold(declared, source, ProfileFold(declared, event_attributes(declared.fields)))
-    view = profile_view(declared, ProfileView(declared))
+    view = profile_view(declared, OverallView(declared) if declared.everywhere else ProfileView(declared))
     return App(name=declared.name, service=service, folds=(fold,), views=(view,))
 
 
@@ -127,7 +129,7 @@ def profile_fold(declared: Declaration, source: Source[Any, Any], apply: Profile
     return Fold((source,), apply, settings={"profile": declared.state}, users=users)
 
 
-def profile_view(declared: Declaration, view: ProfileView) -> View[Any]:
+def profile_view(declared: Declaration, view: ProfileView | OverallView) -> View[Any]:
     """The view of a declaration."""
     layout, codec = Layout(declared), CODECS[declared.key]
     everywhere = declared.everywhere
@@ -138,7 +140,7 @@ def profile_view(declared: Declaration, view: ProfileView) -> View[Any]:
         topic=declared.topic,
         key=None if everywhere else codec,
         reads=view.reads,
-        answer=view.merged if everywhere else view.answer,
+        answer=view.answer,
         example=AnswerType(declared).example,
         query=Moment if declared.windows else None,
         part=Part(nested=True, parameters=("at",) if declared.windows else ()) if declared.part else UNSET,

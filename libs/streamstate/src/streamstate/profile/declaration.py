@@ -9,6 +9,7 @@ import msgspec
 from streamstate.keys import CODECS
 from streamstate.profile.fields import TIMESTAMP, FieldType, FieldWords, field_type, member_tree
 from streamstate.profile.measure import (
+    SLOT_MS,
     BadDeclaration,
     Measure,
     MeasureWords,
@@ -19,6 +20,7 @@ from streamstate.profile.measure import (
     require_known,
     resolve,
 )
+from streamstate.profile.numbers import is_number, is_ranked
 from streamstate.state.operations import BEST, DAY_MS
 
 _SERVICE = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -124,12 +126,20 @@ class Declaration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         part = not self.part or (self.key == "long" and not self.everywhere)
         require(part, "a part of a user's profile has the key long, and <key> in its path", "part")
         require(self.measures, "declare a measure, such as plays: {count: all}", "measures")
-        windows = not (self.windows and self.everywhere)
-        require(windows, "measures over all keys have no windows: put <key> into the path, or drop over", "path")
+        for each in self.resolved:
+            if self.everywhere:
+                self._require_slots(each)
         if self.history:
             duration_ms(self.history, "history")
         if self.compact:
             self._require_compact()
+
+    def _require_slots(self, each: Measure) -> None:
+        """The windows over all keys keep numbers by slot, and no events."""
+        place = "measures", each.name, "over"
+        kept = not each.windows or is_number(each) or is_ranked(each)
+        require(kept, f"over all keys, {each.kind} has no windows", *place)
+        require(all(window.ms >= SLOT_MS for window in each.windows), "over all keys, a window has at least 5m", *place)
 
     def _require_compact(self) -> None:
         require(not self.everywhere, "measures over all keys are not compact", "compact")

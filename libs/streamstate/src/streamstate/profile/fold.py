@@ -1,7 +1,7 @@
 """The fold of a profile: events, by key, into changes of its state."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -11,13 +11,12 @@ from streamstate.app import LATE, Count, Effect, FoldContext, Record
 from streamstate.keys import LONG_MAX, sortable
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import TIMESTAMP
-from streamstate.profile.layout import COUNT, EVENTS, NUMBERS, Layout, length
-from streamstate.profile.measure import Measure
+from streamstate.profile.layout import EVENTS, NUMBERS, Layout, length
+from streamstate.profile.numbers import COUNT, Get, Numbers, add_number, add_scores
+from streamstate.profile.windows.slots import SlotFold
 from streamstate.state.operations import DAY_MS, AppendLines, ExpireDays, IncrementScores, Merge, PushRecent
 
 Events = Sequence[Record[Any, Any]]
-Get = Callable[[Any], Any]
-Numbers = dict[str, int]
 
 _lines = msgspec.json.Encoder().encode_lines
 
@@ -29,15 +28,16 @@ class ProfileFold:
         self._declared = declared
         self._attributes = attributes
         layout = self._layout = Layout(declared)
-        self._numbers = [_number(measure, declared, self._get) for measure in layout.numbers]
+        self._numbers = [add_number(measure, declared.types, self._get) for measure in layout.numbers]
         self._rankings = [
-            (name, _scores(measure, declared, self._get), measure.where.compiled(self._get))
-            for name, measure in layout.rankings.items()
+            (name, add_scores(measure, declared.types, self._get), measure.where.compiled(self._get))
+            for name, measure in layout.rankings.each.items()
         ]
         self._lists = [(each, self._get(each.field), each.where.compiled(self._get)) for each in layout.listed]
         self._columns = [self._get(field) for field in declared.windowed_fields]
         tests = [measure.where.compiled(self._get) for measure in layout.windowed]
         self._in_windows = None if None in tests else tests
+        self._slots = SlotFold(declared, self._get) if declared.everywhere and layout.windowed else None
 
     def __reduce__(self) -> Any:
         return ProfileFold, (self._declared, self._attributes)
@@ -45,7 +45,7 @@ class ProfileFold:
     def _get(self, field: str) -> Get:
         return getter(field, self._attributes)
 
-    def __call__(self, records: Events, _context: FoldContext) -> Iterable[Effect]:
+    def __call__(self, records: Events, context: FoldContext) -> Iterable[Effect]:
         """The operations of a key are commutative but for its history, which keeps the order of the records."""
         by_key: defaultdict[Any, list[Record[Any, Any]]] = defaultdict(list)
         for record in records:
@@ -62,7 +62,9 @@ class ProfileFold:
                 if by := scores(events if kept is None else filter(kept, events)):
                     yield IncrementScores(layout.own(name, key), by, self._declared.compact)
             yield from self._listed(key, events)
-        if layout.windowed:
+        if self._slots:
+            yield from self._slots.effects(records, context)
+        elif layout.windowed:
             yield from self._histories(by_key, records)
 
     def _listed(self, key: Any, events: Events) -> Iterable[Effect]:
@@ -104,54 +106,3 @@ class ProfileFold:
 def getter(field: str, attributes: Mapping[str, str]) -> Get:
     """The getter of a field of a record, whose value has these attributes by field."""
     return attrgetter("timestamp" if field == TIMESTAMP else f"value.{attributes[field]}")
-
-
-def _scores(measure: Measure, declared: Declaration, get: Callable[[str], Get]) -> Callable[[Iterable[Any]], Numbers]:
-    """How often each value of the ranked field occurs in events, or its total of the weights."""
-    ranked, member = get(measure.field), declared.types[measure.field].member
-    weight = get(measure.weight) if measure.weight else None
-
-    def scores(events: Iterable[Any]) -> Numbers:
-        # For few values, a Counter costs more to make than to fill.
-        counts: Numbers = {}
-        for event in events:
-            if (value := ranked(event)) is not None and (by := 1 if weight is None else weight(event)) is not None:
-                name = member(value)
-                counts[name] = counts.get(name, 0) + by
-        return counts
-
-    return scores
-
-
-def _number(
-    measure: Measure, declared: Declaration, get: Callable[[str], Get]
-) -> Callable[[Events, Numbers, Numbers, Numbers], None]:
-    """Adds the numbers of events to the fields of a measure, in the sums, the least or the most."""
-    name, kind, kept = measure.name, measure.kind, measure.where.compiled(get)
-    value = get(measure.field) if measure.field else lambda _event: 0
-    by, text = (get(measure.by), declared.types[measure.by].text) if measure.by else (None, str)
-
-    def number(events: Events, add: Numbers, least: Numbers, most: Numbers) -> None:
-        for event in events if kept is None else filter(kept, events):
-            if (found := value(event)) is None:
-                continue
-            field = name
-            if by is not None:
-                if (split := by(event)) is None:
-                    continue
-                field = f"{name}:{text(split)}"
-            match kind:
-                case "count":
-                    add[field] = add.get(field, 0) + 1
-                case "total":
-                    add[field] = add.get(field, 0) + found
-                case "mean":
-                    add[field] = add.get(field, 0) + found
-                    counted = f"{COUNT}{field}"
-                    add[counted] = add.get(counted, 0) + 1
-                case "least" | "first":
-                    least[field] = min(found, least.get(field, found))
-                case _:
-                    most[field] = max(found, most.get(field, found))
-
-    return number

@@ -1,51 +1,58 @@
 """Where the state of a profile is: the keys of one key's numbers, rankings, lists and history."""
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from typing import Any
 
 from streamstate.profile.declaration import Declaration
-from streamstate.profile.fields import TIMESTAMP
-from streamstate.profile.measure import SPLIT, Measure
+from streamstate.profile.measure import Measure
+from streamstate.profile.numbers import is_number, is_plain, is_ranked
 from streamstate.state.operations import Fields, HistoryDays, Newest, Read, Size, Top
 from streamstate.view import MOST_MEMBERS, UserKey
 
 NUMBERS, EVENTS = "numbers", "events"
-COUNT = "#"
-"""The field of the numbers with the count of all events."""
 _ALL = 2**31 - 1
 
 
+class Rankings:
+    """The rankings of tops and distinct values. each: a measure of each ranking, by the ranking's name."""
+
+    def __init__(self, measures: Iterable[Measure]) -> None:
+        self.measures = list(measures)
+        # The order of the measures in the file changes no key.
+        by_name = sorted(self.measures, key=lambda measure: measure.name, reverse=True)
+        self._first = {_ranked(measure): measure.name for measure in by_name}
+        self.each = {self.name(measure): measure for measure in reversed(self.measures)}
+
+    def name(self, measure: Measure) -> str:
+        """The name of the ranking of `measure`: the first by name of the measures with the same ranking."""
+        return self._first[_ranked(measure)]
+
+
+def _ranked(measure: Measure) -> tuple[str, str, str]:
+    """The values of a ranking, and the events."""
+    return measure.field, measure.weight, repr(measure.where)
+
+
 class Layout:
-    """The keys of the measures without a window, and of the history of events of the windows.
+    """The keys of the measures without a window, and of the history of events of the windows of a key.
 
     numbers: measures kept as fields of the key's hash, the others by their own keys. rankings: by what they rank, so
-        that a top and the distinct values of a field share one ranking.
+        that a top and the distinct values of a field share one ranking. windowed…: of the measures with windows.
     """
 
     def __init__(self, declared: Declaration) -> None:
         self.declared = declared
         ever = [measure for measure in declared.resolved if measure.ever]
         self.numbers = [measure for measure in ever if is_number(measure) and not is_plain(measure)]
-        self.ranked = [measure for measure in ever if measure.kind in ("top", "distinct")]
+        self.ranked = [measure for measure in ever if is_ranked(measure)]
         self.listed = [
             measure for measure in ever if not is_number(measure) and measure.kind in ("first", "last", "recent")
         ]
         self.windowed = [measure for measure in declared.resolved if measure.windows]
         self.plain = [measure.name for measure in declared.resolved if is_plain(measure)]
-        # The order of the measures in the file changes no key.
-        by_name = sorted(self.ranked, key=lambda measure: measure.name, reverse=True)
-        first = {_ranked(measure): measure.name for measure in by_name}
-        self._rankings = {measure.name: first[_ranked(measure)] for measure in self.ranked}
-
-    @cached_property
-    def rankings(self) -> dict[str, Measure]:
-        """A measure of each ranking, by the ranking's name."""
-        return {self.ranking(measure): measure for measure in reversed(self.ranked)}
-
-    def ranking(self, measure: Measure) -> str:
-        """The name of the ranking of `measure`: the first by name of the measures with the same ranking."""
-        return self._rankings[measure.name]
+        self.rankings = Rankings(self.ranked)
+        self.windowed_numbers = [measure for measure in self.windowed if is_number(measure)]
+        self.windowed_rankings = Rankings(measure for measure in self.windowed if is_ranked(measure))
 
     def of_key(self, name: str, key: Any) -> str:
         """The state key of `name` for `key`."""
@@ -63,7 +70,7 @@ class Layout:
         ranked: list[Read] = []
         compact = self.declared.compact
         for measure in self.ranked:
-            own = self.own(self.ranking(measure), key)
+            own = self.own(self.rankings.name(measure), key)
             if self.declared.everywhere:
                 ranked.append(Top(own, _ALL))
             else:
@@ -75,27 +82,12 @@ class Layout:
         """The state keys of a user."""
         compact = self.declared.compact
         yield UserKey(Fields(self.of_key(NUMBERS, key)))
-        yield from (UserKey(Top(self.own(name, key), MOST_MEMBERS, compact)) for name in self.rankings)
+        yield from (UserKey(Top(self.own(name, key), MOST_MEMBERS, compact)) for name in self.rankings.each)
         yield from (UserKey(Newest(self.own(measure.name, key), MOST_MEMBERS)) for measure in self.listed)
         yield from (UserKey(read, EVENTS) for read in self._history(key))
 
     def _history(self, key: Any) -> Sequence[Read]:
-        return [HistoryDays(EVENTS, str(key))] if self.windowed else []
-
-
-def _ranked(measure: Measure) -> tuple[str, str, str]:
-    """The values of a ranking, and the events."""
-    return measure.field, measure.weight, repr(measure.where)
-
-
-def is_number(measure: Measure) -> bool:
-    """Whether the measure is kept as numbers, such as the first and last timestamp."""
-    return measure.kind in SPLIT or (measure.kind in ("first", "last") and measure.field == TIMESTAMP)
-
-
-def is_plain(measure: Measure) -> bool:
-    """Whether the measure is the count of all events."""
-    return measure.kind == "count" and not (measure.field or measure.by or measure.where.fields)
+        return [HistoryDays(EVENTS, str(key))] if self.windowed and not self.declared.everywhere else []
 
 
 def length(measure: Measure) -> int:

@@ -28,6 +28,9 @@ _LISTED = ("top", "recent")
 _NUMBERS = ("total", "least", "most", "mean")
 """The kinds of a field of numbers."""
 
+SLOT_MS = 300_000
+"""A window over all keys begins and ends with a slot of this length."""
+
 MOST_WINDOW_MS = 366 * DAY_MS
 UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _DURATION = re.compile(r"([1-9][0-9]{0,8})([smhdw])")

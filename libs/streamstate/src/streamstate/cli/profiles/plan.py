@@ -37,7 +37,7 @@ Log = Callable[[Sequence[int]], Iterator[tuple[int, RawRecord]]]
 
 
 class Memory(msgspec.Struct):
-    """Bytes of Redis without windows, and of the histories of windows."""
+    """Bytes of Redis without windows, and of windows."""
 
     ever: int
     windows: int

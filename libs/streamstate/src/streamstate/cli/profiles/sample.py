@@ -87,7 +87,7 @@ def strata(keys: Mapping[bytes, int], records: int) -> Strata:
 
 
 class Bytes(NamedTuple):
-    """The bytes of a state without windows, and of the histories of windows."""
+    """The bytes of a state without windows, and of windows."""
 
     ever: float
     windows: float

@@ -19,6 +19,7 @@ from streamstate.errors import Declined
 from streamstate.processing.decode import RawRecord
 from streamstate.processing.limits import Limits, TimestampLimit
 from streamstate.profile.layout import EVENTS
+from streamstate.profile.windows.slots import SLOTS
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.operations import ExpireDays
 from streamstate.state.store import Commit
@@ -83,7 +84,7 @@ class TrialState:
         return len(self._driver.dead)
 
     def bytes(self) -> Bytes:
-        """The memory of the keys, without and of the histories."""
+        """The memory of the keys, without and of the windows."""
         found = [0.0, 0.0]
         keys = self._client.scan_iter(match=f"{{{self._name}:*", count=_ASKED)
         while batch := list(islice(keys, _ASKED)):
@@ -92,7 +93,7 @@ class TrialState:
                 pipeline.memory_usage(key, 0)
             for key, used in zip(batch, pipeline.execute(), strict=True):
                 _, _, own = key.partition(b"}:")
-                found[own.partition(b":")[0] == EVENTS.encode()] += (used or 0) + BUCKET_BYTES
+                found[own.partition(b":")[0].decode() in (EVENTS, SLOTS)] += (used or 0) + BUCKET_BYTES
         return Bytes(*found)
 
 

@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.fields import TIMESTAMP
 from streamstate.profile.measure import Measure
-from streamstate.profile.parts import ALGEBRAS, Part, Row
+from streamstate.profile.windows.parts import ALGEBRAS, Part, Row
 from streamstate.state.operations import DAY_MS
 
 BUSY_DAY = 4_096

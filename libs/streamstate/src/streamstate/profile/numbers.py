@@ -1,0 +1,136 @@
+"""The numbers of measures: added up from events, merged, and taken from the fields of the state."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from streamstate.profile.fields import TIMESTAMP, FieldType
+from streamstate.profile.measure import SPLIT, Measure
+
+COUNT = "#"
+"""The field of the numbers with the count of all events."""
+
+Get = Callable[[Any], Any]
+Numbers = dict[str, int]
+Types = Mapping[str, FieldType]
+
+AddNumbers = Callable[[Iterable[Any], Numbers, Numbers, Numbers], None]
+"""Adds the numbers of events to the fields of a measure, in the sums, the least or the most."""
+
+
+def is_number(measure: Measure) -> bool:
+    """Whether the measure is kept as numbers, such as the first and last timestamp."""
+    return measure.kind in SPLIT or (measure.kind in ("first", "last") and measure.field == TIMESTAMP)
+
+
+def is_ranked(measure: Measure) -> bool:
+    """Whether the measure is kept as a ranking."""
+    return measure.kind in ("top", "distinct")
+
+
+def is_plain(measure: Measure) -> bool:
+    """Whether the measure is the count of all events."""
+    return measure.kind == "count" and not (measure.field or measure.by or measure.where.fields)
+
+
+def add_scores(measure: Measure, types: Types, get: Callable[[str], Get]) -> Callable[[Iterable[Any]], Numbers]:
+    """How often each value of the ranked field occurs in events, or its total of the weights."""
+    ranked, member = get(measure.field), types[measure.field].member
+    weight = get(measure.weight) if measure.weight else None
+
+    def scores(events: Iterable[Any]) -> Numbers:
+        # For few values, a Counter costs more to make than to fill.
+        counts: Numbers = {}
+        for event in events:
+            if (value := ranked(event)) is not None and (by := 1 if weight is None else weight(event)) is not None:
+                name = member(value)
+                counts[name] = counts.get(name, 0) + by
+        return counts
+
+    return scores
+
+
+def add_number(measure: Measure, types: Types, get: Callable[[str], Get]) -> AddNumbers:
+    """The `AddNumbers` of a measure."""
+    name, kind, kept = measure.name, measure.kind, measure.where.compiled(get)
+    value = get(measure.field) if measure.field else lambda _event: 0
+    by, text = (get(measure.by), types[measure.by].text) if measure.by else (None, str)
+
+    def number(events: Iterable[Any], add: Numbers, least: Numbers, most: Numbers) -> None:
+        for event in events if kept is None else filter(kept, events):
+            if (found := value(event)) is None:
+                continue
+            field = name
+            if by is not None:
+                if (split := by(event)) is None:
+                    continue
+                field = f"{name}:{text(split)}"
+            match kind:
+                case "count":
+                    add[field] = add.get(field, 0) + 1
+                case "total":
+                    add[field] = add.get(field, 0) + found
+                case "mean":
+                    add[field] = add.get(field, 0) + found
+                    counted = f"{COUNT}{field}"
+                    add[counted] = add.get(counted, 0) + 1
+                case "least" | "first":
+                    least[field] = min(found, least.get(field, found))
+                case _:
+                    most[field] = max(found, most.get(field, found))
+
+    return number
+
+
+def merged(measures: Iterable[Measure], parts: Iterable[Iterable[tuple[str, int]]]) -> Numbers:
+    """The fields of all `parts` together: fields of `measures` that are no sums by their bounds."""
+    bounds = {m.name: min if m.kind in ("least", "first") else max for m in measures if _bound(m)}
+    numbers: Numbers = {}
+    for fields in parts:
+        for field, number in fields:
+            held = numbers.get(field)
+            merge = bounds.get(field.partition(":")[0])
+            numbers[field] = number if held is None else merge(held, number) if merge else held + number
+    return numbers
+
+
+def _bound(measure: Measure) -> bool:
+    return measure.kind in ("least", "most", "first", "last")
+
+
+def numbers_of(measures: Iterable[Measure], numbers: Mapping[str, int]) -> dict[str, Any]:
+    """The values of `measures`, by name, from the fields."""
+    found: dict[str, Any] = {}
+    for measure in measures:
+        name = measure.name
+        if measure.by:
+            prefix = f"{name}:"
+            fields = [field for field in numbers if field.startswith(prefix)]
+            found[name] = {field.removeprefix(prefix): _number(measure, field, numbers) for field in fields}
+        else:
+            found[name] = _number(measure, name, numbers)
+    return found
+
+
+def _number(measure: Measure, field: str, numbers: Mapping[str, int]) -> Any:
+    """The value in a field, or of no event."""
+    number = numbers.get(field)
+    if number is None:
+        return 0 if measure.kind in ("count", "total") else None
+    return (number, numbers[COUNT + field]) if measure.kind == "mean" else number
+
+
+def summed(parts: Iterable[Iterable[tuple[str, int]]]) -> Mapping[str, int]:
+    """The scores of several rankings together."""
+    scores: Counter[str] = Counter()
+    for members in parts:
+        for member, score in members:
+            scores[member] += score
+    return scores
+
+
+def ranked(measure: Measure, scores: Mapping[str, int]) -> Any:
+    """The first members with their scores, or the number of members."""
+    if measure.kind == "distinct":
+        return len(scores)
+    return sorted(scores.items(), key=lambda item: (-item[1], item[0].encode()))[: measure.n]

@@ -1,0 +1,126 @@
+"""Events of a profile and the words of its measures, read without the library's code of profiles."""
+
+import json
+import operator
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from streamstate.profile.measure import MeasureWords
+
+_MOST = 2**63 - 1
+_LONGEST = 1_024
+
+Event = Mapping[str, Any]
+"""The fields of an event, with `timestamp` and `offset` of its record."""
+
+
+def event_of(value: bytes | None, kinds: Mapping[str, str], paths: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a value. Raises an error of `_UNUSABLE`."""
+    content = json.loads((value or b"").decode(), parse_constant=int, parse_float=Decimal)
+    if not isinstance(content, dict):
+        raise TypeError
+    return {name: _value(_member(content, paths[name]), kind) for name, kind in kinds.items()}
+
+
+def _member(content: Any, path: str) -> Any:
+    """The member at `path`. Raises TypeError where a member around it is no object."""
+    for name in path.split("."):
+        if content is None:
+            return None
+        if not isinstance(content, dict):
+            raise TypeError
+        content = content.get(name)
+    return content
+
+
+def _value(value: Any, kind: str) -> Any:
+    if value is None:
+        return None
+    if kind.startswith("decimal"):
+        if type(value) not in (int, Decimal, str):
+            raise TypeError
+        value, scale = Decimal(value), int(kind[8])
+        rounded = round(value, scale)
+        if rounded != value or not -_MOST <= int(rounded.scaleb(scale)) + 1 <= 2**63:
+            raise ValueError
+        return value
+    types: Mapping[str, type] = {"int": int, "str": str, "bool": bool}
+    if type(value) is not types[kind]:
+        raise TypeError
+    if isinstance(value, str):
+        # A lone surrogate has no UTF-8.
+        value.encode()
+    if (isinstance(value, str) and len(value) > _LONGEST) or (
+        isinstance(value, int) and not -_MOST <= value + 1 <= 2**63
+    ):
+        raise ValueError
+    return value
+
+
+def subject(words: MeasureWords) -> str:
+    """The measured field, empty for all events."""
+    named = (
+        words.of,
+        "" if words.count == "all" else words.count,
+        "" if words.top else words.total,
+        words.least,
+        words.most,
+    )
+    return next((name for name in (*named, words.mean, words.first, words.last, words.distinct) if name), "")
+
+
+def ranking(words: MeasureWords) -> tuple[Any, ...] | None:
+    """A ranking's field, weight and condition; None for another measure."""
+    return (subject(words), words.total, words.where) if words.top or words.distinct else None
+
+
+def first_by_name(measures: Mapping[str, MeasureWords]) -> dict[str, MeasureWords]:
+    """Of measures of the same ranking, the first by name; all others."""
+    found: dict[str, MeasureWords] = {}
+    for name, words in sorted(measures.items()):
+        of = ranking(words)
+        if of is None or all(of != ranking(each) for each in found.values()):
+            found[name] = words
+    return found
+
+
+def numeric(words: MeasureWords) -> bool:
+    ranked = words.top or words.distinct or words.recent or words.sessions
+    return not ranked and (not (words.first or words.last) or subject(words) == "timestamp")
+
+
+def fields(words: MeasureWords) -> set[str]:
+    conditions: list[Any] = [words.where]
+    found = {subject(words), words.by, words.total}
+    while conditions:
+        for name, inner in conditions.pop().items():
+            if name in ("all", "any"):
+                conditions += inner
+            else:
+                found.add(name)
+    return found
+
+
+def counted(words: MeasureWords, events: Iterable[Event]) -> list[Event]:
+    """The events that have the measure's fields, and fulfil its condition."""
+    needed = [name for name in (subject(words), words.by) if name]
+    return [event for event in events if all(event[name] is not None for name in needed) and holds(words.where, event)]
+
+
+def holds(where: Mapping[str, Any], event: Event) -> bool:
+    joins = {"all": all, "any": any}
+    return all(
+        joins[name](holds(each, event) for each in inner)
+        if name in joins
+        else all(_compared(event[name], word, literal) for word, literal in inner.items())
+        for name, inner in where.items()
+    )
+
+
+def _compared(value: Any, word: str, literal: Any) -> bool:
+    if value is None:
+        return False
+    if isinstance(value, Decimal):
+        literal = [Decimal(str(each)) for each in literal] if word == "in" else Decimal(str(literal))
+    return value in literal if word == "in" else bool(getattr(operator, word)(value, literal))

@@ -31,8 +31,8 @@ from streamstate import bootstrap
 from streamstate.keys import LONG, TEXT
 from streamstate.settings import GatewaySettings, load
 from streamstate.view import ADMIN, EXPLORE, READ
+from streamstate.web.access.certificates import to_instances
 from streamstate.web.client.instances import Instances
-from streamstate.web.client.tls import to_instances
 from streamstate.web.http import parameters
 from streamstate.web.http.events import EventStream, ServerSentEvent, Streams, too_many_streams
 from streamstate.web.http.problems import not_ready

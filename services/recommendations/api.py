@@ -1,6 +1,10 @@
 """The API deployment of recommendations: answers from the graph in memory, any instance for any user."""
 
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 from msgspec import UNSET
 from msgspec.structs import asdict
@@ -24,11 +28,11 @@ from services.recommendations.answers import (
 )
 from services.recommendations.graph import Graph
 from services.recommendations.live import Live
-from services.recommendations.pool import Pool
 from services.recommendations.salsa import recommend
 from services.recommendations.settings import PoolSettings, WindowSettings
 from streamstate import bootstrap
 from streamstate.app import App
+from streamstate.deployment.resources import cores
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.keys import LONG
 from streamstate.settings import ApiSettings, load
@@ -38,6 +42,7 @@ from streamstate.web.consistency import Demands
 from streamstate.web.freshness import Freshness, Positions
 from streamstate.web.http import parameters
 from streamstate.web.http.deadline import Deadline
+from streamstate.web.http.problems import overloaded
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.parameters import of_struct
@@ -46,6 +51,39 @@ from streamstate.web.user_data import UserData
 
 WALKING = 0.8
 """The share of the remaining time for walks; the rest is for ranking and the response."""
+
+
+T = TypeVar("T")
+
+
+class Pool:
+    """Runs functions that take milliseconds of CPU without the interpreter's lock. For a single event loop."""
+
+    def __init__(self, settings: PoolSettings) -> None:
+        threads = settings.walkers or cores()
+        self._most = threads + settings.walks_waiting
+        self._threads = ThreadPoolExecutor(threads, "walker")
+        self._taken = 0
+
+    async def run(self, walk: Callable[[], T]) -> T:
+        """The result of `walk`, called in a thread; raises a 503 `Problem` at once when the queue is full."""
+        if self._taken >= self._most:
+            raise overloaded(wanted="walks")
+        self._taken += 1
+        walking = asyncio.get_running_loop().run_in_executor(self._threads, walk)
+        # A cancelled walk occupies its thread until the end.
+        walking.add_done_callback(self._leave)
+        return await asyncio.shield(walking)
+
+    async def close(self) -> None:
+        """Refuse further walks, and drop waiting walks."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _leave(self, walking: "asyncio.Future[T]") -> None:
+        self._taken -= 1
+        if not walking.cancelled():
+            # Where the caller is gone, nobody else takes its error.
+            walking.exception()
 
 
 def create() -> Asgi:

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.recommendations.graph import Bipartite
-from services.recommendations.leaders import Leaders
 from services.recommendations.lists import LENGTH
-from services.recommendations.visits import Visits
+from services.recommendations.visits import Leaders, Visits
 
 BLOCK = 256  # walkers in step: enough to keep the memory busy, few enough to look at the clock often
 WARM_UP = 4 * BLOCK  # walks before the first look at whether the list is settled; a look costs 100 walks

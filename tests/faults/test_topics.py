@@ -10,7 +10,7 @@ import urllib3
 from confluent_kafka.admin import NewPartitions
 
 from devkit.local_cluster import LocalCluster
-from streamstate.processing.truncation import LOST
+from streamstate.processing.fitness import LOST
 from tests.faults.conftest import Trying
 from tests.faults.deployed import PLAYS, USERS, Deployed
 from tests.faults.fleet import PATIENCE_S

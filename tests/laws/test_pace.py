@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from streamstate.app import App, Fold, FoldContext, Record, Source
 from streamstate.errors import Fenced
 from streamstate.keys import TEXT
-from streamstate.processing.limits import CommitLimit, Limits
-from streamstate.processing.pace import LOOK_S, Pace
+from streamstate.processing.limits import LOOK_S, CommitLimit, Limits, Pace
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Merge, Operation
 from streamstate.state.store import Commit

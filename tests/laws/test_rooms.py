@@ -45,7 +45,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "testing": {*CONTRACT, "processing"},
     "spark": PROCESS,
     "verify": {*PROCESS, "profile"},
-    "web.access": {"errors", "view"},
+    "web.access": {"deployment", "errors", "view"},
     "web.http": {"errors"},
     "web.client": {"deployment", "web.access", "web.http"},
     "web.server": {*CONTRACT, "deployment", "processing", "settings", "web.access", "web.http"},

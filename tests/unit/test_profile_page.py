@@ -14,7 +14,7 @@ from streamstate.app import App
 from streamstate.cli.main import app as command
 from streamstate.errors import Misconfigured
 from streamstate.keys import LONG
-from streamstate.processing.fold_identity import require_same_folds
+from streamstate.processing.fitness import require_same_folds
 from streamstate.profile import Profile, profile_app
 from streamstate.profile.answer import Moment
 from streamstate.profile.file import parse

@@ -8,7 +8,7 @@ from services.clicks.model import APP, UNKNOWN, USER_CLICKS, USER_REGIONS
 from streamstate.errors import Misconfigured
 from streamstate.keys import partition_of
 from streamstate.processing.decode import RawRecord
-from streamstate.processing.topic_identity import require_copartitioned
+from streamstate.processing.fitness import require_copartitioned
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin
 from streamstate.testing import Driver

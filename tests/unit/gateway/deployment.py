@@ -15,10 +15,10 @@ from services.gateway.settings import AccessSettings
 from services.gateway.upstream import Upstream
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
+from services.recommendations.api import Pool
 from services.recommendations.api import build as build_recommendations
 from services.recommendations.live import Live
 from services.recommendations.model import app as recommendations
-from services.recommendations.pool import Pool
 from services.recommendations.settings import PoolSettings, WindowSettings
 from streamstate.app import App
 from streamstate.keys import LONG, partition_of

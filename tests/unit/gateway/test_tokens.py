@@ -18,7 +18,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 from werkzeug.test import Client, TestResponse
 
 from devkit.child_process import free_port
-from services.gateway import jwks, tokens
+from services.gateway import tokens
 from services.gateway.settings import AccessSettings
 from streamstate.web.server import asgi
 from streamstate.web.server.asgi import Asgi
@@ -290,6 +290,8 @@ def test_an_issuer_that_does_harm_keeps_nobody_waiting(
     for _ in range(5):
         assert ask(MINE, FORGED["an unknown key"](issuer)).status_code == 503
         assert ask(MINE, issuer.token(jti=str(time.time()))).status_code == 200
-    assert time.monotonic() - began < jwks.FETCH_S
+    assert time.monotonic() - began < tokens.FETCH_S
     until(lambda: ask(MINE, FORGED["an unknown key"](issuer)).status_code == 503 and issuer.asked > asked + 1)
-    assert issuer.most_sent < jwks.MOST_BYTES + 16_000_000, "of an endless answer: the bound, and the sockets' buffers"
+    assert issuer.most_sent < tokens.MOST_BYTES + 16_000_000, (
+        "of an endless answer: the bound, and the sockets' buffers"
+    )

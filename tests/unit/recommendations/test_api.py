@@ -9,10 +9,9 @@ from werkzeug.test import Client
 
 from services.events import KINDS, LISTENING_EVENTS
 from services.recommendations.answers import AllRecommendations, Recommendations
-from services.recommendations.api import build
+from services.recommendations.api import Pool, build
 from services.recommendations.live import Live, warm_up
 from services.recommendations.model import app
-from services.recommendations.pool import Pool
 from services.recommendations.settings import PoolSettings, WindowSettings
 from streamstate.settings import ApiSettings, load
 from streamstate.state.memory import MemoryReader, MemoryStore

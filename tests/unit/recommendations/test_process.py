@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devkit.redis_server import Redis
+from services.recommendations.api import Pool
 from services.recommendations.packing import PlayBatch, pack, unpack
-from services.recommendations.pool import Pool
 from services.recommendations.settings import PoolSettings
 from streamstate.keys import LONG_MAX
 from streamstate.web.http.problems import Problem

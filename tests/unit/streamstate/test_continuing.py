@@ -11,17 +11,18 @@ from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.claims import Claims
 from streamstate.keys import TEXT
-from streamstate.processing.fold_identity import require_same_folds
-from streamstate.processing.offset_gaps import passed
-from streamstate.processing.topic_identity import require_same_topics, require_same_widths
-from streamstate.processing.truncation import (
+from streamstate.processing.fitness import (
     LOST,
     allowed,
     left_out,
     missing_beginnings,
     require_beginnings,
     require_ends,
+    require_same_folds,
+    require_same_topics,
+    require_same_widths,
 )
+from streamstate.processing.offset_gaps import passed
 from streamstate.profile import profile_app
 from streamstate.profile.file import parse
 from streamstate.state.memory import MemoryStore

@@ -10,10 +10,21 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from devkit.charts import dashboards, readme, suite
-from devkit.charts.charts import AnyService, Infra, Monitoring, Pods, Replicated, ServiceValues, charts
+from devkit.charts import dashboards
+from devkit.charts.charts import (
+    SUITE,
+    SUITE_DESCRIPTION,
+    AnyService,
+    Infra,
+    Monitoring,
+    Pods,
+    Replicated,
+    ServiceValues,
+    charts,
+)
 from devkit.charts.parts import VERSION, Values
 from devkit.charts.variables import properties
+from devkit.tables import table
 
 FOLDER = Path("charts")
 WIDTH = 120
@@ -36,7 +47,7 @@ _IGNORED = f"# {_MADE} What a package leaves out.\nci/\nservice/\n*.tgz\n"
 _ANY = "Any service. The gateway finds a release by its value `services`: `--set services.RELEASE=RELEASE`."
 _SHARED = "streamstate/service"
 """The folder of the files that the charts of services share by links."""
-_DESCRIPTIONS = {suite.NAME: suite.DESCRIPTION, "infra": Infra.__doc__, "monitoring": Monitoring.__doc__}
+_DESCRIPTIONS = {SUITE: SUITE_DESCRIPTION, "infra": Infra.__doc__, "monitoring": Monitoring.__doc__}
 
 # Keys that Helm adds to the values of a chart: for all charts, the library chart, and a parent's switches.
 HELMS = {**{key: {"type": "object"} for key in ("global", "streamstate", "tags")}, "enabled": {"type": "boolean"}}
@@ -65,7 +76,7 @@ def _of_values(chart: str, values: Values, description: str) -> dict[str, str]:
     texts = {
         "values.yaml": _values(values),
         "values.schema.json": _json(schema(chart, type(values))) + "\n",
-        "README.md": readme.text(chart, values, description, _MADE, VERSION),
+        "README.md": _readme(chart, values, description),
         ".helmignore": _IGNORED,
     }
     if isinstance(values, Pods):
@@ -108,7 +119,7 @@ def dependencies(chart: str) -> Sequence[str]:
     match charts()[chart]:
         case Pods():
             return ("streamstate",)
-        case values if chart == suite.NAME:
+        case values if chart == SUITE:
             return [name for name in type(values).model_fields if name != "install"]
         case _:
             return ()
@@ -118,7 +129,7 @@ def _chart(chart: str, description: str) -> str:
     """`Chart.yaml`. A part of the suite is installed when its switch says so."""
     text = _CHART.format(name=chart, description=json.dumps(description))
     parts = [_DEPENDENCY.format(name=part) for part in dependencies(chart)]
-    if chart == suite.NAME:
+    if chart == SUITE:
         parts = [
             f"{part}    condition: install.{name}\n" for part, name in zip(parts, dependencies(chart), strict=True)
         ]
@@ -147,3 +158,34 @@ def _lines(values: BaseModel, indent: str) -> Iterator[str]:
             yield from _lines(value, indent + "  ")
         else:
             yield f"{indent}{field.serialization_alias}: {json.dumps(to_jsonable_python(value))}"
+
+
+_HEAD = """<!-- {made} -->
+# {chart}
+
+{description}
+
+    helm install {chart} charts/{chart}
+    helm install {chart} oci://REGISTRY/{chart} --version {version}
+
+What the values of all charts mean for a deployment: [Charts](../README.md).
+
+"""
+_OTHERS = "\n`settings` takes every setting of the [reference](../../docs/reference.md) that has no value here.\n"
+
+
+def _readme(chart: str, values: Values, description: str) -> str:
+    """The README of a chart: its installation, and a table of its values."""
+    rows = table(("value", "default", "what"), _rows(values, ""))
+    head = _HEAD.format(chart=chart, description=description, made=_MADE, version=VERSION)
+    return head + rows + (_OTHERS if "settings" in type(values).model_fields else "")
+
+
+def _rows(values: BaseModel, path: str) -> Iterator[tuple[str, str, str]]:
+    for name, field in type(values).model_fields.items():
+        value, key = getattr(values, name), f"{path}{field.serialization_alias}"
+        if isinstance(value, BaseModel):
+            yield from _rows(value, f"{key}.")
+        else:
+            default = json.dumps(to_jsonable_python(value))
+            yield f"`{key}`", f"`{default}`", (field.description or "").replace("|", "\\|")

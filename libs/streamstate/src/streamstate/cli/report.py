@@ -12,9 +12,17 @@ import msgspec
 from streamstate.app import App
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Member
-from streamstate.processing.fold_identity import require_same_folds
-from streamstate.processing.topic_identity import require_copartitioned, require_same_topics
-from streamstate.processing.truncation import allowed, left_out, needed, refusal, require_beginnings, require_ends
+from streamstate.processing.fitness import (
+    allowed,
+    left_out,
+    needed,
+    refusal,
+    require_beginnings,
+    require_copartitioned,
+    require_ends,
+    require_same_folds,
+    require_same_topics,
+)
 from streamstate.settings import StreamSettings
 from streamstate.state.store import Claim, Origin, Snapshot, TopicPartition
 

@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 from streamstate.app import LATE
 from streamstate.deployment.metrics import Definition
 from streamstate.processing.decode import DEAD, DEAD_FOR, MISPLACED
-from streamstate.processing.truncation import LOST
+from streamstate.processing.fitness import LOST
 from streamstate.state.store import Snapshot
 
 OFFSET = Definition("streamstate_offset", ("service", "topic", "partition"), "next offset of the state")

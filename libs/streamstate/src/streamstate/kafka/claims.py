@@ -7,9 +7,16 @@ import structlog
 
 from streamstate.app import App
 from streamstate.kafka.admin import Topics
-from streamstate.processing.fold_identity import require_same_folds
-from streamstate.processing.topic_identity import require_same_topics
-from streamstate.processing.truncation import LOST, allowed, left_out, refusal, require_beginnings, require_ends
+from streamstate.processing.fitness import (
+    LOST,
+    allowed,
+    left_out,
+    refusal,
+    require_beginnings,
+    require_ends,
+    require_same_folds,
+    require_same_topics,
+)
 from streamstate.state.store import Allowance, Claim, Origin, Store, TopicPartition, whole
 
 log = structlog.get_logger()

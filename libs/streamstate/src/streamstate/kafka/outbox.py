@@ -11,8 +11,8 @@ from streamstate.kafka.admin import Topics
 from streamstate.kafka.dlq.records import dead_letters, derived, halting, original_headers, shortened
 from streamstate.kafka.producer import Outgoing, send_all
 from streamstate.processing.decode import DeadLetter
+from streamstate.processing.fitness import require_same_topics
 from streamstate.processing.fold_batch import FoldResult
-from streamstate.processing.topic_identity import require_same_topics
 from streamstate.releases.record import Voice
 from streamstate.state.store import Origin
 

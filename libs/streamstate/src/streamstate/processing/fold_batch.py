@@ -3,16 +3,15 @@
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from streamstate.app import Count, Emit, Fold, FoldContext, Record, Rows
 from streamstate.errors import NotRequested, RegistryUnavailable
-from streamstate.processing.declared_reads import declared
 from streamstate.processing.decode import (
     DEAD,
     DEAD_FOR,
@@ -163,3 +162,47 @@ def merge(topics: Sequence[Decoded]) -> Sequence[Entry]:
     queues: list[Sequence[Entry | Held]] = [[*of.entries, of.held] if of.held else of.entries for of in topics]
     merged = heapq.merge(*queues, key=lambda entry: entry.stream_time)
     return list(itertools.takewhile(lambda entry: not isinstance(entry, Held), merged))  # type: ignore[arg-type]
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def declared(
+    fold: Fold, lookups: Mapping[str, Collection[Any]], rows: Rows, reads: Iterable[Read], values: Mapping[Read, Any]
+) -> tuple[Rows, Mapping[Read, Any]]:
+    """The results declared by `fold` in one partition, out of all folds' results (`rows`, `values`)."""
+    tables = {
+        table: _Requested({key: rows[table][key] for key in keys}, fold, "lookups", f"a row of {table}")
+        for table, keys in lookups.items()
+    }
+    own = {read: values[read] for read in reads}
+    return _Requested(tables, fold, "lookups", "a table"), _Requested(own, fold, "reads", "the state")
+
+
+class _Requested(Mapping[K, V]):
+    """Raises `NotRequested` for a missing key, in `get` as well. `noun` names the kind of results."""
+
+    def __init__(self, answers: Mapping[K, V], fold: Fold, function: str, noun: str) -> None:
+        self._answers = answers
+        self._fold = fold
+        self._function = function
+        self._noun = noun
+
+    def __getitem__(self, key: K) -> V:
+        if key not in self._answers:
+            fold = f"the fold of {' and '.join(self._fold.topics)}"
+            noun = _name(key) if isinstance(key, Read) else self._noun
+            raise NotRequested(f"{fold} looks at {noun}, which it did not ask for; add it to its `{self._function}`")
+        return self._answers[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._answers)
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+
+def _name(read: Read) -> str:
+    """The state key up to its first colon: the rest may be a user's id."""
+    return f"{type(read).__name__}({read.key.partition(':')[0]}…)"

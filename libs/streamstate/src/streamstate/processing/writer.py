@@ -11,8 +11,7 @@ from streamstate.errors import INEXACT, Inexact, RegistryUnavailable, TooManyDea
 from streamstate.operators.tables import look_up
 from streamstate.processing.decode import DeadLetter, Decoded, Markers, Position, RawRecord, decode_records, mark
 from streamstate.processing.fold_batch import FoldBatch, FoldResult, Unfoldable, merge
-from streamstate.processing.limits import CommitLimit, Limits
-from streamstate.processing.pace import Pace
+from streamstate.processing.limits import CommitLimit, Limits, Pace
 from streamstate.state.operations import Read, adds
 from streamstate.state.store import Claim, Commit, Store, TopicPartition
 

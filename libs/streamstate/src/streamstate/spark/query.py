@@ -29,10 +29,9 @@ from streamstate.kafka.consumer_group import Membership, Partitions
 from streamstate.kafka.dlq.topic import Refusals
 from streamstate.kafka.held_up import HeldUp
 from streamstate.kafka.totals import Publisher
+from streamstate.processing.fitness import needed, require_copartitioned
 from streamstate.processing.limits import TimestampLimit
 from streamstate.processing.offset_gaps import passed
-from streamstate.processing.topic_identity import require_copartitioned
-from streamstate.processing.truncation import needed
 from streamstate.settings import StreamSettings
 from streamstate.spark.offsets import Offsets, next_slice, unreadable
 from streamstate.spark.run import Hosted, Run, reason

@@ -15,8 +15,8 @@ from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import StreamStateError
 from streamstate.settings import ApiSettings
 from streamstate.state.store import AsyncReads
+from streamstate.web.access.certificates import to_instances
 from streamstate.web.client.instances import Instances
-from streamstate.web.client.tls import to_instances
 from streamstate.web.consistency import Demands
 from streamstate.web.freshness import Freshness
 from streamstate.web.http.problems import not_the_owner

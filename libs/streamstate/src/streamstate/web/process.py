@@ -12,7 +12,7 @@ from prometheus_client import multiprocess
 from streamstate.deployment import logs, resources
 from streamstate.deployment.address import Address
 from streamstate.deployment.connections import HttpSettings
-from streamstate.web.client import tls
+from streamstate.web.access.certificates import shown
 from streamstate.web.http.problems import CONTENT_TYPE, REFUSED, encoded
 from streamstate.web.server.asgi import Asgi
 from strictasgi import worker
@@ -28,7 +28,7 @@ class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no 
     def __init__(self, settings: HttpSettings, create: Callable[[], Asgi]) -> None:
         """Raises `Misconfigured` when a file of TLS cannot be used."""
         self._options = options(settings)
-        self.certificates = tls.shown(settings)
+        self.certificates = shown(settings)
         self._create = create
         logs.forward("strictasgi")
         super().__init__()

@@ -6,9 +6,12 @@ from contextlib import suppress
 
 from streamstate.app import App
 from streamstate.errors import Commands, IncompleteCommit
-from streamstate.processing.fold_identity import require_same_folds
-from streamstate.processing.topic_identity import require_same_widths
-from streamstate.processing.truncation import missing_beginnings, require_beginnings
+from streamstate.processing.fitness import (
+    missing_beginnings,
+    require_beginnings,
+    require_same_folds,
+    require_same_widths,
+)
 from streamstate.releases.record import Releases, decoded
 from streamstate.state.operations import Read
 from streamstate.state.store import AsyncReads, Snapshot

@@ -1,9 +1,10 @@
-"""Certificates of a server and of its callers, in files read again after a change."""
+"""Certificates of a server, of its callers and of calls to instances, in files read again after a change."""
 
 import ssl
 from pathlib import Path
 from typing import NamedTuple
 
+from streamstate.deployment.connections import TlsSettings
 from streamstate.web.access.watched_file import WatchedFiles
 
 
@@ -46,3 +47,19 @@ class ToInstances(Certificates):
     def for_host(self, host: str) -> tuple[ssl.SSLContext, str]:
         """The context of a new connection to `host`, and the required name of its certificate."""
         return self.content, self._name or host
+
+
+def shown(settings: TlsSettings) -> Certificates | None:
+    """A server's own certificates; None for plain HTTP. Raises `Misconfigured`."""
+    pair = _pair(settings.tls_certificate, settings.tls_key)
+    return Certificates(ssl.Purpose.CLIENT_AUTH, pair, settings.tls_client_ca) if pair else None
+
+
+def to_instances(settings: TlsSettings) -> ToInstances | None:
+    """How instances are asked; None for plain HTTP. Raises `Misconfigured`."""
+    pair = _pair(settings.instances_certificate, settings.instances_key)
+    return ToInstances(pair, settings.instances_ca, settings.instances_name) if settings.instances_ca else None
+
+
+def _pair(certificate: Path | None, key: Path | None) -> CertificateFiles | None:
+    return CertificateFiles(certificate, key) if certificate and key else None

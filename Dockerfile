@@ -62,8 +62,14 @@ COPY services services
 
 FROM web AS api
 ARG SERVICE
-RUN own=services/$SERVICE/requirements.txt; \
-    [ ! -e $own ] || pip install --no-cache-dir --no-compile --no-deps --require-hashes -r $own
+# The kubernetes client is 17 MB of generated source. Compiled, in an archive, it is 4 MB, and imported three times as fast.
+RUN set -e; own=services/$SERVICE/requirements.txt; \
+    if [ -e $own ]; then pip install --no-cache-dir --no-compile --no-deps --require-hashes -r $own; fi; \
+    cd "$(python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
+    if [ -e kubernetes ]; then \
+      python -m compileall -q -b kubernetes; find kubernetes -name '*.py' -delete; \
+      python -m zipfile -c kubernetes.zip kubernetes; rm -r kubernetes; echo kubernetes.zip > kubernetes.pth; \
+    fi
 ENV STREAMSTATE_PACKAGE=services.$SERVICE
 USER 10001:10001
 CMD ["sh", "-c", "exec python -m streamstate.web $STREAMSTATE_PACKAGE"]

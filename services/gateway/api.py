@@ -14,7 +14,6 @@ from services.gateway import documents, needs
 from services.gateway.access import Access
 from services.gateway.beside import ReleaseFile
 from services.gateway.directory import not_found, service_of
-from services.gateway.endpoints import watched
 from services.gateway.erasure import EXAMPLE_DELETION, EXAMPLE_EXPORT, EXPORTED, PATH, ErasureRoutes
 from services.gateway.names import NameCache
 from services.gateway.owners import Owners
@@ -54,6 +53,9 @@ def create() -> Asgi:
     settings, access = bootstrap.configure(GatewaySettings), load(AccessSettings)
     if not settings.services:
         return build(settings, {service: given.split(",") for service, given in settings.instances.items()}, access)
+    # Kubernetes' client takes a second to import, and 30 MB.
+    from services.gateway.endpoints import watched  # noqa: PLC0415
+
     return build(settings, watched(settings.services, settings.namespace), access)
 
 

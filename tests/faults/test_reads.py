@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 import pytest
 import urllib3
+from kubernetes.client import DiscoveryV1EndpointPort, V1EndpointSlice
 
 from devkit import records
 from devkit.bench import overload
 from devkit.bench.reads import OWNER, PROFILE, write_paths
 from devkit.bench.reads import Read as Asked
 from devkit.child_process import LOCALHOST, free_port
-from services.gateway.endpoints import Slice
 from services.recommendations.answers import ALL_KINDS
 from streamstate.web.http.deadline import HEADER
 from tests.faults.conftest import Trying
@@ -145,13 +145,14 @@ def test_f18_ten_times_more_clients_than_an_owner_can_answer(trying: Trying, ser
         run.recount(serving)
 
 
-def slices(serving: Serving) -> list[Slice]:
+def slices(serving: Serving) -> list[V1EndpointSlice]:
     """The instances as the API server tells them."""
     told = []
     for service, instances in serving.instances.items():
         for number, address in enumerate(instances):
-            ports = [{"name": "http", "port": int(address.rpartition(":")[2])}]
-            told.append(slice_of(service, endpoint(None, LOCALHOST), name=f"{service}-{number}", ports=ports))
+            one = slice_of(service, endpoint(None, LOCALHOST), name=f"{service}-{number}")
+            one.ports = [DiscoveryV1EndpointPort(name="http", port=int(address.rpartition(":")[2]))]
+            told.append(one)
     return told
 
 

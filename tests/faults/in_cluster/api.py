@@ -2,17 +2,18 @@
 
 import os
 
-import httpx2
+from kubernetes import client, config
 
-from services.gateway import api, endpoints
+from services.gateway import api
 from streamstate.web.server.asgi import Asgi
 
 
-def _api_server() -> httpx2.Client:
-    return httpx2.Client(base_url=os.environ["API_SERVER"])
+def _configure(configuration: client.Configuration) -> None:
+    configuration.host = os.environ["API_SERVER"]
+    configuration.retries = False
 
 
 def create() -> Asgi:
-    """Only the address of the API server, and the account, differ from a pod's."""
-    endpoints.api_server = _api_server
+    """What a pod is given in files, its API server and account, is the only thing that differs."""
+    config.load_incluster_config = _configure
     return api.create()

@@ -299,6 +299,28 @@ def test_a_command_runs_when_it_is_told_to_with_the_settings_of_the_service() ->
         assert environment(objects, "command")["STREAMSTATE_NAME"] == "metrics"
 
 
+def test_the_answers_for_all_keys_are_written_at_a_time_that_is_set() -> None:
+    given = {"unload.schedule": "@hourly", "unload.views": ["metrics"], "unload.to": "s3://bucket/answers"}
+    objects = render("metrics", given=given)
+    [job] = of_kind(objects, "CronJob")
+    assert (job["metadata"]["name"], job["spec"]["schedule"], job["spec"]["suspend"]) == (
+        "metrics-unload",
+        "@hourly",
+        False,
+    )
+    spec = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    [redis], [unload] = spec["initContainers"], spec["containers"]
+    assert redis["image"] == "redis:8"
+    assert unload["command"] == ["streamstate", "unload", "metrics", "metrics", "--to", "s3://bucket/answers"]
+    scratch = {"name": "scratch", "mountPath": "/scratch"}
+    assert scratch in redis["volumeMounts"]
+    assert scratch in unload["volumeMounts"]
+    assert environment(objects, "unload")["TMPDIR"] == "/scratch"
+    missing = helm("template", "metrics", "charts/metrics", "--set", "unload.schedule=@hourly")
+    assert missing.returncode != 0
+    assert "unload.schedule needs unload.views and unload.to" in missing.stderr
+
+
 def test_a_release_beside_another_is_labelled_for_the_gateway() -> None:
     for settings, label in (({"RELEASE_OF": "metrics"}, "metrics"), ({}, None)):
         objects = render("metrics", given={"settings": settings}, release="metrics-2")

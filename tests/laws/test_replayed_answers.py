@@ -133,9 +133,9 @@ def test_what_the_stream_refused_stays_refused() -> None:
 def test_merged_topics_come_by_stream_time_and_in_the_order_of_the_topics_at_equal_times() -> None:
     app = app_of("notifications")
     view = app.views[0]
-    opened, tick = b'"Closed"', b"null"
+    closed, tick = b"Closed", b""
     logs = {
-        ("open", 0): log("open", [(b"anna", opened, 120_000), (b"anna", b'"Open"', 240_000)]),
+        ("open", 0): log("open", [(b"anna", closed, 120_000), (b"anna", b"Open", 240_000)]),
         ("tick", 0): log("tick", [(b"anna", tick, at * 60_000) for at in (1, 2, 3, 4, 5)]),
     }
     made, driver = past(app, view, logs), Driver(app, MemoryStore())
@@ -147,6 +147,7 @@ def test_merged_topics_come_by_stream_time_and_in_the_order_of_the_topics_at_equ
         }
         driver.feed(0, until)
         assert encoded(made.answer(view.ask("anna"))) == encoded(driver.view(view.name, "anna"))
+    assert b'"count":3' in encoded(made.answer(view.ask("anna")))
     at_position = past(app, view, logs)
     at_position.advance_to({("open", 0): 1, ("tick", 0): 3})
     assert at_position.positions([0]) == {("open", 0): 1, ("tick", 0): 3}

@@ -50,7 +50,7 @@ ALLOWED: Mapping[str, set[str]] = {
     "web.client": {"deployment", "web.access", "web.http"},
     "web.server": {*CONTRACT, "deployment", "processing", "settings", "web.access", "web.http"},
     "web": {*PROCESS, "web.access", "web.client", "web.http", "web.server"},
-    "answers": {*PROCESS, "backup", "spark", "web.http"},
+    "answers": {*PROCESS, "backup", "spark", "web", "web.http"},
     "cli": {*PROCESS, "answers", "backup", "profile", "spark", "testing", "verify", "web", "web.access", "web.http"},
 }
 """What each room, or module of the root, may import. Nothing imports what is not listed."""

@@ -29,4 +29,6 @@ spec:
 {{ include "streamstate.scaledObject" . }}
 ---
 {{ include "streamstate.job" . }}
+---
+{{ include "streamstate.unload" . }}
 {{- end }}

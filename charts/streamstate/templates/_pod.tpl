@@ -1,6 +1,6 @@
 {{/*
 A pod template. Takes a dict: root, labels (text), containers (text), token (whether it may ask the API server); volumes
-(text) and restartPolicy, if any.
+and initContainers (text) and restartPolicy, if any.
 */}}
 {{- define "streamstate.pod" -}}
 {{- $values := .root.Values -}}
@@ -25,6 +25,9 @@ spec:
     {{- range . }}
     - {{- merge (deepCopy .) $selector | toYaml | nindent 6 }}
     {{- end }}
+  {{- end }}
+  {{- with .initContainers }}
+  initContainers: {{- . | nindent 4 }}
   {{- end }}
   containers: {{- .containers | nindent 4 }}
   volumes: {{- include "streamstate.volumes" .root | nindent 4 }}

@@ -55,6 +55,8 @@ spec:
 {{ include "streamstate.scaledObject" . }}
 ---
 {{ include "streamstate.job" . }}
+---
+{{ include "streamstate.unload" . }}
 {{- end }}
 
 {{- define "streamstate.folding" -}}

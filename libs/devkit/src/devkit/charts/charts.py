@@ -26,6 +26,7 @@ from devkit.charts.parts import (
     StreamValues,
     Test,
     Tls,
+    UnloadValues,
     Values,
     container,
 )
@@ -117,6 +118,7 @@ class ServiceValues(Pods):
     truncated_topics: list[str] = setting(ServiceSettings, "truncated_topics")
     autoscaling: LagScaling = value(LagScaling(), "instances by the lag of the consumer group (KEDA)")
     job: CronJobValues = value(CronJobValues(), "a CronJob of the operators' command")
+    unload: UnloadValues = value(UnloadValues(), "a CronJob that writes the answers of views for all keys to files")
     test: Test = value(Test(contains='"service":'), "the request of helm test")
 
 

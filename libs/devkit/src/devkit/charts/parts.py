@@ -255,6 +255,17 @@ class CronJobValues(Values):
     resources: Resources = container("100m", "256Mi", "1Gi", "; verify has one partition in memory")
 
 
+class UnloadValues(Values):
+    """A CronJob that writes the answers of views for all keys to Parquet files, in the image of the stream."""
+
+    schedule: str = value("", "when it runs, as in cron; there is no CronJob without it")
+    views: list[str] = value([], "views of the service, by name, e.g. [metrics]")
+    to: str = value("", "folder of a volume, or URI such as s3://bucket/path")
+    redis_image: str = value("redis:8", "image on Debian with redis-server, at least as new as Redis")
+    scratch: str = value("10Gi", "size of the node's disk for the snapshot")
+    resources: Resources = container("500m", "1Gi", "4Gi", "; a Redis in it has the whole snapshot in memory")
+
+
 class Test(Values):
     """The request of `helm test`."""
 

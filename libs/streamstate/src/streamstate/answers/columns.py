@@ -42,15 +42,19 @@ def _json(value: Any) -> str | None:
 _JSON = Column(pa.string(), _json)
 
 
+KEY: "pa.Field[Any]" = pa.field("key", pa.string(), nullable=False)
+"""The column of a view's key, as in a URL. An answer's own member `key` says the same."""
+
+
 class Columns:
-    """The columns of the answers of type `kind`, apart from the members `besides`.
+    """The columns of the answers of type `kind`, apart from a member `key`, as of `KEY`.
 
     schema: the columns, with the names of the members in the answer.
     """
 
-    def __init__(self, kind: type[msgspec.Struct], besides: Sequence[str] = ()) -> None:
+    def __init__(self, kind: type[msgspec.Struct]) -> None:
         members = _members(inspect.type_info(kind))
-        self._members = {name: column for name, column in members.items() if name not in besides}
+        self._members = {name: column for name, column in members.items() if name != KEY.name}
         fields = [pa.field(name, column.type) for name, column in self._members.items()]
         self.schema = pa.schema(fields)
 

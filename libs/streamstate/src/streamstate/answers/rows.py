@@ -10,11 +10,12 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from streamstate.answers.columns import KEY
 from streamstate.errors import Declined
 from streamstate.keys import KeyCodec, partition_of
 
 TIME = pa.timestamp("ms", tz="UTC")
-_FIELDS: "list[pa.Field[Any]]" = [pa.field("key", pa.string()), pa.field("time", TIME)]
+_FIELDS: "list[pa.Field[Any]]" = [KEY, pa.field("time", TIME, nullable=False)]
 SCHEMA = pa.schema(_FIELDS)
 
 

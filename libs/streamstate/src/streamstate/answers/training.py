@@ -29,9 +29,6 @@ _ROWS = 5_000
 
 _LOOK_S = 0.5
 
-TAKEN = ("key",)
-"""The members of an answer that are no columns: the row has the key."""
-
 
 @dataclass(frozen=True)
 class TrainingTask:
@@ -57,7 +54,7 @@ class TrainingTask:
         app = bootstrap.app(self.package, self.settings)
         view = next(view for view in app.views if view.name == self.view)
         table = pa.ipc.open_stream(rows).read_all()
-        columns = Columns(type(view.example), TAKEN)
+        columns = Columns(type(view.example))
         schema = pa.schema([*SCHEMA, *columns.schema])
         system, folder = opened(self.folder)
         with Logs(app, view, self.settings).past([partition]) as past:

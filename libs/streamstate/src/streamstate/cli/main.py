@@ -15,6 +15,7 @@ from streamstate.cli.backups.restore import restore
 from streamstate.cli.changes import allow, skip, throttle
 from streamstate.cli.config import config
 from streamstate.cli.history.replay import replay
+from streamstate.cli.history.unload import unload
 from streamstate.cli.profiles import profiles
 from streamstate.cli.releases.diff import diff
 from streamstate.cli.releases.drop import drop
@@ -65,6 +66,7 @@ for command in (
     owners,
     verify,
     replay,
+    unload,
     config,
     skip,
     allow,

@@ -1,0 +1,135 @@
+"""Answers as columns, and the rows of a training set."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from devkit.registry import SERVICES
+from devkit.registry import app as app_of
+from streamstate.answers.columns import Columns
+from streamstate.answers.rows import by_partition, read
+from streamstate.errors import BadKey, Declined
+from streamstate.keys import LONG, partition_of
+
+
+class Inner(msgspec.Struct, rename="camel"):
+    of_day: int
+    share: float | int | None
+
+
+class Answer(msgspec.Struct, rename={"from_": "from"}):
+    key: int
+    from_: Annotated[int, msgspec.Meta(ge=0)]
+    inner: Inner | None
+    listed: list[Inner]
+    by_name: dict[str, list[int]]
+    raw: msgspec.Raw
+    either: int | str
+    moment: datetime
+    kind: Literal["a", "b"] = "a"
+    absent: int | msgspec.UnsetType = msgspec.UNSET
+    anything: Any = None
+
+
+ANSWER = Answer(
+    1,
+    2,
+    Inner(3, 0.5),
+    [Inner(4, None), Inner(5, 1)],
+    {"x": [1], "y": []},
+    msgspec.Raw(b'{"a": 1}'),
+    "text",
+    datetime(2026, 1, 1, tzinfo=UTC),
+)
+
+
+def test_a_member_is_a_column_of_its_type() -> None:
+    columns = Columns(Answer)
+    inner = pa.struct([("ofDay", pa.int64()), ("share", pa.float64())])
+    assert dict(zip(columns.schema.names, columns.schema.types, strict=True)) == {
+        "from": pa.int64(),
+        "inner": inner,
+        "listed": pa.list_(inner),
+        "by_name": pa.map_(pa.string(), pa.list_(pa.int64())),
+        "raw": pa.string(),
+        "either": pa.string(),
+        "moment": pa.string(),
+        "kind": pa.string(),
+        "absent": pa.int64(),
+        "anything": pa.string(),
+    }
+    values = [array.to_pylist() for array in columns.arrays([ANSWER, None])]
+    assert [value[0] for value in values] == [
+        2,
+        {"ofDay": 3, "share": 0.5},
+        [{"ofDay": 4, "share": None}, {"ofDay": 5, "share": 1.0}],
+        [("x", [1]), ("y", [])],
+        '{"a":1}',
+        '"text"',
+        "2026-01-01T00:00:00Z",
+        "a",
+        None,
+        None,
+    ]
+    assert [value[1] for value in values] == [None] * len(values)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_view_of_the_services_has_columns(service: str, tmp_path: Path) -> None:
+    for view in app_of(service).views:
+        columns = Columns(type(view.example))
+        table = pa.table(columns.arrays([view.example]), schema=columns.schema)
+        pq.write_table(table, tmp_path / "x.parquet")
+        assert pq.read_table(tmp_path / "x.parquet").equals(table)
+
+
+MOMENTS = (
+    pa.array([1_000, 2_000]),
+    pa.array(["1970-01-01T00:00:01Z", "1970-01-01T01:00:02+01:00"]),
+    pa.array([1_000, 2_000], pa.timestamp("ms")),
+    pa.array([1_000_000_500, 2_000_000_500], pa.timestamp("ns", tz="Europe/Berlin")),
+)
+
+
+@pytest.mark.parametrize("times", MOMENTS, ids=lambda times: str(times.type))
+def test_times_are_milliseconds_timestamps_or_texts(times: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"other": [0, 0], "time": times, "key": [7, 8]}), tmp_path / "rows")
+    rows = read(tmp_path / "rows")
+    assert rows["key"].to_pylist() == ["7", "8"]
+    assert rows["time"].cast(pa.int64()).to_pylist() == [1_000, 2_000]
+
+
+def test_rows_of_a_csv_file(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("key,time,label\n07,2026-01-01T09:00:00Z,x\n8,2026-01-01T09:00:00.250Z,y\n")
+    rows = read(tmp_path / "rows.csv")
+    assert rows["key"].to_pylist() == ["07", "8"]
+    assert rows["time"].to_pylist()[1] == datetime(2026, 1, 1, 9, 0, 0, 250_000, UTC)
+
+
+@pytest.mark.parametrize("text", ["key,at\n1,2\n", "key,time\n1,yesterday\n", "key,time\n1,\n"])
+def test_a_file_without_keys_and_times_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(text)
+    with pytest.raises(Declined, match=r"rows\.csv has"):
+        read(tmp_path / "rows.csv")
+
+
+def test_rows_are_ordered_by_time_within_their_partition() -> None:
+    keys = [str(number % 50) for number in range(400)]
+    times = pa.array([(number * 7919) % 1_000 for number in range(400)], pa.timestamp("ms", tz="UTC"))
+    parts = dict(by_partition(pa.table({"key": keys, "time": times}), LONG, 8))
+    assert sum(part.num_rows for part in parts.values()) == 400
+    for partition, part in parts.items():
+        moments = part["time"].cast(pa.int64()).to_pylist()
+        assert moments == sorted(moments, key=lambda moment: moment or 0)
+        assert {partition_of(LONG.encode(int(key or "")), 8) for key in part["key"].to_pylist()} == {partition}
+
+
+def test_a_text_that_is_no_key_is_refused() -> None:
+    rows = pa.table({"key": ["x"], "time": pa.array([1], pa.timestamp("ms", tz="UTC"))})
+    with pytest.raises(BadKey):
+        next(by_partition(rows, LONG, 1))

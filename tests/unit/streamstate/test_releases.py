@@ -1,10 +1,18 @@
 """The record of a service's releases, and the form of their answers."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import yaml
 
 from services.clicks.model import APP as CLICKS
+from services.profile.settings import HABITS
+from streamstate.cli.releases.beside import differences
+from streamstate.cli.releases.drop import Dropping
+from streamstate.cli.releases.stage import document as document_of
+from streamstate.cli.services import deployment
 from streamstate.deployment.overrides import renamed
 from streamstate.errors import Declined, Misconfigured
 from streamstate.releases import file
@@ -182,6 +190,33 @@ def test_a_release_shares_outputs_and_dead_letters_with_the_first() -> None:
     assert CLICKS.release_of == "clicks"
 
 
+def test_a_turn_that_ends_as_a_record_comes_is_given_back() -> None:
+    """The next release may have folded the record at 4 before it knew of its turn."""
+    before = promoted(BOTH, "metrics-2", 10)
+    after = handed_over(before, "metrics", {PLACE: 4})
+    stored: list[Releases] = [after]
+
+    def replace(old: Releases, new: Releases) -> None:
+        assert stored[-1] == old
+        stored.append(new)
+
+    def dropping(end: int) -> tuple[Dropping, Any]:
+        of: Any = SimpleNamespace(
+            topics=SimpleNamespace(high_watermarks=lambda places: dict.fromkeys(places, end)),
+            pointer=SimpleNamespace(replace=replace),
+        )
+        return Dropping(of, "metrics"), SimpleNamespace(positions={PLACE: 4}, ends={PLACE: 4})
+
+    idle, side = dropping(4)
+    idle.require_idle(before, after, side)
+    assert stored == [after]
+    late, side = dropping(5)
+    with pytest.raises(Declined, match="run its streams until it owes nothing"):
+        late.require_idle(before, after, side)
+    assert stored[-1].number > after.number
+    assert publishers(stored[-1], range(3, 6)) == ["metrics", "metrics", "metrics-2"]
+
+
 # The file of releases.
 
 
@@ -226,3 +261,17 @@ def test_a_lost_member_another_type_and_a_required_parameter_break_clients() -> 
         "GET /v1/plays user: is required"
     ]
     assert broken(before, document({"count": "integer", "name": "string"})) == ["GET /v1/plays query limit: is gone"]
+
+
+def test_the_form_of_answers_by_other_settings_is_known_before_the_release_runs(tmp_path: Path) -> None:
+    of, declared = deployment("profile"), yaml.safe_load(HABITS.read_text())
+    changed = tmp_path / "habits.yaml"
+    for measure in [*declared["measures"]][:2]:
+        further = {**declared, "measures": {**declared["measures"], "further": {"count": "all"}}}
+        changed.write_text(yaml.safe_dump(further))
+        before = document_of(of, {})
+        assert differences(before, document_of(of, {"PROFILE": str(changed)})) == []
+        fewer = {name: each for name, each in declared["measures"].items() if name != measure}
+        changed.write_text(yaml.safe_dump({**declared, "measures": fewer}))
+        lost = differences(before, document_of(of, {"PROFILE": str(changed)}))
+        assert any(f".{measure} " in line and line.endswith("is gone") for line in lost), lost

@@ -1,6 +1,7 @@
 """The releases of a service as a command sees them: the record, their states, the gateway's view of them."""
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -14,6 +15,7 @@ from streamstate.cli.users.gateway import gateway
 from streamstate.cli.users.partitions import SYSTEM
 from streamstate.errors import Declined
 from streamstate.kafka.admin import Member
+from streamstate.processing.decode import reasons
 from streamstate.releases.contract import broken
 from streamstate.releases.record import Releases, first
 from streamstate.state.store import Snapshot, TopicPartition
@@ -27,6 +29,9 @@ DOCUMENT, MAP = "/openapi.json", "/processors"
 PATIENCE_S, PAUSE_S = 5.0, 0.2
 """Seconds until a gateway without an answer is an error, and between two requests."""
 
+SHOWN = 20
+"""Differences in a message."""
+
 MOST_LAG = 10_000
 """Records of a service behind which a complete state is `lagging`."""
 
@@ -34,6 +39,7 @@ Name = Annotated[str, typer.Argument(metavar="RELEASE", help="Release; default: 
 WithoutGateway = Annotated[
     bool, typer.Option("--without-gateway", help="Do not ask the gateway whether it finds the release.")
 ]
+Breaking = Annotated[bool, typer.Option("--breaking", help="Accept answers that break clients of the live release.")]
 Word = Literal["ready", "building", "lagging", "failing"]
 
 
@@ -42,7 +48,7 @@ class ReleaseReport(msgspec.Struct):
 
     `state` is `ready`, `building` from nothing (with `progress`, 0 to 1), `lagging`, or `failing` with `faults`. `lag`
     is in records. `owes` are offsets that it will still publish although another release has the next turn, by
-    topic:partition.
+    topic:partition. `refused` are its dead letters by stage and exception, of which a staged release publishes none.
     """
 
     release: str
@@ -53,6 +59,7 @@ class ReleaseReport(msgspec.Struct):
     lag: int
     owes: dict[str, int]
     faults: list[str]
+    refused: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,11 @@ class Side:
     def progress(self) -> float:
         shares = [self.snapshots[p].progress(self.of.app.topics) for _, p in self.ends if self._owned(p)]
         return sum(shares) / len(self.ends) if self.ends else 0.0
+
+    @property
+    def refused(self) -> Counter[str]:
+        """Dead letters by stage and exception."""
+        return sum((Counter(reasons(snapshot.counters)) for snapshot in self.snapshots.values()), Counter())
 
     def _owned(self, partition: int) -> bool:
         return partition in self.snapshots and self.snapshots[partition].owner is not None
@@ -143,7 +155,15 @@ def report(record: Releases, side: Side) -> ReleaseReport:
     name = side.of.app.name
     owes = {f"{topic}:{p}": count for (topic, p), count in record.owes(name, side.ends).items()}
     live, publishes = record.live == name, record.publisher == name
-    return ReleaseReport(name, live, publishes, side.word, side.progress, side.lag, owes, list(side.faults))
+    return ReleaseReport(
+        name, live, publishes, side.word, side.progress, side.lag, owes, list(side.faults), dict(side.refused)
+    )
+
+
+def refused_more(side: Side, live: Side) -> list[str]:
+    """The dead letters that a release has more of than the live release, a line for each stage and exception."""
+    names = f"{side.of.app.name} refuses {{:,}} more records than {live.of.app.name}: {{}}"
+    return [names.format(count, reason) for reason, count in (side.refused - live.refused).items()]
 
 
 def ask(path: str, release: str = "") -> Any:
@@ -160,7 +180,21 @@ def ask(path: str, release: str = "") -> Any:
 
 def breaking(name: str) -> list[str]:
     """How the answers' form of the release breaks clients of the live release, by the gateway's documents."""
-    return broken(_answers(ask(DOCUMENT)), _answers(ask(DOCUMENT, name)))
+    asked = gateway()
+    return differences(asked.get(DOCUMENT), asked.get(DOCUMENT, headers={RELEASE: name}))
+
+
+def differences(before: Any, after: Any) -> list[str]:
+    """How the document `after` breaks clients of `before`."""
+    return broken(_answers(before), _answers(after))
+
+
+def require_unbroken(name: str, lines: Sequence[str]) -> None:
+    """Raise `Declined` for a release that breaks clients by the differences in `lines`."""
+    if lines:
+        shown = "\n  ".join(lines[:SHOWN])
+        msg = f"{name} breaks clients in {len(lines)} places (accept them by --breaking): {shown}"
+        raise Declined(msg)
 
 
 def _answers(document: Any) -> dict[str, Any]:

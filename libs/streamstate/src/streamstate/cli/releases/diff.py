@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from streamstate.app import App
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, Exit
-from streamstate.cli.releases.beside import Name, ask, breaking, recorded
+from streamstate.cli.releases.beside import Name, ask, breaking, look, recorded, refused_more
 from streamstate.cli.services import Deployment, Service
 from streamstate.errors import BadRecord
 from streamstate.kafka.reading import read_to_end
@@ -41,7 +41,7 @@ class AnswerDifference(msgspec.Struct):
 class Diff(msgspec.Struct):
     """The comparison of the answers of the live release and `release`.
 
-    `breaking` are the differences of the answers' form that break clients.
+    `breaking` are the differences of the answers' form that break clients, `refused` the lines of `refused_more`.
     """
 
     service: str
@@ -50,6 +50,7 @@ class Diff(msgspec.Struct):
     answers: int
     equal: int
     breaking: list[str]
+    refused: list[str]
     differences: list[AnswerDifference]
 
 
@@ -69,7 +70,9 @@ def diff(
     if found:
         time.sleep(AGAIN_S)
     differences = [again for path, _ in found if (again := _difference(path, record.live, name))]
-    answer = Diff(of.app.release_of, record.live, name, len(paths), len(paths) - len(differences), form, differences)
+    refused = refused_more(look(of, name), look(of, record.live))
+    equal = len(paths) - len(differences)
+    answer = Diff(of.app.release_of, record.live, name, len(paths), equal, form, refused, differences)
     output.show(answer, *_overview(answer), as_json=as_json)
     if differences or form:
         raise typer.Exit(Exit.REFUSED)
@@ -136,6 +139,7 @@ def _overview(answer: Diff) -> Iterator[RenderableType]:
         for member, (one, other) in each.members.items():
             yield f"  {each.path} {member}: {_short(one)} → {_short(other)}"
     yield from (f"  breaks clients: {line}" for line in answer.breaking)
+    yield from answer.refused
 
 
 def _short(value: Any) -> str:

@@ -47,7 +47,7 @@ def drop(
     of, record = recorded(service)
     name = release or next_release(record)
     dropped(record, name)
-    dropping = _Dropping(of, name)
+    dropping = Dropping(of, name)
     side = look(of, name)
     dropping.settled(record, side)
     holdings = dropping.deleter.holdings()
@@ -63,7 +63,7 @@ def drop(
 
 
 @dataclass(frozen=True)
-class _Dropping:
+class Dropping:
     """The steps of the deletion of the release `name`, each of which may be repeated."""
 
     of: Deployment
@@ -97,11 +97,27 @@ class _Dropping:
         ends = self.of.topics.high_watermarks(owed)
         return all(ends[place] <= side.ends[place] for place in owed)
 
+    def require_idle(self, record: Releases, after: Releases, side: Side) -> None:
+        """Give the outputs of records that came as the turn ended back to the release, and raise `Declined`.
+
+        The next release may have folded such a record before it knew that its turn had begun.
+        """
+        owed = record.owes(self.name, side.positions)
+        ends = self.of.topics.high_watermarks(owed)
+        if all(ends[place] <= side.ends[place] for place in owed):
+            return
+        returned = handed_over(record, self.name, side.positions | ends)
+        self.of.pointer.replace(after, msgspec.structs.replace(returned, number=after.number + 1))
+        msg = f"records came as the turn of {self.name} ended: run its streams until it owes nothing, then drop it"
+        raise Declined(msg)
+
     def run(self, record: Releases) -> None:
         self._stop()
-        after = self.settled(record, look(self.of, self.name))
+        side = look(self.of, self.name)
+        after = self.settled(record, side)
         if after != record:
             self.of.pointer.replace(record, after)
+            self.require_idle(record, after, side)
         self._delete(self.deleter.holdings())
         self.of.pointer.replace(after, dropped(after, self.name))
 

@@ -9,10 +9,21 @@ from rich.console import RenderableType
 
 from streamstate.cli import output
 from streamstate.cli.output import AsJson
-from streamstate.cli.releases.beside import Name, ReleaseReport, Side, look, present, recorded, report
+from streamstate.cli.releases.beside import (
+    Name,
+    ReleaseReport,
+    Side,
+    breaking,
+    look,
+    present,
+    recorded,
+    refused_more,
+    report,
+)
 from streamstate.cli.services import Service
 from streamstate.errors import Declined
 from streamstate.releases.record import first, next_release, require
+from streamstate_client import GatewayError
 
 PAUSE_S = 1.0
 STARTING_S = 120
@@ -40,11 +51,12 @@ def wait(service: Service, release: Name = "", *, timeout: Timeout = 0, as_json:
     of, record = recorded(service)
     name = release or next_release(record)
     require(record, name)
-    began = time.monotonic()
+    began, compared = time.monotonic(), False
     with output.progress() as bars:
         bar = bars.add_task(name, total=None)
         while not _done(side := look(of, name), time.monotonic() - began):
             total = sum(side.ends.values())
+            compared = compared or _compare(name)
             bars.update(bar, completed=total - side.lag, total=total)
             if timeout and time.monotonic() - began > timeout:
                 msg = (
@@ -56,7 +68,19 @@ def wait(service: Service, release: Name = "", *, timeout: Timeout = 0, as_json:
     took = (
         f"{name} is {answer.state} after {time.monotonic() - began:.1f} s; next: `streamstate diff {service} {name}`, "
     )
-    output.show(answer, f"{took}`streamstate promote {service} {name}`", as_json=as_json)
+    text = f"{took}`streamstate promote {service} {name}`"
+    output.show(answer, text, *refused_more(side, look(of, record.live)), as_json=as_json)
+
+
+def _compare(name: str) -> bool:
+    """Print how answers of the release break clients; false while the gateway does not reach the release."""
+    try:
+        lines = breaking(name)
+    except GatewayError:
+        return False
+    for line in lines:
+        typer.echo(f"{name} breaks clients: {line}", err=True)
+    return True
 
 
 def _done(side: Side, waited_s: float) -> bool:

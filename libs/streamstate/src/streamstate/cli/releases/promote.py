@@ -2,20 +2,21 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Annotated
 
 import msgspec
-import typer
 
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, DryRun
 from streamstate.cli.releases import beside
 from streamstate.cli.releases.beside import (
+    Breaking,
     Name,
     WithoutGateway,
     look,
     places,
     recorded,
+    refused_more,
+    require_unbroken,
     seen_by_gateway,
 )
 from streamstate.cli.services import Deployment, Service
@@ -38,14 +39,12 @@ SEEN_S = 5.0
 PAUSE_S, SEEN_PAUSE_S = 0.02, 0.1
 """Seconds between two looks at the state, and at the gateway, which asks all instances."""
 
-Breaking = Annotated[bool, typer.Option("--breaking", help="Accept answers that break clients of the live release.")]
-
 
 class Promotion(msgspec.Struct):
     """A planned or finished promotion. `cuts` are the offsets from which `live` publishes, by topic and partition.
 
-    `breaking` are the differences of the answers' form that break clients. `seconds`: from the first write until the
-    gateway answers from `live`.
+    `breaking` are the differences of the answers' form that break clients, `refused` the lines of `refused_more`.
+    `seconds`: from the first write until the gateway answers from `live`.
     """
 
     service: str
@@ -53,6 +52,7 @@ class Promotion(msgspec.Struct):
     live: str
     cuts: dict[str, dict[int, int]]
     breaking: list[str]
+    refused: list[str]
     seconds: float
     dry_run: bool
 
@@ -77,11 +77,10 @@ def promote(
     if not without_gateway:
         _require_known(name)
     differences = [] if without_gateway else beside.breaking(name)
-    if differences and not (breaking or dry_run):
-        shown = "\n  ".join(differences[:20])
-        msg = f"{name} breaks clients in {len(differences)} places (accept them by --breaking): {shown}"
-        raise Declined(msg)
-    _switch(of, record, name, differences, without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
+    if not (breaking or dry_run):
+        require_unbroken(name, differences)
+    refused = refused_more(look(of, name), look(of, record.live))
+    _switch(of, record, name, differences, refused, without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
 
 
 def back(
@@ -95,7 +94,7 @@ def back(
     name = previous_release(record)
     if not without_gateway:
         _require_known(name)
-    _switch(of, record, name, [], without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
+    _switch(of, record, name, [], [], without_gateway=without_gateway, dry_run=dry_run, as_json=as_json)
 
 
 def _require_known(name: str) -> None:
@@ -113,6 +112,7 @@ def _switch(
     before: Releases,
     name: str,
     differences: list[str],
+    refused: list[str],
     *,
     without_gateway: bool,
     dry_run: bool,
@@ -142,7 +142,7 @@ def _switch(
         _require_seen(name)
         seconds = time.monotonic() - began
     last = record.turns[-1].cuts
-    answer = Promotion(of.app.release_of, before.live, name, last, differences, round(seconds, 3), dry_run)
+    answer = Promotion(of.app.release_of, before.live, name, last, differences, refused, round(seconds, 3), dry_run)
     output.show(answer, _text(answer, before), as_json=as_json)
 
 
@@ -185,4 +185,4 @@ def _text(answer: Promotion, before: Releases) -> str:
     verb = "would be live and publish" if answer.dry_run else "is live and publishes"
     text = f"{answer.live} {verb} in place of {answer.before}, after {answer.seconds:.2f} s"
     undo = "`streamstate back` undoes it" if answer.live != before.live else "the promotion is undone"
-    return "\n  ".join([f"{text}; {undo}", *answer.breaking])
+    return "\n  ".join([f"{text}; {undo}", *answer.breaking, *answer.refused])

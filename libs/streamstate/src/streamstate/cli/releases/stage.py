@@ -4,9 +4,9 @@ import os
 import shlex
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -14,12 +14,15 @@ import typer
 from streamstate import bootstrap
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, DryRun
-from streamstate.cli.releases.beside import look, record_of
-from streamstate.cli.services import Deployment, Service, deployment
+from streamstate.cli.releases import beside
+from streamstate.cli.releases.beside import DOCUMENT, Breaking, Side, look, record_of
+from streamstate.cli.services import Deployment, Service, deployment, imported
+from streamstate.deployment import logs
 from streamstate.errors import Declined
 from streamstate.releases import file
 from streamstate.releases.record import Releases, staged
 from streamstate.settings import PREFIX, require_known
+from streamstate_client import Client, GatewayError
 
 MB = 2**20
 
@@ -31,12 +34,14 @@ class Staged(msgspec.Struct):
     """A planned or stored release: its settings, whether a supervisor starts it, and the command on Kubernetes.
 
     memory: an estimate of its state in Redis, in bytes: the size of the live release's.
+    breaking: the differences of the answers' form that break clients, by the code and the settings of this command.
     """
 
     service: str
     release: str
     settings: dict[str, str]
     memory: int
+    breaking: list[str]
     started: bool
     helm: str
     dry_run: bool
@@ -47,6 +52,7 @@ def stage(
     *,
     name: NewName = "",
     set_: Set = None,
+    breaking: Breaking = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -58,14 +64,20 @@ def stage(
     of = deployment(service)
     settings = _settings(set_ or ())
     record = record_of(of)
-    _require_running(of, record)
+    side = look(of, record.live)
+    _require_running(of, side)
     release = name or _next_name(record)
     after = staged(record, release)
     own = {"NAME": release, "RELEASE_OF": of.app.release_of, **settings}
     _require_valid(of, own)
+    differences = beside.differences(_live_document(of, side), document(of, own))
+    if not (breaking or dry_run):
+        beside.require_unbroken(release, differences)
     memory = _require_memory(of, record.live)
     path, helm = of.settings.releases, _helm(of, release, own)
-    answer = Staged(of.app.release_of, release, own, memory, started=bool(path), helm=helm, dry_run=dry_run)
+    answer = Staged(
+        of.app.release_of, release, own, memory, differences, started=bool(path), helm=helm, dry_run=dry_run
+    )
     if not dry_run:
         before = of.pointer.read()
         of.pointer.replace(before, after)
@@ -85,10 +97,10 @@ def _settings(given: Sequence[str]) -> dict[str, str]:
     return settings
 
 
-def _require_running(of: Deployment, record: Releases) -> None:
-    side = look(of, record.live)
+def _require_running(of: Deployment, side: Side) -> None:
     if not side.ready:
-        msg = f"{record.live} is {side.word}: a release needs a ready one beside it; `streamstate status {of.service}`"
+        name = side.of.app.name
+        msg = f"{name} is {side.word}: a release needs a ready one beside it; `streamstate status {of.service}`"
         raise Declined(msg)
 
 
@@ -114,6 +126,22 @@ def _require_valid(of: Deployment, settings: Mapping[str, str]) -> None:
     with _environment(settings):
         app = deployment(of.service).app
     of.topics.describe((*app.topics, *app.outputs))
+
+
+def _live_document(of: Deployment, side: Side) -> Any:
+    """The document of an instance of the live release; without an answer, by the code and settings of this command."""
+    owners = (snapshot.owner for snapshot in side.snapshots.values() if snapshot.owner)
+    with suppress(GatewayError):
+        return Client(f"http://{next(owners)}").get(DOCUMENT)
+    return document(of, {})
+
+
+def document(of: Deployment, settings: Mapping[str, str]) -> Any:
+    """The document of an API with these further settings. It connects to nothing."""
+    with _environment({**settings, "ACCESS": "off"}):
+        routes = imported("streamstate.web.api").create(of.package).flask
+    logs.configure("stderr")
+    return msgspec.json.decode(msgspec.json.encode(routes.document()))
 
 
 def _require_memory(of: Deployment, live: str) -> int:
@@ -148,8 +176,9 @@ def _free_port() -> int:
 def _text(answer: Staged, service: str) -> str:
     verb = "would be staged" if answer.dry_run else "is staged"
     lines = [f"{answer.release} {verb} beside {answer.service}; its state takes about {answer.memory / MB:,.0f} MB"]
+    lines += [f"  breaks clients: {line}" for line in answer.breaking]
     if answer.dry_run:
-        return lines[0]
+        return "\n".join(lines)
     if answer.started:
         lines.append("the supervisor of the file of releases starts it")
     else:

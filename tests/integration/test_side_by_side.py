@@ -7,22 +7,29 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+import urllib3
 from confluent_kafka import Message
+from urllib3.exceptions import HTTPError
 
-from devkit.local_cluster import variables
+from devkit.child_process import LOCALHOST, free_port
+from devkit.local_cluster import LocalCluster, variables
+from devkit.repeating import repeating
 from streamstate.kafka.dlq.topic import cause_of
 from streamstate.keys import Marker
+from streamstate.releases import file
 from streamstate.state.redis import RedisStore, connect
 from tests.integration.emitting.model import APP, IN, OUT, TOTALS
 from tests.integration.releases import PARTITIONS, Releases
 from tests.waiting import until
 
-SECOND = "emitting-2"
+PACKAGE, SECOND = "tests.integration.emitting", "emitting-2"
 KEYS = [f"key-{number}" for number in range(12)]
 WRITES = 2
 """Of a promotion."""
@@ -49,10 +56,11 @@ main.main()
 
 
 class Feed:
-    """A producer that sends records without pause, some of them malformed."""
+    """A producer that sends records to `topic` without pause, some of them malformed."""
 
-    def __init__(self, releases: Releases) -> None:
+    def __init__(self, releases: Releases, topic: str = IN) -> None:
         self._out = releases.out
+        self._topic = topic
         self._ended = threading.Event()
         self.sent = Counter[str]()
 
@@ -72,7 +80,7 @@ class Feed:
         while not self._ended.wait(0.004):
             key, number = KEYS[number % len(KEYS)], number + 1
             malformed = number % 50 == 0
-            self._out.produce(IN, b"broken" if malformed else b"fine", key.encode())
+            self._out.produce(self._topic, b"broken" if malformed else b"fine", key.encode())
             self.sent["" if malformed else key] += 1
             self._out.poll(0)
 
@@ -80,9 +88,9 @@ class Feed:
 class Command:
     """`streamstate` for the service."""
 
-    def __init__(self, releases: Releases) -> None:
+    def __init__(self, releases: Releases, **further: str) -> None:
         settings = releases.cluster.settings
-        own = {"KAFKA": settings.kafka, "REDIS": settings.redis, "PACKAGE": "tests.integration.emitting"}
+        own = {"KAFKA": settings.kafka, "REDIS": settings.redis, "PACKAGE": PACKAGE, **further}
         self._environment = {**os.environ, **variables(own)}
         self._redis: Any = connect(settings.redis, 5.0)
 
@@ -132,12 +140,12 @@ def test_outputs_are_published_once_through_killed_promotions(releases: Releases
     # Refused by the first release, and fine by the settings of the second.
     releases.out.produce(IN, b"fine", b"key-0", 0, timestamp=int((time.time() + 1_800) * 1_000))
     releases.out.flush()
-    feed, package = Feed(releases), "tests.integration.emitting"
-    old = releases.make(package, "emitting", {}, FUTURE_MS="60000")
+    feed = Feed(releases)
+    old = releases.make(PACKAGE, "emitting", {}, FUTURE_MS="60000")
     with feed.running(), old:
         until(lambda: letters(releases.read(APP.dead_letters)), 60, "a dead letter")
         command.run("stage", "emitting", "--name", SECOND)
-        new = releases.make(package, SECOND, {}, RELEASE_OF="emitting", FUTURE_MS=str(10**12), ADVERTISE="127.0.0.1:1")
+        new = releases.make(PACKAGE, SECOND, {}, RELEASE_OF="emitting", FUTURE_MS=str(10**12), ADVERTISE="127.0.0.1:1")
         with new:
             command.run("wait", "emitting", "--timeout", "60")
             for write in range(1, WRITES + 1):
@@ -150,33 +158,133 @@ def test_outputs_are_published_once_through_killed_promotions(releases: Releases
             answer = command.run("promote", "emitting", "--without-gateway")
             assert answer["seconds"] < 5
             until(lambda: not command.run("releases", "emitting")[0]["owes"], 60, "the first release to owe nothing")
-            check(releases, command, feed)
+            check(releases, command, feed, ("emitting", SECOND))
+            assert (0, 0) in letters(releases.read(APP.dead_letters))
             # At the end: a commit that Redis refuses publishes its records again.
             command.without_room("stage", "emitting", "--name", "emitting-3")
     command.run("drop", "emitting", "emitting", "--yes")
     assert [of["release"] for of in command.run("releases", "emitting")] == [SECOND]
 
 
-def check(releases: Releases, command: Command, feed: Feed) -> None:
-    """All outputs, of the records so far, are there once; the states equal their recounts."""
-    stores = [RedisStore(connect(releases.cluster.redis.url, 5.0), name) for name in ("emitting", SECOND)]
+NAMES = "kills", "kills-2"
+TOPICS = {topic: topic.replace("emitting", "kills") for topic in (IN, OUT, TOTALS, APP.dead_letters)}
+
+
+class Serving:
+    """Streams and APIs of two releases, and a gateway that answers from the live one."""
+
+    def __init__(self, releases: Releases, home: Path) -> None:
+        self.at = {name: f"{LOCALHOST}:{free_port()}" for name in (*NAMES, "gateway")}
+        self.url = f"http://{self.at['gateway']}"
+        first, second = NAMES
+        settings = releases.cluster.settings
+        servers = {"KAFKA": settings.kafka, "REDIS": settings.redis}
+        beside = {second: {"RELEASE_OF": first}}
+        self.streams = [
+            releases.make(PACKAGE, name, TOPICS, ADVERTISE=self.at[name], **beside.get(name, {})) for name in NAMES
+        ]
+        apis = []
+        for name in NAMES:
+            own = {"NAME": name, "TOPICS": json.dumps(TOPICS), "ADVERTISE": self.at[name], **beside.get(name, {})}
+            apis.append(LocalCluster.api(PACKAGE, f"{name}-api", self.at[name], home, {**servers, **own}))
+        path = home / "releases.json"
+        file.write(path, file.with_release({}, first, second, file.ByHand(self.at[second], PACKAGE)))
+        routed = {"INSTANCES": json.dumps({first: self.at[first]}), "RELEASES": str(path)}
+        self.gateway = LocalCluster.api("services.gateway", "gateway", self.at["gateway"], home, routed)
+        self.children = [*apis, self.gateway]
+        self.wrong: list[int] = []
+        self.failed: list[object] = []
+        self.answered = 0
+
+    def read(self, feed: Feed) -> None:
+        """Read a key: an answer has no more records than were sent."""
+        time.sleep(0.05)
+        try:
+            answer = urllib3.request("GET", f"{self.url}/v1/emitted/{KEYS[0]}", timeout=5, retries=False)
+        except HTTPError as error:
+            self.failed.append(error)
+            return
+        if answer.status != 200:
+            self.failed.append(answer.json())
+            return
+        self.answered += 1
+        self.wrong += [count for count in (answer.json()["count"],) if count > feed.sent[KEYS[0]]]
+
+    def has_answered(self, count: int) -> bool:
+        return self.answered >= count
+
+
+def restart(serving: Serving, releases: Releases, part: str) -> None:
+    """Kill a part by signal 9, and start it again."""
+    if part == "gateway":
+        serving.gateway.kill()
+        serving.gateway.start()
+    elif part == "redis":
+        releases.cluster.redis.kill()
+        releases.cluster.redis.start()
+    else:
+        # Both releases run in one process.
+        serving.streams[0].kill()
+        for stream in serving.streams:
+            stream.start()
+
+
+def test_a_switch_ends_whatever_is_killed_within(releases: Releases, tmp_path: Path) -> None:
+    first, second = NAMES
+    releases.create(*TOPICS.values())
+    serving, feed = Serving(releases, tmp_path), Feed(releases, TOPICS[IN])
+    command = Command(releases, NAME=first, TOPICS=json.dumps(TOPICS), GATEWAY=serving.url)
+    with ExitStack() as stack:
+        stack.enter_context(feed.running())
+        for child in (serving.streams[0], *serving.children):
+            stack.enter_context(child)
+        until(lambda: command.run("releases", "emitting")[0]["state"] == "ready", 60, "the first release")
+        command.run("stage", "emitting", "--name", second)
+        stack.enter_context(serving.streams[1])
+        stack.enter_context(repeating(lambda: serving.read(feed)))
+        command.run("wait", "emitting", "--timeout", "60")
+        until(partial(serving.has_answered, 1), 30, "an answer")
+        serving.failed.clear()
+        for order in ("promote", "back"):
+            command.run(order, "emitting")
+        assert serving.failed == []
+        switches = (("gateway", "promote", second), ("streams", "back", first), ("redis", "promote", second))
+        for part, order, live in switches:
+            command.killed(1, "after", order, "emitting")
+            restart(serving, releases, part)
+            command.run("wait", "emitting", live, "--timeout", "60")
+            assert command.run("promote", "emitting", live)["live"] == live
+            until(partial(serving.has_answered, serving.answered + 5), 30, f"answers after a kill of {part}")
+        until(lambda: not command.run("releases", "emitting")[0]["owes"], 60, "the first release to owe nothing")
+        assert serving.wrong == []
+        check(releases, command, feed, NAMES, TOPICS)
+
+
+def check(
+    releases: Releases, command: Command, feed: Feed, names: tuple[str, str], topics: Mapping[str, str] | None = None
+) -> None:
+    """All outputs, of the records so far, are there; the states equal their recounts.
+
+    topics: other names of topics, of a service whose streams or Redis were killed: outputs may be repeated.
+    """
+    into = {topic: (topics or {}).get(topic, topic) for topic in (IN, OUT, TOTALS, APP.dead_letters)}
+    stores = [RedisStore(connect(releases.cluster.redis.url, 5.0), name) for name in names]
     # Outputs are published before the commit of their records.
     committed = [store.read({partition: [] for partition in range(PARTITIONS)}) for store in stores]
-    bad = letters(releases.read(APP.dead_letters))
-    published = causes(releases.read(OUT))
-    assert set(bad.values()) == set(published.values()) == {1}
+    bad = letters(releases.read(into[APP.dead_letters]))
+    published = causes(releases.read(into[OUT]))
+    assert topics or set(bad.values()) == set(published.values()) == {1}
     assert not bad.keys() & published.keys()
     for partition in range(PARTITIONS):
-        end = min(snapshots[partition].positions[IN] for snapshots in committed)
+        end = min(snapshots[partition].positions[into[IN]] for snapshots in committed)
         offsets = sorted(offset for p, offset in (*bad, *published) if p == partition and offset < end)
         assert offsets == list(range(end))
-    assert (0, 0) in bad
     assert command.run("verify", "emitting")[0]["differences"] == []
-    second = {"NAME": SECOND, "RELEASE_OF": "emitting"}
+    second = {"NAME": names[1], "RELEASE_OF": names[0]}
     assert command.run("verify", "emitting", **second)[0]["differences"] == []
     before = Counter(feed.sent)
 
     def totals() -> dict[str, int]:
-        return {(each.key() or b"").decode(): int(each.value() or b"0") for each in releases.read(TOTALS)}
+        return {(each.key() or b"").decode(): int(each.value() or b"0") for each in releases.read(into[TOTALS])}
 
     until(lambda: all(totals().get(key, 0) >= before[key] - 1 for key in KEYS), 30, "the totals of the second release")

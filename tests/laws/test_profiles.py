@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from decimal import Decimal
-from itertools import product
+from itertools import cycle, product
 from typing import Any
 from unittest.mock import patch
 
@@ -59,7 +59,7 @@ PLAY = {"device": "tv", "artist": 1, "loud": True, "price": Decimal(1), "ms": 1}
 ALIKE = [{**PLAY, "key": days, "timestamp": NOW - days * DAY_MS} for days in (1, 2)]
 
 
-@pytest.mark.parametrize("busy", [1, windows.BUSY_DAY])
+@pytest.mark.parametrize("busy", [1, windows.BUSY])
 @settings(max_examples=150)
 @example(given_events=ALIKE, size=2, at=[NOW])
 @given(
@@ -70,13 +70,29 @@ ALIKE = [{**PLAY, "key": days, "timestamp": NOW - days * DAY_MS} for days in (1,
 def test_an_answer_is_the_count_of_all_events(
     busy: int, given_events: list[dict[str, Any]], size: int, at: list[int]
 ) -> None:
-    """Parts of busy days are kept from one answer to the next."""
+    """Parts of long histories are kept from one answer to the next."""
     driver = driven(MemoryStore(), given_events, size)
     numbered = [{**event, "offset": offset} for offset, event in enumerate(given_events)]
-    with patch.object(windows, "BUSY_DAY", busy):
+    with patch.object(windows, "BUSY", busy):
         for key, moment in product((1, 2), at):
             expected = answer(REFERENCE, key, [event for event in numbered if event["key"] == key], moment)
             assert plain(driver.view("everything", key, Moment(moment))) == expected
+
+
+@settings(max_examples=60)
+@given(given_events=st.lists(timed_events, max_size=25), at=st.lists(moments, min_size=1, max_size=8))
+def test_an_answer_between_two_events_is_the_count_of_the_events_before(
+    given_events: list[dict[str, Any]], at: list[int]
+) -> None:
+    """The kept parts of a long history are continued, or made anew."""
+    driver = Driver(profile_app(EVERYTHING), MemoryStore())
+    numbered = [{**event, "key": 1, "offset": offset} for offset, event in enumerate(given_events)]
+    with patch.object(windows, "BUSY", 1):
+        for number, (event, moment) in enumerate(zip(numbered, cycle(at), strict=False), start=1):
+            raw = (event["offset"], event["timestamp"], LONG.encode(1), event_json(event))
+            driver.feed(0, {"events": [raw]})
+            expected = answer(REFERENCE, 1, numbered[:number], moment)
+            assert plain(driver.view("everything", 1, Moment(moment))) == expected
 
 
 @settings(max_examples=30)
@@ -145,15 +161,15 @@ def test_the_order_of_a_declaration_is_not_in_the_state(given_events: list[dict[
     assert [plain(driver.view("everything", key, Moment(NOW))) for key in (1, 2)] == found
 
 
-def test_a_session_outlasts_a_busy_day_within() -> None:
-    """Days 0 and 2 are quiet, days 1 and 3 are busy, and no pause is longer than the gap."""
+def test_a_session_outlasts_the_whole_hours_of_a_window() -> None:
+    """No pause is longer than the gap."""
     sittings = {"sittings": {"sessions": "26h", "over": "9d"}}
     declared = REFERENCE | {"name": "long", "measures": sittings, "history": "9d"}
     driver = Driver(profile_app(parse(yaml.safe_dump(declared))), MemoryStore())
     midnight = NOW // DAY_MS * DAY_MS
     times = [midnight + hour * HOUR_MS for hour in (23, *[34] * 20, 49, *[74] * 20)]
     driver.feed(0, {"events": [(offset, time, LONG.encode(1), b"{}") for offset, time in enumerate(times)]})
-    with patch.object(windows, "BUSY_DAY", 100):
+    with patch.object(windows, "BUSY", 1):
         assert plain(driver.view("long", 1, Moment(times[-1])))["sittings"] == 1
 
 

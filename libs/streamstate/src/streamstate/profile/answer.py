@@ -96,15 +96,15 @@ class ProfileView:
         at = present_ms() if query.at is None else query.at
         spans = {window.label: (at - window.ms, at) for window in self._declared.windows}
         found = without_windows(self._layout, self._declared.types, numbers, lists)
-        self._add_trailing(found, history, spans)
+        self._add_trailing(key, found, history, spans)
         return self._shape(key, found, spans)
 
     def _add_trailing(
-        self, found: Mapping[str, dict[str, Any]], history: tuple[int, Mapping[int, str]], spans: Spans
+        self, key: Any, found: Mapping[str, dict[str, Any]], history: tuple[int, Mapping[int, str]], spans: Spans
     ) -> None:
         """Add the values of each window. Raises `BadParameter` for a moment too long ago."""
         expired, days = history
         longest = self._declared.windows[0]
         require_kept(spans[longest.label][0], expired, longest.ms)
-        for name, values in self._windows.values(days, spans).items():
+        for name, values in self._windows.values(key, days, spans).items():
             found[name].update(values)

@@ -17,7 +17,7 @@ from streamstate.app import App
 from streamstate.archive.files import opened, write_whole
 from streamstate.backup.loaded import SavedPartitions
 from streamstate.errors import BadKey, Declined
-from streamstate.processing.fold_identity import require_same_folds
+from streamstate.processing.fitness import require_same_folds
 from streamstate.state.operations import Read
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Snapshot

@@ -36,7 +36,7 @@ class Start(Protocol):
 class Deployment:
     """A service over a topic of its own; its state is in the Redis of `cluster`, or in that at `redis`.
 
-    Its streams are processes, unless `host` makes them.
+    Its streams are processes, unless `host` makes them. archive: a folder with records of the topic, if any.
     """
 
     def __init__(self, cluster: LocalCluster, name: str, redis: str = "", host: Start | None = None) -> None:
@@ -45,6 +45,7 @@ class Deployment:
         self.redis = redis or cluster.redis.url
         self.name = self.topic = name
         self.package, self.service = "services", "metrics"
+        self.archive = ""
         self.admin = AdminClient({"bootstrap.servers": cluster.kafka.bootstrap, "log_level": 0})
         self.client = connect(self.redis, 5.0)
         self.store = RedisStore(self.client, name)
@@ -99,7 +100,7 @@ class Deployment:
         """A stream of the service, or of another `service`, over the topic, started."""
         port, service = free_port(), service or self.service
         topics = {LISTENING_EVENTS: self.topic} if service == "metrics" else {}
-        own = {"REDIS": self.redis, "STATUS_PORT": str(port), **settings}
+        own = {"REDIS": self.redis, "ARCHIVE": self.archive, "STATUS_PORT": str(port), **settings}
         child = self._make(f"{self.package}.{service}", self.name, topics, **own)
         child.start()
         self.started.append(child)
@@ -139,6 +140,7 @@ class Deployment:
             "KAFKA": self.cluster.kafka.bootstrap,
             "REDIS": self.redis,
             "NAME": self.name,
+            "ARCHIVE": self.archive,
             "TOPICS": json.dumps({LISTENING_EVENTS: self.topic}),
         }
 

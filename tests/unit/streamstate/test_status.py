@@ -11,6 +11,7 @@ from werkzeug.test import Client
 
 from streamstate.deployment.spans import Spans
 from streamstate.kafka.admin import Topics
+from streamstate.kafka.history import History
 from streamstate.spark.run import reason
 from streamstate.spark.status import STILL_S, Status, application
 from streamstate.state.store import TopicPartition
@@ -46,7 +47,7 @@ class Away(Ends):
 
 @pytest.fixture
 def status() -> Status:
-    return Status("metrics", Ends())
+    return Status("metrics", History("", Ends()))
 
 
 def scrape(status: Status) -> str:
@@ -54,7 +55,7 @@ def scrape(status: Status) -> str:
 
 
 def test_ready_once_it_folds_and_not_after_a_failure(status: Status) -> None:
-    client = Client(application([status, Status("names", Ends(), folding=True)]))
+    client = Client(application([status, Status("names", History("", Ends()), folding=True)]))
     answer = client.get("/readyz")
     idle = {"status": "not folding", "services": ["metrics"], "reasons": {}}
     assert (answer.status_code, answer.get_json()) == (503, idle)
@@ -107,7 +108,7 @@ def test_offsets_are_counted_while_they_are_held(status: Status) -> None:
 
 
 def test_without_kafka_there_is_no_lag_but_all_else(status: Status) -> None:
-    status.topics = Away()
+    status.records = History("", Away())
     status.moved({("t", 0): 4})
     found = scrape(status)
     assert sample(found, "streamstate_stream_lag") is None

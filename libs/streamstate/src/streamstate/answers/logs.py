@@ -50,8 +50,7 @@ class Logs:
     def past(self, partitions: Collection[int]) -> Iterator[Past]:
         """A state of `partitions` without records, to be advanced in the body. Tables have all their partitions."""
         claims = {partition: Claim(partition, 0, "", {}) for partition in range(max(self.counts.values()))}
-        security = self._topics.security
-        refusals = Refusals(self._settings.kafka, self._topics, self.app.dead_letters, security)
+        refusals = Refusals(self._history, self.app.dead_letters)
         refused = refusals.read(self.origins, claims)
         places = self._places(partitions)
         begins = self._begins(places)

@@ -69,7 +69,7 @@ def skip(
     if partition >= of.topics.partitions(topic):
         raise typer.BadParameter(f"{topic} has {of.topics.partitions(topic)} partitions, from 0")
     place = (topic, partition)
-    begin, end = of.topics.begins([place])[place], of.topics.ends([place])[place]
+    begin, end = of.history.begins([place])[place], of.topics.ends([place])[place]
     if not begin <= offset < end:
         msg = f"{topic}:{partition} has no record at {offset}: its offsets are from {begin} to before {end}"
         raise Declined(msg)
@@ -93,7 +93,7 @@ def allow(service: Service, topic: Topic, *, reason: Reason, dry_run: DryRun = F
     of = deployment(service)
     _require_reason(reason)
     _require_topic(of, topic)
-    begins = of.topics.begins((topic, partition) for partition in range(of.topics.partitions(topic)))
+    begins = of.history.begins((topic, partition) for partition in range(of.topics.partitions(topic)))
     before = {partition: begin for (_, partition), begin in begins.items() if begin > 0}
     if not before:
         msg = f"Kafka has all records of {topic} from offset 0: there is nothing to allow"

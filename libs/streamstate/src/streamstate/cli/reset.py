@@ -83,7 +83,7 @@ def reset(
 
 def _plan(of: Deployment, there: Mapping[int, Holding], *, dry_run: bool) -> Reset:
     counts = {topic: of.topics.partitions(topic) for topic in of.app.topics}
-    begins = of.topics.begins((topic, p) for topic, count in counts.items() for p in there if p < count)
+    begins = of.history.begins((topic, p) for topic, count in counts.items() for p in there if p < count)
     partitions = [
         PartitionReset(p, held.keys, dict(held.positions), {t: begin for (t, at), begin in begins.items() if at == p})
         for p, held in there.items()

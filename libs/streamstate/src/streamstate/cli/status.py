@@ -80,11 +80,11 @@ def observe(deployment: Deployment) -> Seen:
     places = [(topic, p) for topic, origin in origins.items() for p in range(origin.partitions)]
     width = topics.widest(origins) if origins else 0
     # In this order, records read by the state meanwhile were not deleted before, and are before the ends.
-    begins = topics.begins(places)
+    begins = deployment.history.begins(places)
     snapshots, unreadable = readable(deployment.store, app.name, range(width))
     stable, ends, members = topics.ends(places), topics.high_watermarks(places), topics.members(app.group)
     faults += [*unreadable, *_told(deployment, members), *_held_back(deployment, stable, ends)]
-    history = topics.history(place for place in places if place[0] in app.requiring_beginning)
+    history = deployment.history.left(place for place in places if place[0] in app.requiring_beginning)
     seen = Seen(origins, begins, snapshots, ends, stable, members, history, faults)
     # An unused name has no topics either.
     return replace(seen, faults=[*seen.faults, *_missing(topics, app.outputs)]) if seen.deployed else seen

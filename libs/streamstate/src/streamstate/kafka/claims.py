@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from streamstate.app import App
-from streamstate.kafka.admin import Topics
+from streamstate.kafka.history import History
 from streamstate.processing.fitness import (
     LOST,
     allowed,
@@ -32,7 +32,7 @@ class Claims:
 
     app: App
     store: Store
-    topics: Topics
+    history: History
     owner: str
     truncated: Collection[str]
     skip_lost: bool
@@ -46,7 +46,7 @@ class Claims:
         """
         held = sorted(partitions)
         places = [(topic, p) for topic, origin in origins.items() for p in held if p < origin.partitions]
-        begins, ends = self.topics.begins(places), self.topics.high_watermarks(places)
+        begins, ends = self.history.begins(places), self.history.topics.high_watermarks(places)
         claims = {
             p: self.store.claim(p, self.owner, _of(ends, p), origins, _of(begins, p), self.app.declarations)
             for p in held
@@ -55,9 +55,11 @@ class Claims:
         snapshots, _ = whole(self.store, range(width))
         require_same_topics([snapshot.origins for snapshot in snapshots.values()], origins)
         require_same_folds(self.app, self.app.topics, snapshots.values())
+        if not self.skip_lost:
+            self.history.require_no_gap({(topic, p): claims[p].positions.get(topic, 0) for topic, p in places})
         require_beginnings(self.app, self.app.topics, snapshots, self.truncated)
         # Asked again: the previous owner may have committed records after the first answer.
-        require_ends(claims, self.topics.ends(places))
+        require_ends(claims, self.history.topics.ends(places))
         claims = {p: self._skip(claim, _of(begins, p), snapshots[p].allowances) for p, claim in claims.items()}
         return claims, {(topic, p): claims[p].positions.get(topic, begins[topic, p]) for topic, p in places}
 

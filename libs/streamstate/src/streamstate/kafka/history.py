@@ -1,15 +1,16 @@
 """The history of topics: the records in an archive, then the records in Kafka."""
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from streamstate.archive.segments import covered
-from streamstate.errors import StreamStateError
+from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.kafka.admin import Topics
-from streamstate.kafka.reading import consumer
+from streamstate.kafka.reading import consumer, read_to_end
 from streamstate.state.store import TopicPartition as Place
 
 if TYPE_CHECKING:
@@ -48,6 +49,63 @@ class History:
         segments = self.archive.segments(place) if self.archive and begin else []
         firsts = (segment.first for segment in segments if segment.first < begin)
         return next((first for first in firsts if covered(segments, first) >= begin), begin)
+
+    def archived(self, offsets: Mapping[Place, int]) -> dict[Place, int]:
+        """The ends of the archive from `offsets` on, of the partitions with an archived record there.
+
+        Raises `Misconfigured` for an archive of a topic that was created anew since.
+        """
+        if not (archive := self.archive):
+            return {}
+        ends = {place: covered(archive.segments(place), offset) for place, offset in offsets.items()}
+        found = {place: end for place, end in ends.items() if end > offsets[place]}
+        for place in found:
+            if (held := archive.topic_id(place)) != (now := self.topics.origin(place[0]).id):
+                msg = (
+                    f"the archive {archive.uri} has records of a topic {place[0]} with the id {held}, and Kafka has "
+                    f"{now}: the topic was created anew; move the folder away, and archive the new topic"
+                )
+                raise Misconfigured(msg)
+        return found
+
+    def require_no_gap(self, positions: Mapping[Place, int]) -> None:
+        """Raise `Misconfigured` where a state at `positions` would pass archived records and then lack records."""
+        if not self.archive:
+            return
+        for place, begin in self.topics.begins(positions).items():
+            if positions[place] >= begin or not (segments := self.archive.segments(place)):
+                continue
+            start = max(positions[place], segments[0].first)
+            if start < (end := covered(segments, start)) < begin:
+                following = min([begin, *(segment.first for segment in segments if segment.first > end)])
+                msg = (
+                    f"the archive {self.archive.uri} lacks the offsets {end} to {following - 1} of "
+                    f"{place[0]}:{place[1]}, which Kafka has deleted: bring their file back, or move the files before "
+                    "them away to build a state without these records"
+                )
+                raise Misconfigured(msg)
+
+    def left(self, places: Iterable[Place]) -> dict[str, float]:
+        """The seconds until Kafka may delete a topic's first record that is not archived, as `Topics.history`.
+
+        Infinite where the archive has the first records: the archiver's metric tells about further records.
+        """
+        all_places = [*places]
+        left = self.topics.history(all_places)
+        limited = {topic for topic, seconds in left.items() if seconds < math.inf}
+        lacking = {place[0] for place in all_places if place[0] in limited and not self._has_first(place)}
+        return {topic: seconds if topic in lacking else math.inf for topic, seconds in left.items()}
+
+    def _has_first(self, place: Place) -> bool:
+        """Whether the archive has all records from offset 0 on that Kafka has deleted, and more."""
+        if not self.archive or not (segments := self.archive.segments(place)):
+            return self.topics.ends([place])[place] == 0
+        return segments[0].first == 0 and self._begin(place, self.topics.begins([place])[place]) == 0
+
+    def first_timestamp(self, place: Place, offset: int) -> int | None:
+        """The timestamp (milliseconds) of the first record in Kafka from `offset` on; None without one."""
+        first = next(read_to_end(self.bootstrap, {place: offset}, self.topics.security), None)
+        return None if first is None else first.timestamp()[1]
 
 
 class TopicLog:

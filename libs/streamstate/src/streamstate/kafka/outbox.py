@@ -7,8 +7,8 @@ from operator import attrgetter
 from confluent_kafka import Producer
 
 from streamstate.app import App, Emit
-from streamstate.kafka.admin import Topics
 from streamstate.kafka.dlq.records import dead_letters, derived, halting, original_headers, shortened
+from streamstate.kafka.history import History
 from streamstate.kafka.producer import Outgoing, send_all
 from streamstate.processing.decode import DeadLetter
 from streamstate.processing.fitness import require_same_topics
@@ -23,22 +23,20 @@ class KafkaOutbox:
     def __init__(
         self,
         app: App,
-        topics: Topics,
+        history: History,
         producer: Callable[[], Producer],
         origins: Mapping[str, Origin],
-        kafka: str,
         voice: Callable[[], Voice],
     ) -> None:
-        """kafka: the bootstrap servers. producer, voice: called for records to send."""
+        """producer, voice: called for records to send."""
         self._app = app
-        self._topics = topics
+        self._history = history
         self._producer = producer
         self._origins = origins
-        self._kafka = kafka
         self._voice = voice
 
     def require_same_topics(self) -> None:
-        require_same_topics([self._origins], self._topics.describe(self._origins))
+        require_same_topics([self._origins], self._history.topics.describe(self._origins))
 
     def publish(self, results: Sequence[FoldResult]) -> None:
         written = [each for each in results if each.emits or each.dead]
@@ -71,7 +69,7 @@ class KafkaOutbox:
         for own_name, dead in by_topic.items():
             place = self._app.source(own_name).topic, partition
             offsets = [letter.offset for letter in dead]
-            headers = original_headers(self._kafka, place, offsets, self._topics.security)
+            headers = original_headers(self._history, place, offsets)
             yield from dead_letters(self._app, dead, place, self._origins[place[0]].id, headers)
 
     def _send(self, records: Sequence[Outgoing]) -> None:

@@ -3,7 +3,6 @@
 import json
 import threading
 from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -12,7 +11,6 @@ from tempfile import TemporaryDirectory
 import structlog
 from confluent_kafka import KafkaException
 from py4j.protocol import Py4JJavaError
-from pyspark import inheritable_thread_target
 from pyspark.errors import PythonException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -33,11 +31,11 @@ from streamstate.processing.fitness import needed, require_copartitioned
 from streamstate.processing.limits import TimestampLimit
 from streamstate.processing.offset_gaps import passed
 from streamstate.settings import StreamSettings
-from streamstate.spark.offsets import Offsets, next_slice, unreadable
+from streamstate.spark.backlog.folding import Backlog
 from streamstate.spark.run import Hosted, Run, reason
 from streamstate.spark.status import REPORT_S, Presence, Status
-from streamstate.spark.task import FoldTask, writer
-from streamstate.state.store import Claim, Origin, Snapshot, whole
+from streamstate.spark.task import FoldTask
+from streamstate.state.store import Origin, Snapshot, whole
 
 log = structlog.get_logger()
 
@@ -66,17 +64,20 @@ class Stream:
         self._store = bootstrap.store(settings.redis, settings.redis_timeout_s, app.name, settings.redis_login)
         kafka, security, session_ms = settings.kafka, settings.security, settings.session_timeout_ms
         self._topics = bootstrap.topics(kafka, security)
+        self._history = bootstrap.history(settings, self._topics)
         self._voice = bootstrap.voice(settings, app)
         self._commands = bootstrap.commands(app)
         truncated, skip_lost = settings.truncated_topics, settings.lost_records == "skip"
-        self._claims = Claims(app, self._store, self._topics, hosted.advertise, truncated, skip_lost=skip_lost)
-        self._refusals = Refusals(kafka, self._topics, app.dead_letters, security)
+        self._claims = Claims(app, self._store, self._history, hosted.advertise, truncated, skip_lost=skip_lost)
+        self._refusals = Refusals(self._history, app.dead_letters)
         self._held_up = HeldUp(app, kafka, security)
         deletions = bootstrap.deletions(settings, self._topics)
         self._erasure = Erasure(app, self._store, deletions, settings.users_expire_ms)
-        self.status = Status(app.name, self._topics, tracing.spans(f"{app.name}-stream"))
+        self.status = Status(app.name, self._history, tracing.spans(f"{app.name}-stream"))
         self._presence = Presence(self._store, self._topics, app.group, hosted.instance, hosted.advertise, session_ms)
         self._log = log.bind(service=app.name, instance=hosted.instance)
+        callbacks = self._turn, self._snapshots, self._pass_gaps
+        self._backlog = Backlog(spark, self._history, settings, tasks, *callbacks, self._log)
         self._joined = False
         self._membership = Membership(kafka, app.group, hosted.instance, session_ms, self._partitions.update, security)
 
@@ -173,8 +174,8 @@ class Stream:
     def _supervise(self, run: Run) -> str:
         """Run the query until a restart is needed; returns the reason. Raises the query's own failure."""
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._app.name)
-        if not self._catch_up(run):
-            return "the process stops, or the partitions changed"
+        if ended := self._backlog.fold(run):
+            return ended
         parent = self._settings.checkpoints
         parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory("", f"{self._app.name}-", parent, ignore_cleanup_errors=True) as checkpoint:
@@ -193,7 +194,7 @@ class Stream:
             self._membership.require()
             progress, behind = query.lastProgress, query.status["isDataAvailable"]
             # After the progress: an earlier snapshot could miss the commits of its batch.
-            snapshots = self._snapshots(run.claims)
+            snapshots = self._snapshots(run)
             if ended := self._ended(run, snapshots):
                 return ended
             if progress:
@@ -238,40 +239,12 @@ class Stream:
         snapshots = self._store.read({partition: [] for partition in range(partitions)}).values()
         return () if all(snapshot.ready(self._app.tables) for snapshot in snapshots) else self._app.tables
 
-    def _catch_up(self, run: Run) -> bool:
-        """Fold the records that must precede a query; False when interrupted. The run's offsets advance.
-
-        A backlog of merged topics is folded in slices, so that no micro-batch is larger than memory. A record that
-        Spark cannot read ends a slice, and is refused without Spark.
-        """
-        blocked = unreadable(self._topics, run.offsets, run.task)
-        while blocked or self._app.merges:
-            stops = {place: offset for place, (offset, *_) in blocked.items()}
-            if not (ends := next_slice(self._topics, run.offsets, self._settings.read_records(in_memory=True), stops)):
-                break
-            if self._stopping.is_set() or self._partitions.changed.is_set():
-                return False
-            self._fold_until(ends, run)
-            run.offsets.update(ends)
-            if reached := [place for place, offset in stops.items() if ends[place] == offset]:
-                for place in reached:
-                    writer(run.task).write({place: [blocked[place]]})
-                    run.offsets[place] += 1
-                # Not for each slice: a search may read all later records.
-                blocked = unreadable(self._topics, run.offsets, run.task)
-            self._log.info("a part of the backlog is folded")
-        return True
-
-    def _fold_until(self, ends: Offsets, run: Run) -> None:
-        """Fold a slice. The loop turns meanwhile: a slice may take longer than `STILL_S`."""
-        save = run.slice(self._spark, ends, self._tasks)
-        with ThreadPoolExecutor(1) as executor:
-            folding = executor.submit(inheritable_thread_target(self._spark)(save))
-            while not folding.done():
-                wait([folding], PAUSE_S)
-                self._membership.require()
-                self._show(self._snapshots(run.claims))
-            folding.result()
+    def _turn(self, run: Run) -> str | None:
+        """Turn the loop during a job of `run`; returns why the run must end, None when it continues."""
+        self._membership.require()
+        snapshots = self._snapshots(run)
+        self._show(snapshots)
+        return self._ended(run, snapshots)
 
     def _pass_gaps(self, read: Mapping[str, Mapping[str, int]], run: Run, snapshots: Mapping[int, Snapshot]) -> None:
         """Advance fully read partitions over the offsets without records at the end."""
@@ -287,5 +260,5 @@ class Stream:
         self.status.folding = True
         self.status.turn()
 
-    def _snapshots(self, claims: Mapping[int, Claim]) -> Mapping[int, Snapshot]:
-        return self._store.read({partition: [] for partition in claims})
+    def _snapshots(self, run: Run) -> Mapping[int, Snapshot]:
+        return self._store.read({partition: [] for partition in run.claims})

@@ -33,7 +33,7 @@ def gather(batches: Iterable[pa.RecordBatch], most: int) -> list[pa.RecordBatch]
             msg = f"more than {most} records came at once; they are folded slice by slice"
             raise BatchTooLarge(msg)
         gathered.append(batch)
-    return [_joined(gathered)] if gathered else []
+    return [joined(gathered)] if gathered else []
 
 
 def whole_partitions(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
@@ -45,13 +45,13 @@ def whole_partitions(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[p
     for batch in batches:
         held.append(batch)
         while sum(rows.num_rows for rows in held) >= most or sum(rows.nbytes for rows in held) >= MOST_BYTES:
-            rows = _joined(held)
+            rows = joined(held)
             *_, (begin, end) = _runs(_places(rows)[1])
             cut = begin or min(end, most)
             yield rows.slice(0, cut)
             held = [rows.slice(cut)] if cut < rows.num_rows else []
     if held:
-        yield _joined(held)
+        yield joined(held)
 
 
 def by_partition(batch: pa.RecordBatch) -> dict[TopicPartition, list[RawRecord]]:
@@ -60,11 +60,13 @@ def by_partition(batch: pa.RecordBatch) -> dict[TopicPartition, list[RawRecord]]
     if (np.diff(codes) < 0).any():
         # The sort is stable, so the order within each place stays.
         return by_partition(batch.take(np.argsort(codes, kind="stable")))
+    return {_place(names, codes[start]): raw(batch.slice(start, end - start)) for start, end in _runs(codes)}
+
+
+def raw(batch: pa.RecordBatch) -> list[RawRecord]:
+    """The rows of one partition."""
     columns = [batch[name].to_numpy(zero_copy_only=False) for name in ("offset", "timestamp", "key", "value")]
-    return {
-        _place(names, codes[start]): list(zip(*(column[start:end].tolist() for column in columns), strict=True))
-        for start, end in _runs(codes)
-    }
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def markers(batch: pa.RecordBatch) -> dict[TopicPartition, Markers]:
@@ -79,7 +81,19 @@ def markers(batch: pa.RecordBatch) -> dict[TopicPartition, Markers]:
     return dict(by_place)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def marked(batch: pa.RecordBatch) -> Markers:
+    """The markers of one partition by offset, from the column of headers: the last of a record counts."""
+    headers = zip(batch["offset"].to_numpy().tolist(), batch["headers"].to_pylist(), strict=True)
+    return {
+        offset: header["value"]
+        for offset, of_record in headers
+        for header in of_record or ()
+        if header["key"] == MARKER_HEADER and header["value"] is not None
+    }
+
+
+def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of all `batches`."""
     whole: pa.RecordBatch = pa.concat_batches(batches)  # type: ignore[attr-defined]  # its stub is older
     return whole
 

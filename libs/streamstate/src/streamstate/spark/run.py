@@ -1,13 +1,15 @@
 """The plan of one run of a query, and the reason of its end."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from streamstate.app import App
 from streamstate.kafka.totals import Publisher
+from streamstate.spark.backlog.archived import ArchiveTask, Stretch, shared
 from streamstate.spark.offsets import Offsets, as_json, kafka_source
 from streamstate.spark.task import FoldTask, in_tasks
 from streamstate.state.store import Claim, Origin
@@ -73,6 +75,13 @@ class Run:
         reader = kafka_source(spark.read.format("kafka"), self.task, self.offsets)
         rows = in_tasks(reader.option("endingOffsets", as_json(ends)).load(), self.task, tasks)
         return rows.write.format("noop").mode("overwrite").save
+
+    def archived(self, spark: SparkSession, stretches: Sequence[Stretch], tasks: int) -> Callable[[], None]:
+        """The job that folds archived records, in at most `tasks` tasks."""
+        lists = shared(stretches, tasks)
+        return partial(
+            spark.sparkContext.parallelize(lists, len(lists)).foreachPartition, ArchiveTask(self.task, tasks)
+        )
 
 
 def reason(error: Exception) -> str:

@@ -22,6 +22,7 @@ from redis.exceptions import RedisError
 from streamstate.deployment.metrics import Definition
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
+from streamstate.kafka.history import History
 from streamstate.state.redis import RedisStore, elsewhere
 from streamstate.state.store import TopicPartition
 
@@ -84,14 +85,14 @@ METRICS = (BATCHES, COMMITTED, FAILURES, LAG, HELD_BACK, REFUSED, WAITING, HISTO
 class Status:
     """One hosted app, written by its loop and read by the endpoint.
 
-    topics: asked at each scrape for the ends of partitions, and for the remaining time of `history`.
+    records: asked at each scrape for the ends of partitions, and for the remaining time of `history`.
     history: the topics needed by a build from their first records on.
     spans: the maker of its micro-batches' spans, None without traces.
     waiting: how many partitions wait for the schema registry. waits: why, empty when none does.
     """
 
     service: str
-    topics: Topics
+    records: History
     spans: "Spans | None" = None
     history: Collection[str] = ()
     folding: bool = False
@@ -236,10 +237,9 @@ class StatusCollector(Collector):
 
 def _lag(status: Status) -> dict[TopicPartition, tuple[int, int]]:
     """By partition, the number of records that the state lacks, and how many of them an open transaction holds back."""
-    positions = status.positions
+    positions, topics = status.positions, status.records.topics
     try:
-        stable = status.topics.ends(positions)
-        ends = status.topics.high_watermarks(positions)
+        stable, ends = topics.ends(positions), topics.high_watermarks(positions)
     except KafkaException as error:
         log.info("the lag is unknown", service=status.service, reason=str(error))
         return {}
@@ -249,8 +249,8 @@ def _lag(status: Status) -> dict[TopicPartition, tuple[int, int]]:
 def _history(status: Status) -> Mapping[str, float]:
     """The remaining seconds of each topic's history, where its retention is limited by time."""
     try:
-        return status.topics.history(place for place in status.positions if place[0] in status.history)
-    except KafkaException as error:
+        return status.records.left(place for place in status.positions if place[0] in status.history)
+    except (KafkaException, OSError) as error:
         log.info("the retention is unknown", service=status.service, reason=str(error))
         return {}
 

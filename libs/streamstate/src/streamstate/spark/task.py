@@ -95,7 +95,7 @@ def writer(task: FoldTask) -> PartitionWriter:
     )
     keep_seen = settings.users_expire_ms > 0
     folds = {partition: personal(app, partition, task.erased, keep_seen=keep_seen) for partition in task.claims}
-    outbox = KafkaOutbox(app, topics, out, task.origins, settings.kafka, voice)
+    outbox = KafkaOutbox(app, bootstrap.history(settings, topics), out, task.origins, voice)
     return PartitionWriter(app, store, task.claims, task.counts, outbox, limits, folds)
 
 

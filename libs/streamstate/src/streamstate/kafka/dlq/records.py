@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
 from streamstate.app import App, Emit
+from streamstate.kafka.history import History
 from streamstate.kafka.producer import Headers, Outgoing
-from streamstate.kafka.reading import read_to_end
-from streamstate.kafka.security import OPEN, Security
 from streamstate.keys import MARKER_HEADER, Marker
 from streamstate.processing.decode import DeadLetter
 
@@ -105,23 +104,16 @@ def shortened(app: App, record: Outgoing) -> Outgoing:
     return app.dead_letters, key, content[:SHORT], [*kept, *size, *last]
 
 
-def original_headers(
-    bootstrap: str, source: tuple[str, int], offsets: Sequence[int], security: Security = OPEN
-) -> dict[int, Headers]:
-    """The headers of the records at `offsets` (ascending, not empty), read from Kafka again.
+def original_headers(history: History, source: tuple[str, int], offsets: Sequence[int]) -> dict[int, Headers]:
+    """The headers of the records at `offsets` (ascending, not empty), read again.
 
     Only dead letters need headers; carrying headers through Spark for every record costs three times the whole
-    decoding. Records deleted by Kafka meanwhile are omitted.
+    decoding. Records deleted meanwhile are omitted.
     """
     wanted = set(offsets)
-    by_offset: dict[int, Headers] = {}
-    for message in read_to_end(bootstrap, {source: offsets[0]}, security):
-        offset = message.offset() or 0
-        if offset in wanted:
-            by_offset[offset] = listed(message.headers())
-        if offset >= offsets[-1]:
-            break
-    return by_offset
+    with history.log(source, max(offsets[0], history.begins([source])[source])) as log:
+        found = (message for message in log.up_to(offsets[-1] + 1) if message.offset() in wanted)
+        return {message.offset() or 0: listed(message.headers()) for message in found}
 
 
 def listed(headers: dict[str, str | bytes | None] | Headers | None) -> Headers:

@@ -25,6 +25,7 @@ from streamstate.kafka.dlq.records import (
     TOPIC_ID_HEADER,
     listed,
 )
+from streamstate.kafka.history import History
 from streamstate.kafka.producer import Headers
 from streamstate.kafka.reading import read_to_end
 from streamstate.kafka.security import OPEN, Security
@@ -204,11 +205,9 @@ class Refusals:
     dead-letter topic does. It is read once completely, and later only for additions.
     """
 
-    def __init__(self, bootstrap: str, topics: Topics, dead_letters: str, security: Security = OPEN) -> None:
-        self._bootstrap = bootstrap
-        self._topics = topics
+    def __init__(self, history: History, dead_letters: str) -> None:
+        self._history = history
         self._dead_letters = dead_letters
-        self._security = security
         self._topic_id = ""
         self._starts: dict[TopicPartition, int] = {}
         self._by_cause: dict[Cause, Refusal] = {}
@@ -222,7 +221,7 @@ class Refusals:
         when Kafka does not answer.
         """
         with suppress(Misconfigured):
-            self._catch_up(self._topics.origin(self._dead_letters))
+            self._catch_up(self._history.topics.origin(self._dead_letters))
         names = {origin.id: topic for topic, origin in origins.items()}
         refused: defaultdict[TopicPartition, dict[int, Refusal]] = defaultdict(dict)
         for (topic_id, partition, offset), refusal in self._by_cause.items():
@@ -237,12 +236,15 @@ class Refusals:
     def _catch_up(self, origin: Origin) -> None:
         if origin.id != self._topic_id:
             self._topic_id, self._starts, self._by_cause = origin.id, {}, {}
-        ends = self._topics.ends((self._dead_letters, partition) for partition in range(origin.partitions))
+        places = [(self._dead_letters, partition) for partition in range(origin.partitions)]
+        ends = self._history.topics.ends(places)
         added = {place: end for place, end in ends.items() if end > self._starts.get(place, 0)}
-        starts = {place: self._starts.get(place, OFFSET_BEGINNING) for place in added}
-        for message in read_to_end(self._bootstrap, starts, self._security) if starts else ():
-            if (refusal := _refusal(message)) and (cause := cause_of(message)):
-                self._by_cause[cause] = refusal
+        begins = self._history.begins(added)
+        for place, end in added.items():
+            with self._history.log(place, max(begins[place], self._starts.get(place, 0))) as log:
+                for message in log.up_to(end):
+                    if (refusal := _refusal(message)) and (cause := cause_of(message)):
+                        self._by_cause[cause] = refusal
         self._starts |= added
 
 

@@ -1,0 +1,51 @@
+"""`make history`: prints the table, and exits with 1 unless all is reached."""
+
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+from devkit.bench.data import Data
+from devkit.bench.lab import servers
+from devkit.change.outcome import Row
+from devkit.history import building
+from devkit.history.lab import Lab
+from services.metrics.model import APP
+from streamstate import bootstrap
+
+PARTS: tuple[Callable[[Lab], Iterator[Row]], ...] = (building.measure,)
+"""In their order: a part may use the state that the part before leaves."""
+
+
+class HistorySettings(BaseSettings):
+    """The run."""
+
+    events: int = Field(2_000_000, ge=10_000, description="plays")
+    kills: int = Field(5, ge=0, description="kills -9 of a build")
+
+
+def measure(settings: HistorySettings, home: Path) -> list[Row]:
+    """The rows of the table."""
+    with servers(home / "cluster", services=[APP.name]) as cluster:
+        Data.make(settings.events).send(cluster.kafka.bootstrap)
+        lab = Lab(cluster, settings.events, home / "archive", settings.kills)
+        return [row for part in PARTS for row in part(lab)]
+
+
+def main() -> int:
+    """The exit status."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    settings = bootstrap.configure(HistorySettings)
+    with tempfile.TemporaryDirectory() as home:
+        rows = measure(settings, Path(home))
+    sys.stdout.write("| measured | value | to reach | reached |\n| --- | --- | --- | --- |\n")
+    sys.stdout.writelines(f"{row}\n" for row in rows)
+    return 0 if all(row.reached for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

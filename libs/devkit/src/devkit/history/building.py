@@ -1,0 +1,79 @@
+"""A state built from the archive, beside the stream's own build from Kafka, and with kills on the way."""
+
+import time
+from collections.abc import Iterator, Mapping
+
+from devkit.bench import cpu
+from devkit.change.outcome import Row
+from devkit.demo import say
+from devkit.history.lab import LONGEST_S, Lab
+from services.metrics.model import APP
+from streamstate.verify.check import Check
+from streamstate.verify.replay import replayed
+
+CPU_RATIO = 1.5
+_LOOK_S = 0.4
+
+KILLED_RATE_S = 30
+"""Seconds of a build with kills, so that each kill finds a build."""
+
+
+def measure(lab: Lab) -> Iterator[Row]:
+    """The rows of builds. Leaves a state of all plays, and Kafka without the first half."""
+    say("building the state from Kafka")
+    own = _built(lab, archive="")
+    before = lab.contents()
+    lab.keep()
+    lab.cut()
+    lab.empty()
+    say("building the state from the archive")
+    ours = _built(lab, archive=str(lab.archive))
+    yield Row("build: keys that differ from the state before", _differing(before, lab.contents()), 0)
+    ratio = own["cpu"] / ours["cpu"]
+    detail = f"{lab.events / 2 / own['cpu']:,.0f} from Kafka, {lab.events / 2 / ours['cpu']:,.0f} from the archive"
+    yield Row(f"build: CPU of the archive over Kafka's (events a CPU second: {detail})", 1 / ratio, 1 / CPU_RATIO)
+    yield Row("build: peak memory over that of the build from Kafka", ours["memory"] / own["memory"], 1.05)
+    lab.empty()
+    say(f"building the state from the archive with {lab.kills} kills")
+    kills = _killed(lab)
+    yield Row(f"build: keys that differ after {kills} kills -9", _differing(before, lab.contents()), 0)
+    recounted = Check(replayed(APP), lab.settings).run()
+    yield Row(f"verify over archive and Kafka: differences of {recounted.keys:,} keys", len(recounted.differences), 0)
+
+
+def _built(lab: Lab, archive: str) -> dict[str, float]:
+    """CPU seconds of stream and Redis for the second half of a build, and the stream's peak memory in bytes."""
+    marks: list[tuple[int, cpu.Usage]] = []
+    memory = [0]
+
+    def done() -> bool:
+        if (folded := lab.folded()) > (marks[-1][0] if marks else 0):
+            marks.append((folded, meter.read()))
+        # Requests without pause take CPU time from the stream.
+        time.sleep(_LOOK_S)
+        memory.append(cpu.resident(stream.pid))
+        return folded >= lab.events
+
+    with lab.cluster.of_services([APP.name], ARCHIVE=archive) as stream:
+        meter = cpu.Meter({"stream": stream.pid, "Redis": lab.cluster.redis.pid})
+        stream.wait_until(done, LONGEST_S)
+    half, middle = next(mark for mark in marks if 2 * mark[0] >= lab.events)
+    folded, last = marks[-1]
+    used = sum(last.cpu.values()) - sum(middle.cpu.values())
+    say(f"{folded:,} events: {last}; the second half: {used:.1f} CPU seconds")
+    return {"cpu": used * (lab.events / 2) / (folded - half), "memory": max(memory)}
+
+
+def _killed(lab: Lab) -> int:
+    """Build with kills -9 of the stream, evenly over the build; the number of kills."""
+    rate = str(max(1, lab.events // KILLED_RATE_S))
+    for kill in range(lab.kills):
+        with lab.building(lab.events * (kill + 1) // (lab.kills + 1), BUILD_RATE=rate) as stream:
+            stream.kill()
+    with lab.building(lab.events):
+        return lab.kills
+
+
+def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> int:
+    """The number of keys with different values, or only in one state."""
+    return sum(before.get(key) != after.get(key) for key in before.keys() | after.keys())

@@ -1,0 +1,113 @@
+"""The cluster of a run: a topic of plays in Kafka, and their archive."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+
+from devkit.child_process import Child
+from devkit.demo import say
+from devkit.local_cluster import LocalCluster
+from services.events import LISTENING_EVENTS
+from services.metrics.model import APP
+from streamstate import bootstrap
+from streamstate.archive.files import Archive
+from streamstate.archive.rows import batch, row
+from streamstate.archive.segments import Segment
+from streamstate.kafka.history import History
+from streamstate.settings import CommandSettings
+from streamstate.state.redis import RedisStore, connect
+from streamstate.state.store import TopicPartition
+from streamstate.verify.redis_state import RedisState
+
+FILE_RECORDS = 500_000
+LONGEST_S = 1_800
+CHUNK = 200
+_UNEQUAL = ("owner", "epoch", "begun", "ended", "target")
+"""Fields of a partition that differ between two builds."""
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Servers with `events` plays. archive: the folder of their archive. kills: of a stream in each part."""
+
+    cluster: LocalCluster
+    events: int
+    archive: Path
+    kills: int
+
+    @property
+    def settings(self) -> CommandSettings:
+        """The settings of commands with the archive."""
+        return self.cluster.settings.model_copy(update={"archive": str(self.archive)})
+
+    @cached_property
+    def history(self) -> History:
+        """Archive and Kafka."""
+        settings = self.settings
+        return bootstrap.history(settings, bootstrap.topics(settings.kafka, settings.security))
+
+    @cached_property
+    def ends(self) -> dict[TopicPartition, int]:
+        """The ends of the partitions of the plays."""
+        topics = self.history.topics
+        return topics.ends((LISTENING_EVENTS, p) for p in range(topics.partitions(LISTENING_EVENTS)))
+
+    @cached_property
+    def _store(self) -> RedisStore:
+        return bootstrap.store(self.cluster.redis.url, 60.0, APP.name)
+
+    def keep(self) -> None:
+        """Archive all plays."""
+        say("archiving the plays")
+        history, kept = self.history, Archive(str(self.archive))
+        topic_id = history.topics.origin(LISTENING_EVENTS).id
+        for place, end in self.ends.items():
+            with history.log(place) as log:
+                for first in range(0, end, FILE_RECORDS):
+                    until = min(end, first + FILE_RECORDS)
+                    rows = [row(message) for message in log.up_to(until)]
+                    kept.write(place, Segment(first, until - 1), topic_id, [batch(rows)])
+
+    def cut(self) -> None:
+        """Delete the first half of each partition from Kafka, as retention does."""
+        admin = AdminClient({"bootstrap.servers": self.cluster.kafka.bootstrap})
+        halves = [KafkaPartition(*place, end // 2) for place, end in self.ends.items()]
+        for deleted in admin.delete_records(halves).values():
+            deleted.result()
+
+    def empty(self) -> None:
+        """Empty Redis."""
+        with connect(self.cluster.redis.url, 60.0) as client:
+            client.flushall()
+
+    def folded(self) -> int:
+        """The number of folded offsets of the plays."""
+        snapshots = self._store.read({partition: [] for _, partition in self.ends}).values()
+        return sum(sum(snapshot.positions.values()) for snapshot in snapshots)
+
+    def contents(self) -> dict[str, object]:
+        """All keys of the state, without the fields that differ between two builds."""
+        found: dict[str, object] = {}
+        with connect(self.cluster.redis.url, 60.0) as client:
+            state = RedisState(client, APP.name)
+            for _, partition in self.ends:
+                names = sorted(state.keys(partition))
+                for first in range(0, len(names), CHUNK):
+                    chunk = names[first : first + CHUNK]
+                    look = state.read(partition, chunk)
+                    found |= {f"{partition}:{key}": value for key, value in zip(chunk, look.values, strict=True)}
+                held = {name: value for name, value in look.held.items() if not name.startswith(_UNEQUAL)}
+                found |= {f"{partition}:{name}": value for name, value in held.items()}
+        return found
+
+    @contextmanager
+    def building(self, folded: int, **settings: str) -> Iterator[Child]:
+        """A stream of metrics with the archive and `settings`, when it has folded so many plays."""
+        with self.cluster.of_services([APP.name], ARCHIVE=str(self.archive), **settings) as stream:
+            stream.wait_until(lambda: self.folded() >= folded, LONGEST_S)
+            yield stream

@@ -12,6 +12,7 @@ from services.profile.settings import HABITS
 from streamstate.cli.releases.beside import differences
 from streamstate.cli.releases.drop import Dropping
 from streamstate.cli.releases.stage import document as document_of
+from streamstate.cli.releases.stage import helm_install, own_settings
 from streamstate.cli.services import deployment
 from streamstate.deployment.overrides import renamed
 from streamstate.errors import Declined, Misconfigured
@@ -215,6 +216,20 @@ def test_a_turn_that_ends_as_a_record_comes_is_given_back() -> None:
         late.require_idle(before, after, side)
     assert stored[-1].number > after.number
     assert publishers(stored[-1], range(3, 6)) == ["metrics", "metrics", "metrics-2"]
+
+
+def test_a_release_on_kubernetes_has_a_group_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values of the first release are those of the second, unless others are set."""
+    monkeypatch.setenv("STREAMSTATE_GROUP", "profiles")
+    of = deployment("metrics")
+    command = helm_install(of, "metrics-2", own_settings(of, "metrics-2", {"GRACE_MS": "1,000"}))
+    assert command == (
+        "helm get values metrics -o yaml | helm install metrics-2 charts/metrics -f - "
+        "--set-string settings.RELEASE_OF=metrics --set-string settings.GROUP= "
+        "--set-string 'settings.GRACE_MS=1\\,000'"
+    )
+    monkeypatch.delenv("STREAMSTATE_GROUP")
+    assert "GROUP" not in own_settings(deployment("metrics"), "metrics-2", {})
 
 
 # The file of releases.

@@ -17,7 +17,7 @@ from streamstate.errors import Declined
 from streamstate.kafka.admin import Member
 from streamstate.processing.decode import reasons
 from streamstate.releases.contract import broken
-from streamstate.releases.record import Releases, first
+from streamstate.releases.record import Releases
 from streamstate.state.store import Snapshot, TopicPartition
 from streamstate_client import Unavailable
 
@@ -126,11 +126,6 @@ def recorded(service: str) -> tuple[Deployment, Releases]:
         msg = f"{of.app.release_of} has no release beside it; `streamstate stage {service}` makes one"
         raise Declined(msg)
     return of, record
-
-
-def record_of(of: Deployment) -> Releases:
-    """The record, or the first one."""
-    return of.pointer.read() or first(of.app.release_of)
 
 
 def places(of: Deployment) -> list[TopicPartition]:

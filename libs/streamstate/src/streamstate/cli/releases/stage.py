@@ -15,12 +15,12 @@ from streamstate import bootstrap
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, DryRun
 from streamstate.cli.releases import beside
-from streamstate.cli.releases.beside import DOCUMENT, Breaking, Side, look, record_of
+from streamstate.cli.releases.beside import DOCUMENT, Breaking, Side, look
 from streamstate.cli.services import Deployment, Service, deployment, imported
 from streamstate.deployment import logs
 from streamstate.errors import Declined
 from streamstate.releases import file
-from streamstate.releases.record import Releases, staged
+from streamstate.releases.record import Releases, first, staged
 from streamstate.settings import PREFIX, require_known
 from streamstate_client import Client, GatewayError
 
@@ -39,7 +39,7 @@ class Staged(msgspec.Struct):
 
     service: str
     release: str
-    settings: dict[str, str]
+    settings: Mapping[str, str]
     memory: int
     breaking: list[str]
     started: bool
@@ -63,26 +63,26 @@ def stage(
     """
     of = deployment(service)
     settings = _settings(set_ or ())
-    record = record_of(of)
+    before = of.pointer.read()
+    record = before or first(of.app.release_of)
     side = look(of, record.live)
     _require_running(of, side)
     release = name or _next_name(record)
     after = staged(record, release)
-    own = {"NAME": release, "RELEASE_OF": of.app.release_of, **settings}
+    own = own_settings(of, release, settings)
     _require_valid(of, own)
     differences = beside.differences(_live_document(of, side), document(of, own))
     if not (breaking or dry_run):
         beside.require_unbroken(release, differences)
     memory = _require_memory(of, record.live)
-    path, helm = of.settings.releases, _helm(of, release, own)
+    path, helm = of.settings.releases, helm_install(of, release, own)
     answer = Staged(
         of.app.release_of, release, own, memory, differences, started=bool(path), helm=helm, dry_run=dry_run
     )
     if not dry_run:
-        before = of.pointer.read()
         of.pointer.replace(before, after)
         if path:
-            by_hand = file.ByHand(f"127.0.0.1:{_free_port()}", of.package, own)
+            by_hand = file.ByHand(f"127.0.0.1:{_free_port()}", of.package, dict(own))
             file.write(path, file.with_release(file.read(path), of.app.release_of, release, by_hand))
     output.show(answer, _text(answer, service), as_json=as_json)
 
@@ -95,6 +95,12 @@ def _settings(given: Sequence[str]) -> dict[str, str]:
     settings = {n.removeprefix(PREFIX): text for n, _, text in (each.partition("=") for each in given)}
     require_known({f"{PREFIX}{n}": text for n, text in settings.items()})
     return settings
+
+
+def own_settings(of: Deployment, release: str, settings: Mapping[str, str]) -> Mapping[str, str]:
+    """The settings of the release: `settings`, its name, and its own consumer group where the first has a GROUP."""
+    group = {"GROUP": ""} if of.settings.group else {}
+    return {"NAME": release, "RELEASE_OF": of.app.release_of, **group, **settings}
 
 
 def _require_running(of: Deployment, side: Side) -> None:
@@ -156,7 +162,7 @@ def _require_memory(of: Deployment, live: str) -> int:
     return found.state
 
 
-def _helm(of: Deployment, release: str, settings: Mapping[str, str]) -> str:
+def helm_install(of: Deployment, release: str, settings: Mapping[str, str]) -> str:
     """The command that installs the release on Kubernetes, with the values of the first one."""
     first = of.app.release_of
     values = {name: text for name, text in settings.items() if name != "NAME"}

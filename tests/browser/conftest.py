@@ -16,7 +16,8 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Route, s
 from devkit import feed, sample_events
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.demo import CACHE
-from devkit.local_cluster import LocalCluster, Plan, answers, get
+from devkit.local_cluster import LocalCluster, answers, get
+from devkit.plan import Plan
 from streamstate.kafka.producer import producer
 from tests.integration.driving import Driving
 from tests.waiting import until

@@ -9,7 +9,8 @@ import pytest
 
 from devkit import feed, sample_events
 from devkit.demo import CACHE
-from devkit.local_cluster import LocalCluster, Plan, answers
+from devkit.local_cluster import LocalCluster, answers
+from devkit.plan import Plan
 from streamstate.kafka.producer import producer
 from tests.faults import fault_report
 from tests.faults.fleet import OTHERS, PATIENCE_S, Fleet

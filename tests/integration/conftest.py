@@ -13,7 +13,8 @@ import pytest
 
 from devkit import feed, sample_events
 from devkit.demo import CACHE
-from devkit.local_cluster import LocalCluster, Plan
+from devkit.local_cluster import LocalCluster
+from devkit.plan import Plan
 from devkit.registry import SERVICES, app
 from streamstate.kafka.producer import producer
 from streamstate.state import redis_rights as redis

@@ -7,7 +7,7 @@ import pytest
 
 from devkit.local_cluster import LocalCluster
 from services.events import LISTENING_EVENTS
-from streamstate.kafka.consumer_group import Membership
+from streamstate.kafka.consumer_group import Held, Membership
 from tests.waiting import until
 
 GROUP = "members"
@@ -23,8 +23,8 @@ class Member:
         self.membership = Membership(bootstrap, GROUP, name, session_ms, self._update)
         self.membership.start(LISTENING_EVENTS)
 
-    def _update(self, held: frozenset[int]) -> None:
-        self.held = held
+    def _update(self, held: Held) -> None:
+        self.held = frozenset(partition for _, partition in held)
 
     def stop(self) -> None:
         """Leave, once."""

@@ -83,10 +83,14 @@ def prometheus(driving: Driving, tmp_path_factory: pytest.TempPathFactory) -> It
     gateway = cluster.url.removeprefix("http://")
     saved = CliRunner().invoke(app, ["backup", str(tmp_path_factory.mktemp("backups"))], env=driving.environment())
     assert saved.exit_code == 0, saved.output
-    prometheus = Prometheus(tmp_path_factory.mktemp("prometheus"), [*apis, gateway, cluster.status])
+    home = tmp_path_factory.mktemp("prometheus")
+    port = free_port()
+    archiver = cluster.archiver_of(str(home / "archive"), STATUS_PORT=str(port))
+    prometheus = Prometheus(home, [*apis, gateway, cluster.status, f"{LOCALHOST}:{port}"])
     prometheus.start()
     try:
-        yield prometheus
+        with archiver:
+            yield prometheus
     finally:
         prometheus.stop()
 

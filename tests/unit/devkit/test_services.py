@@ -7,7 +7,8 @@ import pytest
 
 from devkit import DevkitError, registry, topics
 from devkit.demo import DemoSettings, of_profiles
-from devkit.local_cluster import LocalCluster, Plan
+from devkit.local_cluster import LocalCluster
+from devkit.plan import Plan
 from devkit.streams import hosted
 from streamstate.errors import Misconfigured
 from streamstate.profile import SERVICE as PROFILE

@@ -13,8 +13,9 @@ from pydantic_settings import BaseSettings
 
 from devkit.feed import Feed
 from devkit.lfm import Files
-from devkit.local_cluster import LocalCluster, Plan, get
+from devkit.local_cluster import LocalCluster, get
 from devkit.names import known, names
+from devkit.plan import Plan
 from devkit.registry import EXAMPLES, STANDARD, app
 from services.events import KINDS
 from streamstate import bootstrap
@@ -55,6 +56,7 @@ class DemoSettings(BaseSettings):
         "", description=f"further services, separated by commas: {', '.join(EXAMPLES)}"
     )
     profile: str = Field("", description="YAML files of further profiles, separated by commas")
+    archive: str = Field("", description="folder, or URI, of an archive of the topics' records; empty: none")
 
     @property
     def plan(self) -> Plan:
@@ -62,7 +64,7 @@ class DemoSettings(BaseSettings):
         instances = {"metrics": self.metrics_instances, "topics": self.topics_instances}
         ports = (self.gateway_port, self.kafka_port, self.redis_port)
         services = (*STANDARD, *names(self.examples), *names(self.profile))
-        return Plan(HOME, CACHE, *ports, instances, services, self.format, self.registry_port)
+        return Plan(HOME, CACHE, *ports, instances, services, self.format, self.registry_port, self.archive)
 
 
 def main() -> int:
@@ -159,6 +161,8 @@ def servers(cluster: LocalCluster) -> str:
     variables = {"KAFKA": cluster.kafka.bootstrap, "REDIS": cluster.redis.url, "RELEASES": str(cluster.beside.path)}
     if cluster.formats:
         variables |= {"FORMATS": f"'{json.dumps(cluster.formats)}'", "REGISTRY": cluster.registry.url}
+    if cluster.settings.archive:
+        variables["ARCHIVE"] = cluster.settings.archive
     return " ".join(f"{PREFIX}{name}={value}" for name, value in variables.items())
 
 

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,10 @@ from devkit.child_process import LOCALHOST, Child, free_port, require_free_port
 from devkit.class_archive import ARCHIVE, shared_classes
 from devkit.formats import recode
 from devkit.kafka_server import Kafka
+from devkit.plan import Plan
 from devkit.records import Recode
 from devkit.redis_server import Redis
-from devkit.registry import MODELS, SERVICES, STANDARD, app, by_name
+from devkit.registry import MODELS, SERVICES, app, by_name
 from devkit.schema_registry import SchemaRegistry
 from streamstate import bootstrap
 from streamstate.formats.registered.registry import Registry
@@ -29,34 +29,6 @@ from streamstate.profile import SERVICE as PROFILE
 from streamstate.releases import file
 from streamstate.settings import PREFIX, CommandSettings
 from streamstate.spark import jars
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Folders, ports (free ones by default), the services, and the number of instances of a service with several.
-
-    `services` are named as in `devkit.registry`, `instances` by their apps. `home` is for data and logs, `cache` for
-    downloads. `value` is the format of the values of all topics; when empty, services keep their own formats, and there
-    is no schema registry.
-    """
-
-    home: Path
-    cache: Path
-    gateway_port: int = field(default_factory=free_port)
-    kafka_port: int = field(default_factory=free_port)
-    redis_port: int = field(default_factory=free_port)
-    instances: Mapping[str, int] = field(default_factory=dict)
-    services: Sequence[str] = STANDARD
-    value: str = ""
-    registry_port: int = field(default_factory=free_port)
-
-    def addresses(self) -> dict[str, list[str]]:
-        """An address for each instance of each service, by the name of the app.
-
-        Raises `DevkitError` for two services of one name.
-        """
-        counts = {name: self.instances.get(name, 1) for name in by_name(self.services)}
-        return {name: [f"{LOCALHOST}:{free_port()}" for _ in range(count)] for name, count in counts.items()}
 
 
 class LocalCluster:
@@ -85,12 +57,13 @@ class LocalCluster:
             for name, addresses in self.addresses.items()
             for number, at in enumerate(addresses)
         ]
+        self.archiver = self.archiver_of(plan.archive, ARCHIVE_SECONDS="10")
         self.gateway = self.further_gateway(f"{LOCALHOST}:{plan.gateway_port}", RELEASES=str(self.beside.path))
 
     @property
     def settings(self) -> CommandSettings:
         """The settings of a command, with the addresses of the servers."""
-        servers = {"kafka": self.kafka.bootstrap, "redis": self.redis.url}
+        servers = {"kafka": self.kafka.bootstrap, "redis": self.redis.url, "archive": self._plan.archive}
         return CommandSettings.model_validate({**servers, "formats": self.formats, "registry": self.registry.url})
 
     @property
@@ -107,7 +80,17 @@ class LocalCluster:
     def children(self) -> list[Child]:
         """All processes, in the order of their start."""
         registry = [self.registry] if self._plan.value else []
-        return [self.kafka, self.redis, *registry, self.streams, *self.apis, *self.beside.children, self.gateway]
+        archive = [self.archiver] if self._plan.archive else []
+        return [
+            self.kafka,
+            self.redis,
+            *registry,
+            *archive,
+            self.streams,
+            *self.apis,
+            *self.beside.children,
+            self.gateway,
+        ]
 
     def start(self) -> None:
         """Start everything and wait until the gateway is ready. Raises `StreamStateError` with advice."""
@@ -116,6 +99,9 @@ class LocalCluster:
 
     def start_services(self) -> None:
         """Start the streams, the APIs and the gateway. The servers must be running."""
+        if self._plan.archive:
+            self._say(f"starting the archiver, which writes to {self._plan.archive}")
+            self.archiver.start()
         self._say("starting the streams (one Spark session for all) and the APIs")
         self.streams.start()
         self.tend()
@@ -140,7 +126,7 @@ class LocalCluster:
 
     def stop(self) -> None:
         """Stop all processes, the servers last, and delete Spark's checkpoints."""
-        users = [self.gateway, *self.apis, self.streams, *self.beside.children]
+        users = [self.gateway, self.archiver, *self.apis, self.streams, *self.beside.children]
         with ThreadPoolExecutor(len(users)) as executor:
             list(executor.map(Child.stop, users))
         self.redis.stop()
@@ -274,10 +260,22 @@ class LocalCluster:
         instances = json.dumps({name: ",".join(addresses) for name, addresses in self._instances.items()})
         return self._api("gateway", "gateway", address, INSTANCES=instances, **settings)
 
+    def archiver_of(self, archive: str, **settings: str) -> Child:
+        """A process that archives the inputs and dead letters of all services."""
+        apps = [app(service) for service in self.services.values()]
+        names = dict.fromkeys(topic for each in apps for topic in (*each.topics, each.dead_letters))
+        own = {"ARCHIVE": archive, "ARCHIVE_TOPICS": json.dumps([*names])}
+        argv = [sys.executable, "-m", "services.archive"]
+        return Child(
+            "archiver", argv, self._plan.home / "archiver.log", variables({**self._servers(), **own, **settings})
+        )
+
     def _servers(self) -> dict[str, str]:
         servers = {"KAFKA": self.kafka.bootstrap, "REDIS": self.redis.url}
         if self._plan.value:
             servers |= {"FORMATS": json.dumps(self.formats), "REGISTRY": self.registry.url}
+        if self._plan.archive:
+            servers["ARCHIVE"] = self._plan.archive
         return servers
 
 

@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings
 from devkit import command_reference, data_model, profile_reference, rights
 from devkit.demo import DemoSettings
 from devkit.tables import docstring
+from services.archive import status as archiver
 from services.recommendations import graph_metrics
 from streamstate.deployment import background, state_metrics
 from streamstate.deployment.metrics import Definition
@@ -20,7 +21,7 @@ from streamstate.web.server import telemetry
 PATH = Path("docs/reference.md")
 METRICS = tuple(
     metric
-    for module in (telemetry, state_metrics, freshness, background, status, graph_metrics)
+    for module in (telemetry, state_metrics, freshness, background, status, graph_metrics, archiver)
     for metric in module.METRICS
 )
 SETTINGS: tuple[type[BaseSettings], ...] = (*dict.fromkeys(kinds()), DemoSettings)

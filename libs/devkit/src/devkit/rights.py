@@ -6,6 +6,7 @@ from pathlib import Path
 
 from devkit.registry import SERVICES, app
 from devkit.tables import table
+from services.archive.settings import ArchiverSettings
 from services.gateway import limits
 from services.gateway.settings import AccessSettings
 from streamstate.app import App
@@ -28,6 +29,9 @@ Stream and API of a service share a user. An API alone needs Describe of its top
 """
 
 
+_ARCHIVER = "An [archiver](history.md#the-archiver), by `streamstate archive acl TOPIC …`:\n"
+
+
 def text() -> str:
     """The whole page."""
     rights = {row for service in SERVICES for row in _rights(app(service))}
@@ -37,6 +41,8 @@ def text() -> str:
             "## Kafka\n",
             table(("resource", "name", "operations", "operator, besides", "for"), sorted(rights)),
             table(("service", INPUTS, DERIVED, TOTALS), (_topics(service, app(service)) for service in SERVICES)),
+            _ARCHIVER,
+            table(("resource", "name", "operations", "for"), _of_archiver()),
             "## Redis\n",
             table(("user", "keys", "commands"), _redis()),
         ]
@@ -55,6 +61,13 @@ def _rights(service: App) -> Iterable[tuple[str, ...]]:
             purposes[right.kind, name][right.why] = None
     for resource, operations in granted.items():
         yield *resource, operations.get("service", ""), operations.get("operator", ""), "; ".join(purposes[resource])
+
+
+def _of_archiver() -> Iterable[Sequence[str]]:
+    group = ArchiverSettings.model_fields["archive_group"].default
+    for right in kafka.of_archiver(["archived topics"], group, DELETIONS):
+        name = right.name if " " in right.name else f"`{right.name}`"
+        yield right.kind, name, ", ".join(right.operations), right.why
 
 
 def _name(service: App, right: Right) -> str:

@@ -19,6 +19,7 @@ from streamstate.deployment.connections import PREFIX as PREFIX  # noqa: PLC0414
 from streamstate.deployment.connections import (
     REDIS_URL,
     SENTINELS_URL,
+    ArchiveSettings,
     HttpSettings,
     KafkaSettings,
     RedisSettings,
@@ -34,7 +35,7 @@ _CLOCK_SKEW_MS = 10_000
 """Tolerated clock difference between machines, in milliseconds."""
 
 
-class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings):
+class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings, ArchiveSettings):
     """A service: stream and API alike."""
 
     redis: RedisUrl = Field(
@@ -84,12 +85,6 @@ class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings):
         (),
         description='topics without their first records in Kafka: ["listening-events"]; a state of an unlisted '
         "truncated topic is refused, and answers of a listed topic say where the state begins",
-    )
-    archive: str = Field(
-        "",
-        pattern=r"^[^\s]*$",
-        description="archive of Kafka's records: a folder, or a URI such as s3://bucket/path or gs://bucket/path; "
-        "empty: none",
     )
 
 

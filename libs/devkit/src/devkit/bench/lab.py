@@ -7,7 +7,8 @@ from typing import Any
 
 from devkit.child_process import Child
 from devkit.demo import CACHE, say
-from devkit.local_cluster import LocalCluster, Plan, answers
+from devkit.local_cluster import LocalCluster, answers
+from devkit.plan import Plan
 from services.metrics.model import APP
 
 WARM_S = 60

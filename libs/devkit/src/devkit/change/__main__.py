@@ -15,7 +15,8 @@ from devkit.change.cycle import FoldChange
 from devkit.change.load import NOTIFICATIONS, Load
 from devkit.change.outcome import Row, of_cycle, of_messages, of_watchers
 from devkit.demo import CACHE, say
-from devkit.local_cluster import LocalCluster, Plan
+from devkit.local_cluster import LocalCluster
+from devkit.plan import Plan
 from devkit.repeating import repeating
 from services.profile.settings import HABITS
 from streamstate import bootstrap

@@ -74,6 +74,33 @@ OVERVIEW = (
     _each("Releases in use", "short", "service", _metric("in_use", ""), "max"),
     _each("Age of the last backup", "s", "service", f"time() - {_metric('last_backup_timestamp_seconds', '')}", "max"),
     Panel(
+        "Time until topics lose records that the archive lacks",
+        "s",
+        {
+            "{{topic}}": _by("topic", _metric("archive_seconds_left", ""), "min"),
+            "{{topic}}, retention": _by("topic", _metric("archive_retention_seconds", ""), "min"),
+        },
+    ),
+    Panel(
+        "Records of the archive",
+        "short",
+        {
+            "{{topic}}, lacking": _by("topic", _metric("archive_lag", "")),
+            "{{topic}}, also in Kafka": _by("topic", _metric("archive_reserve", "")),
+            "{{topic}}, next offsets": _by("topic", _metric("archive_offset", "")),
+        },
+    ),
+    _each("Bytes written to the archive, a second", "bytes", "topic", _rate("archive_bytes_total", "")),
+    Panel(
+        "The archive in an hour",
+        "short",
+        {
+            "{{service}}, files": _by("service", _increase("archive_files_total", "")),
+            "{{service}}, failures": _by("service", _increase("archive_failures_total", "")),
+            "{{service}}, lost offsets": _by("service", _increase("archive_lost_total", "")),
+        },
+    ),
+    Panel(
         "Streams that refuse, or wait for a schema",
         "short",
         {

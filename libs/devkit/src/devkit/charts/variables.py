@@ -1,7 +1,9 @@
 """The settings of a chart's processes: each is a value of the chart, with the type and bounds of its class."""
 
 import re
+from collections.abc import Mapping, Sequence
 from copy import copy
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +33,17 @@ def value(default: Any, description: str, **rules: Any) -> Any:
 
 def processes(chart: str) -> list[type[Settings]]:
     """The settings of the processes of a chart; the charts of services share the settings of all services."""
-    gateways = [kind for kind in kinds() if kind.__module__ == "services.gateway.settings"]
-    if chart == "gateway":
-        return [GatewaySettings, *gateways]
-    services = [kind for kind in kinds() if kind.__module__.startswith("services.") and kind not in gateways]
+    own = {name: [kind for kind in kinds() if kind.__module__ == f"services.{name}.settings"] for name in _APART}
+    if chart in own:
+        return [*_APART[chart], *own[chart]]
+    services = [
+        kind for kind in kinds() if kind.__module__.startswith("services.") and kind not in chain(*own.values())
+    ]
     return [StreamSettings, ApiSettings, *services]
+
+
+_APART: Mapping[str, Sequence[type[Settings]]] = {"gateway": [GatewaySettings], "archive": []}
+"""The charts of processes that are no services, and settings of the library that belong to them."""
 
 
 def properties(chart: str) -> dict[str, Any]:

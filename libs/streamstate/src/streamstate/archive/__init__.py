@@ -1,5 +1,5 @@
 """Records of topics kept in Parquet files, each named by its offsets.
 
-The package knows no Kafka client, Redis or Spark. `segments` decides by file names alone, `files` lists, writes and
-reads.
+The package knows no Redis or Spark. `segments` and `planning` decide by names and sizes alone; `files` lists, writes
+and reads.
 """

@@ -3,10 +3,10 @@
 A file is written under another name and renamed when it is complete, so each named file is whole.
 """
 
-import os
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from streamstate.archive.segments import Section, Segment, named, sections
+from streamstate.archive.unfinished import ROW_GROUP, Unfinished, writing
 from streamstate.errors import Misconfigured, StreamStateError
 
 _FIELDS: "list[pa.Field[Any]]" = [
@@ -31,19 +32,23 @@ SCHEMA = pa.schema(_FIELDS)
 broker's. headers: in their order, null without headers."""
 
 _TOPIC_ID = b"streamstate.topic_id"
-_ROW_GROUP = 65_536
-"""Rows read at once: a reader needs memory for one group."""
+SCHEMAS = "_schemas"
+"""The folder of schemas. Names of topics may begin with _, but have no such folder with partitions."""
+
+_UNFINISHED_S = 86_400.0
+"""Seconds after which an unfinished file is a killed writer's."""
 
 Place = tuple[str, int]
 """Topic and partition."""
 
 
 class Archived(NamedTuple):
-    """A segment's file: its segment, bytes and path."""
+    """A segment's file: its segment, bytes, path, and the time (seconds since 1970) at which it was written."""
 
     segment: Segment
     size: int
     path: str
+    written: float
 
 
 class ReplacedTopic(Misconfigured):
@@ -72,7 +77,11 @@ class Archive:
     def files(self, place: Place) -> list[Archived]:
         """The files of a partition, by offset."""
         infos = self._list(self._folder(place), fs.FileType.File)
-        return sorted(Archived(segment, info.size, info.path) for info in infos if (segment := named(info.base_name)))
+        return sorted(
+            Archived(segment, info.size, info.path, (info.mtime_ns or 0) / 1e9)
+            for info in infos
+            if (segment := named(info.base_name))
+        )
 
     def segments(self, place: Place) -> list[Segment]:
         """The segments of a partition, by offset."""
@@ -81,15 +90,24 @@ class Archive:
     def topic_id(self, place: Place) -> str | None:
         """The id of the topic in the newest file of a partition, None without a file."""
         files = self.files(place)
-        return self._topic_id(pq.read_schema(files[-1].path, filesystem=self._fs)) if files else None
+        if not files:
+            return None
+        with self._fs.open_input_file(files[-1].path) as source:
+            return self._topic_id(pq.read_schema(source))
 
     def write(self, place: Place, segment: Segment, topic_id: str, batches: Iterable[pa.RecordBatch]) -> None:
         """Write the records of `segment`, of the topic with the id `topic_id`: `batches` of `SCHEMA`, by offset.
 
         The file has its name only when all is written. A file of the same name is replaced.
         """
-        schema = SCHEMA.with_metadata({_TOPIC_ID: topic_id.encode()})
-        write_whole(self._fs, f"{self._folder(place)}/{segment.name}", schema, batches)
+        with self.writing(place, topic_id) as file:
+            for batch in batches:
+                file.add(batch)
+            file.keep(segment.name)
+
+    def writing(self, place: Place, topic_id: str) -> AbstractContextManager[Unfinished]:
+        """A file of the topic with the id `topic_id`, to be named after a segment."""
+        return writing(self._fs, self._folder(place), SCHEMA.with_metadata({_TOPIC_ID: topic_id.encode()}))
 
     def read(
         self,
@@ -117,11 +135,49 @@ class Archive:
                     break
                 reached = section.stop
 
+    def rows(
+        self, place: Place, segment: Segment, columns: Sequence[str] = tuple(SCHEMA.names)
+    ) -> Iterator[pa.RecordBatch]:
+        """All rows of a file, by offset."""
+        return self._rows(place, Section(segment, segment.first, segment.last + 1), None, columns)
+
+    def times(self, place: Place, segment: Segment) -> tuple[int, int] | None:
+        """The least and the greatest timestamp of a file, in milliseconds since 1970; None for a file without rows."""
+        with self._fs.open_input_file(f"{self._folder(place)}/{segment.name}") as source:
+            metadata = pq.read_metadata(source)
+        groups = (metadata.row_group(group).column(1).statistics for group in range(metadata.num_row_groups))
+        found: list[tuple[Any, Any]] = [(each.min, each.max) for each in groups if each and each.has_min_max]
+        return (min(least for least, _ in found), max(most for _, most in found)) if found else None
+
     def delete(self, place: Place, segments: Iterable[Segment]) -> None:
         """Delete the files of `segments`."""
         for segment in segments:
             with suppress(FileNotFoundError):
                 self._fs.delete_file(f"{self._folder(place)}/{segment.name}")
+
+    def delete_unfinished(self, place: Place) -> None:
+        """Delete the unfinished files that killed writers left a day ago or earlier."""
+        for info in self._fs.get_file_info(fs.FileSelector(self._folder(place), allow_not_found=True)):
+            if info.base_name.startswith(".") and time.time() - (info.mtime_ns or 0) / 1e9 > _UNFINISHED_S:
+                with suppress(FileNotFoundError):
+                    self._fs.delete_file(info.path)
+
+    def schema(self, number: int) -> bytes | None:
+        """The kept schema of the registry with the id `number`, as written by `add_schema`; None without one."""
+        try:
+            with self._fs.open_input_file(f"{self._root}/{SCHEMAS}/{number}.json") as stored:
+                return stored.read()
+        except FileNotFoundError:
+            return None
+
+    def add_schema(self, number: int, content: bytes) -> None:
+        """Keep a schema of the registry, beside the topics."""
+        folder = f"{self._root}/{SCHEMAS}"
+        self._fs.create_dir(folder, recursive=True)
+        unfinished = f"{folder}/.{uuid.uuid4().hex}"
+        with self._fs.open_output_stream(unfinished) as stream:
+            stream.write(content)
+        self._fs.move(unfinished, f"{folder}/{number}.json")
 
     def _rows(
         self, place: Place, section: Section, topic_id: str | None, columns: Sequence[str]
@@ -141,7 +197,7 @@ class Archive:
                 raise ReplacedTopic(msg)
             groups = [group for group in range(file.num_row_groups) if _touches(file.metadata, group, section)]
             wanted = list(dict.fromkeys(("offset", *columns)))
-            for batch in file.iter_batches(_ROW_GROUP, groups, wanted) if groups else ():
+            for batch in file.iter_batches(ROW_GROUP, groups, wanted) if groups else ():
                 begin, end = np.searchsorted(batch["offset"].to_numpy(), (section.start, section.stop))
                 if begin < end:
                     yield batch.slice(begin, end - begin)
@@ -172,33 +228,11 @@ def opened(uri: str) -> tuple[fs.FileSystem, str]:
 
 def write_whole(system: fs.FileSystem, path: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     """Write a Parquet file, which has its name only when all is written; a file of the same name is replaced."""
-    folder = path.rpartition("/")[0]
-    system.create_dir(folder, recursive=True)
-    unfinished = f"{folder}/.{uuid.uuid4().hex}"
-    try:
-        with (
-            system.open_output_stream(unfinished) as stream,
-            pq.ParquetWriter(stream, schema, compression="zstd") as writer,
-        ):
-            for batch in batches:
-                writer.write_batch(batch.replace_schema_metadata(schema.metadata), row_group_size=_ROW_GROUP)
-        _keep(system, unfinished)
-        system.move(unfinished, path)
-        _keep(system, folder)
-    except BaseException:
-        with suppress(OSError):
-            system.delete_file(unfinished)
-        raise
-
-
-def _keep(system: fs.FileSystem, path: str) -> None:
-    """Wait until a local disk has the file or folder: Kafka deletes what the archive has."""
-    if isinstance(system, fs.LocalFileSystem):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    folder, _, name = path.rpartition("/")
+    with writing(system, folder, schema) as file:
+        for batch in batches:
+            file.add(batch)
+        file.keep(name)
 
 
 def _touches(metadata: pq.FileMetaData, group: int, section: Section) -> bool:

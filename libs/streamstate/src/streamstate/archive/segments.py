@@ -4,13 +4,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from streamstate.errors import StreamStateError
+FILE_BYTES = 128 << 20
+"""The size of a full file."""
 
 _NAME = re.compile(r"([0-9]{20})-([0-9]{20})\.parquet")
-
-
-class Gap(StreamStateError):
-    """Offsets without a segment between two segments."""
 
 
 class Segment(NamedTuple):
@@ -68,17 +65,15 @@ def sections(segments: Iterable[Segment], start: int, stop: int | None = None) -
             reaching = segment
 
 
-def require_no_gap(segments: Iterable[Segment], place: str) -> None:
-    """Raise `Gap` for offsets of the partition `place` between two segments without a segment of their own."""
-    ordered = sorted(segments)
-    if ordered:
-        end = covered(ordered, ordered[0].first)
-        if later := next((segment for segment in ordered if segment.first > end), None):
-            msg = (
-                f"the archive of {place} lacks the offsets {end} to {later.first - 1}: bring their file back, or move "
-                f"the files from {later.name} on away"
-            )
-            raise Gap(msg)
+def gaps(segments: Iterable[Segment]) -> list[Segment]:
+    """The offsets between two segments without a segment of their own."""
+    found: list[Segment] = []
+    reached: int | None = None
+    for segment in sorted(segments):
+        if reached is not None and segment.first > reached:
+            found.append(Segment(reached, segment.first - 1))
+        reached = max(reached or 0, segment.last + 1)
+    return found
 
 
 def superseded(segments: Iterable[Segment]) -> list[Segment]:

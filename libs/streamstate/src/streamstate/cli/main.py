@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 
 from streamstate.cli import dead_letters, output
 from streamstate.cli.access import acl, keys
+from streamstate.cli.archives import archives
 from streamstate.cli.backups.backup import backup
 from streamstate.cli.backups.restore import restore
 from streamstate.cli.changes import allow, skip, throttle
@@ -87,6 +88,7 @@ app.add_typer(profiles.app, name="profile")
 app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(keys.app, name="keys")
 app.add_typer(acl.app, name="acl")
+app.add_typer(archives.app, name="archive")
 for further in entry_points(group=FURTHER):
     app.command(further.name)(further.load())
 

@@ -139,6 +139,17 @@ class RegistrySettings(Settings):
         return Registry(self.registry, folder, self.registry_username, self.registry_password, self.registry_ca)
 
 
+class ArchiveSettings(Settings):
+    """The archive."""
+
+    archive: str = Field(
+        "",
+        pattern=r"^[^\s]*$",
+        description="archive of Kafka's records: a folder, or a URI such as s3://bucket/path or gs://bucket/path; "
+        "empty: none",
+    )
+
+
 class TlsSettings(Settings):
     """TLS of an API and of the gateway, and between them."""
 

@@ -1,8 +1,19 @@
-"""Definitions of metrics."""
+"""Definitions of metrics, and the port of a process without an API: `/livez`, `/readyz` and `/metrics`."""
 
-from typing import NamedTuple
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
+from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import ThreadingWSGIServer
+from prometheus_client.registry import Collector
+
+Application = Callable[..., Iterable[bytes]]
+"""Of WSGI."""
 
 
 class Definition(NamedTuple):
@@ -19,3 +30,51 @@ class Definition(NamedTuple):
     def counter(self) -> CounterMetricFamily:
         """Without samples yet."""
         return CounterMetricFamily(self.name, self.meaning, labels=self.labels)
+
+
+class Fault:
+    """The answer of a failing probe: a status in words, and further members."""
+
+    def __init__(self, status: str, **members: Any) -> None:
+        self.document = {"status": status, **members}
+
+
+Probe = Callable[[], Fault | None]
+"""None: all is well."""
+
+
+def application(collector: Collector, live: Probe, ready: Probe) -> Application:
+    """The WSGI application: `/livez` and `/readyz` by their probes, and `/metrics` of `collector`."""
+    registry = CollectorRegistry()
+    registry.register(collector)
+    exposed = make_wsgi_app(registry)
+    probes = {"/livez": live, "/readyz": ready}
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == "/metrics":
+            exposition: Iterable[bytes] = exposed(environ, start_response)
+            return exposition
+        if path not in probes:
+            start_response("404 Not Found", [])
+            return []
+        fault = probes[path]()
+        start_response("503 Service Unavailable" if fault else "200 OK", [("Content-Type", "application/json")])
+        return [json.dumps(fault.document if fault else {"status": "ok"}).encode()]
+
+    return answer
+
+
+class _Server(ThreadingWSGIServer):
+    address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, named by the standard library
+        """Log nothing: probes come every few seconds."""
+
+
+def serve(application: Application, port: int) -> None:
+    """Answer at `port` of all addresses, in the background, for the life of the process."""
+    server = make_server("", port, application, _Server, _Quiet)
+    threading.Thread(target=server.serve_forever, name="status", daemon=True).start()

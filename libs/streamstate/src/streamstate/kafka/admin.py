@@ -177,7 +177,7 @@ class Topics:
         omitted.
         """
         all_places = [*places]
-        limits = self._retention_ms({topic for topic, _ in all_places})
+        limits = self.retention_ms({topic for topic, _ in all_places})
         limited = [place for place in all_places if place[0] in limits]
         # An empty topic has its first record yet to come.
         ages, now_ms = dict.fromkeys(limits, 0.0), time.time() * 1_000
@@ -195,7 +195,7 @@ class Topics:
                     found.append(topic)
         return found
 
-    def _retention_ms(self, topics: Iterable[str]) -> dict[str, float]:
+    def retention_ms(self, topics: Iterable[str]) -> dict[str, float]:
         """The `retention.ms` of `topics`, infinite where records are not deleted after a time."""
         found: dict[str, float] = {}
         for topic, answer in self._configs(topics).items():

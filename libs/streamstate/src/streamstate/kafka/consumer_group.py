@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -19,6 +19,10 @@ _PAUSE_S = 0.2
 _CONFIRMED_S = 0.5
 
 
+Held = frozenset[tuple[str, int]]
+"""Assigned partitions: topic and number."""
+
+
 @dataclass
 class Partitions:
     """The assigned partitions (`known` after the first assignment); `changed` is set until the query follows."""
@@ -27,17 +31,18 @@ class Partitions:
     known: bool = False
     changed: threading.Event = field(default_factory=threading.Event)
 
-    def update(self, held: frozenset[int]) -> None:
-        self.held = held
+    def update(self, held: Held) -> None:
+        self.held = frozenset(partition for _, partition in held)
         self.known = True
         self.changed.set()
 
 
 class Membership:
-    """An instance's membership in the app's consumer group.
+    """An instance's membership in a consumer group.
 
-    It joins the group with the app's widest topic, as a static member, reads no records, and calls `changed` with its
-    partitions whenever they change. It also commits the stored offsets, so that Kafka's own tools show the lag.
+    It joins the group for topics (for an app, its widest topic), as a static member, reads no records, and calls
+    `changed` with its partitions whenever they change. It also commits the stored offsets, so that Kafka's own tools
+    show the lag.
 
     A static member keeps its partitions when the process dies and comes back within `session_timeout_ms`. `stop` leaves
     the group: with the state in Redis, another instance takes the partitions over within a second or two, while kept
@@ -55,7 +60,7 @@ class Membership:
         group: str,
         instance: str,
         session_timeout_ms: int,
-        changed: Callable[[frozenset[int]], None],
+        changed: Callable[[Held], None],
         security: Security = OPEN,
     ) -> None:
         self._connection = AdminConnection(bootstrap, security)
@@ -65,13 +70,13 @@ class Membership:
         self._changed = changed
         self._member = ""
         self._refusal: str | None = None
-        self._held: frozenset[int] = frozenset()
+        self._held: Held = frozenset()
         self._positions: Mapping[tuple[str, int], int] = {}
         self._stopping = threading.Event()
 
-    def start(self, topic: str) -> None:
-        """Join the group for `topic`."""
-        self._thread = threading.Thread(target=self._run, args=(topic,), name=f"membership-{self._group}", daemon=True)
+    def start(self, *topics: str) -> None:
+        """Join the group for `topics`."""
+        self._thread = threading.Thread(target=self._run, args=(topics,), name=f"membership-{self._group}", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -89,15 +94,15 @@ class Membership:
             msg = f"the group has no place for {self._instance} any more ({self._refusal}); start the process again"
             raise FencedInstance(msg)
 
-    def _run(self, topic: str) -> None:
+    def _run(self, topics: Sequence[str]) -> None:
         while not self._stopping.is_set():
-            refusal = self._be_member(topic)
+            refusal = self._be_member(topics)
             self._update(frozenset())
             if refusal is not None and self._taken():
                 self._refusal = refusal
                 return
 
-    def _be_member(self, topic: str) -> str | None:
+    def _be_member(self, topics: Sequence[str]) -> str | None:
         """Join, and stay until the process stops, the files of `security` change, or Kafka refuses the client (why).
 
         As a static member, the next client has the same place.
@@ -119,7 +124,7 @@ class Membership:
             }
         )
         try:
-            consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_gone, on_lost=self._on_gone)
+            consumer.subscribe([*topics], on_assign=self._on_assign, on_revoke=self._on_gone, on_lost=self._on_gone)
             while not self._stopping.is_set():
                 message = consumer.poll(0.2)
                 if message is not None and (error := message.error()) is not None:
@@ -171,13 +176,13 @@ class Membership:
         self._member = consumer.memberid()
         consumer.incremental_assign(partitions)
         consumer.pause(partitions)
-        self._update(self._held | {p.partition for p in partitions})
+        self._update(self._held | {(p.topic, p.partition) for p in partitions})
 
     def _on_gone(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._update(self._held - {p.partition for p in partitions})
+        self._update(self._held - {(p.topic, p.partition) for p in partitions})
         consumer.incremental_unassign(partitions)
 
-    def _update(self, held: frozenset[int]) -> None:
+    def _update(self, held: Held) -> None:
         self._held = held
         self._changed(held)
 

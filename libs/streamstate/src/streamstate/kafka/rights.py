@@ -1,6 +1,6 @@
 """The rights of a service at Kafka: topics, consumer groups and transactional ids, each with its operations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,6 +39,16 @@ def of_service(app: App, deletions: str = "") -> Iterator[Right]:
             yield Right("topic", totals.topic, ("Write", "Describe"), "totals")
         yield Right("group", f"{app.group}-totals", ("Read", "Describe"), "the position of the totals")
         yield Right("transactional-id", f"{app.group}-totals", ("Write", "Describe"), "the publisher of totals")
+
+
+def of_archiver(topics: Iterable[str], group: str, deletions: str = "") -> Iterator[Right]:
+    """The rights of an archiver of `topics` in the consumer group `group`, and of the commands about its archive."""
+    if deletions:
+        yield Right("topic", deletions, ("Read", "Describe"), "archive compact, archive verify")
+    for topic in topics:
+        yield Right("topic", topic, ("Read", "Describe", "DescribeConfigs"), "archive")
+    yield Right("group", group, ("Read", "Describe"), "members and lag of archivers")
+    yield Right("group", GROUP, ("Describe",), "reading without commits")
 
 
 def of_operators(app: App) -> Iterator[Right]:

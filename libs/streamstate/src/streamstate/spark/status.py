@@ -1,25 +1,20 @@
 """The status of a stream process over HTTP: live loops, folding, progress."""
 
-import json
-import socket
-import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
-from wsgiref.simple_server import WSGIRequestHandler, make_server
+from typing import TYPE_CHECKING
 
 import structlog
 from confluent_kafka import KafkaException
-from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import Metric
-from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 from pyspark.sql.streaming.query import StreamingQuery
 from redis.exceptions import RedisError
 
-from streamstate.deployment.metrics import Definition
+from streamstate.deployment import metrics
+from streamstate.deployment.metrics import Application, Definition, Fault
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import History
@@ -255,46 +250,21 @@ def _history(status: Status) -> Mapping[str, float]:
         return {}
 
 
-def application(statuses: Sequence[Status]) -> Callable[..., Iterable[bytes]]:
+def application(statuses: Sequence[Status]) -> Application:
     """The WSGI application: `/livez`, `/readyz` and `/metrics`."""
-    registry = CollectorRegistry()
-    registry.register(StatusCollector(statuses))
-    metrics = make_wsgi_app(registry)
 
-    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        now = time.monotonic()
-        match environ["PATH_INFO"]:
-            case "/metrics":
-                exposition: Iterable[bytes] = metrics(environ, start_response)
-                return exposition
-            case "/livez":
-                return _say(start_response, "stuck", [status.service for status in statuses if status.stuck(now)])
-            case "/readyz":
-                idle = {status.service: why for status in statuses if (why := status.idle_for) is not None}
-                reasons = {service: why for service, why in idle.items() if why}
-                return _say(start_response, "not folding", [*idle], reasons=reasons)
-            case _:
-                start_response("404 Not Found", [])
-                return []
+    def live() -> Fault | None:
+        stuck = [status.service for status in statuses if status.stuck(time.monotonic())]
+        return Fault("stuck", services=stuck) if stuck else None
 
-    return answer
+    def ready() -> Fault | None:
+        idle = {status.service: why for status in statuses if (why := status.idle_for) is not None}
+        reasons = {service: why for service, why in idle.items() if why}
+        return Fault("not folding", services=[*idle], reasons=reasons) if idle else None
 
-
-def _say(start_response: Callable[..., Any], fault: str, services: Sequence[str], **members: Any) -> Iterable[bytes]:
-    start_response("503 Service Unavailable" if services else "200 OK", [("Content-Type", "application/json")])
-    return [json.dumps({"status": fault, "services": services, **members} if services else {"status": "ok"}).encode()]
-
-
-class _Server(ThreadingWSGIServer):
-    address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-
-
-class _Quiet(WSGIRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002, named by the standard library
-        """Log nothing: probes come every few seconds."""
+    return metrics.application(StatusCollector(statuses), live, ready)
 
 
 def serve(statuses: Sequence[Status], port: int) -> None:
     """Answer at `port` of all addresses, in the background, for the life of the process."""
-    server = make_server("", port, application(statuses), _Server, _Quiet)
-    threading.Thread(target=server.serve_forever, name="status", daemon=True).start()
+    metrics.serve(application(statuses), port)

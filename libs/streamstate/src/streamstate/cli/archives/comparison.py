@@ -1,0 +1,105 @@
+"""Comparison of an archive with the records that Kafka still has."""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from streamstate import bootstrap
+from streamstate.archive.files import Archive
+from streamstate.archive.rows import Row, row
+from streamstate.archive.segments import gaps
+from streamstate.cli.archives.deleted import Deleted
+from streamstate.errors import StreamStateError
+from streamstate.kafka.history import History, TopicLog
+from streamstate.settings import CommandSettings
+from streamstate.state.store import TopicPartition
+
+_RANGES, _RANGE = 5, 1_000
+"""A sample: the number of ranges, and the offsets of each."""
+_PIECE = 10_000
+_SHOWN = 5
+
+
+class Compared(msgspec.Struct):
+    """A partition: the next offset to archive, Kafka's later records, the number of compared records, and faults."""
+
+    topic: str
+    partition: int
+    end: int
+    behind: int
+    compared: int
+    faults: list[str]
+
+
+class Comparison:
+    """Compares partitions of `archive` with Kafka."""
+
+    def __init__(self, settings: CommandSettings, archive: Archive, deleted: Deleted) -> None:
+        self._archive = archive
+        self._deleted = deleted
+        self._topics = bootstrap.topics(settings.kafka, settings.security)
+        self._kafka = History(settings.kafka, self._topics)
+        self._both = History(settings.kafka, self._topics, archive)
+
+    def partition(self, place: TopicPartition, *, everything: bool) -> Compared:
+        """Compare a partition: a sample of its records, or with `everything` all that both have."""
+        segments = self._archive.segments(place)
+        [begin], [log_end] = self._topics.begins([place]).values(), self._topics.ends([place]).values()
+        end = max((segment.last for segment in segments), default=-1) + 1
+        found = Compared(*place, end, max(0, log_end - max(end, begin)), 0, [])
+        found.faults += [
+            f"the offsets {gap.first} to {gap.last} lack: bring their file back from a copy" for gap in gaps(segments)
+        ]
+        if segments and end < begin:
+            found.faults.append(f"Kafka deleted the offsets {end} to {begin - 1}: bring their records from a copy")
+        if end > log_end:
+            found.faults.append(f"Kafka ends at {log_end}: Kafka lost records; write to a new topic")
+        if segments and not found.faults:
+            start = max(begin, min(segments).first)
+            for since, before in _ranges(start, end, everything=everything):
+                self._compare(place, since, before, found)
+        return found
+
+    def _compare(self, place: TopicPartition, since: int, before: int, found: Compared) -> None:
+        erased = self._deleted.of(place, self._archive.topic_id(place))
+        compacted = bool(self._topics.compacted([place[0]]))
+        try:
+            with self._both.log(place, since) as kept, self._kafka.log(place, since) as sent:
+                for stop in range(min(since + _PIECE, before), before + _PIECE, _PIECE):
+                    archived, records = _rows(kept, min(stop, before)), _rows(sent, min(stop, before))
+                    found.compared += len(records)
+                    found.faults += _differences(archived, records, erased, compacted=compacted)
+        except StreamStateError as error:
+            found.faults.append(str(error))
+
+
+def _ranges(start: int, end: int, *, everything: bool) -> Iterator[tuple[int, int]]:
+    """Ranges of offsets to compare."""
+    if everything or end - start <= _RANGES * _RANGE:
+        yield start, end
+    else:
+        for number in range(_RANGES):
+            since = start + (end - _RANGE - start) * number // (_RANGES - 1)
+            yield since, since + _RANGE
+
+
+def _rows(log: TopicLog, before: int) -> dict[int, Row]:
+    return {made[0]: made for made in map(row, log.up_to(before))}
+
+
+def _differences(
+    archived: Mapping[int, Row], records: Mapping[int, Row], erased: Mapping[bytes, int], *, compacted: bool
+) -> list[str]:
+    """What differs between rows of the archive and records of Kafka, by offset."""
+    faults = []
+    for offset in sorted({*archived, *records}):
+        kept, sent = archived.get(offset), records.get(offset)
+        if kept is None and sent is not None:
+            *_, key, _value, _headers = sent
+            if key is None or offset >= erased.get(key, 0):
+                faults.append(f"the archive lacks offset {offset}: move its file away, and archive the range again")
+        elif sent is None and not compacted:
+            faults.append(f"Kafka lacks offset {offset} of the archive")
+        elif sent is not None and kept != sent:
+            faults.append(f"offset {offset} differs: move its file away, and archive the range again")
+    return faults[:_SHOWN]

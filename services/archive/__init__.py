@@ -1,0 +1,1 @@
+"""Keeps the records of topics as Parquet files: the archive."""

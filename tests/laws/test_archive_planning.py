@@ -1,0 +1,127 @@
+"""Laws of the archiver's decisions, and of the compaction."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamstate.archive.compaction import compact, planned
+from streamstate.archive.files import Archive, Archived
+from streamstate.archive.planning import Backlog, is_due, joins
+from streamstate.archive.rows import batch
+from streamstate.archive.segments import Segment, covered
+
+PLACE = ("plays", 0)
+LIMIT = 100
+
+
+def archived(first: int, last: int, size: int) -> Archived:
+    return Archived(Segment(first, last), size, "", 0.0)
+
+
+FILES = st.lists(st.builds(lambda first, n, size: archived(first, first + n, size), st.integers(0, 60),
+                           st.integers(0, 9), st.integers(1, 120)), unique_by=lambda file: file.segment)  # fmt: skip
+
+
+@given(FILES)
+def test_joined_files_are_full_or_alone_and_left_alone_afterwards(files: list[Archived]) -> None:
+    groups = joins(files, LIMIT)
+    for group in groups:
+        assert sum(file.size for file in group) <= LIMIT
+        assert all(file.size < LIMIT / 2 for file in group)
+        one = Segment(group[0].segment.first, max(file.segment.last for file in group))
+        assert covered([file.segment for file in group], one.first) == one.last + 1
+    left = set(files) - {file for group in groups for file in group}
+    made = [
+        archived(group[0].segment.first, max(file.segment.last for file in group), sum(file.size for file in group))
+        for group in groups
+    ]
+    assert joins([*left, *made], LIMIT) == []
+
+
+@given(st.integers(0, 9), st.integers(0, 99), st.floats(0, 99), st.floats(0, 99))
+def test_a_partition_is_due_with_records_after_the_period_or_for_a_full_file(
+    start: int, records: int, age_s: float, record_bytes: float
+) -> None:
+    backlog = Backlog(start, start + records, 1_000.0, record_bytes)
+    due = is_due(backlog, 1_000.0 + age_s, 50.0, 1_000)
+    assert due == (records > 0 and (1_000.0 + age_s - 1_000.0 >= 50 or records * record_bytes >= 1_000))
+
+
+def test_a_partition_without_a_file_is_due_at_its_first_record() -> None:
+    assert not is_due(Backlog(5, 5), 2e9, 3_600)
+    assert is_due(Backlog(5, 6), 2e9, 3_600)
+
+
+def filled(folder: Path, files: int = 6, each: int = 10) -> Archive:
+    """Files of `each` records; the key of a record is its offset modulo 3."""
+    archive = Archive(str(folder))
+    for first in range(0, files * each, each):
+        rows = [(n, n, 1, str(n % 3).encode(), b"v", None) for n in range(first, first + each)]
+        archive.write(PLACE, Segment(first, first + each - 1), "id", [batch(rows)])
+    return archive
+
+
+def offsets(rows: Iterator[pa.RecordBatch]) -> list[Any]:
+    return [offset for each in rows for offset in each["offset"].to_pylist()]
+
+
+def test_small_files_are_joined_and_records_of_deleted_users_are_in_no_file(tmp_path: Path) -> None:
+    archive = filled(tmp_path)
+    erased = {b"1": 25, b"9": 99}
+    kept = [n for n in range(60) if n % 3 != 1 or n >= 25]
+    assert planned(archive, PLACE, erased) == (6, 0)
+    assert compact(archive, PLACE, erased) == (6, 60 - len(kept))
+    assert archive.segments(PLACE) == [Segment(0, 59)]
+    assert offsets(archive.read(PLACE, 0)) == kept
+    assert compact(archive, PLACE, erased) == planned(archive, PLACE, erased) == (0, 0)
+    assert compact(archive, PLACE, {b"2": 60}).files == 1
+    assert offsets(archive.rows(PLACE, Segment(0, 59))) == [n for n in kept if n % 3 != 2]
+
+
+def test_full_files_without_deleted_users_are_left_alone(tmp_path: Path) -> None:
+    archive = filled(tmp_path)
+    before = archive.files(PLACE)
+    assert compact(archive, PLACE, {b"1": 25}, file_bytes=1).files == 3
+    assert archive.files(PLACE)[3:] == before[3:]
+
+
+@pytest.mark.parametrize("step", range(12))
+def test_a_kill_at_any_step_loses_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    archive = filled(tmp_path)
+    reading = archive.read(PLACE, 0)
+    read = offsets(iter([next(reading)]))
+    killed(archive, step, lambda: compact(archive, PLACE, {}), monkeypatch)
+    assert offsets(archive.read(PLACE, 0)) == read + offsets(reading) == list(range(60))
+    compact(archive, PLACE, {})
+    assert archive.segments(PLACE) == [Segment(0, 59)]
+    assert offsets(archive.read(PLACE, 0)) == list(range(60))
+
+
+class FailingFiles:
+    """A file system that fails for good at a change."""
+
+    def __init__(self, files: Any, left: int) -> None:
+        self._files = files
+        self._left = left
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("move", "delete_file", "open_output_stream"):
+            if self._left <= 0:
+                raise InterruptedError
+            self._left -= 1
+        return getattr(self._files, name)
+
+
+def killed(archive: Archive, step: int, run: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Call `run`, which fails at the change number `step` of the files and at each later change."""
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "_fs", FailingFiles(archive._fs, step))
+        try:
+            run()
+        except InterruptedError:
+            return

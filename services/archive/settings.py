@@ -3,11 +3,11 @@
 from pydantic import Field
 
 from streamstate.archive.segments import FILE_BYTES
-from streamstate.deployment.connections import ArchiveSettings, KafkaSettings, RegistrySettings
+from streamstate.deployment.connections import KafkaSettings, RegistrySettings
 from streamstate.formats.format import Format
 
 
-class ArchiverSettings(KafkaSettings, RegistrySettings, ArchiveSettings):
+class ArchiverSettings(KafkaSettings, RegistrySettings):
     """The archiver."""
 
     archive_topics: tuple[str, ...] = Field((), description='topics to archive: ["listening-events", "artists"]')

@@ -19,7 +19,6 @@ from streamstate.deployment.connections import PREFIX as PREFIX  # noqa: PLC0414
 from streamstate.deployment.connections import (
     REDIS_URL,
     SENTINELS_URL,
-    ArchiveSettings,
     HttpSettings,
     KafkaSettings,
     RedisSettings,
@@ -35,7 +34,7 @@ _CLOCK_SKEW_MS = 10_000
 """Tolerated clock difference between machines, in milliseconds."""
 
 
-class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings, ArchiveSettings):
+class ServiceSettings(KafkaSettings, RedisSettings, RegistrySettings):
     """A service: stream and API alike."""
 
     redis: RedisUrl = Field(

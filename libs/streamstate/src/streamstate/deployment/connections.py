@@ -115,7 +115,18 @@ class RedisSettings(Settings):
         )
 
 
-class RegistrySettings(Settings):
+class ArchiveSettings(Settings):
+    """The archive."""
+
+    archive: str = Field(
+        "",
+        pattern=r"^[^\s]*$",
+        description="archive of Kafka's records: a folder, or a URI such as s3://bucket/path or gs://bucket/path; "
+        "empty: none",
+    )
+
+
+class RegistrySettings(ArchiveSettings):
     """The schema registry: connection and authentication."""
 
     registry: str = Field(
@@ -136,18 +147,8 @@ class RegistrySettings(Settings):
 
     def schema_registry(self, folder: str = "") -> Registry:
         """The registry for its clients; `folder` keeps fetched schemas."""
-        return Registry(self.registry, folder, self.registry_username, self.registry_password, self.registry_ca)
-
-
-class ArchiveSettings(Settings):
-    """The archive."""
-
-    archive: str = Field(
-        "",
-        pattern=r"^[^\s]*$",
-        description="archive of Kafka's records: a folder, or a URI such as s3://bucket/path or gs://bucket/path; "
-        "empty: none",
-    )
+        login = self.registry_username, self.registry_password, self.registry_ca
+        return Registry(self.registry, folder, *login, self.archive)
 
 
 class TlsSettings(Settings):

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from streamstate.errors import RegistryUnavailable
+from streamstate.errors import RegistryUnavailable, UnknownSchema
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -32,6 +32,7 @@ class Registry:
     url: the base URL of the API; several are separated by commas.
     folder: keeps fetched schemas, so that all processes of this machine know them while the registry is away; empty for
         none.
+    archive: the folder or URI of an archive with schemas, for schemas that the registry does not give; empty for none.
     username, password, ca: the user, and the files of the password and of the CA of its certificate.
     """
 
@@ -40,13 +41,22 @@ class Registry:
     username: str = ""
     password: Path | None = None
     ca: Path | None = None
+    archive: str = ""
 
     def schema(self, number: int) -> Schema:
-        """The schema with this id. Raises `UnknownSchema`, or `RegistryUnavailable` for a schema not fetched before."""
+        """The schema with this id. Raises `UnknownSchema`, or `RegistryUnavailable` for a schema not fetched before.
+
+        Records in an archive may be older than the registry's memory.
+        """
         file = self.file(number)
         if file and file.exists():
             return msgspec.json.decode(file.read_bytes(), type=Schema)
-        schema: Schema = self._client().fetch(number)
+        try:
+            schema: Schema = self._client().fetch(number)
+        except (RegistryUnavailable, UnknownSchema):
+            if (archived := _archived(self.archive, number)) is None:
+                raise
+            schema = msgspec.json.decode(archived, type=Schema)
         if file:
             with suppress(OSError):
                 write(file, schema)
@@ -79,6 +89,17 @@ class Registry:
 def _client(url: str, user: str, ca: str, _content: str) -> Any:
     # Its packages take memory, and APIs need the formats of keys only.
     return import_module("streamstate.formats.registered.client").RegistryClient(url, user, ca)
+
+
+def _archived(uri: str, number: int) -> bytes | None:
+    """The archived schema with this id, None without one, or while the archive cannot be read."""
+    if not uri:
+        return None
+    with suppress(OSError, ModuleNotFoundError):
+        # Arrow takes memory, and some images lack it.
+        content: bytes | None = import_module("streamstate.archive.files").Archive(uri).schema(number)
+        return content
+    return None
 
 
 def write(file: Path, schema: Schema) -> None:

@@ -17,7 +17,8 @@ from streamstate.app import dead_letter_topic
 from streamstate.cli.main import app
 from streamstate.kafka.producer import producer
 from streamstate.state.operations import Fields
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from streamstate.state.store import Snapshot
 from tests.serving import sample
 from tests.waiting import until

@@ -13,8 +13,7 @@ from pathlib import Path
 import redis
 
 from devkit.child_process import LOCALHOST, Child, free_port
-from streamstate.state.redis import connect
-from streamstate.state.redis_link import NO_LOGIN, Login
+from streamstate.state.redis_connections import NO_LOGIN, Login, connect
 from tests.waiting import until
 
 SLOTS = 16384

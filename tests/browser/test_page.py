@@ -13,7 +13,8 @@ from devkit import feed, records
 from devkit.local_cluster import get
 from streamstate.kafka.producer import Outgoing, send_all
 from streamstate.keys import LONG
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from tests.browser.conftest import DESKTOP, PHONE, Later, Open
 from tests.integration.driving import Driving
 from tests.waiting import until

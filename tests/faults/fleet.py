@@ -18,7 +18,8 @@ from services.events import LISTENING_EVENTS
 from streamstate.cli.services import deployments
 from streamstate.kafka.admin import Topics
 from streamstate.settings import CommandSettings
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from streamstate.verify.check import Check, Report
 from tests.faults.load import known
 from tests.waiting import until

@@ -21,7 +21,8 @@ from services.recommendations.settings import WindowSettings
 from streamstate.app import App
 from streamstate.keys import LONG, partition_of
 from streamstate.processing.decode import RawRecord
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from streamstate.testing import Driver
 from tests.faults.fleet import KNOWN, PATIENCE_S
 from tests.faults.load import known

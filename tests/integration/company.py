@@ -30,8 +30,7 @@ from devkit.kafka_server import Kafka
 from streamstate.app import App
 from streamstate.kafka import rights as kafka
 from streamstate.state import redis_rights as redis
-from streamstate.state.redis import Client, connect
-from streamstate.state.redis_link import Login
+from streamstate.state.redis_connections import Client, Login, connect
 from tests.certificates import Authority
 from tests.redis_cluster import node
 from tests.serving import Served

@@ -15,7 +15,8 @@ from streamstate.cli.services import deployments
 from streamstate.deployment.overrides import renamed
 from streamstate.kafka.admin import Topics
 from streamstate.settings import CommandSettings
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from streamstate.verify.check import Check
 from tests.deployment import Start
 from tests.integration.driving import read

@@ -7,7 +7,8 @@ from services.names.model import ENRICHED
 from streamstate.keys import LONG, MARKER_HEADER, Marker, partition_of
 from streamstate.operators.repeats import REPEATS
 from streamstate.state.operations import Fields
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from tests.integration.releases import PARTITIONS, Releases
 from tests.waiting import until
 

@@ -15,7 +15,8 @@ from streamstate.releases.pointer import Pointer
 from streamstate.releases.record import first, staged
 from streamstate.settings import StreamSettings
 from streamstate.spark.task import READY_CHANGES, FoldTask
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Origin
 from tests.integration.releases import Releases

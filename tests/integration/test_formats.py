@@ -30,7 +30,8 @@ from streamstate.formats.registered.registry import Registry
 from streamstate.formats.writing import FormatEncoder
 from streamstate.keys import LONG, TEXT, partition_of
 from streamstate.processing.decode import MISPLACED
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from streamstate.verify.redis_state import RedisState
 from tests.collector import Collector
 from tests.integration.driving import headers

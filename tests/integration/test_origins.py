@@ -13,7 +13,7 @@ import urllib3
 from confluent_kafka.admin import NewTopic
 
 from services.topics.settings import KeptTopic, WindowIndex
-from streamstate.state.redis import connect
+from streamstate.state.redis_connections import connect
 from tests.deployment import USER, Deployment, Stream
 from tests.serving import sample
 from tests.waiting import until

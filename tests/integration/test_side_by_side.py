@@ -24,7 +24,8 @@ from devkit.repeating import repeating
 from streamstate.kafka.dlq.topic import cause_of
 from streamstate.keys import Marker
 from streamstate.releases import file
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from tests.integration.emitting.model import APP, IN, OUT, TOTALS
 from tests.integration.releases import PARTITIONS, Releases
 from tests.waiting import until

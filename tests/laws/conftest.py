@@ -8,7 +8,8 @@ import pytest
 import redis
 
 from devkit.redis_server import Redis
-from streamstate.state.redis import Client, RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import Client, connect
 from streamstate.state.store import Claim, Store
 from tests.laws.failing_store import FailingStore
 from tests.redis_cluster import three_nodes

@@ -17,7 +17,8 @@ from streamstate.profile import profile_app
 from streamstate.profile.file import parse
 from streamstate.profile.measure import BadDeclaration
 from streamstate.state.memory import MemoryStore
-from streamstate.state.redis import Client, RedisStore
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import Client
 from streamstate.state.store import Commit, OffsetAdvance, Store
 from streamstate.testing import Driver
 from streamstate.verify.profiles import recounted

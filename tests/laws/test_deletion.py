@@ -8,7 +8,8 @@ from streamstate.errors import Fenced, IncompleteCommit
 from streamstate.state import deletion
 from streamstate.state.deletion import Holding, StateDeleter
 from streamstate.state.operations import Fields, Merge, Put, Value
-from streamstate.state.redis import Client, RedisStore
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import Client
 from streamstate.state.store import Claim, Commit, OffsetAdvance
 
 KEYS = 700

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from streamstate.releases.footprint import SHARE, measured
-from streamstate.state.redis import Client
+from streamstate.state.redis_connections import Client
 
 MB = 2**20
 

@@ -19,7 +19,8 @@ from streamstate.processing.decode import RawRecord
 from streamstate.profile import profile_app
 from streamstate.profile.declaration import Declaration
 from streamstate.profile.file import parse
-from streamstate.state.redis import Client, RedisStore
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import Client
 from streamstate.testing import Driver
 
 DAY_MS = 86_400_000

@@ -15,7 +15,8 @@ from streamstate.erasure.deletions import erased
 from streamstate.errors import Misconfigured
 from streamstate.processing.decode import DEAD, MISPLACED
 from streamstate.settings import CommandSettings
-from streamstate.state.redis import Client, RedisStore
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import Client
 from streamstate.testing import Driver
 from streamstate.verify import replay
 from streamstate.verify.recount import Recount

@@ -8,7 +8,8 @@ from devkit import DevkitError
 from devkit.child_process import free_port
 from devkit.redis_server import Redis
 from streamstate.state.operations import Put
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from streamstate.state.store import Commit, OffsetAdvance
 
 

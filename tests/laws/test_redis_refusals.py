@@ -28,7 +28,8 @@ from streamstate.state.operations import (
     Size,
     UpdateIndex,
 )
-from streamstate.state.redis import Client, RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import Client, connect
 from streamstate.state.store import Claim, Commit, OffsetAdvance
 
 FIRST: list[Operation] = [Merge("sum", {"n": 1}), IncrementScores("ranking", {"a": 1})]

@@ -29,8 +29,8 @@ from streamstate.state.operations import (
     Top,
     Value,
 )
-from streamstate.state.redis import Client, RedisStore, connect
-from streamstate.state.redis_link import Login
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import Client, Login, connect
 from streamstate.state.store import Allowance, Commit, OffsetAdvance
 from streamstate.verify.redis_state import RedisState
 from tests.certificates import Authority

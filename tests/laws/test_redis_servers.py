@@ -21,7 +21,8 @@ from streamstate.errors import Fenced, Misconfigured
 from streamstate.processing.decode import RawRecord
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.operations import Between, Fields, Insert, Merge, Operation, Put, Read, Value
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Commit, OffsetAdvance, Snapshot

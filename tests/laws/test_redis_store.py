@@ -22,7 +22,8 @@ from streamstate.state.operations import (
     Put,
     Value,
 )
-from streamstate.state.redis import Client, RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import Client, connect
 from streamstate.state.store import Commit, OffsetAdvance, Origin
 from tests.waiting import until
 

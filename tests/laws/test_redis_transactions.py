@@ -14,8 +14,8 @@ from devkit.child_process import LOCALHOST, free_port
 from devkit.redis_server import Redis
 from streamstate.state import redis_rights as acl
 from streamstate.state.operations import Between, Fields, IncrementScores, Insert, Merge, Operation, Read, Top, Value
-from streamstate.state.redis import Client, RedisStore, connect
-from streamstate.state.redis_link import NO_LOGIN, Login
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import NO_LOGIN, Client, Login, connect
 from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Commit, OffsetAdvance

@@ -22,8 +22,8 @@ from streamstate.backup.snapshots import take
 from streamstate.errors import Declined, Fenced, IncompleteCommit
 from streamstate.state.deletion import StateDeleter
 from streamstate.state.operations import Put
-from streamstate.state.redis import Client, RedisStore, connect
-from streamstate.state.redis_link import NO_LOGIN
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import NO_LOGIN, Client, connect
 from streamstate.state.store import Commit, OffsetAdvance
 from streamstate.testing import Driver
 from tests.laws.protocol import TALLY

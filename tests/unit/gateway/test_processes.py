@@ -17,7 +17,8 @@ from devkit.local_cluster import LocalCluster, answers
 from devkit.redis_server import Redis
 from services.metrics.model import APP as METRICS
 from streamstate.spark.status import serve
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from streamstate.testing import Driver
 from tests.collector import Collector, collecting
 from tests.raw import feed_plays

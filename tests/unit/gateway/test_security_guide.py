@@ -7,7 +7,8 @@ import pytest
 from devkit.child_process import LOCALHOST
 from devkit.redis_server import Redis
 from services.metrics.model import APP as METRICS
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from streamstate.testing import Driver
 from tests.integration.terminal import Example, Terminal, examples
 from tests.raw import feed_plays

@@ -76,7 +76,8 @@ import structlog
 
 from services.events import LISTENING_EVENTS
 from services.recommendations.live import Live, warm_up
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from streamstate.state.store import DELETIONS, Commit, OffsetAdvance
 from tests.unit.recommendations.following import driver, records
 

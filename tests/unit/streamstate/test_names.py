@@ -10,7 +10,7 @@ from services.names.model import ENRICHED
 from streamstate.deployment.address import Address
 from streamstate.deployment.overrides import renamed
 from streamstate.errors import Misconfigured
-from streamstate.state.redis import SentinelUrl
+from streamstate.state.redis_connections import SentinelUrl
 from streamstate.web.client.instances import same_service
 
 # Addresses of servers, host:port.

@@ -12,7 +12,7 @@ from streamstate.kafka.security import Security
 from streamstate.processing.limits import TimestampLimit
 from streamstate.settings import StreamSettings
 from streamstate.spark.task import FoldTask
-from streamstate.state.redis_link import Login
+from streamstate.state.redis_connections import Login
 
 
 def test_any_password_stands_between_quotes_for_java() -> None:

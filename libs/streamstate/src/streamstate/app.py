@@ -86,7 +86,6 @@ class FoldContext:
 
 
 def no_effects(_records: Sequence[Any], _context: FoldContext) -> Iterable[Effect]:
-    """The default `Fold.shared`: no effects."""
     return ()
 
 
@@ -150,11 +149,6 @@ class Fold:
     users: UserState[Any] | None = None
     shared: Callable[[Sequence[Record[Any, Any]], FoldContext], Iterable[Effect]] = no_effects
     keys: tuple[str, ...] = ()
-
-    @property
-    def grace_ms(self) -> int | None:
-        """The grace of the windows in milliseconds, None without windows."""
-        return None if (grace := self.settings.get("grace_ms")) is None else int(grace)
 
     @cached_property
     def topics(self) -> tuple[str, ...]:
@@ -227,10 +221,8 @@ class App:
             object.__setattr__(self, name, getattr(self, name) or self.name)
         keys = Counter(key for fold in self.folds for key in fold.keys)
         if shared := [key for key, folds in keys.items() if folds > 1]:
-            msg = (
-                f"{self.name}: two folds keep {' and '.join(shared)}; give each state of a fold members of other names"
-            )
-            raise ValueError(msg)
+            named = " and ".join(shared)
+            raise ValueError(f"{self.name}: two folds keep {named}; give each state of a fold members of other names")
 
     @cached_property
     def sources(self) -> tuple[Source[Any, Any], ...]:
@@ -252,7 +244,6 @@ class App:
 
     @cached_property
     def tables(self) -> tuple[str, ...]:
-        """The topics kept as tables."""
         return tuple(source.topic for source in self.sources if source.table)
 
     @cached_property
@@ -284,7 +275,6 @@ class App:
 
     @property
     def dead_letters(self) -> str:
-        """The app's dead-letter topic."""
         return self.output(dead_letter_topic(self.name))
 
     def source(self, topic: str) -> Source[Any, Any]:
@@ -306,5 +296,4 @@ class App:
 
 
 def dead_letter_topic(app: str) -> str:
-    """The dead-letter topic of the app of this name."""
     return f"{app}-dlq"

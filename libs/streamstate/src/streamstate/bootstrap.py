@@ -41,8 +41,8 @@ from streamstate.settings import (
     require_known,
 )
 from streamstate.state.deletion import StateDeleter
-from streamstate.state.redis import Client, RedisStore, connect
-from streamstate.state.redis_link import NO_LOGIN, Login
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import NO_LOGIN, Client, Login, connect
 from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.store import AsyncReads
 

@@ -188,11 +188,11 @@ class StreamSettings(ServiceSettings):
         0, ge=0, le=65535, description="port of the stream's /livez, /readyz and /metrics; 0 for none"
     )
 
-    def tolerance_ms(self, grace_ms: int | None) -> int:
+    def tolerance_ms(self, grace_ms: str | int | None) -> int:
         """The tolerated milliseconds of a timestamp ahead of the clock, in a topic of windows with `grace_ms`."""
         if self.future_ms is not None:
             return self.future_ms
-        return 3_600_000 if grace_ms is None else max(grace_ms, _CLOCK_SKEW_MS)
+        return 3_600_000 if grace_ms is None else max(int(grace_ms), _CLOCK_SKEW_MS)
 
     def read_records(self, *, in_memory: bool) -> int:
         """The most records of a backlog read at a time; in memory, half a batch, which leaves room for new records."""

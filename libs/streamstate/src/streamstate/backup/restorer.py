@@ -11,7 +11,7 @@ from redis.exceptions import OutOfMemoryError, ResponseError
 from streamstate.backup.loaded import SavedPartitions
 from streamstate.errors import Declined
 from streamstate.state.deletion import StateDeleter
-from streamstate.state.redis import Client
+from streamstate.state.redis_connections import Client
 from streamstate.state.redis_reads import tag
 
 COPIED = 1_000

@@ -10,8 +10,7 @@ from redis.cluster import RedisCluster
 from redis.sentinel import SentinelConnectionPool
 
 from streamstate.errors import Declined, Misconfigured
-from streamstate.state.redis import Client
-from streamstate.state.redis_link import Login
+from streamstate.state.redis_connections import Client, Login
 
 Address = tuple[str, int]
 Layout = Mapping[Address, Any]

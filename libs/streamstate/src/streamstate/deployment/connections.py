@@ -13,7 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from streamstate.deployment.address import ADDRESS
 from streamstate.formats.registered.registry import Registry
 from streamstate.kafka.security import OAUTH, Security
-from streamstate.state.redis_link import Login
+from streamstate.state.redis_connections import Login
 
 PREFIX = "STREAMSTATE_"
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import redis
 from redis.cluster import RedisCluster
 
-from streamstate.state.redis import Client
+from streamstate.state.redis_connections import Client
 
 SAMPLE = 2_000
 """Keys drawn from each server."""

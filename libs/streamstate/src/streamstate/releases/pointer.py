@@ -6,7 +6,7 @@ from redis.exceptions import NoPermissionError
 
 from streamstate.errors import Declined
 from streamstate.releases.record import Releases, Voice, decoded, encoded, voice
-from streamstate.state.redis import Client
+from streamstate.state.redis_connections import Client
 from streamstate.state.redis_reads import live_key
 
 _REPLACE = """

@@ -146,7 +146,9 @@ class Stream:
         why = {partition: self._commands.complete(str(error)) for partition, error in left_out.items()}
         log_line("folding", partitions=sorted(claims), topics=folded, left_out=list(why.values()), waiting=waiting)
         refused = self._refusals.read(origins, claims)
-        tolerances = {t: self._settings.tolerance_ms(fold.grace_ms) for fold in app.folds for t in fold.topics}
+        tolerances = {
+            t: self._settings.tolerance_ms(fold.settings.get("grace_ms")) for fold in app.folds for t in fold.topics
+        }
         timestamps = TimestampLimit(self._topics.unbounded(tolerances), refused)
         task = FoldTask(app, claims, origins, timestamps, erased, self._topics.security, self._settings)
         return Run(bool(tables), offsets, task, self._publisher(held), why)

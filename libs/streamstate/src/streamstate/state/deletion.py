@@ -13,7 +13,7 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from streamstate.errors import Declined
-from streamstate.state.redis import Client
+from streamstate.state.redis_connections import Client
 from streamstate.state.redis_reads import Script, script_keys, tag
 
 SCANNED, UNLINKED = 1_000, 500

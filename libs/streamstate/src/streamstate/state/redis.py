@@ -16,24 +16,32 @@ All keys of a partition start with its hash tag `{<app>:<partition>}`, and so sh
                          (IncrementScores with negated scores, PushRecent, Insert, UpdateIndex with scores 0)
 """
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple, Self
-from urllib.parse import urlsplit
+from contextlib import suppress
+from typing import Any
 
 import redis
-from redis.backoff import NoBackoff
-from redis.cluster import ClusterNode, RedisCluster
-from redis.exceptions import NoScriptError, ResponseError
-from redis.retry import Retry
-from redis.sentinel import Sentinel
+from redis.cluster import RedisCluster
+from redis.connection import Connection
+from redis.exceptions import MovedError, NoScriptError, RedisClusterException, ResponseError
 
 from streamstate.errors import Fenced, IncompleteCommit, Inexact, Misconfigured
 from streamstate.state.operations import Read
-from streamstate.state.redis_link import NO_LOGIN, Login
+from streamstate.state.redis_connections import Client
+from streamstate.state.redis_link import (
+    ATTEMPTS,
+    BETWEEN_NODES,
+    NODE_FAILED,
+    PAUSE_S,
+    failure,
+    packed,
+    still_between_nodes,
+)
 from streamstate.state.redis_reads import (
     NO_TRANSACTION,
     READ,
+    Command,
     Script,
     as_script,
     claim,
@@ -44,88 +52,7 @@ from streamstate.state.redis_reads import (
     tag,
     trouble_key,
 )
-from streamstate.state.redis_transactions import run
 from streamstate.state.store import FORMAT, NOTHING, Allowance, Claim, Commit, Origin, Snapshot, committed
-
-Client = redis.Redis | RedisCluster
-
-CLUSTER, SENTINEL = "+cluster://", "+sentinel://"
-SENTINEL_PORT, REDIS_PORT = 26379, 6379
-
-
-class SentinelUrl(NamedTuple):
-    """A URL of Sentinels: their addresses, name and database of the primary, and whether all connections use TLS."""
-
-    sentinels: list[tuple[str, int]]
-    primary: str
-    database: int
-    tls: bool
-
-    @classmethod
-    def parse(cls, url: str) -> Self:
-        """Of `redis+sentinel://host:port,host:port/name/database`: port 26379 and database 0 where there is none."""
-        scheme, _, rest = url.partition(SENTINEL)
-        hosts, name, database = [*rest.split("/"), ""][:3]
-        return cls(_addresses(hosts, SENTINEL_PORT), name, int(database or 0), scheme == "rediss")
-
-
-class Seeds(NamedTuple):
-    """A URL of cluster nodes, `redis+cluster://host:port,host:port`: the nodes, and a URL of the first."""
-
-    url: str
-    nodes: list[tuple[str, int]]
-
-    @classmethod
-    def parse(cls, url: str) -> Self:
-        scheme, _, rest = url.partition(CLUSTER)
-        hosts, _, path = rest.partition("/")
-        return cls(f"{scheme}://{hosts.partition(',')[0]}/{path}", _addresses(hosts, REDIS_PORT))
-
-
-def _addresses(hosts: str, port: int) -> list[tuple[str, int]]:
-    """The host and port of each of `hosts`, host:port or host alone."""
-    places = [urlsplit(f"//{host}") for host in hosts.split(",")]
-    return [(place.hostname or "", place.port or port) for place in places]
-
-
-def options(url: str, login: Login) -> dict[str, Any]:
-    """redis-py's arguments of every connection to Redis.
-
-    redis-py's own retry repeats a command after a lost reply, and so may apply the command several times.
-    """
-    return {"protocol": 2, "retry": Retry(NoBackoff(), 0), **login.options(tls=url.startswith("rediss"))}
-
-
-def connect(url: str, timeout: float, login: Login = NO_LOGIN) -> Client:
-    """A client that never repeats a command by itself, with `timeout` in seconds for connecting and for each answer.
-
-    `redis+cluster://` and `rediss+cluster://` name nodes of a cluster; a node is asked for the others at once, and
-    redis-py's own error is raised when no node answers. `redis+sentinel://` and `rediss+sentinel://` name Sentinels;
-    each new connection asks them for the primary.
-    """
-    waits = {"socket_timeout": timeout, "socket_connect_timeout": timeout}
-    given = {**options(url, login), **waits, "health_check_interval": 0}
-    if SENTINEL in url:
-        watched = SentinelUrl.parse(url)
-        of_sentinels = {**waits, **login.sentinel_options(tls=watched.tls)}
-        sentinel: Any = Sentinel(watched.sentinels, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
-        found: redis.Redis = sentinel.master_for(watched.primary, db=watched.database, ssl=watched.tls, **given)
-        return found
-    if CLUSTER in url:
-        return _cluster(Seeds.parse(url), given)
-    client: Client = redis.Redis.from_url(url, **given)
-    return client
-
-
-def _cluster(seeds: Seeds, given: dict[str, Any]) -> RedisCluster:
-    others = [ClusterNode(*node) for node in seeds.nodes[1:]]  # type: ignore[no-untyped-call]
-    cluster = RedisCluster.from_url(seeds.url, startup_nodes=others, **given)
-    nodes = cluster.nodes_manager
-    # redis-py forgets the seeds once it knows other nodes; all known nodes may have other addresses by the next
-    # discovery.
-    nodes.initialize = partial(nodes.initialize, additional_startup_nodes_info=seeds.nodes)  # type: ignore[method-assign]
-    return cluster
-
 
 TOGETHER = 500
 """The most changes of commits sent at once: Redis serves no other client between them."""
@@ -273,6 +200,68 @@ class RedisStore:
             # redis-py refuses `evalsha` in a cluster's pipeline, but routes the command.
             pipeline.execute_command("EVALSHA", script.sha, *script_keys(tag(self._app, partition)), *arguments)
         return pipeline.execute(raise_on_error=False)
+
+
+def run(client: redis.Redis | RedisCluster, transactions: Sequence[Sequence[Command]]) -> list[list[Any]]:
+    """The answers to each transaction, in one round trip, or at a cluster in one for each. Raises the first error.
+
+    Each has at least one command, and all its keys are in the slot of the first command's key. Safe for threads.
+    """
+    if isinstance(client, RedisCluster):
+        return [_run_in_cluster(client, commands) for commands in transactions]
+    return _exchange(client, transactions)
+
+
+def _run_in_cluster(client: RedisCluster, commands: Sequence[Command]) -> list[Any]:
+    """Routed by hand, since redis-py takes ASK for the new place of the slot, and leaves MOVED to the caller."""
+    key = commands[0][1]
+    for _ in range(ATTEMPTS):
+        node = client.get_node_from_key(key)  # type: ignore[no-untyped-call]
+        try:
+            return _exchange(client.get_redis_connection(node), [commands])[0]
+        except MovedError as error:
+            client.nodes_manager.move_slot(error)
+        except BETWEEN_NODES:
+            time.sleep(PAUSE_S)
+        except NODE_FAILED:
+            with suppress(RedisClusterException):
+                client.nodes_manager.initialize(last_failed_node_name=node.name)
+            raise
+    raise still_between_nodes(key)
+
+
+def _exchange(client: redis.Redis, transactions: Sequence[Sequence[Command]]) -> list[list[Any]]:
+    # A pipeline of redis-py takes three times the CPU time, and makes dictionaries of some answers.
+    pool = client.connection_pool
+    connection = pool.get_connection()
+    try:
+        connection.send_packed_command([b"".join(map(packed, transactions))])  # type: ignore[no-untyped-call]
+        outcomes = [_outcome(connection, len(commands)) for commands in transactions]
+    except BaseException:
+        # Outstanding answers would be read as answers to the next command.
+        connection.disconnect()  # type: ignore[no-untyped-call]
+        raise
+    finally:
+        pool.release(connection)
+    for error, _ in outcomes:
+        if error is not None:
+            raise error
+    return [answers for _, answers in outcomes]
+
+
+def _outcome(connection: Connection, commands: int) -> tuple[Exception | None, list[Any]]:
+    """The whole reply to a transaction of `commands` commands: the failure or None, and the answers."""
+    queued = [_answer(connection) for _ in range(1 + commands)]
+    refusal = next((answer for answer in queued if isinstance(answer, Exception)), None)
+    answers = _answer(connection)
+    return failure(refusal, answers), answers
+
+
+def _answer(connection: Connection) -> Any:
+    try:
+        return connection.read_response()
+    except ResponseError as error:
+        return error
 
 
 def _round_trips(commits: Sequence[Commit]) -> Iterator[Sequence[Commit]]:

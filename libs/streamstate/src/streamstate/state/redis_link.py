@@ -1,22 +1,19 @@
-"""Authentication to Redis, and one pipelined connection on an event loop: a command waits for no earlier answer."""
+"""Transactions of Redis (MULTI, commands and EXEC in one write), and a pipelined connection on an event loop."""
 
 import asyncio
 import socket
-import ssl
 from collections import deque
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, Self, cast
 
-from hiredis import Reader
+from hiredis import Reader, pack_command
 from redis.asyncio.connection import DefaultParser
-from redis.credentials import CredentialProvider
+from redis.exceptions import AskError, ClusterDownError, RedisError, TryAgainError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from streamstate.state.redis_connections import Login
 from streamstate.state.redis_reads import Command
-from streamstate.state.redis_transactions import failure, packed_alone
 
 _KEEPALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -27,77 +24,37 @@ _KEEPALIVE = (
 """As redis-py's: an idle connection to a vanished server ends within a minute."""
 
 
-@dataclass(frozen=True)
-class Login:
-    """Files, read anew by each new connection.
+ATTEMPTS, PAUSE_S = 9, 0.05
+"""How often a partition is asked for while its slot is on the way to another node of a cluster, and how far apart."""
 
-    `password` is the password of `username`, by default of the default user.
-    """
+BETWEEN_NODES = (AskError, TryAgainError)
+"""Errors of a node with a part of the partition's keys only. ASK is not followed: the other node may lack keys too."""
 
-    username: str = ""
-    password: Path | None = None
-    ca: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
-    sentinel_password: Path | None = None
+NODE_FAILED = (RedisConnectionError, RedisTimeoutError, ClusterDownError)
+"""Errors after which another node may have the slot."""
 
-    def options(self, *, tls: bool) -> dict[str, Any]:
-        """redis-py's arguments of connections to Redis."""
-        return self._options(self.username, self.password, tls=tls)
-
-    def sentinel_options(self, *, tls: bool) -> dict[str, Any]:
-        """The same for the Sentinels, without a user."""
-        return {"ssl": tls, **self._options("", self.sentinel_password, tls=tls)}
-
-    def of_cli(self, *, tls: bool) -> tuple[list[str], dict[str, str]]:
-        """redis-cli's arguments, and the environment variables that hide the password. Raises OSError."""
-        files = {"--cacert": self.ca, "--cert": self.certificate, "--key": self.key}
-        arguments = (
-            ["--tls", *(part for name, path in files.items() if path for part in (name, str(path)))] if tls else []
-        )
-        if not self.password:
-            return arguments, {}
-        [*_, password] = _File(self.username, self.password).get_credentials()
-        return [*arguments, *(["--user", self.username] if self.username else [])], {"REDISCLI_AUTH": password}
-
-    def commands(self) -> list[Command]:
-        """The commands that log in. Raises OSError."""
-        return [("AUTH", *_File(self.username, self.password).get_credentials())] if self.password else []
-
-    def context(self) -> ssl.SSLContext:
-        """TLS by the same files as redis-py's connections. Raises OSError."""
-        made = ssl.create_default_context()
-        if self.ca:
-            made.load_verify_locations(self.ca)
-        if self.certificate:
-            made.load_cert_chain(self.certificate, self.key)
-        return made
-
-    def _options(self, username: str, password: Path | None, *, tls: bool) -> dict[str, Any]:
-        files = {"ssl_ca_certs": self.ca, "ssl_certfile": self.certificate, "ssl_keyfile": self.key}
-        options: dict[str, Any] = {name: str(path) for name, path in files.items() if path} if tls else {}
-        if password:
-            # Without a login, the name of the client stays: unless it has read an answer, redis-py mistakes TLS 1.3's
-            # unsolicited session tickets for an unexpected answer. A user would need a further right for it.
-            options |= {"credential_provider": _File(username, password), "driver_info": None}
-        return options
+packed_alone: Callable[[Command], bytes] = pack_command  # type: ignore[assignment]  # its stub takes tuples of one
+_BEGIN, _END = pack_command(("MULTI",)), pack_command(("EXEC",))
 
 
-NO_LOGIN = Login()
-"""No proof, as on a laptop."""
+def packed(commands: Sequence[Command]) -> bytes:
+    """One write. Redis answers MULTI and each command as it is queued, and then EXEC with all answers."""
+    return b"".join([_BEGIN, *map(packed_alone, commands), _END])
 
 
-class _File(CredentialProvider):
-    def __init__(self, username: str, password: Path) -> None:
-        self._username = username
-        self._password = password
+def failure(refusal: Exception | None, answer: Any) -> Exception | None:
+    """Why a transaction has no answers: `refusal`, the first error while queueing, or an error in EXEC's answer."""
+    if refusal is not None or isinstance(answer, Exception):
+        # After a refusal, EXEC says only that the transaction was discarded.
+        return refusal or answer
+    for each in answer:
+        if isinstance(each, Exception):
+            return each
+    return None
 
-    def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        password = self._password.read_text().strip("\r\n")
-        return (self._username, password) if self._username else (password,)
 
-    async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
-        return self.get_credentials()
+def still_between_nodes(key: object) -> TryAgainError:
+    return TryAgainError(f"the slot of {key} is between two nodes")
 
 
 class Link(asyncio.Protocol):

@@ -26,8 +26,25 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from streamstate.state.operations import Read
-from streamstate.state.redis import CLUSTER, REDIS_PORT, SENTINEL, Seeds, SentinelUrl, options
-from streamstate.state.redis_link import NO_LOGIN, Link, Login
+from streamstate.state.redis_connections import (
+    CLUSTER,
+    NO_LOGIN,
+    REDIS_PORT,
+    SENTINEL,
+    Login,
+    Seeds,
+    SentinelUrl,
+    options,
+)
+from streamstate.state.redis_link import (
+    ATTEMPTS,
+    BETWEEN_NODES,
+    NODE_FAILED,
+    PAUSE_S,
+    Link,
+    packed,
+    still_between_nodes,
+)
 from streamstate.state.redis_reads import (
     NO_TRANSACTION,
     Command,
@@ -37,14 +54,6 @@ from streamstate.state.redis_reads import (
     snapshot,
     tag,
     trouble_key,
-)
-from streamstate.state.redis_transactions import (
-    ATTEMPTS,
-    BETWEEN_NODES,
-    NODE_FAILED,
-    PAUSE_S,
-    packed,
-    still_between_nodes,
 )
 from streamstate.state.store import Snapshot
 

@@ -11,7 +11,7 @@ from confluent_kafka import Message
 from streamstate import bootstrap
 from streamstate.errors import Misconfigured, StreamStateError
 from streamstate.settings import ServiceSettings
-from streamstate.state.redis import connect
+from streamstate.state.redis_connections import connect
 from streamstate.state.store import Origin
 from streamstate.verify.counting import Counting, Rewound
 from streamstate.verify.derived_topics import DerivedTopicCheck, by_marker, dead_letters

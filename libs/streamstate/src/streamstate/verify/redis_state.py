@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from streamstate.state.redis import Client
+from streamstate.state.redis_connections import Client
 from streamstate.state.redis_reads import live_key, tag, trouble_key
 from streamstate.verify.recount import Stored
 

@@ -15,7 +15,7 @@ from streamstate.cli import output
 from streamstate.cli.output import AsJson
 from streamstate.cli.services import configured
 from streamstate.settings import CommandSettings
-from streamstate.state.redis import Client, connect
+from streamstate.state.redis_connections import Client, connect
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import whole
 

@@ -24,7 +24,8 @@ from streamstate.errors import Declined, IncompleteCommit, Misconfigured
 from streamstate.processing.fitness import require_ends, require_same_folds, require_same_topics
 from streamstate.settings import CommandSettings, StreamSettings, load
 from streamstate.state.deletion import StateDeleter
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from streamstate.state.store import Origin, Snapshot
 
 ANSWER_S = 60.0

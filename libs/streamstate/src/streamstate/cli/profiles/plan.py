@@ -21,7 +21,7 @@ from streamstate.errors import Declined, Misconfigured
 from streamstate.processing.decode import RawRecord
 from streamstate.profile.declaration import Declaration
 from streamstate.state.operations import DAY_MS
-from streamstate.state.redis import connect
+from streamstate.state.redis_connections import connect
 
 READ = 10
 """Records read for each folded record, at least: whole partitions, so that all records of a key are seen."""

@@ -18,7 +18,8 @@ from streamstate.app import App
 from streamstate.errors import Declined
 from streamstate.keys import LONG
 from streamstate.processing.decode import RawRecord
-from streamstate.state.redis import Client, RedisStore
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import Client
 from streamstate.testing import Driver
 from streamstate.view import View
 from tests.raw import name_json, play_json

@@ -20,7 +20,8 @@ from streamstate.archive.rows import batch, row
 from streamstate.archive.segments import Segment
 from streamstate.kafka.history import History
 from streamstate.settings import CommandSettings
-from streamstate.state.redis import RedisStore, connect
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
 from streamstate.state.store import TopicPartition
 from streamstate.verify.redis_state import RedisState
 

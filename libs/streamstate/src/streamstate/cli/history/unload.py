@@ -18,7 +18,7 @@ from streamstate.cli.history.replay import named_view
 from streamstate.cli.output import AsJson
 from streamstate.cli.services import Deployment, Service, deployment, imported
 from streamstate.errors import Declined, Misconfigured
-from streamstate.state.redis import connect
+from streamstate.state.redis_connections import connect
 
 Views = Annotated[list[str], typer.Argument(metavar="VIEW", help="Views of the service, by name.")]
 To = Annotated[str, typer.Option(metavar="FOLDER", help="Folder, or a URI such as s3://bucket/path.")]

@@ -31,7 +31,7 @@ from streamstate.web.http.request import encoded
 from tests.integration.driving import SETTLED_S, Driving
 from tests.waiting import until
 
-ROUNDS, EVENTS, USERS = 6, 400, 40
+ROUNDS, EVENTS, USERS = 4, 400, 25
 DELETED = 876_543_210_987
 VIEWS = {"metrics": ("metrics", "metrics"), "habits": ("profile", "habits"), "notifications": ("notifications",) * 2}
 """Service and view by the name of the app."""

@@ -225,17 +225,22 @@ def _merge(fields: dict[str, int], add: dict[str, int], least: dict[str, int], m
 
 
 def _exact(held: _Partition, commit: Commit) -> bool:
-    """Whether all numbers that the commit would make are within ±2^53."""
+    """Whether all numbers that the commit would make are within ±2^53. Only the changed numbers are copied."""
     made: dict[str, dict[str, int]] = {}
+    deleted: set[str] = set()
     for operation in commit.operations:
         match operation:
             case Delete(key):
                 made[key] = {}
+                deleted.add(key)
             case Merge() | IncrementScores():
-                if operation.key not in made:
-                    made[operation.key] = dict(held.keys.get(operation.key, {}))
+                numbers = made.setdefault(operation.key, {})
+                stored = {} if operation.key in deleted else held.keys.get(operation.key, {})
+                changed = (
+                    operation.add | operation.least | operation.most if isinstance(operation, Merge) else operation.by
+                )
+                numbers.update({name: stored[name] for name in changed if name in stored and name not in numbers})
                 apply(made, operation)
-                numbers = made[operation.key]
                 if any(abs(number) > MOST for number in numbers.values()):
                     return False
     return True

@@ -42,6 +42,7 @@ from streamstate.web.server.guard import Guard, internal_tokens
 from streamstate.web.server.openapi import SPEC, Routes
 from streamstate.web.server.parameters import LAST, of_struct
 from streamstate.web.server.probes import application
+from streamstate.web.server.responses import Answer
 from streamstate.web.server.route import Needs, Resolver, resolver
 from streamstate.web.server.static import static
 
@@ -108,13 +109,13 @@ def _add_routes(routes: Routes, owners: Owners, users: Users) -> None:
         return Response(200, body, {"Content-Type": JSON})
 
     summary = "All that is known of a user, with names"
-    nothing = documents.UserProfile([])
+    nothing = Answer.of_state(documents.UserProfile([]))
     user = Resolver(reads.user, checks_query=True)
-    routes.read(needs.USER_PATH, "user", user, summary, nothing, LONG, [documents.PARTS], READ)
+    routes.add(needs.USER_PATH, "user", user, summary, nothing, LONG, [documents.PARTS], READ)
     routes.hidden("/v1/<path:rest>", "view", Resolver(reads.view))
     routes.many(Resolver(reads.many), {}, {})
     summary = "Which instance answers for a key of a service, and why"
-    routes.process("/v1/route/<service>/<key>", "route", explain, summary, EXAMPLE_ROUTE)
+    routes.add("/v1/route/<service>/<key>", "route", explain, summary, Answer.like(EXAMPLE_ROUTE))
     files = [*(resources.files(__package__) / "page").iterdir()]
     page = static(files)
     routes.hidden("/", "page", page)
@@ -129,23 +130,26 @@ def _add_search(routes: Routes, owners: Owners, router: Router) -> None:
     async def find(request: Request) -> Response:
         return json(await search(owners.now, router, parameters.parse(Search, request.query), request.deadline), NAME)
 
-    summary, found = "A sample of the users whose ids begin with some digits", Found([42, 420])
+    summary, found = "A sample of the users whose ids begin with some digits", Answer.of_state(Found([42, 420]))
     path, price = f"/v1/{documents.USERS}", Needs({EXPLORE}, needs.SEARCH_COST)
     finding = resolver(find, path, lambda *_: price)
-    routes.read(path, "search-users", finding, summary, found, None, of_struct(Search), EXPLORE)
+    routes.add(path, "search-users", finding, summary, found, None, of_struct(Search), EXPLORE)
 
 
 def _add_erasure(routes: Routes, owners: Owners, erasure: ErasureRoutes) -> None:
     as_user = partial(needs.of_user, owners, ADMIN)
-    summary = "Delete what all services hold of a user; Location tells how far it is"
+    summary, deletion = (
+        "Delete what all services hold of a user; Location tells how far it is",
+        Answer.like(EXAMPLE_DELETION),
+    )
     deleting = resolver(erasure.delete, needs.USER_PATH, as_user)
-    routes.deletion(needs.USER_PATH, "delete-user", deleting, summary, EXAMPLE_DELETION, TEXT)
+    routes.add(needs.USER_PATH, "delete-user", deleting, summary, deletion, TEXT, method="delete")
     summary = "How far the deletion of a user is, by service"
     asking = resolver(erasure.deletion_status, PATH, as_user)
-    routes.process(PATH, "user-deletion", asking, summary, EXAMPLE_DELETION, TEXT)
+    routes.add(PATH, "user-deletion", asking, summary, deletion, TEXT)
     summary = "All that the services hold of a user"
     exporting = resolver(erasure.export, EXPORTED, needs.of_export)
-    routes.process(EXPORTED, "user-export", exporting, summary, EXAMPLE_EXPORT, TEXT)
+    routes.add(EXPORTED, "user-export", exporting, summary, Answer.like(EXAMPLE_EXPORT), TEXT)
 
 
 def _add_streams(routes: Routes, owners: Owners, streams: Streams, watch: Watch, system: System) -> None:
@@ -165,14 +169,10 @@ def _add_streams(routes: Routes, owners: Owners, streams: Streams, watch: Watch,
         return json(await system.read_state(), NAME)
 
     summary = "The same as server-sent events: the whole answer, and again whenever it has changed"
-    event, profile, query = (
-        ServerSentEvent(documents.PROFILE, "", b"null"),
-        documents.UserProfile | None,
-        [documents.PARTS, LAST],
-    )
+    profiles = Answer(documents.UserProfile | None, ServerSentEvent(documents.PROFILE, "", b"null"))
     path = f"{needs.USER_PATH}/stream"
     streaming = resolver(user_stream, path, partial(needs.of_user, owners, READ))
-    routes.stream(path, "user-stream", streaming, summary, event, profile, LONG, query, READ)
-    routes.process("/v1/system", "system", system_now, "Services, partitions and their owners", EXAMPLE_STATE)
-    event = ServerSentEvent(SYSTEM, "", msgspec.json.encode(EXAMPLE_STATE))
-    routes.stream("/v1/system/stream", "system-stream", system_stream, summary, event, SystemState)
+    routes.add(path, "user-stream", streaming, summary, profiles, LONG, [documents.PARTS, LAST], READ)
+    routes.add("/v1/system", "system", system_now, "Services, partitions and their owners", Answer.like(EXAMPLE_STATE))
+    states = Answer(SystemState, ServerSentEvent(SYSTEM, "", msgspec.json.encode(EXAMPLE_STATE)))
+    routes.add("/v1/system/stream", "system-stream", system_stream, summary, states)

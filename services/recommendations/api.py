@@ -46,6 +46,7 @@ from streamstate.web.http.problems import overloaded
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.parameters import of_struct
+from streamstate.web.server.responses import Answer
 from streamstate.web.state import AppState
 from streamstate.web.user_data import UserData
 
@@ -118,13 +119,13 @@ def build(
     telemetry.further(partial(graph_metrics.collect, live, state))
     UserData(app, state, settings.advertise, deletions, live.played).add_to(routes)
     answers = _Answers(settings, freshness, live, pool)
-    query = of_struct(Parameters)
+    query, one_kind = of_struct(Parameters), Answer.of_state(RECOMMENDATIONS)
     for kind in KINDS:
         summary = f"{kind.capitalize()} that a user may like and did not play lately"
-        routes.read(path(kind), view(kind), partial(answers.recommend, kind), summary, RECOMMENDATIONS, LONG, query)
+        routes.add(path(kind), view(kind), partial(answers.recommend, kind), summary, one_kind, LONG, query)
     summary = "Artists, albums and tracks that a user may like and did not play lately"
     query = of_struct(AllParameters)
-    routes.read(ALL_KINDS, "recommendations", answers.all, summary, ALL_RECOMMENDATIONS, LONG, query)
+    routes.add(ALL_KINDS, "recommendations", answers.all, summary, Answer.of_state(ALL_RECOMMENDATIONS), LONG, query)
     return Asgi(routes, settings, telemetry, starting=[freshness.start, live.start], ending=[pool.close, reads.close])
 
 

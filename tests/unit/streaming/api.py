@@ -10,6 +10,7 @@ from streamstate.web.http.events import EventStream, LatestEvent, ServerSentEven
 from streamstate.web.http.request import Request
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.probes import application
+from streamstate.web.server.responses import Answer
 
 PLACES = 3
 HEARTBEAT_S = 0.2
@@ -43,7 +44,7 @@ def create() -> Asgi:
 
     routes, telemetry = application("streaming", "here", ready)
     for path, latest in (("/v1/counted", counted), ("/v1/still", still)):
-        routes.stream(path, path.rpartition("/")[2], partial(answer, latest), "Numbers", _event(1), int)
+        routes.add(path, path.rpartition("/")[2], partial(answer, latest), "Numbers", Answer(int, _event(1)))
     return Asgi(routes, load(HttpSettings), telemetry, starting=[start])
 
 

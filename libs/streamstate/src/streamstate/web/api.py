@@ -27,6 +27,7 @@ from streamstate.web.server.guard import internal_tokens
 from streamstate.web.server.openapi import Routes
 from streamstate.web.server.parameters import of_struct
 from streamstate.web.server.probes import application
+from streamstate.web.server.responses import Answer
 from streamstate.web.server.telemetry import Telemetry
 from streamstate.web.state import AppState
 from streamstate.web.user_data import UserData
@@ -81,7 +82,7 @@ def build(
     for view in app.views:
         query = of_struct(view.query) if view.query else ()
         handler = partial(answers.view, view)
-        routes.read(view.path, view.name, handler, view.summary, view.example, view.key, query)
+        routes.add(view.path, view.name, handler, view.summary, Answer.of_state(view.example), view.key, query)
     UserData(app, state, settings.advertise, deletions).add_to(routes)
     keyed = {view.name: view for view in app.views if not view.over_all_partitions}
     examples = {name: view.example for name, view in keyed.items()}
@@ -118,5 +119,5 @@ def skeleton(
 
     own = entry(app)
     for path, name in ((PATH, "processors"), (own.path, own.name)):
-        routes.process(path, name, owners, "The owners of the partitions, and the views", EXAMPLE)
+        routes.add(path, name, owners, "The owners of the partitions, and the views", Answer.like(EXAMPLE))
     return routes, telemetry

@@ -9,7 +9,6 @@ from werkzeug.exceptions import HTTPException
 
 from streamstate.keys import KeyCodec
 from streamstate.view import ADMIN, READ, Scope
-from streamstate.web.http.events import ServerSentEvent
 from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import JSON, Request, Response
 from streamstate.web.server import responses
@@ -69,63 +68,32 @@ class Routes(Flask):
     async def _specification(self, _request: Request) -> Response:
         return Response(200, msgspec.json.encode(self.document()), {"Content-Type": JSON})
 
-    def process(
+    def add(
         self,
         path: str,
         name: str,
         handler: Answering,
         summary: str,
-        example: Any,
-        key: KeyCodec[Any] | None = None,
-    ) -> None:
-        """Add a route about the process itself, or other processes, without demands on a state."""
-        in_path = places(path, key)
-        operation = {"operationId": name, "summary": summary, "parameters": in_path}
-        known = self._documented(path, operation, Answer(type(example), example), (404,) if in_path else ())
-        self.hidden(path, name, handler, parameters=known)
-
-    def deletion(
-        self, path: str, name: str, handler: Answering, summary: str, example: Any, key: KeyCodec[Any]
-    ) -> None:
-        """Add a route for DELETE, accepted with an answer like `example`, and executed later."""
-        operation = {"operationId": name, "summary": summary, "parameters": places(path, key)}
-        known = self._documented(path, operation, Answer(type(example), example), (404,), "delete")
-        self.hidden(path, name, handler, methods=("DELETE",), parameters=known)
-
-    def read(
-        self,
-        path: str,
-        name: str,
-        handler: Answering,
-        summary: str,
-        example: Any,
+        answer: Answer,
         key: KeyCodec[Any] | None = None,
         query: Sequence[Parameter] = (),
         scope: Scope = ADMIN,
+        method: str = "get",
     ) -> None:
-        """Add a route with answers of the type of `example`; `key` is the type of the key in its path."""
-        in_path = places(path, key)
-        operation = {"operationId": name, "summary": summary, "parameters": [*in_path, *query, *DEMANDS]}
-        further = (404, 421) if in_path else (421,)
-        known = self._documented(path, operation, Answer(type(example), example, OF_STATES), further)
-        self.hidden(path, name, handler, scope, parameters=known)
+        """Add a route with answers like `answer`; `key` is the type of the key in its path.
 
-    def stream(
-        self,
-        path: str,
-        name: str,
-        handler: Answering,
-        summary: str,
-        example: ServerSentEvent,
-        data: Any,
-        key: KeyCodec[Any] | None = None,
-        query: Sequence[Parameter] = (),
-        scope: Scope = ADMIN,
-    ) -> None:
-        """Add a route with events like `example`, with data of the type `data`; otherwise as `read`."""
-        operation = {"operationId": name, "summary": summary, "parameters": [*places(path, key), *query]}
-        known = self._documented(path, operation, Answer(data, example))
-        self.hidden(path, name, handler, scope, parameters=known)
+        A request for an answer of a state may demand a fresh state. A DELETE is accepted, and executed later.
+        """
+        in_path = places(path, key)
+        of_state = answer.headers == OF_STATES
+        operation = {
+            "operationId": name,
+            "summary": summary,
+            "parameters": [*in_path, *query, *(DEMANDS if of_state else ())],
+        }
+        further = [404] if in_path and not answer.streams else []
+        known = self._documented(path, operation, answer, [*further, 421] if of_state else further, method)
+        self.hidden(path, name, handler, scope, (method.upper(),), known)
 
     def many(self, handler: Answering, keys: Mapping[str, str], examples: Mapping[str, Any]) -> None:
         """Add the routes for many keys, given the name of the key's type and an example of an answer by view."""

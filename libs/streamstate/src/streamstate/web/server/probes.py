@@ -12,6 +12,7 @@ from streamstate.web.http.problems import Problem, not_ready
 from streamstate.web.http.request import Request, Response, json
 from streamstate.web.server import responses
 from streamstate.web.server.openapi import Routes
+from streamstate.web.server.responses import Answer
 from streamstate.web.server.static import static
 from streamstate.web.server.telemetry import Telemetry
 
@@ -47,8 +48,8 @@ def application(
     async def prometheus(_request: Request) -> Response:
         return Response(200, await telemetry.scrape(), {"Content-Type": CONTENT_TYPE_LATEST})
 
-    routes.process("/livez", "livez", livez, "The process runs", ALIVE)
-    routes.process("/readyz", "readyz", readyz, "The process is ready to answer", READY)
+    routes.add("/livez", "livez", livez, "The process runs", Answer.like(ALIVE))
+    routes.add("/readyz", "readyz", readyz, "The process is ready to answer", Answer.like(READY))
     routes.hidden(METRICS_PATH, "prometheus", prometheus)
     swagger = resources.files("flask_swagger_ui") / "dist"
     own = (resources.files(__package__) / "docs").iterdir()

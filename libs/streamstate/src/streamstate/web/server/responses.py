@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 from werkzeug.exceptions import NotFound
@@ -99,6 +99,18 @@ class Answer(NamedTuple):
     example: Any
     headers: Sequence[str] = ()
 
+    @classmethod
+    def like(cls, example: Any) -> Self:
+        return cls(type(example), example)
+
+    @classmethod
+    def of_state(cls, example: Any) -> Self:
+        return cls(type(example), example, OF_STATES)
+
+    @property
+    def streams(self) -> bool:
+        return isinstance(self.example, ServerSentEvent)
+
 
 class ProblemDetails(msgspec.Struct):
     """RFC 9457; `detail` says what to do next."""
@@ -169,7 +181,7 @@ def header_refs(names: Iterable[str]) -> Mapping[str, Document]:
 def found(schema: Document, answer: Answer) -> Document:
     """The response of such an answer."""
     headers = header_refs((*OF_ANSWERS, *answer.headers))
-    if isinstance(answer.example, ServerSentEvent):
+    if answer.streams:
         content_type, (name, place, data) = events.CONTENT_TYPE, answer.example
         line = {"type": "string", "contentMediaType": JSON, "contentSchema": schema}
         schema = {"type": "object", "properties": {"event": {"type": "string"}, "id": {"type": "string"}, "data": line}}

@@ -23,7 +23,8 @@ _HEAD = """# Rights at Kafka and Redis
 Made from the source by `make docs`; the tests run with exactly these rights. `streamstate acl kafka SERVICE` and
 `streamstate acl redis SERVICE` print the commands for a deployment: a release `metrics-eu` has groups, transactional
 ids, dead letters and keys of that name. `--operator` adds the rights for `verify`, `skip`, `allow`, `reset`, `restore`
-and `dlq`. `streamstate backup` needs a user of its own, who reads all keys of Redis.
+and `dlq`. `streamstate backup`, and `unload` without `--snapshot`, need the user `backup`, who reads all keys of
+Redis.
 
 Stream and API of a service share a user. An API alone needs Describe of its topics, and fewer commands of Redis.
 """

@@ -275,13 +275,3 @@ def test_every_view_is_legible_and_fits(
             driving.feed(islice(driving.events, 100))
             page.wait_for_timeout(1_000)
         page.screenshot(path=folder / picture)
-
-
-def test_bars_jump_for_whoever_wants_no_motion(show: Open, driving: Driving) -> None:
-    artist = favourite(driving, USER)
-    page = show(f"#/users/{USER}", reduced_motion="reduce")
-    expect(row(page, artist["name"])).to_be_visible(timeout=PATIENT_MS)
-    assert page.evaluate("getComputedStyle(document.querySelector('.fill')).transitionDuration") == "0s"
-    play(driving, USER, (artist["id"], 1, 1))
-    expect(row(page, artist["name"]).locator(".count")).to_have_text(str(artist["countPlays"] + 1), timeout=PATIENT_MS)
-    assert page.evaluate("document.getAnimations().length") == 0

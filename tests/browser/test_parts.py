@@ -147,15 +147,6 @@ def test_a_part_has_any_name_and_its_values_are_text(show: Open, gateway: str) -
     expect(page.locator("main img")).to_have_count(0)
 
 
-def test_a_profile_without_nested_parts_has_no_sections_for_them(show: Open, gateway: str) -> None:
-    stub = Stub(habits=HABITS)
-    page = show("#/users/42", url=gateway, routes=stub.routes)
-    expect(part(page)).to_be_visible(timeout=PATIENT_MS)
-    del stub.profile["habits"]
-    expect(part(page)).to_have_count(0, timeout=POLLED_MS)
-    expect(page.locator(".facts .big")).to_have_text("904")
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_a_part_is_legible_and_fits(show: Open, gateway: str, size: tuple[int, int], scheme: str) -> None:

@@ -55,12 +55,6 @@ def test_a_route_attaches_to_the_gateway_that_the_values_name() -> None:
     assert "httpRoute.parentRefs names the Gateway" in refused.stderr
 
 
-def test_nothing_leads_to_a_release_from_outside_unless_asked_for() -> None:
-    objects = render("gateway")
-    assert of_kind(objects, "Ingress") + of_kind(objects, "HTTPRoute") == []
-    assert {item["spec"].get("type", "ClusterIP") for item in of_kind(objects, "Service")} == {"ClusterIP"}
-
-
 def test_a_name_that_is_given_names_everything() -> None:
     objects = render("metrics", given={"fullnameOverride": "profiles"}, release="suite")
     names = {item["metadata"]["name"] for item in objects if item["kind"] != "Secret"}

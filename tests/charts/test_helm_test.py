@@ -2,39 +2,13 @@
 
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from tests.charts.rendering import of_kind, render
-
-
-@contextmanager
-def answering(status: int, body: str) -> Iterator[str]:
-    """The URL of a server that gives this answer to everything."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+from tests.serving import Served, new_address
 
 
 @pytest.mark.parametrize(
@@ -52,10 +26,15 @@ def answering(status: int, body: str) -> Iterator[str]:
 def test_it_passes_when_the_answer_is_the_expected_one_only(chart: str, status: int, body: str, passes: bool) -> None:
     [pod] = of_kind(render(chart), "Pod")
     [program, _, contains] = pod["spec"]["containers"][0]["args"]
-    with answering(status, body) as url:
-        run = subprocess.run(
-            [sys.executable, "-c", program, url, contains], check=False, capture_output=True, text=True
-        )
+
+    def answer(_environ: Any, start_response: Any) -> Iterable[bytes]:
+        start_response(f"{status} -", [("Content-Length", str(len(body)))])
+        return [body.encode()]
+
+    server = Served(new_address(), answer)
+    asked = [sys.executable, "-c", program, f"http://{server.address}/", contains]
+    run = subprocess.run(asked, check=False, capture_output=True, text=True)
+    server.stop()
     assert (run.returncode == 0) == passes, run.stderr
     assert "Traceback" not in run.stderr
     assert passes or body in run.stderr

@@ -34,13 +34,6 @@ def test_streams_scale_by_the_lag_of_their_group(chart: str, target: str) -> Non
     assert trigger["metadata"] == {"bootstrapServers": "kafka:9092", "consumerGroup": chart, "lagThreshold": "50000"}
 
 
-def test_the_lag_is_that_of_the_group_and_topic_that_the_values_name() -> None:
-    given = {"autoscaling": {"enabled": True, "topic": "events"}, "settings.GROUP": "profiles", "fullnameOverride": "m"}
-    [scaled] = of_kind(render("metrics", given=given), "ScaledObject")
-    metadata = scaled["spec"]["triggers"][0]["metadata"]
-    assert (metadata["topic"], metadata["consumerGroup"]) == ("events", "profiles")
-
-
 @pytest.mark.parametrize(
     ("chart", "budgets"),
     [

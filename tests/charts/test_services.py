@@ -92,13 +92,6 @@ def test_spark_properties_of_a_user_are_added_to_those_of_the_executors() -> Non
     assert (properties["spark.task.maxFailures"], properties["spark.executor.cores"]) == ("2", "2")
 
 
-def test_the_stream_and_the_api_of_a_pod_advertise_the_pods_own_name() -> None:
-    objects = render("metrics", release="eu")
-    for container in ("stream", "api"):
-        address = environment(objects, container)["STREAMSTATE_ADVERTISE"]
-        assert address == "$(STREAMSTATE_INSTANCE).eu-pods.default.svc:8080"
-
-
 def test_two_releases_share_nothing() -> None:
     """Unless values give a common name: the token by which a gateway calls both services."""
     first = render("metrics", release="a")
@@ -234,19 +227,6 @@ def test_given_secrets_are_used_and_none_is_made() -> None:
     assert variables["STREAMSTATE_REDIS_PASSWORD"] == "/etc/streamstate/redis-password/word"
 
 
-def test_executors_are_pods_of_the_same_image_and_the_driver_may_make_them() -> None:
-    objects = render("metrics", EXECUTORS)
-    variables = environment(objects, "stream")
-    properties = json.loads(variables["STREAMSTATE_SPARK"])
-    assert variables["STREAMSTATE_MASTER"] == "k8s://https://kubernetes.default.svc"
-    assert properties["spark.executor.instances"] == "2"
-    assert properties["spark.kubernetes.container.image"] == "metrics-stream:0.1.0"
-    assert properties["spark.driver.host"] == "$(STREAMSTATE_INSTANCE).metrics-pods.default.svc"
-    [role] = of_kind(objects, "Role")
-    assert "create" in role["rules"][0]["verbs"]
-    assert environment(render("metrics"), "stream").get("STREAMSTATE_MASTER") is None
-
-
 def test_the_gateway_may_watch_endpoints_and_nothing_else() -> None:
     objects = render("gateway")
     [role] = of_kind(objects, "Role")
@@ -278,13 +258,6 @@ def test_topics_are_what_the_values_say() -> None:
     variables = environment(render("topics", given={"kept": kept}), "stream")
     assert json.loads(variables["STREAMSTATE_KEPT"]) == kept
     assert helm("template", "topics", "charts/topics", "--set-json", 'kept=[{"topic": "bookings"}]').returncode != 0
-
-
-def test_recommendations_scale_their_answers_apart_from_their_stream() -> None:
-    objects = render("recommendations", given={"api.replicas": 5})
-    [stateful], [deployment] = of_kind(objects, "StatefulSet"), of_kind(objects, "Deployment")
-    assert (stateful["spec"]["replicas"], deployment["spec"]["replicas"]) == (1, 5)
-    assert environment(objects, "stream")["STREAMSTATE_ADVERTISE"] == "recommendations.default.svc:8080"
 
 
 def test_a_command_runs_when_it_is_told_to_with_the_settings_of_the_service() -> None:

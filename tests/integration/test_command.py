@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from typer.testing import CliRunner, Result
 from streamstate.cli.main import app
 from streamstate.kafka.admin import Topics
 from streamstate.state.store import FORMAT
-from tests.integration.conftest import INSTANCES
 from tests.integration.driving import Driving
 
 Run = Callable[..., Result]
@@ -56,38 +54,6 @@ def test_status_is_fine_where_everything_is_folded(driving: Driving, run: Run) -
             assert partition["epoch"] > 0
             assert partition["instance"].startswith(f"{service}-")
     assert reports["metrics"]["topics"][0]["newest_ms"] > 0
-
-
-def test_status_is_a_table_for_people(run: Run) -> None:
-    result = run("status", "metrics", "names")
-    assert result.exit_code == 0, result.output
-    head, metrics, *names = result.stdout.splitlines()
-    assert head.split()[:4] == ["service", "state", "topic", "partitions"]
-    assert metrics.split()[:5] == ["metrics", "ready", "listening-events", "8", "0"]
-    assert len(names) == 4
-
-
-def test_watching_goes_on_until_it_is_interrupted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses = iter([None])
-
-    def pause(_seconds: float) -> None:
-        if next(pauses, "over") == "over":
-            raise KeyboardInterrupt
-
-    # Not `time.sleep` itself: threads of other tests are in it.
-    monkeypatch.setattr("streamstate.cli.status.time", SimpleNamespace(sleep=pause))
-    result = run("status", "metrics", "--watch")
-    assert result.exit_code == 0, result.output
-    assert "metrics" in result.stdout
-
-
-def test_owners_share_the_partitions(driving: Driving, run: Run) -> None:
-    partitions = answer(run("owners", "metrics", "--json"))["metrics"]
-    assert [each["partition"] for each in partitions] == list(range(8))
-    assert {each["owner"] for each in partitions} == set(driving.cluster.addresses["metrics"])
-    assert {each["instance"] for each in partitions} == {f"metrics-{n}" for n in range(INSTANCES["metrics"])}
-    rows = run("owners", "metrics").stdout.splitlines()
-    assert len(rows) == 1 + 8
 
 
 @pytest.fixture
@@ -129,26 +95,6 @@ def test_verify_of_a_state_that_is_not_there_is_status_1_unless_it_may_be_empty(
     reports = answer(run("verify", "--json", REDIS=f"redis://127.0.0.1:{driving.cluster.redis.port}/5"), 1)
     assert {report["service"] for report in reports} >= {"metrics", "names"}
     assert all("not write to this Redis" in report["faults"][0] for report in reports)
-
-
-SPOILT: dict[str, tuple[Any, str]] = {
-    "half a commit": ({"begun": 10**6}, "stopped half way"),
-    "folded by another release": ({"fold:listening-events": "another"}, "was made by another fold"),
-    "a topic made anew": ({"origin:listening-events": "other/8"}, "was deleted and made anew"),
-    "no beginning": ({"begin:listening-events": 5}, "begins at offset 5"),
-    "ahead of its topic": ({"offset:listening-events": 10**9}, "Kafka has lost records"),
-}
-
-
-@pytest.mark.parametrize("spoilt", SPOILT)
-def test_verify_says_first_why_nobody_answers_from_a_state(run: Run, client: redis.Redis, spoilt: str) -> None:
-    fields, said = SPOILT[spoilt]
-    client.copy("{metrics:3}", "{spoilt:3}")
-    client.hset("{spoilt:3}", mapping=fields)
-    try:
-        assert said in faults(answer(run("verify", "metrics", "--json", NAME="spoilt"), 1))
-    finally:
-        client.delete("{spoilt:3}")
 
 
 def test_a_service_that_is_refused_does_not_keep_others_from_being_counted(run: Run, client: redis.Redis) -> None:

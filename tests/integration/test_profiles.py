@@ -1,30 +1,17 @@
 """Plays and names on the ring: shared by instances, and equal to a recount while they come."""
 
 import json
-import threading
-from itertools import chain, islice
+from itertools import chain
 
 import pytest
 import redis
-import urllib3
-from confluent_kafka import murmur2
 
 from devkit.local_cluster import get
-from streamstate.keys import LONG
 from streamstate.web.partition_map import PATH
 from tests.integration.driving import Driving
 from tests.waiting import until
 
 RECENT = 50
-
-
-def test_nothing_differs_while_the_streams_run(driving: Driving) -> None:
-    sending = threading.Thread(target=lambda: driving.feed(islice(driving.events, 5_000)))
-    sending.start()
-    try:
-        assert driving.differences("metrics", "names") == []
-    finally:
-        sending.join()
 
 
 @pytest.mark.parametrize(("service", "shares"), [("metrics", [4, 4]), ("topics", [3, 3, 3])])
@@ -35,21 +22,6 @@ def test_instances_share_the_partitions_as_all_of_them_say(driving: Driving, ser
         assert sorted(owned) == sorted(addresses)
         assert [len(partitions) for partitions in owned.values()] == shares
         assert sorted(chain(*owned.values())) == list(range(sum(shares)))
-
-
-def test_a_lookup_goes_straight_to_the_instance_that_has_the_key(driving: Driving) -> None:
-    owners = {
-        each["partition"]: each["owner"] for each in get(f"{driving.cluster.url}/v1/metrics/processors")["partitions"]
-    }
-    for user in range(1, 100):
-        owner, path = owners[murmur2(LONG.encode(user), 8)], f"/v1/users/{user}/metrics"
-        assert driving.get(path).headers["Served-By"] == owner
-    for address in driving.cluster.addresses["metrics"]:
-        metrics = urllib3.request("GET", f"http://{address}/metrics").data.decode()
-        assert 'streamstate_forwarded_requests_total{service="metrics"} 0.0' in metrics
-    other = next(address for address in owners.values() if address != owner)
-    passed_on = urllib3.request("GET", f"http://{other}{path}")
-    assert (passed_on.status, passed_on.headers["Served-By"]) == (200, owner)
 
 
 def test_recent_plays_take_less_than_3_kb_of_redis(driving: Driving) -> None:

@@ -21,7 +21,6 @@ from tests.waiting import until
 
 PACKAGE = "tests.integration"
 PARTITIONS = 3
-COMMAND = "STREAMSTATE_PACKAGE=tests.integration.fragile streamstate"
 
 
 class Fragile(Deployment):

@@ -129,10 +129,6 @@ def test_the_top_ten_of_ten_thousand_tracks_is_exact(redis_store: Callable[[], R
     assert plain(driver.view("tracks", 1)) == answer
 
 
-def test_a_compact_state_is_another_state() -> None:
-    assert parse(TEXT.replace("compact: true", "compact: false")).state != DECLARED.state
-
-
 @pytest.mark.parametrize(
     ("before", "after", "path"),
     [

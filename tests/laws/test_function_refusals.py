@@ -1,19 +1,26 @@
 """Mistakes in functions are refused where they are declared, or work."""
 
 import pickle
+import types
+from collections.abc import Callable
 from datetime import datetime
+from inspect import Parameter, Signature
 from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 import pytest
 from msgspec import Meta
 
-from streamstate.app import App, FoldContext, Record, Rows
+from streamstate.app import App, Fold, FoldContext, Record, Rows, Source
 from streamstate.erasure.folds import personal
 from streamstate.functions import (
     Counters,
     HoppingWindows,
+    Least,
+    Most,
     Output,
+    Ranking,
+    Recent,
     State,
     Sum,
     Text,
@@ -51,6 +58,82 @@ class Answer(msgspec.Struct):
     """A number."""
 
     number: int | None
+
+
+SALES, NOTES = source("sales", int), source("notes", str)
+
+
+def function(**parameters: Any) -> Any:
+    """A function with parameters of these types."""
+
+    def made(*_given: Any) -> None: ...
+
+    made.__dict__["__signature__"] = Signature([Parameter(name, Parameter.POSITIONAL_ONLY) for name in parameters])
+    made.__annotations__ = parameters
+    return made
+
+
+def state(*bases: type, by: Source[Any, Any] | None = None, users: bool = False, **cells: Any) -> Any:
+    """A state called Made with these members."""
+    return types.new_class("Made", bases or (State,), {"by": by, "users": users}, lambda members: members.update(cells))
+
+
+def counted(by: Source[Any, Any], **cells: Any) -> Fold:
+    return fold(by)(function(record=Record, made=state(by=by, **cells)))
+
+
+# Each by the error.
+MISTAKES: list[tuple[str, Callable[[], object]]] = [
+    ("Made is by the topic sales; add it", lambda: fold(NOTES)(function(record=Record, made=state(by=SALES)))),
+    ("state is no State and no Rows", lambda: fold(SALES)(function(record=Record, state=Any))),
+    ("state is no State and no Rows", lambda: fold(SALES)(lambda _record, state, **_others: state)),
+    ("is a member of State", lambda: state(effects=Sum())),
+    ("is a member of State", lambda: state(cells=Sum())),
+    ("State as its only base", lambda: state(User, more=Sum())),
+    ("two members are kept as made", lambda: counted(SALES, most=Sum(), made=Ranking(3))),
+    ("two parameters are the state User", lambda: fold(NUMBERS)(function(record=Record, one=User, other=User))),
+    ("two folds keep items", lambda: App("both", (counted(SALES, items=Counters()), counted(NOTES, items=Counters())))),
+    ("the annotation Local is unknown in the module", lambda: fold(NUMBERS)(function(record=Record, local="Local"))),
+    ("the annotation Local is unknown in the module", lambda: view("/v1/local", Answer(1))(function(local="Local"))),
+    ("one State, and <key> in the path", lambda: view("/v1/users", Answer(1))(function(user=User))),
+    ("one State, and <key> in the path", lambda: view("/v1/users", Answer(1))(function())),
+    *(
+        (r"the parameters of the request in one msgspec\.Struct", lambda path=path, more=more: view(path, Answer(1))(
+            function(key=str, **more, everyone=Everyone)))
+        for path, more in (("/v1/many/<key>", {"least": int}), ("/v1/keyless", {}))
+    ),
+    *(
+        ("Made: best has no sum over partitions", lambda cell=cell: state(best=cell))
+        for cell in (Least(), Most(), Ranking(2), Recent(2), Text(), HoppingWindows(1, 1, 1))
+    ),
+    *(
+        ("pairs keeps no state of users, and no windows", lambda kept=kept: fold_pairs(SALES, NOTES, 1, 1)(
+            function(pair=Pair, kept=kept)))
+        for kept in (state(by=SALES, users=True, sold=Sum()), state(by=NOTES, windows=HoppingWindows(10, 10, 10)))
+    ),
+    ("a member is kept as notes, as are the records", lambda: fold_pairs(SALES, NOTES, 5, 5)(
+        function(pair=Pair, paid=state(by=SALES, notes=Counters())))),
+    *(
+        (r"the values of numbers have the type .*; declare a msgspec.Struct, int",
+         lambda kind=kind: source("numbers", kind))
+        for kind in (float, bool, list[int], int | None, Literal[1, 2], Answer | None)
+    ),
+    *(
+        ("a value of out is of type int, not", lambda value=value: OUT.emit(Record("numbers", 1, 7, 0, 0, 0), value))
+        for value in (None, 1.5, "1")
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "mistake"), MISTAKES, ids=[error for error, _ in MISTAKES])
+def test_a_mistake_is_refused_where_it_is_declared(error: str, mistake: Callable[[], object]) -> None:
+    with pytest.raises((TypeError, ValueError), match=error):
+        mistake()
+
+
+def test_a_fold_of_pairs_keeps_the_records_of_both_topics() -> None:
+    well = fold_pairs(SALES, NOTES, 5, 5, version=2)(function(pair=Pair, fine=state(by=SALES, fine=Counters())))
+    assert (well.keys, well.version) == (("sales", "notes", "fine"), 2)
 
 
 def of_deleted(app: App, records: list[tuple[int, int]]) -> Driver:
@@ -110,26 +193,6 @@ def test_a_deleted_user_has_no_rows() -> None:
     assert seen == [(None, None, None)]
 
 
-@pytest.mark.parametrize("value", [None, 1.5, "1"])
-def test_a_derived_value_of_another_type(value: Any) -> None:
-    with pytest.raises(TypeError, match="a value of out is of type int, not"):
-        OUT.emit(Record("numbers", 1, 7, 0, 0, 0), value)
-
-
-def test_a_state_in_quotes() -> None:
-    class Local(State):
-        records = Sum()
-
-    def count(_record: Record[int, int], _local: "Local") -> None: ...
-
-    def answer(_local: "Local") -> Answer: ...  # type: ignore[empty-body]
-
-    for make in (lambda: fold(NUMBERS)(count), lambda: view("/v1/local", Answer(1))(answer)):
-        with pytest.raises(TypeError, match="the annotation Local is unknown in the module"):
-            make()
-    assert Local.title() == "local"
-
-
 def test_a_driver_names_what_it_has() -> None:
     @fold(NUMBERS)
     def count(_record: Record[int, int], everyone: Everyone) -> None:
@@ -170,16 +233,6 @@ def test_parameters_that_cannot_be_hashed(parameters: type) -> None:
     assert question.answer([[3], [None], [4]]) == Answer(7)
 
 
-def test_a_view_with_parameters_outside_a_struct() -> None:
-    def many(_key: str, _least: int, _everyone: Everyone) -> None: ...
-
-    def keyless(_key: str, _everyone: Everyone) -> None: ...
-
-    for path, function in (("/v1/many/<key>", many), ("/v1/keyless", keyless)):
-        with pytest.raises(TypeError, match=r"the parameters of the request in one msgspec\.Struct"):
-            view(path, Answer(1))(function)
-
-
 def test_a_value_in_place_of_a_cell() -> None:
     @fold(NUMBERS)
     def setting(_record: Record[int, int], user: User) -> None:
@@ -187,31 +240,6 @@ def test_a_value_in_place_of_a_cell() -> None:
 
     driver = of_deleted(App("a", (setting,)), [(2, 0)])
     assert "write by a method of its cell, such as `add` or `set`" in str(driver.dead[0].error)
-
-
-def test_one_state_twice() -> None:
-    def twice(_record: Record[int, int], _one: User, _other: User) -> None: ...
-
-    with pytest.raises(TypeError, match="two parameters are the state User"):
-        fold(NUMBERS)(twice)
-
-
-def test_a_member_of_a_fold_of_pairs_with_the_name_of_a_topic() -> None:
-    orders, payments = source("orders", TEXT), source("payments", TEXT)
-
-    class Paid(State, by=orders):
-        payments = Counters()
-
-    class Fine(State, by=orders):
-        fine = Counters()
-
-    def matching(_pair: Pair, _paid: Paid) -> None: ...
-    def well(_pair: Pair, _paid: Fine) -> None: ...
-
-    with pytest.raises(TypeError, match="a member is kept as payments, as are the records"):
-        fold_pairs(orders, payments, 5, 5)(matching)
-    well_matched = fold_pairs(orders, payments, 5, 5, version=2)(well)
-    assert (well_matched.keys, well_matched.version) == (("orders", "payments", "fine"), 2)
 
 
 @pytest.mark.parametrize("batches", [1, 2])
@@ -231,12 +259,6 @@ def test_pairs_of_other_values_than_texts(batches: int) -> None:
         driver.feed(0, topics)
     assert [(letter.topic, letter.offset) for letter in driver.dead] == [("left", 0), ("right", 1)]
     assert "declare both topics by `str` or `TEXT`" in str(driver.dead[0].error)
-
-
-@pytest.mark.parametrize("kind", [float, bool, list[int], int | None, Literal[1, 2], Loose | None])
-def test_a_topic_of_values_that_no_record_can_have(kind: Any) -> None:
-    with pytest.raises(TypeError, match=r"the values of numbers have the type .*; declare a msgspec.Struct, int"):
-        source("numbers", kind)
 
 
 class Moment(msgspec.Struct):

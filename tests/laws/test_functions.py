@@ -14,7 +14,6 @@ from streamstate.erasure.folds import personal
 from streamstate.errors import BadRecord, NotRequested
 from streamstate.functions import (
     Counters,
-    HoppingWindows,
     Least,
     Most,
     Output,
@@ -24,16 +23,12 @@ from streamstate.functions import (
     Sum,
     Text,
     fold,
-    fold_pairs,
     source,
     view,
 )
-from streamstate.functions.state import Cell
 from streamstate.keys import LONG, TEXT
-from streamstate.operators.interval_join import Pair
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
-from streamstate.verify.replay import replayed
 
 
 class Sale(msgspec.Struct):
@@ -281,94 +276,3 @@ class TestWhatIsRefused:
         assert question.answer([None]) is None
         with pytest.raises(NotRequested, match="the read of items before the first condition"):
             question.answer([1])
-
-    def test_a_state_by_a_topic_that_the_fold_does_not_read(self) -> None:
-        with pytest.raises(TypeError, match="Shop is by the topic sales; add it"):
-
-            @fold(NOTES)
-            def other(_record: Record[str, str], _shop: Shop) -> None: ...
-
-    def test_pairs_with_windows_or_users(self) -> None:
-        class Busy(State, by=NOTES):
-            windows = HoppingWindows(10, 10, 10)
-
-        for kind in (Busy, Shop):
-            with pytest.raises(TypeError, match="pairs keeps no state of users, and no windows"):
-
-                @fold_pairs(SALES, NOTES, 1, 1)
-                def matching(_pair: Pair, _state: kind) -> None: ...  # type: ignore[valid-type]
-
-    def test_a_parameter_that_is_neither_state_nor_rows(self) -> None:
-        for function in (lambda _record, state: state, lambda _record, state, **_others: state):
-            with pytest.raises(TypeError, match="state is no State and no Rows"):
-                fold(SALES)(function)
-
-    @pytest.mark.parametrize("name", ["effects", "cells"])
-    def test_a_member_called_as_a_member_of_state(self, name: str) -> None:
-        with pytest.raises(TypeError, match="is a member of State"):
-            type("Wrong", (State,), {name: Sum()})
-
-    def test_a_state_of_a_state(self) -> None:
-        with pytest.raises(TypeError, match="State as its only base"):
-            type("Derived", (Shop,), {"more": Sum()})
-
-    def test_two_members_with_one_state_key(self) -> None:
-        class Best(State, by=SALES):
-            most = Sum()
-            best = Ranking(3)
-
-        def keeping(_record: Record[str, Sale], _best: Best) -> None: ...
-
-        with pytest.raises(TypeError, match="two members are kept as best"):
-            fold(SALES)(keeping)
-
-    def test_a_number_that_is_not_whole_is_a_dead_letter(self) -> None:
-        @fold(SALES)
-        def halving(record: Record[str, Sale], shop: Shop) -> None:
-            shop.sold.add(record.value.price / 2 if record.value.price > 1 else 1)  # type: ignore[arg-type]
-
-        driver = fed([("x", 1, "a", 1), ("x", 2, "a", 3)], (), Driver(App("h", (halving,)), MemoryStore(), 2))
-        assert [letter.offset for letter in driver.dead] == [1]
-        assert plain_of(driver, "x").sold == 1
-
-    def test_a_view_of_a_key_without_a_key(self) -> None:
-        def whole(_shop: Shop) -> Nothing:
-            return Nothing()
-
-        def none() -> Nothing:
-            return Nothing()
-
-        for function in (whole, none):
-            with pytest.raises(TypeError, match="one State, and <key> in the path"):
-                view("/v1/shops", Nothing())(function)
-
-    def test_two_folds_with_state_keys_of_one_name(self) -> None:
-        other = source("other", str)
-
-        class Other(State, by=other):
-            items = Counters()
-
-        @fold(other)
-        def counting(record: Record[str, str], state: Other) -> None:
-            state.items.add(record.value)
-
-        with pytest.raises(ValueError, match="two folds keep items"):
-            App("both", (keep, counting))
-
-    @pytest.mark.parametrize("cell", [Least(), Most(), Ranking(2), Recent(2), Text(), HoppingWindows(1, 1, 1)])
-    def test_a_cell_without_a_sum_over_partitions(self, cell: Cell) -> None:
-        with pytest.raises(TypeError, match="Wrong: best has no sum over partitions"):
-            type("Wrong", (State,), {"best": cell})
-
-
-def test_a_service_in_functions_is_verified_by_a_replay() -> None:
-    words = source("words", str)
-
-    class Spoken(State):
-        spoken = Counters()
-
-    @fold(words)
-    def count(record: Record[str, str], state: Spoken) -> None:
-        state.spoken.add(record.value)
-
-    assert replayed(App("spoken", (count,))).topics == ("words",)

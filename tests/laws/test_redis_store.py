@@ -110,12 +110,6 @@ def test_what_is_expired_is_removed_by_later_commits(
         assert (redis_client.dbsize() == before - 2_001) == (offset >= 11)
 
 
-def test_apps_keep_apart(redis_store: Callable[[], RedisStore]) -> None:
-    first, second = redis_store(), redis_store()
-    first.commit(Commit(first.claim(0, "a:1", {}), [OffsetAdvance("topic", None, 1)], [Put("k", "v")]))
-    assert second.read({0: [Value("k")]})[0].values == [None]
-
-
 def test_scripts_that_the_server_forgot_are_sent_again(
     redis_store: Callable[[], RedisStore], redis_client: Client
 ) -> None:

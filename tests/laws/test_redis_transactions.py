@@ -21,7 +21,6 @@ from streamstate.state.redis_reads import tag
 from streamstate.state.store import Commit, OffsetAdvance
 from tests.laws.conftest import DATABASE
 from tests.redis_cluster import Migration, cluster_url
-from tests.waiting import until
 
 T = TypeVar("T")
 
@@ -221,19 +220,6 @@ def test_nodes_that_hang_are_read_again_when_they_go_on(cluster: list[int]) -> N
         pytest.fail("they are not read any more")
 
     on_a_loop(cluster_url(cluster), "app", use, timeout=0.3)
-
-
-def test_nodes_that_hang_are_read_again_by_threads(cluster: list[int]) -> None:
-    store = RedisStore(connect(cluster_url(cluster), 0.3), "app")
-
-    def right() -> bool:
-        with suppress(RedisError):
-            return store.read({0: READS})[0].values == VALUES
-        return False
-
-    hang(cluster)
-    assert not right()
-    until(right, 10)
 
 
 def test_a_cluster_that_is_gone_is_an_error_of_redis() -> None:

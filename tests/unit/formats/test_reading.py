@@ -21,13 +21,12 @@ from services.names.model import APP as NAMES_APP
 from streamstate.errors import Misconfigured, RegistryUnavailable
 from streamstate.formats.applied import codec, formatted, registered
 from streamstate.formats.format import Format
-from streamstate.formats.registered.client import RegistryClient
 from streamstate.formats.registered.registry import Registry, Schema
 from streamstate.formats.writing import FormatEncoder
 from streamstate.keys import CODECS, LONG, LONG_MAX
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
-from tests.unit.formats.known import AWAY, NAMES, avro_schema, driver, know, letters, raw, registry, writer
+from tests.unit.formats.known import NAMES, avro_schema, driver, know, letters, raw, registry, writer
 
 REGISTERED = ("avro", "protobuf", "jsonschema")
 ids = st.integers(0, LONG_MAX)
@@ -136,23 +135,6 @@ def test_merged_topics_wait_for_each_other(tmp_path: Path) -> None:
     know(known, 2, Schema("AVRO", '"string"'))
     folded.feed(0, records)
     assert folded.view("regions") == Regions([Region("asia", 1), Region("europe", 5)])
-
-
-@pytest.mark.parametrize(
-    ("value", "one"),
-    [
-        ("long", struct.pack(">q", 5)),
-        ("int", struct.pack(">i", 5)),
-        ("string", b"5"),
-        ("json", b"5"),
-        ("json", b'{"value":5}'),
-    ],
-)
-def test_clicks_are_read_from_each_of_kafkas_serializers(value: str, one: bytes) -> None:
-    folded = driver(CLICKS, Registry(""), USER_CLICKS, value=value)
-    folded.feed(0, {USER_CLICKS: [(0, 0, b"amy", one), (1, 0, b"amy", b"\0\1\2")]})
-    assert folded.view("regions") == Regions([Region("UNKNOWN", 5)])
-    assert [letter.offset for letter in folded.dead] == [1]
 
 
 def test_a_member_is_the_value_where_a_service_reads_text(tmp_path: Path) -> None:
@@ -269,13 +251,6 @@ def test_a_class_that_is_not_there_is_refused_before_anything_is_read() -> None:
 def test_members_that_do_not_go_together_are_refused(given: Any) -> None:
     with pytest.raises(ValidationError, match=r"field needs value|message is for values of the format protobuf"):
         Format(**given)
-
-
-def test_a_registry_that_did_not_answer_is_not_asked_again_at_once() -> None:
-    client = RegistryClient(AWAY, "", "")
-    for _ in range(2):
-        with pytest.raises(RegistryUnavailable, match=r"does not answer .*refused"):
-            client.fetch(1)
 
 
 def test_another_kind_of_schema_than_the_topics_is_a_dead_letter(tmp_path: Path) -> None:

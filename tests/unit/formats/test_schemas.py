@@ -23,7 +23,6 @@ from streamstate.formats.registered import avro, protobuf
 from streamstate.formats.registered.registry import Schema
 from tests.unit.formats.known import avro_schema, registry
 
-UNITS = ("millis", "micros", "nanos")
 PLAY = {"type": "record", "name": "Play", "namespace": "music", "fields": [{"name": "user", "type": "long"}]}
 SKIP = {"type": "record", "name": "Skip", "namespace": "music", "fields": [{"name": "of", "type": "music.Play"}]}
 
@@ -180,9 +179,3 @@ def test_messages_become_json_objects_with_the_names_of_the_schema() -> None:
     assert protobuf.reader(schema, 5)(content) == expected
     with pytest.raises(Exception, match="has no message"):
         protobuf.reader(schema, 5)(b"\0\0\0\0\1\2\x08")
-
-
-def test_a_schema_may_be_a_descriptor_in_base64() -> None:
-    small = protobuf.message_class(Schema("PROTOBUF", 'syntax = "proto3"; message Other { string name = 1; }'), (0,))
-    described = base64.b64encode(small.DESCRIPTOR.file.serialized_pb).decode()
-    assert protobuf.reader(Schema("PROTOBUF", described), 5)(b"\0\0\0\0\1\0\x0a\1x") == {"name": "x"}

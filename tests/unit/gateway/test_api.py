@@ -1,19 +1,15 @@
 """The gateway as its callers see it."""
 
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 from werkzeug.test import TestResponse
 
-from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
 from tests.serving import Loop, Serve, Served, scrape
-from tests.texts import NO_IDS
 from tests.unit.gateway.deployment import FAN, PARTITIONS, STRANGER, USER, Services
 from tests.waiting import until
 
-TEMPLATES = ["/v1/users/{}", "/v1/users/{}/metrics", "/v1/users/{}/recent", "/v1/artists/{}", "/v1/many?tracks={}"]
 PROFILE = {
     "userId": USER,
     "eventCount": 3,
@@ -46,12 +42,6 @@ def without_scores(found: dict[str, Any]) -> dict[str, Any]:
     """A profile whose recommendations are ids and names alone: scores are drawn by dice."""
     lists = {name: [{"id": i["id"], "name": i["name"]} for i in found[name]] for name in RECOMMENDED}
     return {**found, **lists}
-
-
-def test_metrics_have_names(deployment: Services) -> None:
-    response = deployment.gateway().get(f"/v1/users/{USER}/metrics")
-    assert (response.status_code, response.get_json()) == (200, PROFILE)
-    assert response.headers["Served-By"] == deployment.owner(USER).address
 
 
 def test_a_profile_has_names_and_recommendations(deployment: Services) -> None:
@@ -91,13 +81,6 @@ def test_recent_plays_are_answered_while_names_are_being_built(deployment: Servi
     assert warning.startswith("names: ")
 
 
-def test_many_things_of_any_service_are_answered_at_once(deployment: Services) -> None:
-    found = deployment.gateway().get(f"/v1/many?artists=1&artists=2&albums=2&metrics={USER}").get_json()
-    assert found["artists"] == {"1": {"id": 1, "name": "Prince"}, "2": None}
-    assert found["albums"] == {"2": {"id": 2, "name": "1999"}}
-    assert found["metrics"][str(USER)]["eventCount"] == 3
-
-
 def test_many_things_are_answered_to_a_post(deployment: Services) -> None:
     body: dict[str, Any] = {"artists": [1, "2"], "albums": [2], "metrics": [USER]}
     query = f"artists=1&artists=2&albums=2&metrics={USER}"
@@ -132,12 +115,6 @@ def test_parts_that_many_users_do_not_have_are_refused(deployment: Services, par
     assert "metrics, recent" in refused(response)["detail"]
 
 
-@pytest.mark.parametrize("template", ["/v1/users/{}", "/v1/users/{}/metrics", "/v1/users/{}/recent", "/v1/tracks/{}"])
-def test_an_unknown_key_is_404(deployment: Services, template: str) -> None:
-    response = deployment.gateway().get(template.format(STRANGER))
-    assert (response.status_code, refused(response)["type"]) == (404, "urn:streamstate:problem:unknown-key")
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -165,32 +142,6 @@ def test_every_service_that_is_asked_gets_the_ids_of_the_request(deployment: Ser
             passed_on = deployment.owner(USER, service).headers[-1]
             assert passed_on["X-Request-Id"] == answered
             assert passed_on.get("Traceparent") == (trace if answered == "mine" else None)
-
-
-def test_names_that_cannot_be_had_are_a_warning(deployment: Services) -> None:
-    gateway = deployment.gateway()
-    gateway.get(f"/v1/users/{STRANGER}")
-    deployment.at["names"][0].stop()
-    found = gateway.get(f"/v1/users/{USER}").get_json()
-    assert found["eventCount"] == 3
-    assert found["topTenArtists"] == [
-        {"id": 1, "name": None, "countPlays": 2},
-        {"id": 9, "name": None, "countPlays": 1},
-    ]
-    (warning,) = found["warnings"]
-    assert warning.startswith("names: ")
-
-
-def test_names_live_while_metrics_never_answered(serve: Serve, loop: Loop) -> None:
-    deployment = Services(serve, loop)
-    deployment.start(METRICS, 1)
-    deployment.start(NAMES, 1)
-    deployment.name("artists", 1, "Prince")
-    deployment.at["metrics"][0].stop()
-    gateway = deployment.gateway()
-    assert gateway.get("/v1/users/1").status_code == 503
-    assert gateway.get("/v1/artists/1").get_json() == {"id": 1, "name": "Prince"}
-    assert gateway.get("/v1/many?artists=1").status_code == 200
 
 
 def test_a_service_that_comes_later_is_answered(serve: Serve, loop: Loop) -> None:
@@ -223,35 +174,11 @@ def test_ready_means_that_some_service_is_known(deployment: Services) -> None:
     assert "metrics, names" in response.get_json()["detail"]
 
 
-def test_a_503_of_an_owner_still_says_when_to_ask_again(deployment: Services) -> None:
-    deployment.stores["metrics"].empty()
-    for partition in range(4):
-        deployment.stores["metrics"].claim(partition, deployment.at["metrics"][0].address, {"listening-events": 5})
-    response = deployment.gateway().get(f"/v1/users/{USER}")
-    assert response.status_code == 503
-    assert "Retry-After" in response.headers
-
-
 def test_no_key_is_in_the_metrics(deployment: Services) -> None:
     gateway = deployment.gateway()
     for path in ("/v1/users/123454321", "/v1/artists/123454321", "/v1/none/123454321", "/v1/many?artists=123454321"):
         gateway.get(path)
     assert "123454321" not in scrape(gateway)
-
-
-def test_the_map_of_a_service_is_answered_by_any_of_its_instances(deployment: Services) -> None:
-    found = deployment.gateway().get("/v1/metrics/processors").get_json()
-    owned = {f"{one['host']}:{one['port']}": one["partitions"] for one in found["instances"]}
-    assert owned == {one.address: [number, number + 2] for number, one in enumerate(deployment.at["metrics"])}
-
-
-@pytest.mark.parametrize("template", TEMPLATES)
-def test_text_that_is_no_id_is_400(deployment: Services, template: str) -> None:
-    gateway = deployment.gateway()
-    for text in NO_IDS:
-        response = gateway.get(template.format(quote(text, safe="")))
-        assert (text[:20], response.status_code) == (text[:20], 400)
-        assert "plain digits" in refused(response)["detail"]
 
 
 @pytest.mark.parametrize(("cached", "calls"), [(100, 1), (1, 2)])

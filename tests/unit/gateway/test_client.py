@@ -12,7 +12,6 @@ import pytest
 
 from streamstate_client import Client, ListenerProfile, Refused, Unavailable, Unreachable
 from streamstate_client.asynchronous import AsyncClient
-from streamstate_client.protocol import Event, Parser
 from tests.serving import Served
 from tests.unit.gateway.deployment import FAN, STRANGER, USER, Services
 
@@ -132,13 +131,6 @@ def test_watching_goes_on_when_the_gateway_was_away(client: Calls, deployment: S
         profile = next(profiles)
         assert profile
         assert profile.event_count == 3
-
-
-def test_events_are_put_together_from_lines() -> None:
-    parser = Parser()
-    stream = b'retry: 1000\n\n: heartbeat\n\nevent: profile\r\nid: a=1\r\ndata: {"a": 1}\r\n\r\ndata: 2\n\n'
-    events = [event for line in stream.splitlines(keepends=True) if (event := parser.feed(line))]
-    assert events == [Event("a=1", '{"a": 1}'), Event("", "2")]
 
 
 @pytest.mark.parametrize("code", re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))

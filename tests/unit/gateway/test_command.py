@@ -200,10 +200,6 @@ class TestAnswers:
         bars = [line.count("█") for line in shown.splitlines() if "█" in line]
         assert bars == [12, 6]
 
-    @pytest.mark.parametrize("items", [[{"id": 9}, {"id": 5}], [{"n": 1}, {"n": 2}], [{"n": 2}, {"n": "a"}]])
-    def test_what_is_no_ranking_has_none(self, items: list[dict[str, Any]]) -> None:
-        assert "█" not in printed({"top": items})
-
     def test_names_are_neither_markup_nor_commands_to_the_terminal(self) -> None:
         shown = printed({"name": "[bold]a[/b]", "top": [{"name": "[/]b"}, {"name": "\x1b[2Jc\nd"}]})
         assert "[bold]a[/b]" in shown

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from devkit.child_process import LOCALHOST, free_port
 from devkit.redis_server import Redis
-from services.gateway.limits import Lease, Limiter, OwnBuckets, SharedBuckets
+from services.gateway.limits import Limiter, OwnBuckets, SharedBuckets
 from streamstate.state.redis_reader import open_commands
 from streamstate.web.access import keys
 from tests.serving import new_address, running
@@ -121,18 +121,6 @@ def test_what_was_not_known_before_is_paid_later() -> None:
         assert 1 < after.wait_s < 3
 
     asyncio.run(run())
-
-
-def test_a_request_that_costs_more_than_a_second_has_waits_for_a_full_bucket_and_is_paid_by_the_next() -> None:
-    async def run() -> tuple[Lease, Lease, Lease]:
-        now = 0.0
-        buckets = OwnBuckets(lambda: now)
-        first, second = await buckets.lease("a", 10, 25, 25), await buckets.lease("a", 10, 25, 25)
-        now += second.wait_s
-        return first, second, await buckets.lease("a", 10, 25, 25)
-
-    first, second, third = asyncio.run(run())
-    assert (first.given, second.given, second.wait_s, third.given) == (25, 0, 2.5, 25)
 
 
 def test_without_redis_each_worker_limits_alone() -> None:

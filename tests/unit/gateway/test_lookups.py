@@ -3,13 +3,11 @@
 from typing import Any
 
 import pytest
-from confluent_kafka import murmur2
 from hypothesis import given
 from hypothesis import strategies as st
 
 from services.gateway.names import NameCache, NamedObjects, Names
 from services.gateway.owners import Owners
-from services.gateway.route import positive_hash
 from services.gateway.search import DRAWN, MOST_DIGITS, candidates, drawn, tried
 from streamstate.keys import LONG, LONG_MAX
 from tests.serving import Loop, soon
@@ -17,12 +15,6 @@ from tests.unit.gateway.deployment import FAN, PARTITIONS, USER, Services
 from tests.waiting import until
 
 # The route of a key, explained.
-
-
-@given(key=st.binary(max_size=20), count=st.integers(1, 1_000))
-def test_the_partition_is_the_remainder_of_the_hash(key: bytes, count: int) -> None:
-    assert 0 <= positive_hash(key) < 2**31
-    assert positive_hash(key) % count == murmur2(key, count)
 
 
 def test_a_route_tells_key_bytes_hash_partition_and_owner(deployment: Services) -> None:
@@ -35,15 +27,6 @@ def test_a_route_tells_key_bytes_hash_partition_and_owner(deployment: Services) 
     assert (step["view"], step["topic"], step["key"]) == ("metrics", "listening-events", "long")
     assert (step["owner"], step["partitions"], step["ready"]) == (owner.address, PARTITIONS, True)
     assert step["epoch"] == deployment.stores["metrics"].read({step["partition"]: []})[step["partition"]].epoch
-
-
-def test_the_lag_is_what_the_state_is_behind_the_topic(deployment: Services) -> None:
-    (step,) = deployment.gateway().get(f"/v1/route/metrics/{USER}").get_json()["views"]
-    assert step["lag"] == 0
-    deployment.topics.written["listening-events", step["partition"]] = 103
-    for one in deployment.freshness:
-        one.refresh()
-    assert deployment.gateway().get(f"/v1/route/metrics/{USER}").get_json()["views"][0]["lag"] == 100
 
 
 @pytest.mark.parametrize(("path", "status"), [("metrics/abc", 400), ("metrics/-1", 400), ("none/1", 404)])
@@ -128,17 +111,6 @@ def test_a_search_that_is_none(deployment: Services, query: str) -> None:
 
 def artists(deployment: Services, query: str = "") -> Any:
     return deployment.gateway().get(f"/v1/users/{USER}/recommendations/artists{query}").get_json(force=True)
-
-
-def test_names_are_joined(deployment: Services) -> None:
-    deployment.name("artists", 5, "The Time")
-    found = artists(deployment, "?seed=1&explain=true")
-    (item,) = found["items"]
-    assert (item["id"], item["name"]) == (5, "The Time")
-    assert item["via"] == [{"id": 1, "name": "Prince", "visits": item["score"]}]
-    assert {name: found[name] for name in ("userId", "walks", "partial", "fallback", "warnings")} == {
-        "userId": USER, "walks": 1_000, "partial": False, "fallback": None, "warnings": [],
-    }  # fmt: skip
 
 
 # Names are remembered for as long as their tables stand still.

@@ -120,13 +120,6 @@ def test_a_parameter_that_a_part_refuses_is_a_400(deployment: Services) -> None:
     assert ask(deployment, "?explain=0.5", STRANGER).status_code == 404
 
 
-def test_without_the_plays_the_part_that_is_asked_for_leads(deployment: Services) -> None:
-    assert ask(deployment, "?parts=recent", STRANGER).status_code == 404
-    assert ask(deployment, "?parts=recommendations", STRANGER).get_json()["fallbacks"] == list(map(member, KINDS))
-    response = ask(deployment, "?parts=recent,recommendations")
-    assert response.headers["Served-By"] == deployment.owner(USER, "names").address
-
-
 def test_a_service_that_has_not_answered_yet_is_named(deployment: Services) -> None:
     for one in deployment.at["recommendations"]:
         one.stop()
@@ -148,12 +141,6 @@ def test_a_service_that_declares_a_part_is_in_the_answer(deployment: Services) -
         "userId": USER, "firsts": [FIRST], "warnings": ["firsts: invented"],
     }  # fmt: skip
     assert deployment.gateway().get(f"/v1/users/{USER}/firsts").get_json()["firsts"] == [FIRST]
-
-
-def test_a_part_that_knows_nothing_of_the_user_is_empty(deployment: Services) -> None:
-    invent(deployment)
-    answer = ask(deployment, "", FAN).get_json()
-    assert (answer["eventCount"], answer["firsts"], answer["warnings"]) == (2, [], [])
 
 
 def test_the_document_has_a_part_that_is_declared(deployment: Services) -> None:

@@ -77,17 +77,6 @@ def test_for_a_new_owner_that_is_gone_the_one_that_was_asked_stands_in(deploymen
     assert (answer.status, answer.served_by) == (200, "standby")
 
 
-def test_a_partition_that_the_map_misses_is_asked_of_any_instance(deployment: Services) -> None:
-    deployment.stores["metrics"].empty()
-    for partition in set(range(PARTITIONS)) - {PLACE}:
-        deployment.own("metrics", partition, 0)
-    owners = deployment.owners()
-    assert PLACE not in owners.now.service("metrics").owners
-    deployment.own("metrics", PLACE, 0)
-    answer = ask(deployment, owners)
-    assert answer.status == 404
-
-
 def test_an_owner_that_hangs_holds_so_many_requests_and_no_others(deployment: Services) -> None:
     gateway, slow = deployment.gateway(requests_in_flight_per_instance=MOST), deployment.owner(USER)
     other = next(user for user in range(100) if deployment.owner(user) is not slow)
@@ -164,26 +153,11 @@ def test_many_keys_are_asked_of_all_owners_once_each(deployment: Services) -> No
     assert [sum(path.startswith("/v1/many") for path in one.seen) for one in deployment.at["metrics"]] == [1, 1]
 
 
-def test_more_keys_than_one_request_takes_are_asked_in_several(deployment: Services) -> None:
-    owners = deployment.owners()
-    asked = [("artists", str(number)) for number in range(1, 2 * MOST_KEYS + 2)]
-    found = many(deployment, owners, asked)["artists"]
-    assert found["1"] == {"id": 1, "name": "Prince"}
-    assert len(found) == len(asked)
-
-
 def test_long_keys_are_asked_in_requests_of_a_length_that_servers_take() -> None:
     asked = [("words", "é" * 512), *(("words", f"{number:036}") for number in range(1_000)), ("words", "é" * 512)]
     requests = list(queries(asked))
     assert [each for query in requests for each in query] == asked
     assert all(len(query) <= MOST_KEYS and len(urlencode(query)) <= MOST_QUERY_BYTES for query in requests)
-
-
-def test_many_keys_survive_an_owner_that_is_gone(deployment: Services) -> None:
-    owners = deployment.owners()
-    deployment.owner(USER).stop()
-    found = many(deployment, owners, [("metrics", str(USER))])["metrics"]
-    assert found[str(USER)]["eventCount"] == 3
 
 
 def test_a_partition_that_is_being_built_is_passed_back_as_503(deployment: Services) -> None:

@@ -39,10 +39,6 @@ class TestService:
     def test_a_partition_whose_owner_does_not_answer_has_none(self) -> None:
         assert states(told(partition(0), partition(1, THERE), partition(2, None)), HERE) == ["ready", "none", "none"]
 
-    def test_where_any_instance_answers_one_is_enough(self) -> None:
-        assert states(told(partition(0, THERE), view=ANYWHERE), HERE) == ["ready"]
-        assert states(told(partition(0, THERE), view=ANYWHERE)) == ["none"]
-
     def test_a_state_that_is_built_or_refused(self) -> None:
         building, refused = partition(0), partition(1, refused="the folds have changed; reset it")
         building.ready = False
@@ -58,10 +54,6 @@ class TestService:
             (2, "ready"),
         ]
         assert (found.partitions, found.ready) == (3, False)
-
-    def test_a_service_of_which_nothing_is_known(self) -> None:
-        found = service("words", None, set(), 0.0, current=False)
-        assert (found.ready, found.partitions, found.owners, found.freshness_ms) == (False, 0, [], None)
 
 
 def service_state(system: Any, name: str) -> Any:

@@ -51,14 +51,6 @@ def ask(upstream: Upstream, service: str = "all", owner: str | None = None) -> R
     return asyncio.run(upstream.get(service, owner, "/path", [], soon(2)))
 
 
-def test_instances_take_turns() -> None:
-    acted = Acted()
-    upstream = over(acted)
-    for _ in range(6):
-        ask(upstream)
-    assert sorted(acted.asked[:3]) == sorted(acted.asked[3:]) == list(ALL)
-
-
 def test_the_least_busy_is_asked() -> None:
     async def trial() -> None:
         gate = asyncio.Event()
@@ -106,14 +98,6 @@ def test_when_none_can_be_reached_it_is_503() -> None:
     assert error.value.status == 503
     with pytest.raises(Problem):
         ask(over(Acted()), "none")
-
-
-def test_the_owner_is_asked_first() -> None:
-    acted = Acted()
-    upstream = over(acted)
-    for _ in range(6):
-        ask(upstream, owner="b:1")
-    assert acted.asked == ["b:1"] * 6
 
 
 @pytest.mark.parametrize("status", [503, 504])

@@ -22,7 +22,7 @@ from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.openapi import MANY
 from tests.listening import Listener
 from tests.serving import sample, scrape
-from tests.unit.gateway.deployment import FAN, PARTITIONS, STRANGER, USER, Services
+from tests.unit.gateway.deployment import FAN, PARTITIONS, USER, Services
 from tests.unit.gateway.test_api import without_scores
 from tests.waiting import until
 
@@ -138,13 +138,6 @@ def test_a_read_that_fails_is_tried_again(deployment: Services, gateway: Asgi, m
     deployment.play([(USER, 1, 2, 3, 9_000)])
     assert client.next().data["eventCount"] == 4
     assert failed
-
-
-def test_a_user_who_is_unknown_is_null_until_there_is_a_play(deployment: Services, gateway: Asgi) -> None:
-    client = listen(deployment, gateway, STRANGER)
-    assert client.next().data is None
-    deployment.play([(STRANGER, 1, 2, 3, 9_000)])
-    assert client.next().data["eventCount"] == 1
 
 
 def test_a_client_that_was_away_gets_only_what_it_has_not(deployment: Services, gateway: Asgi) -> None:

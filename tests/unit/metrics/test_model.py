@@ -61,20 +61,6 @@ def test_a_profile_is_the_recount(first: list[Play], later: list[Play]) -> None:
         assert profile(store, user) == recount(first + later, user)
 
 
-def test_one_event_is_a_whole_profile() -> None:
-    store = driver()
-    feed_plays(store, [(7, 1, 2, 3, 1_700_000_000_000)])
-    assert profile(store, 7) == {
-        "userId": 7,
-        "eventCount": 1,
-        "firstListeningEvent": "2023-11-14T22:13:20Z",
-        "lastListeningEvent": "2023-11-14T22:13:20Z",
-        "topTenArtists": [{"id": 1, "countPlays": 1}],
-        "topTenAlbums": [{"id": 2, "countPlays": 1}],
-        "topTenTracks": [{"id": 3, "countPlays": 1}],
-    }
-
-
 @pytest.mark.parametrize(
     ("milliseconds", "text"),
     [

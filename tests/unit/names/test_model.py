@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.names.model import APP, ENRICHED, RECENT
-from streamstate.keys import LONG, LONG_MAX, partition_of
+from streamstate.keys import LONG, LONG_MAX
 from streamstate.processing.decode import DeadLetter
 from streamstate.state.memory import MemoryStore
-from streamstate.state.operations import Newest
 from streamstate.testing import Driver
 from tests.raw import Play, feed, feed_name, feed_plays, name_json, plain, play_json
 
@@ -76,14 +75,6 @@ def test_every_play_is_published_with_its_names(
             for listener, artist, album, track, moment in plays
             if listener == user
         ]
-
-
-def test_a_play_is_stored_as_offset_and_ids(driver: Driver) -> None:
-    feed_name(driver, "artists", 1, "a name")
-    feed_plays(driver, [(7, 1, 20, 300, 4_000)])
-    partition = partition_of(LONG.encode(7), driver.partitions)
-    snapshot = driver.store.read({partition: [Newest("plays:7", 2)]})[partition]
-    assert snapshot.values == [[("a0 1 20 300", 4_000)]]
 
 
 @pytest.mark.parametrize("kind", ["artists", "albums", "tracks"])

@@ -52,13 +52,6 @@ def test_a_closing_is_a_message_and_an_opening_is_none() -> None:
     assert messages(driver) == [("open", 2), ("open", 3)]
 
 
-@pytest.mark.parametrize("state", ["Close", "Closed"])
-def test_who_is_away_is_told_so_until_back(state: str) -> None:
-    driver = fed((1, OPEN, "amy", state), (2, TICK, "amy", ""), (3, OPEN, "amy", "Open"), (4, TICK, "amy", ""))
-    told = [(emit.key, emit.value) for emit in driver.emitted if emit.topic == NOTIFICATIONS.topic]
-    assert told == [(b"amy", b"You are not currently viewing Facebook.")] * 2
-
-
 def test_a_tick_is_a_message_while_the_last_state_is_closed() -> None:
     lines: list[Line] = [
         (1, TICK, "amy", ""),

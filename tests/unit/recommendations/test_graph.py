@@ -5,7 +5,6 @@ from collections import defaultdict, deque
 from time import sleep
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -91,16 +90,6 @@ def test_compaction_keeps_a_hub_and_its_fans() -> None:
     for part in np.array_split(edges, 17):
         graph.append(part)
     assert sides(graph.view("tracks")) == expected([(user, item) for user, item in edges[-30_000:].tolist()])
-
-
-def test_an_unknown_kind_is_refused_and_an_unknown_user_knows_nothing() -> None:
-    graph = Graph(KINDS, 10)
-    with pytest.raises(ValueError, match="not in tuple"):
-        graph.view("bands")
-    assert graph.view("tracks").known(7).tolist() == []
-    graph.append(table([(1, 2, 3), (1, 2, 4), (1, 5, 3)]))
-    assert graph.view("artists").item_names.external[graph.view("artists").known(1)].tolist() == [2, 2, 5]
-    assert graph.view("artists").known(2).tolist() == []
 
 
 def test_readers_see_whole_publications_while_another_thread_writes_and_drops() -> None:

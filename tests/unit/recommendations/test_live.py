@@ -13,7 +13,6 @@ from services.recommendations.live import Live
 from services.recommendations.model import PLAYS as LOG
 from services.recommendations.model import app
 from services.recommendations.settings import WindowSettings
-from services.recommendations.tail import Tail
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Append
 from streamstate.state.store import Commit, OffsetAdvance
@@ -66,17 +65,6 @@ def test_any_cutting_into_commits_and_any_moments_of_reading_give_the_same_edges
     again = live(store)
     follow(again)
     assert edges(again.graph()) == expected(played)
-
-
-def test_partitions_are_merged_by_time_when_the_graph_is_loaded() -> None:
-    store = MemoryStore()
-    fold(driver(store), records(PLAYS), range(60))
-    tail, times = Tail(store, PARTITIONS), []
-    while tail.more:
-        times += [entry.time for entry in tail.poll()]
-    assert times == sorted(times)
-    assert len(times) == len(PLAYS)
-    assert tail.caught_up
 
 
 @settings(max_examples=50)
@@ -159,18 +147,6 @@ def test_an_emptied_store_is_noticed_before_it_is_filled_again() -> None:
     with pytest.raises(Problem, match="being loaded"):
         following.graph()
     assert len(following.held) == 0
-
-
-def test_a_store_that_fell_back_and_went_on_otherwise_is_noticed() -> None:
-    store, topic = MemoryStore(), records(PLAYS)
-    other = records([(user, artist + 1, album, track, time) for user, artist, album, track, time in PLAYS])
-    following = live(store)
-    fold(driver(store), topic)
-    follow(following)
-    store.empty()
-    fold(driver(store), other)
-    follow(following)
-    assert edges(following.graph())["artists"][0] == [n % 5 + 1 for n in range(60) if n % 7 == 0]
 
 
 def test_a_state_that_is_built_anew_over_more_partitions_is_followed() -> None:

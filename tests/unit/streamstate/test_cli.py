@@ -37,10 +37,6 @@ def failed(result: Result, status: int) -> str:
     return line
 
 
-def test_a_value_that_does_not_fit_is_status_3() -> None:
-    assert "STREAMSTATE_SLOTS" in failed(run("config", SLOTS="none"), 3)
-
-
 def settings(*arguments: str, **environment: str) -> dict[str, tuple[str, bool]]:
     result = run("config", "--json", *arguments, **environment)
     assert result.exit_code == 0, result.output

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 import pytest
 from msgspec.structs import replace
 
-from services.metrics.model import APP as METRICS
 from streamstate.app import App, Fold, Setting, Source
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
@@ -18,14 +17,7 @@ from streamstate.processing.fitness import (
     left_out,
     missing_beginnings,
     require_beginnings,
-    require_ends,
-    require_same_folds,
-    require_same_topics,
-    require_same_widths,
 )
-from streamstate.processing.offset_gaps import passed
-from streamstate.profile import profile_app
-from streamstate.profile.file import parse
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Put, Value
 from streamstate.state.store import FORMAT, Allowance, Claim, Commit, OffsetAdvance, Origin, Snapshot, TopicPartition
@@ -66,20 +58,6 @@ def test_another_version_or_setting_is_refused_with_the_difference_and_the_ways_
         assert part in str(refused.value)
 
 
-def test_a_changed_measure_of_a_profile_is_named() -> None:
-    declared = "{name: a, topic: plays, key: text, path: /v1/<key>, measures: {plays: {count: all, over: %s}}}"
-    week, month = (profile_app(parse(declared % window)) for window in ("7d", "30d"))
-    with pytest.raises(Misconfigured, match=r'\(settings.profile.measures.plays.over: "7d", now "30d"\)'):
-        require_same_folds(month, ["plays"], [made_by(week)])
-
-
-def test_the_state_of_metrics_of_the_release_before_is_refused() -> None:
-    [topic] = METRICS.topics
-    before = {topic: '{"settings":{},"version":2}'}
-    with pytest.raises(Misconfigured, match="beside it under another STREAMSTATE_NAME"):
-        require_same_folds(METRICS, [topic], [replace(made_by(app()), folds=before)])
-
-
 def test_another_fold_is_no_matter_to_other_topics() -> None:
     require_same_folds(app(2), [], [made_by(app(1))])
 
@@ -113,11 +91,6 @@ def test_a_state_goes_on_with_the_topics_that_it_knows(now: Mapping[str, Origin]
 def test_a_state_of_another_topic_is_not_continued(now: Origin, why: str) -> None:
     with pytest.raises(Misconfigured, match=why):
         require_same_topics(BUILT, {**THEN, "plays": now})
-
-
-def test_a_state_is_not_read_by_another_number_of_partitions() -> None:
-    with pytest.raises(Misconfigured, match="copy the records to a new topic of 5 partitions"):
-        require_same_widths(BUILT, {"plays": 8, "names": 5})
 
 
 # Where everything is read, the state stands at the end, whether a record is the last there or not.
@@ -215,11 +188,6 @@ def begun(**begins: int) -> Mapping[int, Snapshot]:
     return store.read({3: []})
 
 
-def test_a_state_that_lacks_the_beginning_of_a_topic_is_refused_with_the_ways_out() -> None:
-    with pytest.raises(Misconfigured, match=r'a:3 begins at offset 5.*restore Redis.*TRUNCATED_TOPICS.*\["a"\]'):
-        require_beginnings(APP, APP.topics, begun(a=5, b=0), ["b"])
-
-
 def test_a_state_may_lack_what_is_allowed_or_not_required() -> None:
     snapshots = begun(a=5, b=7, short=9, before=1)
     require_beginnings(APP, APP.topics, snapshots, ["a", "b"])
@@ -237,9 +205,3 @@ def test_a_state_may_lack_what_an_operator_allows_it_to_lack() -> None:
     store.claim(3, "a:1", {}, begins={"a": 6})
     with pytest.raises(Misconfigured, match=r"a:3 begins at offset 6.*`streamstate allow SERVICE a --reason TEXT`"):
         require_beginnings(APP, APP.topics, store.read({3: []}), [])
-
-
-def test_a_state_beyond_the_end_of_its_topic_is_refused_with_both_offsets() -> None:
-    require_ends({3: BEHIND}, {("a", 3): 5, ("b", 3): 9, ("new", 3): 0})
-    with pytest.raises(Misconfigured, match=r"b:3 ends at offset 6, and the state stands at 7.*`streamstate reset"):
-        require_ends({3: BEHIND}, {("a", 3): 5, ("b", 3): 6})

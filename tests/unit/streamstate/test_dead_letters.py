@@ -15,7 +15,7 @@ from streamstate.kafka.dlq.records import (
     derived,
     shortened,
 )
-from streamstate.kafka.dlq.topic import DERIVED, Choice, cause_of, is_receipt, letter_of, overview, stage_of
+from streamstate.kafka.dlq.topic import Choice, cause_of, is_receipt, letter_of, overview, stage_of
 from streamstate.kafka.producer import Headers, Outgoing
 from streamstate.keys import MARKER_HEADER, TEXT, Marker
 from streamstate.processing.decode import DeadLetter, Stage
@@ -103,13 +103,6 @@ def test_a_letter_of_a_record_that_was_a_letter_is_of_that_one() -> None:
 def test_a_letter_that_is_cut_says_how_long_its_value_was() -> None:
     letter = letter_of(message(shortened(APP, dead(7))))
     assert (letter.size, letter.cause, letter.stage) == (5, ("id", 3, 7), "decode")
-
-
-def test_a_letter_of_a_derived_record_names_its_topic_and_its_cause() -> None:
-    emit = Emit("out", b"key", b"value", Record("in", None, None, 5, 0, 0))
-    (record,) = derived(APP, [emit], 3, {"in": "id"})
-    letter = letter_of(message(shortened(APP, record)))
-    assert (letter.topic, letter.cause, letter.stage) == ("out", ("id", 3, 5), DERIVED)
 
 
 @pytest.mark.parametrize("name", [RECEIPT_HEADER, "x-topic"])

@@ -62,12 +62,6 @@ def test_a_service_without_an_own_one_keeps_to_those_of_others() -> None:
     assert deletions.for_user("7", "newcomer") == []
 
 
-def test_offsets_count_in_the_topic_that_they_are_of() -> None:
-    deletions = known(deletion("metrics", 10, topic_id="of a topic that is gone"))
-    assert bounds(deletions, "metrics") == []
-    assert bounds(known(deletion("metrics", 10)), "metrics", partition=2) == []
-
-
 def test_a_record_is_found_by_user_service_and_partition() -> None:
     assert deletion("metrics", 10).key == b"7\tmetrics\t3"
 
@@ -138,14 +132,6 @@ def test_deletions_that_come_soon_wait_for_each_other(metrics: Stream, monkeypat
     assert not metrics.has_due()
     monkeypatch.setattr(stream, "PAUSE_S", 0.0)
     assert metrics.has_due()
-
-
-def test_what_is_not_read_yet_is_left_out(metrics: Stream) -> None:
-    metrics.play(USER)
-    metrics.topics.written[PLACE] = 9
-    metrics.topic.request(APP, str(USER))
-    assert metrics.begin() == {LONG.encode(USER): 9}
-    assert metrics.count(USER) is None
 
 
 def test_without_a_topic_a_stream_goes_on(metrics: Stream) -> None:

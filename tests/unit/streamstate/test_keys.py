@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from streamstate.errors import BadKey, BadRecord
 from streamstate.keys import (
-    CODECS,
     INT,
     LONG,
     LONG_MAX,
@@ -23,7 +22,6 @@ from streamstate.keys import (
     sortable,
     unsortable,
 )
-from streamstate.web.server.parameters import many_operations
 from tests.texts import NO_IDS
 
 with warnings.catch_warnings():
@@ -108,25 +106,12 @@ def test_other_bytes_are_a_bad_record(codec: KeyCodec[Any], raw: bytes | None, r
         codec.decode(raw)
 
 
-def test_codecs_are_found_by_the_names_that_processors_shows_and_documented() -> None:
-    names = [*("long", "int", "text", "uuid", "pair"), *("digits", "long-text", "int-text", "double", "bytes")]
-    assert {name: codec.name for name, codec in CODECS.items()} == {name: name for name in names}
-    item: dict[str, Any] = {method: {"parameters": []} for method in ("get", "post")}
-    documented = many_operations(item, {name: name for name in CODECS})
-    assert all(each["schema"]["items"] for each in documented["get"]["parameters"])
-
-
 @pytest.mark.parametrize(
     ("key", "partition"),
     [(b"", 681), (b"a", 524), (b"ab", 434), (b"abc", 107), (b"123456789", 566), (b"\x00 ", 742)],
 )
 def test_partitions_are_those_of_the_java_client(key: bytes, partition: int) -> None:
     assert partition_of(key, 1000) == partition
-
-
-@pytest.mark.parametrize(("key", "hashed"), [(b"21", -973_932_308), (b"foobar", -790_332_482)])
-def test_the_sign_of_the_hash_is_masked(key: bytes, hashed: int) -> None:
-    assert partition_of(key, 1_000_003) == (hashed & 0x7FFFFFFF) % 1_000_003
 
 
 @quick

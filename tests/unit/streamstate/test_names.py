@@ -51,10 +51,6 @@ def test_addresses_of_ipv4_in_ipv6_are_no_domain() -> None:
 # A second deployment of an app, over topics of its own.
 
 
-def test_an_app_under_its_own_name_is_itself() -> None:
-    assert renamed(METRICS, "", {}) == METRICS
-
-
 def test_another_deployment_shares_nothing_with_the_first() -> None:
     other = renamed(METRICS, "metrics-eu", {LISTENING_EVENTS: "listening-events-eu"})
     assert (other.name, other.group, other.topics) == ("metrics-eu", "metrics-eu", ("listening-events-eu",))
@@ -71,10 +67,6 @@ def test_every_topic_can_have_another_name() -> None:
     assert (other.name, other.group) == ("names", "teams.names")
     (totals,) = renamed(CLICKS, "", {"clicks-per-region": "eu.clicks"}).totals
     assert totals.topic == "eu.clicks"
-
-
-def test_dead_letters_of_another_deployment_can_have_any_name() -> None:
-    assert renamed(METRICS, "metrics-eu", {"metrics-dlq": "dead"}).dead_letters == "dead"
 
 
 def test_a_topic_that_the_app_has_not_is_refused() -> None:

@@ -11,9 +11,9 @@ from streamstate.app import App, Totals
 from streamstate.kafka.totals import has_reached, reads, summed
 from streamstate.keys import LONG, TEXT, partition_of
 from streamstate.operators.pages import PAGE_BYTES, Page
-from streamstate.operators.tables import look_up, row, table
+from streamstate.operators.tables import look_up, table
 from streamstate.state.memory import MemoryStore
-from streamstate.state.operations import Insert, Merge, Put
+from streamstate.state.operations import Insert, Merge
 from streamstate.state.store import Commit, OffsetAdvance, TopicPartition
 from streamstate.testing import Driver
 
@@ -28,23 +28,6 @@ CITIES = table("cities", LONG, upper)
 PORTS = table("ports", TEXT, upper)
 PLACES = App("places", (CITIES, PORTS))
 COUNTS = {"cities": 4, "ports": 2}
-
-
-def test_a_null_value_is_a_tombstone_and_never_reaches_the_decoder() -> None:
-    assert CITIES.sources[0].decode(1, None) is None
-    assert CITIES.sources[0].decode(1, b"ulm") == "ULM"
-
-
-def test_a_key_that_the_table_does_not_have_is_none() -> None:
-    store = MemoryStore()
-    for key in (1, 2, 3):
-        partition = partition_of(LONG.encode(key), COUNTS["cities"])
-        claim = store.claim(partition, "a:1", {"cities": 0})
-        step = Put(row("cities", key), f"city {key}")
-        position = claim.positions.get("cities")
-        store.commit(Commit(claim, [OffsetAdvance("cities", position, (position or 0) + 1)], [step]))
-    found = look_up(PLACES, store, COUNTS, {"cities": [1, 2, 3, 4], "ports": ["x"]})
-    assert found == {"cities": {1: "city 1", 2: "city 2", 3: "city 3", 4: None}, "ports": {"x": None}}
 
 
 def test_each_table_is_found_by_its_own_number_of_partitions() -> None:

@@ -5,16 +5,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
-from services.events import ListeningEvent, decode_event
+from services.events import ListeningEvent
 from services.metrics.model import APP
-from streamstate.app import App, Count, Effect, Emit, Fold, FoldContext, Record, Source
+from streamstate.app import App, Effect, Fold, FoldContext, Record, Source
 from streamstate.errors import BadRecord, NotRequested, UnknownSchema
-from streamstate.keys import LONG, LONG_MAX, partition_of
+from streamstate.keys import LONG, LONG_MAX
 from streamstate.operators.tables import table
 from streamstate.processing.decode import (
     DEAD,
-    DEAD_FOR,
-    MISPLACED,
     Admission,
     DeadLetter,
     Decoded,
@@ -24,7 +22,6 @@ from streamstate.processing.decode import (
     decode_records,
     reasons,
 )
-from streamstate.processing.fold_batch import merge
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Fields, Put, Value
 from streamstate.testing import Driver
@@ -151,35 +148,6 @@ def test_whatever_a_decoder_raises_is_of_its_record_alone() -> None:
     assert isinstance(letter(decoded).error, ZeroDivisionError)
 
 
-def test_a_misplaced_key_is_counted_and_folded_where_it_was_found() -> None:
-    right = partition_of(KEY, 8)
-    wrong = (right + 1) % 8
-    assert decode([(0, 0, KEY, GOOD)], place=(wrong, 8)).misplaced == {0}
-    assert not decode([(0, 0, KEY, GOOD)], place=(right, 8)).misplaced
-    driver = Driver(APP, MemoryStore(), 8)
-    driver.feed(wrong, {SOURCE.topic: [(0, 0, KEY, GOOD), (1, 0, KEY, GOOD), (2, 0, KEY, b"{")]})
-    counters = {MISPLACED: 2, DEAD: 1, f"{DEAD_FOR}decode: DecodeError": 1}
-    assert driver.store.read({wrong: []})[wrong].counters == counters
-
-
-def test_the_records_before_a_position_are_left_out() -> None:
-    raw: list[RawRecord] = [(offset, 0, KEY, GOOD) for offset in (3, 4, 7, 9)]
-    assert offsets(decode(raw, (4, 0))) == ([4, 7, 9], [])
-    assert offsets(decode(raw, (10, 0))) == ([], [])
-    driver = Driver(APP, MemoryStore())
-    for _ in range(2):
-        driver.feed(0, {SOURCE.topic: raw})
-        assert driver.store.read({0: []})[0].positions == {SOURCE.topic: 10}
-
-
-def test_only_a_decoded_record_moves_stream_time() -> None:
-    raw: list[RawRecord] = [(0, 10, KEY, GOOD), (1, 50, KEY, b"{"), (2, 20, KEY, GOOD)]
-    assert [entry.stream_time for entry in decode(raw).entries] == [10, 10, 20]
-    driver = Driver(APP, MemoryStore())
-    driver.feed(0, {SOURCE.topic: raw[:2]})
-    assert driver.store.read({0: []})[0].position_and_time(SOURCE.topic) == (2, 10)
-
-
 def test_the_reasons_of_dead_letters_are_counted_without_what_the_records_say() -> None:
     def apply(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext) -> Iterable[Effect]:
         known: dict[int, str] = {}
@@ -222,40 +190,6 @@ def test_a_record_that_an_operator_skips_is_not_even_decoded_and_keeps_the_reaso
     assert offsets(decoded) == ([0, 2], [1])
     assert (letter(decoded).stage, str(letter(decoded).error)) == ("skip", "stops the worker")
     assert (letter(decoded).timestamp, letter(decoded).stream_time) == (50, 10)
-
-
-def test_topics_are_merged_by_stream_time_and_at_a_tie_in_their_order() -> None:
-    table, stream = (
-        decode_records(
-            Source(topic, LONG, decode_event),
-            [(n, time, KEY, GOOD) for n, time in enumerate(times)],
-            NOTHING,
-            (0, 1),
-            ANY_TIME,
-        )
-        for topic, times in (("table", [10, 5, 30]), ("stream", [10, 20, 10, 40]))
-    )
-    assert [(entry.topic, entry.offset) for entry in merge([table, stream])] == [
-        ("table", 0),
-        ("table", 1),
-        ("stream", 0),
-        ("stream", 1),
-        ("stream", 2),
-        ("table", 2),
-        ("stream", 3),
-    ]
-
-
-def test_the_effects_of_a_fold_are_split_into_operations_counts_and_records_to_emit() -> None:
-    def apply(records: Sequence[Record[int, ListeningEvent]], _context: FoldContext) -> Iterable[Effect]:
-        yield from (Put("k", "v"), Count("late", 2), Count("late"))
-        yield from (Emit("out", b"k", b"v", record) for record in records)
-
-    driver = Driver(App("effects", (Fold((SOURCE,), apply),)), MemoryStore())
-    driver.feed(0, {SOURCE.topic: [*between(KEY, GOOD), (13, 0, KEY, b"{")]})
-    state = driver.store.read({0: [Value("k")]})[0]
-    assert (state.values, state.counters) == (["v"], {"late": 3, DEAD: 1, f"{DEAD_FOR}decode: DecodeError": 1})
-    assert [(emit.topic, emit.cause.offset) for emit in driver.emitted] == [("out", 10), ("out", 11), ("out", 12)]
 
 
 def looking(look: Callable[[FoldContext], object]) -> Driver:

@@ -180,7 +180,3 @@ PLAYS = [(n, {b"track": b"%d" % n}) for n in range(1_000)]
 )
 def test_what_differs_is_shown(expected: Any, stored: Any, reason: str) -> None:
     assert unequal(expected, stored) == reason
-
-
-def test_what_is_equal_is_no_difference() -> None:
-    assert unequal(MANY, dict(MANY)) is None

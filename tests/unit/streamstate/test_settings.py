@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streamstate.errors import Misconfigured
-from streamstate.settings import ApiSettings, GatewaySettings, StreamSettings, load, require_known
+from streamstate.settings import ApiSettings, GatewaySettings, StreamSettings, load
 
 KINDS = (StreamSettings, ApiSettings, GatewaySettings)
 
@@ -52,14 +52,6 @@ def test_what_kubernetes_injects_for_a_service_is_not_read(monkeypatch: pytest.M
     monkeypatch.setenv("REDIS_PORT", "tcp://10.0.0.1:6379")
     monkeypatch.setenv("KAFKA", "tcp://10.0.0.1:9092")
     assert load(ApiSettings) == given(redis="redis://127.0.0.1:6379/0", kafka="127.0.0.1:9092")
-
-
-def test_an_unknown_variable_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(Misconfigured) as error:
-        require_known({"PATH": "", "STREAMSTATE_DEADLNE_MS": "5", "streamstate_slot": "1", "STREAMSTATE_LISTEN": ""})
-    assert "STREAMSTATE_DEADLNE_MS (unknown; did you mean STREAMSTATE_DEADLINE_MS?)" in str(error.value)
-    assert "streamstate_slot (unknown; did you mean STREAMSTATE_SLOTS?)" in str(error.value)
-    assert "LISTEN" not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -60,10 +60,6 @@ class TestLatest:
         fed(kept(), (3, "k", b"2"), driver=driver)
         assert ask(driver, "topic-t")["value"] == 2
 
-    def test_a_long_key_is_a_number(self) -> None:
-        driver = fed(kept(key="long"), (1, 7, b"1"))
-        assert ask(driver, "topic-t", 7)["key"] == 7
-
     @pytest.mark.parametrize(
         ("kind", "value", "answer"),
         [
@@ -141,14 +137,6 @@ class TestWindows:
         driver = fed(self.WINDOWS, (1, "k", value))
         assert [letter.value for letter in driver.dead] == [value]
         assert "n" in str(driver.dead[0].error)
-
-
-def test_the_default_is_the_worked_example() -> None:
-    assert [view.path for view in app(load(KeptSettings)).views] == [
-        "/v1/topics/bookings/<key>",
-        "/v1/topics/bookings/<key>/range",
-        "/v1/topics/bookings/<key>/windows",
-    ]
 
 
 def test_a_topic_of_any_name_is_answered_and_documented(loop: Loop) -> None:

@@ -42,15 +42,6 @@ def test_a_request_is_passed_on_to_the_owner_with_its_query(service: Service, ap
     assert (passed_on(api), passed_on(owner)) == (1, 0)
 
 
-def test_an_owner_that_is_not_ready_still_says_when_to_ask_again(service: Service, api: Instance) -> None:
-    service.store.empty()
-    owner, _ = service.served()
-    service.own(owner.address, ends=100)
-    response = api.client.get("/v1/numbers/7")
-    problem(response, 503, "not-ready")
-    assert "Retry-After" in response.headers
-
-
 def test_many_keys_are_answered_from_the_state_whoever_owns_them(service: Service, api: Instance) -> None:
     service.own(f"127.0.0.1:{free_port()}")
     service.count("numbers", 7)
@@ -67,15 +58,6 @@ def test_a_stopped_owner_is_stood_in_for(service: Service, api: Instance) -> Non
     served.stop()
     assert api.client.get("/v1/numbers/7").headers["Served-By"] == "standby"
     assert stood_in(api) == 1
-
-
-def test_one_who_is_to_stand_in_does_not_ask_the_owner(service: Service, api: Instance) -> None:
-    owner, served = service.served()
-    service.own(owner.address)
-    service.count("numbers", 7)
-    response = api.client.get("/v1/numbers/7", headers={"X-Stand-In": "1"})
-    assert (response.get_json(), response.headers["Served-By"]) == ({"key": "7", "count": 1}, "standby")
-    assert (served.seen, passed_on(api), stood_in(api)) == ([], 0, 1)
 
 
 @pytest.mark.parametrize("key", ["a/b", "/", "a%2Fb", "?", "#", "a b", "ä/é", ".", "a\\b", "%", "a;b=c"])

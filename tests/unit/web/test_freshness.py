@@ -90,12 +90,6 @@ def test_a_position_that_does_not_come_is_a_503_that_says_how_far_it_is(service:
     assert 0.2 < time.monotonic() - started < 0.4
 
 
-def test_positions_of_other_topics_and_partitions_are_the_business_of_others(service: Service, api: Instance) -> None:
-    service.count("numbers", KEY)
-    wanted = f"numbers:{(PLACE[1] + 1) % 4}=10, other-topic:0=5"
-    assert api.client.get(f"/v1/numbers/{KEY}", headers=demand(Min_Position=wanted)).status_code == 200
-
-
 def test_a_state_that_is_current_now_is_fresh_whatever_was_seen_before(service: Service, api: Instance) -> None:
     service.count("numbers", KEY)
     service.topics.written[PLACE] = 1
@@ -126,9 +120,3 @@ def test_a_position_that_is_demanded_twice_must_reach_the_greater_one(service: S
     for one, other, status in ((1, 1, 200), (2, 1, 503), (1, 2, 503)):
         headers = demand(Min_Position=demanded.format(one, other), Deadline_Ms="10")
         assert api.client.get(f"/v1/numbers/{KEY}", headers=headers).status_code == status
-
-
-@pytest.mark.parametrize("text", ["", "-1", "1.5", "1s", "9" * 10])
-def test_a_staleness_that_is_no_number_is_400(api: Instance, text: str) -> None:
-    response = api.client.get("/v1/numbers/7", headers={"X-Max-Staleness": text})
-    assert "milliseconds" in problem(response, 400, "bad-demand")["detail"]

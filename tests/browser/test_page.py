@@ -114,19 +114,6 @@ def test_a_declared_part_counts_a_play_in_each_window(show: Open, driving: Drivi
     expect(numbers).to_have_text([f"{number + 1:,}" for number in before], timeout=SOON_MS)
 
 
-def test_users_are_suggested_as_one_types(show: Open, driving: Driving) -> None:
-    page = show()
-    page.get_by_label("User id").press_sequentially("12")
-    suggested = page.get_by_role("search").get_by_role("link")
-    expect(page.get_by_text("Some users that begin with 12:")).to_be_visible(timeout=PATIENT_MS)
-    texts = suggested.all_text_contents()
-    assert texts
-    assert all(text.startswith("12") for text in texts)
-    suggested.last.click()
-    expect(page.get_by_role("heading", level=1)).to_have_text(f"User {texts[-1]}")
-    assert driving.get(f"/v1/users/{texts[-1]}").status == 200
-
-
 def test_an_unknown_user_appears_with_the_first_play(show: Open, driving: Driving) -> None:
     page = show("#/users/987654321")
     expect(page.get_by_role("alert")).to_contain_text("Nothing is known of this user", timeout=PATIENT_MS)

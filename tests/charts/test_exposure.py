@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.charts.rendering import Object, environment, helm, of_kind, pods, render
+from tests.charts.rendering import Object, environment, helm, of_kind, render
 
 EXPOSED = Path("charts/gateway/ci/03-exposed-values.yaml")
 
@@ -53,11 +53,3 @@ def test_a_route_attaches_to_the_gateway_that_the_values_name() -> None:
     refused = helm("template", "gateway", "charts/gateway", "--set", "httpRoute.enabled=true")
     assert refused.returncode != 0
     assert "httpRoute.parentRefs names the Gateway" in refused.stderr
-
-
-def test_a_name_that_is_given_names_everything() -> None:
-    objects = render("metrics", given={"fullnameOverride": "profiles"}, release="suite")
-    names = {item["metadata"]["name"] for item in objects if item["kind"] != "Secret"}
-    assert names == {"profiles", "profiles-pods", "profiles-test"}
-    assert environment(objects, "stream")["STREAMSTATE_NAME"] == "profiles"
-    assert {spec["serviceAccountName"] for _, spec in pods(objects) if "serviceAccountName" in spec} == {"profiles"}

@@ -39,16 +39,6 @@ def test_every_pod_runs_where_the_values_say_with_their_priority_and_registry() 
         assert "nodeAffinity" in spec["affinity"]
 
 
-def test_every_container_of_a_service_has_the_variables_and_mounts_that_the_values_add() -> None:
-    objects = render("metrics", SECURED, {"stream.executors.count": 1})
-    for container in ("stream", "api", "command", "executor"):
-        assert environment(objects, container)["HTTPS_PROXY"] == "http://proxy.company:3128"
-        spec = spec_with(objects, container)
-        [mounts] = [item["volumeMounts"] for item in spec["containers"] if item["name"] == container]
-        assert {"name": "company-ca", "mountPath": "/etc/company", "readOnly": True} in mounts
-        assert {"name": "company-ca", "configMap": {"name": "company-ca"}} in spec["volumes"]
-
-
 def test_pods_are_spread_over_zones_and_nodes_unless_the_values_say_otherwise() -> None:
     for chart, container in (("metrics", "stream"), ("recommendations", "api"), ("gateway", "api")):
         objects = render(chart)

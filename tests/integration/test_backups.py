@@ -19,7 +19,6 @@ from typer.testing import CliRunner, Result
 from devkit import topics
 from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import variables
-from devkit.redis_server import Redis
 from streamstate import bootstrap
 from streamstate.backup.manifest import NAME, PARTIAL
 from streamstate.cli.main import app
@@ -158,17 +157,6 @@ def test_a_killed_restore_leaves_the_partition_refused_and_no_redis_server(playe
     played.send(1)
     played.folded(101)
     assert played.command("verify", status=0)["differences"] == []
-
-
-def test_a_state_moves_to_another_redis(played: Deployment, releases: Releases, tmp_path: Path) -> None:
-    home = tmp_path / "another"
-    home.mkdir()
-    server = Redis(home, free_port())
-    server.start()
-    try:
-        move(played, releases, tmp_path, server.url)
-    finally:
-        server.stop()
 
 
 def test_a_state_moves_to_a_redis_cluster(played: Deployment, releases: Releases, tmp_path: Path) -> None:

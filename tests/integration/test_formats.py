@@ -1,7 +1,6 @@
 """The same events in every format, by a real schema registry, on a real Kafka, Redis and Spark."""
 
 import json
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +19,6 @@ from devkit.child_process import Child, free_port
 from devkit.demo import CACHE
 from devkit.formats import TYPES, DetailedEvent, declared
 from devkit.schema_registry import SchemaRegistry
-from services.clicks.model import APP as CLICKS
-from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
 from services.events import LISTENING_EVENTS, ListeningEvent
 from services.metrics.model import APP as METRICS
 from services.names.model import APP as NAMES
@@ -48,7 +45,6 @@ DETAILS: Sequence[Mapping[str, Any]] = (
 )
 BACKWARD = ServerConfig(compatibility=ConfigCompatibilityLevel.BACKWARD)
 FORMATS = ("avro", "protobuf", "jsonschema")
-JAVA = Path(__file__).parent / "java" / "Produce.java"
 
 # Of a third schema, under the name of the earlier schemas.
 LoudPlay = msgspec.defstruct("ListeningEvent", [("volume", int | None, None)], bases=(DetailedEvent,), rename="camel")
@@ -216,32 +212,6 @@ def test_a_registry_that_is_away_holds_up_what_has_a_schema_that_is_not_known_ye
         until(lambda: folded(releases, "metrics-away") == 2_001, 120, "all plays")
         until(lambda: waiting(port) == 0, 30, "the metric to say that nothing waits")
     assert counted(releases, "metrics-away") == {"dead_letters": 0, MISPLACED: 0}
-
-
-def test_a_java_producer_is_read_right(releases: Releases, registry: SchemaRegistry, tmp_path: Path) -> None:
-    producing, clicks, count = Producing(releases, "plays-java", "avro", registry), "clicks-java", 500
-    classpath = str(Path.cwd() / CACHE / "kafka" / "*")
-    subprocess.run(["javac", "-cp", classpath, "-d", str(tmp_path), str(JAVA)], check=True)
-    releases.create(clicks, "regions-java", "totals-java")
-    arguments = (releases.cluster.kafka.bootstrap, "plays-java", str(producing.first.number), clicks, str(count))
-    subprocess.run(["java", "-cp", f"{tmp_path}:{classpath}", "Produce", *arguments], check=True, capture_output=True)
-    releases.out.produce("regions-java", b"asia", b"user-7")
-    releases.out.flush()
-    with releases.released(METRICS, "metrics-java", {LISTENING_EVENTS: "plays-java"}, **producing.settings):
-        pass
-    assert counted(releases, "metrics-java") == {"dead_letters": 0, MISPLACED: 0}
-    assert len([key for key in state(releases, "metrics-java") if ":artists.values:" in key]) == count
-    topics = {USER_CLICKS: clicks, USER_REGIONS: "regions-java", CLICKS_PER_REGION: "totals-java"}
-    longs = {USER_CLICKS: {"value": "long"}, CLICKS_PER_REGION: {"value": "long"}}
-    total = sum(range(count))
-    with releases.released(CLICKS, "clicks-java-release", topics, FORMATS=json.dumps(longs)):
-
-        def totals() -> int:
-            last = {record.key(): record.value() or b"" for record in releases.read("totals-java")}
-            return sum(int.from_bytes(value, "big") for value in last.values())
-
-        until(lambda: totals() == total, 120, "the totals, written by the same serializer")
-    assert counted(releases, "clicks-java-release") == {"dead_letters": 0, MISPLACED: 0}
 
 
 @pytest.fixture

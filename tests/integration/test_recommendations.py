@@ -16,15 +16,6 @@ NEWCOMER = 700_001
 KNOWN_TRACK = 1
 
 
-def test_every_user_gets_items_that_are_new_to_them(driving: Driving) -> None:
-    for user in range(1, 200):
-        profile = driving.get(f"/v1/users/{user}").json()
-        tracks = driving.get(f"/v1/users/{user}/recommendations/tracks?limit=20").json()
-        assert tracks["items"]
-        assert {one["id"] for one in tracks["items"]}.isdisjoint(one["id"] for one in profile["topTenTracks"])
-        assert profile["trackRecommendations"]
-
-
 def test_an_event_can_be_walked_within_two_seconds(driving: Driving) -> None:
     """A newcomer gets popular items, and after the first play items of users with the same play."""
 

@@ -87,15 +87,6 @@ def slices(releases: Releases, names: dict[str, str]) -> list[Offsets]:
     return [{(plain[name], p): end for (name, p), end in ends.items()} for ends in (*found, topics.ends(starts))]
 
 
-def test_every_slice_is_bounded_and_none_is_much_smaller(releases: Releases, sent: Sent) -> None:
-    names, log = sent
-    records = [sum(ends.values()) for ends in slices(releases, names)]
-    sizes = [end - start for start, end in itertools.pairwise([0, *records])]
-    assert max(sizes) <= MOST
-    assert records[-1] == sum(map(len, log.values()))
-    assert len(sizes) <= 2 * records[-1] / MOST
-
-
 def test_slices_are_in_the_order_of_stream_time(releases: Releases, sent: Sent) -> None:
     """At a tie, in the order of the topics."""
     names, log = sent

@@ -145,17 +145,3 @@ def test_the_folds_of_a_partition_share_its_rate() -> None:
     driver.feed(0, {name: [(offset, offset, b"a", b"1") for offset in range(150)] for name in names})
     assert store.sizes == [50] * 6
     assert time.monotonic() - started >= 0.2
-
-
-def test_a_stream_builds_at_its_rate_and_goes_on_without() -> None:
-    app = App("sums", (Fold((Source("numbers", TEXT, decode_number),), count),))
-    store = Watched()
-    store.claim(0, "a:1", {"numbers": 300})
-    ready = CommitLimit(50, 10_000)
-    driver = Driver(app, store, limits=Limits(BUILDING, ready, build_rate=1_000))
-    started = time.monotonic()
-    driver.feed(0, {"numbers": [(offset, offset, b"a", b"1") for offset in range(300)]})
-    assert time.monotonic() - started >= 0.25
-    assert store.sizes == [50] * 6
-    driver.feed(0, {"numbers": [(offset, offset, b"a", b"1") for offset in range(300, 1_300)]})
-    assert sum(store.sizes) == 1_300

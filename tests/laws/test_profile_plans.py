@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import redis
 
-from streamstate.cli.profiles import plan as planned
-from streamstate.cli.profiles.plan import Planning, ProfilePlan
+from streamstate.cli.profiles.plan import Planning
 from streamstate.cli.profiles.scratch import TrialState
 from streamstate.errors import Declined
 from streamstate.keys import LONG, partition_of
@@ -126,22 +125,6 @@ def test_over_all_keys_a_partition_stands_for_all(redis_client: Client) -> None:
     assert whole.sampled == EVENTS > 2 * part.sampled
     assert part.now.together == pytest.approx(whole.now.together, rel=WITHIN)
     assert part.full == part.now
-
-
-def test_a_short_topic_does_not_tell_the_memory_of_full_windows(redis_client: Client) -> None:
-    assert isinstance(redis_client, redis.Redis)
-    assert planning(until(1)).plan(redis_client, 1_000).full is None
-
-
-def test_a_part_of_the_partitions_stands_for_all(
-    used: int, redis_client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert isinstance(redis_client, redis.Redis)
-    monkeypatch.setattr(planned, "READ", 1)
-    plan: ProfilePlan = planning(plays()).plan(redis_client, 20_000)
-    assert plan.sampled < EVENTS / 2
-    assert plan.now.together == pytest.approx(used, rel=WITHIN)
-    assert plan.records == pytest.approx(EVENTS, rel=0.01)
 
 
 def test_an_interrupted_plan_leaves_nothing(redis_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,13 +48,6 @@ def test_the_worked_example_has_the_totals_counted_by_hand() -> None:
     assert driver.view("region", "atlantis") is None
 
 
-def test_a_region_that_comes_late_holds_from_then_on() -> None:
-    clicks: list[Line] = [(5, USER_CLICKS, "amy", "1"), (8, USER_CLICKS, "amy", "2")]
-    late: list[Line] = [(2, USER_REGIONS, "amy", "asia"), (9, USER_CLICKS, "amy", "4")]
-    assert totals(counted(clicks, late)) == {UNKNOWN: 3, "asia": 4}
-    assert totals(counted(clicks + late)) == {"asia": 7}
-
-
 BAD: list[Any] = [None, b"", b"-1", b"+1", b"1.5", b" 1", b"1e3", "\u0661".encode(), b"9007199254740993", b"0" * 17]
 
 

@@ -137,6 +137,23 @@ def test_merged_topics_wait_for_each_other(tmp_path: Path) -> None:
     assert folded.view("regions") == Regions([Region("asia", 1), Region("europe", 5)])
 
 
+@pytest.mark.parametrize(
+    ("value", "one"),
+    [
+        ("long", struct.pack(">q", 5)),
+        ("int", struct.pack(">i", 5)),
+        ("string", b"5"),
+        ("json", b"5"),
+        ("json", b'{"value":5}'),
+    ],
+)
+def test_clicks_are_read_from_each_of_kafkas_serializers(value: str, one: bytes) -> None:
+    folded = driver(CLICKS, Registry(""), USER_CLICKS, value=value)
+    folded.feed(0, {USER_CLICKS: [(0, 0, b"amy", one), (1, 0, b"amy", b"\0\1\2")]})
+    assert folded.view("regions") == Regions([Region("UNKNOWN", 5)])
+    assert [letter.offset for letter in folded.dead] == [1]
+
+
 def test_a_member_is_the_value_where_a_service_reads_text(tmp_path: Path) -> None:
     known = registry(tmp_path, _1=avro_schema({"name": "region", "type": "string"}))
     folded = driver(CLICKS, known, USER_REGIONS, value="avro", field="region")

@@ -7,7 +7,7 @@ from werkzeug.test import TestResponse
 
 from services.names.model import APP as NAMES
 from tests.serving import Loop, Serve, Served, scrape
-from tests.unit.gateway.deployment import FAN, PARTITIONS, STRANGER, USER, Services
+from tests.unit.gateway.deployment import FAN, STRANGER, USER, Services
 from tests.waiting import until
 
 PROFILE = {
@@ -70,15 +70,6 @@ def test_recent_plays_have_names(deployment: Services) -> None:
     assert "listening-events:" in response.headers["Position"]
     bulk_calls = [path for path in deployment.at["names"][0].seen if path.startswith("/v1/many")]
     assert len(bulk_calls) == 1
-
-
-def test_recent_plays_are_answered_while_names_are_being_built(deployment: Services) -> None:
-    for partition in range(PARTITIONS):
-        deployment.stores["names"].claim(partition, deployment.at["names"][0].address, {"tracks": 5})
-    answer = deployment.gateway().get(f"/v1/users/{USER}/recent").get_json()
-    assert answer["recent"] == recent(None, None)
-    (warning,) = answer["warnings"]
-    assert warning.startswith("names: ")
 
 
 def test_many_things_are_answered_to_a_post(deployment: Services) -> None:

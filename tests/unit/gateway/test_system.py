@@ -60,16 +60,6 @@ def service_state(system: Any, name: str) -> Any:
     return next(each for each in system["services"] if each["name"] == name)
 
 
-def test_what_is_told_once(deployment: Services) -> None:
-    system = deployment.gateway().get("/v1/system").get_json()
-    assert [each["name"] for each in system["services"]] == list(deployment.at)
-    metrics = service_state(system, "metrics")
-    assert (metrics["ready"], metrics["partitions"], metrics["lag"], metrics["progress"]) == (True, PARTITIONS, 0, 1.0)
-    addresses = [one.address for one in deployment.at["metrics"]]
-    assert [owner["address"] for owner in metrics["owners"]] == [addresses[p % 2] for p in range(PARTITIONS)]
-    assert {owner["state"] for owner in metrics["owners"]} == {"ready"}
-
-
 def test_an_instance_that_goes_and_partitions_that_move_are_told_within_two_seconds(deployment: Services) -> None:
     client = Listener(deployment.loop, deployment.app(), "/v1/system/stream")
     first = client.next()

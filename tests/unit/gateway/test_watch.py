@@ -2,9 +2,8 @@
 
 import asyncio
 import threading
-import time
 from itertools import count as count_up
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -12,14 +11,10 @@ from werkzeug.test import Client
 
 from services.gateway.directory import LocatedPart
 from services.gateway.limits import Lease, OwnBuckets
-from services.gateway.router import Router
 from services.gateway.users import Users
 from streamstate.keys import LONG, partition_of
-from streamstate.web.http.deadline import Deadline
-from streamstate.web.http.problems import not_ready
 from streamstate.web.partition_map import VERSIONS
 from streamstate.web.server.asgi import Asgi
-from streamstate.web.server.openapi import MANY
 from tests.listening import Listener
 from tests.serving import sample, scrape
 from tests.unit.gateway.deployment import FAN, PARTITIONS, USER, Services
@@ -99,45 +94,6 @@ def test_plays_of_others_in_the_partition_are_not_told(deployment: Services, gat
         assert client.quiet(QUIET_S)
     # The first read has no known version.
     assert bulk_reads(deployment) == 2
-
-
-def test_the_calls_of_a_look_are_small_and_spread_over_its_time(
-    deployment: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("services.gateway.watch.AT_A_TIME", 2)
-    gateway = deployment.app(watch_ms=500, streams=6)
-    clients = [listen(deployment, gateway, user) for user in neighbours(USER, 6)]
-    for client in clients:
-        client.next()
-    many_at, calls = Router.many_at, list[tuple[float, int]]()
-
-    async def timed(router: Router, at: Any, wanted: Any, deadline: Deadline, path: str = MANY) -> Any:
-        if path == VERSIONS:
-            calls.append((time.monotonic(), len(wanted)))
-        return await many_at(router, at, wanted, deadline, path)
-
-    monkeypatch.setattr(Router, "many_at", timed)
-    deployment.play([(USER, 1, 2, 3, 9_000)])
-    until(lambda: sum(users for _, users in calls) >= len(clients))
-    assert max(users for _, users in calls) == 2
-    assert min(later - sooner for (sooner, _), (later, _) in pairwise(calls)) > 0.1
-
-
-def test_a_read_that_fails_is_tried_again(deployment: Services, gateway: Asgi, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = listen(deployment, gateway, USER)
-    client.next()
-    many_at, failed = Router.many_at, list[str]()
-
-    async def failing(router: Router, at: Any, wanted: Any, deadline: Deadline, path: str = MANY) -> Any:
-        if path == MANY and not failed:
-            failed.append(path)
-            raise not_ready(path)
-        return await many_at(router, at, wanted, deadline, path)
-
-    monkeypatch.setattr(Router, "many_at", failing)
-    deployment.play([(USER, 1, 2, 3, 9_000)])
-    assert client.next().data["eventCount"] == 4
-    assert failed
 
 
 def test_a_client_that_was_away_gets_only_what_it_has_not(deployment: Services, gateway: Asgi) -> None:

@@ -41,11 +41,6 @@ def test_the_whole_stock_of_a_store_is_one_answer(driver: Driver) -> None:
     assert driver.view("stock", "rome") is None
 
 
-def test_one_item_is_an_answer_too(driver: Driver) -> None:
-    assert driver.view("stock", "berlin", Wanted("tea")) == Stock("berlin", [Item("tea", 12)])
-    assert driver.view("stock", "berlin", Wanted("coffee")) is None
-
-
 def test_what_is_sold_before_it_came_is_missing(driver: Driver) -> None:
     assert driver.view("stock", "paris") == Stock("paris", [Item("cake", -2)])
     driver.feed(0, {RESTOCKED.topic: [line(3, b"paris", "cake", 2)]})

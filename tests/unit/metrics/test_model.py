@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.metrics.model import APP, instant
-from services.metrics.plays import DAY_MS, HOUR_MS, PERIOD_MS, DayOfPlays, HourOfPlays, Plays, Span
+from services.metrics.plays import DAY_MS, HOUR_MS, PERIOD_MS, HourOfPlays, Plays, Span
 from streamstate.app import LATE
 from streamstate.keys import LONG, LONG_MAX
 from streamstate.state.memory import MemoryStore
@@ -91,23 +91,6 @@ def plays(driver: Driver, **span: int) -> Plays:
     answer = driver.view("plays", query=Span(**span))
     assert isinstance(answer, Plays)
     return answer
-
-
-def test_plays_of_all_partitions_are_counted_by_day_and_hour() -> None:
-    driver = Driver(APP, MemoryStore(), partitions=2)
-    played(driver, START + 22 * HOUR_MS, START + 22 * HOUR_MS + 1, START + 24 * HOUR_MS)
-    played(driver, START + 22 * HOUR_MS + 2, partition=1)
-    assert plays(driver) == Plays(
-        4,
-        [DayOfPlays(START, 3), DayOfPlays(START + DAY_MS, 1)],
-        [
-            HourOfPlays(START + 22 * HOUR_MS, 3, 3),
-            HourOfPlays(START + 23 * HOUR_MS, 0, 0),
-            HourOfPlays(START + 24 * HOUR_MS, 1, 1),
-        ],
-    )
-    of_a_day = plays(driver, from_=START + DAY_MS, to=START + 2 * DAY_MS)
-    assert of_a_day == Plays(4, [DayOfPlays(START + DAY_MS, 1)], [HourOfPlays(START + DAY_MS, 1, 1)])
 
 
 def test_an_unusual_hour_shows_beside_what_is_usual() -> None:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.names.model import APP, ENRICHED, RECENT
+from services.names.model import APP, ENRICHED
 from streamstate.keys import LONG, LONG_MAX
 from streamstate.processing.decode import DeadLetter
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
-from tests.raw import Play, feed, feed_name, feed_plays, name_json, plain, play_json
+from tests.raw import Play, feed, feed_name, feed_plays, name_json, plain
 
 ids = st.integers(0, 3)
 plays = st.lists(st.tuples(st.integers(0, 1), ids, ids, ids, st.integers(0, 30)), max_size=70)
@@ -35,18 +35,6 @@ def recent(driver: Driver, user: int) -> list[dict[str, Any]]:
 
 def published(driver: Driver) -> list[dict[str, Any]]:
     return [json.loads(emit.value) for emit in driver.emitted]
-
-
-@settings(max_examples=60)
-@given(plays, plays)
-def test_recent_is_the_recount(first: list[Play], later: list[Play]) -> None:
-    driver = new_driver()
-    feed_plays(driver, first)
-    feed_plays(driver, later)
-    for user in range(3):
-        of_user = [play for play in first + later if play[0] == user]
-        newest = [play for _, play in sorted(enumerate(of_user), key=lambda pair: (pair[1][4], pair[0]), reverse=True)]
-        assert recent(driver, user) == [json.loads(play_json(play)) for play in newest[:RECENT]]
 
 
 @settings(max_examples=60)
@@ -83,17 +71,6 @@ def test_any_name_comes_back_as_it_was(driver: Driver, kind: str, name: str) -> 
     feed_name(driver, kind, LONG_MAX, name)
     assert plain(driver.view(kind, LONG_MAX)) == {"id": LONG_MAX, "name": name}
     assert driver.view(kind, 1) is None
-
-
-def test_the_last_name_holds_and_a_tombstone_removes_it(driver: Driver) -> None:
-    feed_name(driver, "artists", 1, "Prince")
-    feed_name(driver, "artists", 1, "The Artist")
-    assert plain(driver.view("artists", 1)) == {"id": 1, "name": "The Artist"}
-    feed_name(driver, "artists", 1, None)
-    assert driver.view("artists", 1) is None
-    feed_name(driver, "artists", 1, None)
-    feed_name(driver, "artists", 1, "Prince")
-    assert plain(driver.view("artists", 1)) == {"id": 1, "name": "Prince"}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import pytest
 
 from services.notifications.model import MINUTE_MS, NOTIFICATION_WINDOWS, NOTIFICATIONS, OPEN, SIZE_MS, TICK, app
 from services.notifications.settings import GraceSettings
-from streamstate.app import LATE
 from streamstate.operators.pages import Page
 from streamstate.processing.decode import RawRecord
 from streamstate.settings import load
@@ -41,35 +40,11 @@ def windows(driver: Driver, user: str = "amy", **page: Any) -> dict[int, int]:
     return {one["start"]: one["count"] for one in found["windows"]}
 
 
-def late(driver: Driver) -> int:
-    return driver.store.read({0: []})[0].counters.get(LATE, 0)
-
-
 def test_a_closing_is_a_message_and_an_opening_is_none() -> None:
     driver = fed(
         (1, OPEN, "amy", "Open"), (2, OPEN, "amy", "Closed"), (3, OPEN, "amy", "Close"), (4, OPEN, "bob", "Open")
     )
     assert messages(driver) == [("open", 2), ("open", 3)]
-
-
-def test_a_tick_is_a_message_while_the_last_state_is_closed() -> None:
-    lines: list[Line] = [
-        (1, TICK, "amy", ""),
-        (2, OPEN, "amy", "Closed"),
-        (3, TICK, "amy", None),
-        (4, TICK, "bob", "x"),
-        (5, OPEN, "amy", "Open"),
-        (6, TICK, "amy", "x"),
-        (7, OPEN, "amy", "Closed"),
-        (8, OPEN, "amy", None),
-        (9, TICK, "amy", "x"),
-    ]
-    expected = [("open", 2), ("tick", 3), ("open", 7)]
-    assert messages(fed(*lines)) == expected
-    driver = Driver(app(load(GraceSettings)), MemoryStore())
-    for number, line in enumerate(lines):
-        fed(line, driver=driver, first=number)
-    assert messages(driver) == expected
 
 
 def test_a_message_counts_in_every_window_that_it_falls_into() -> None:
@@ -87,15 +62,6 @@ def test_every_update_of_a_window_is_published() -> None:
         {"user": "amy", "windowStart": start, "windowEnd": start + SIZE_MS, "count": count}
         for start, count in ((0, 1), (0, 2), (MINUTE_MS, 1))
     ]
-
-
-@pytest.mark.parametrize(("grace", "counted"), [(0, False), (MINUTE_MS, True)])
-def test_a_message_that_comes_after_the_grace_period_is_not_counted_but_shows(grace: int, counted: bool) -> None:
-    lines: list[Line] = [(5, OPEN, "amy", "Closed"), (SIZE_MS, TICK, "zoe", ""), (6, TICK, "amy", "")]
-    driver = fed(*lines, driver=Driver(app(GraceSettings(grace_ms=grace)), MemoryStore()))
-    assert messages(driver) == [("open", 5), ("tick", 6)]
-    assert windows(driver) == {0: 2 if counted else 1}
-    assert late(driver) == (0 if counted else 1)
 
 
 @pytest.mark.parametrize("value", [b"", b"open", b"CLOSED", b"close", b"\xff", b"Closed "])

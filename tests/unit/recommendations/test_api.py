@@ -90,11 +90,6 @@ def test_parameters_are_heeded(recommender: Recommender) -> None:
     assert recommender.get(f"{path}?walks=10000&limit=1&earlyStop=true")["walks"] < 10_000
 
 
-def test_an_explanation_names_known_items(recommender: Recommender) -> None:
-    found = recommender.get(f"{ME}/recommendations/artists?explain=true")
-    assert [item["via"] for item in found["items"]] == [[{"id": 7, "visits": item["score"]}] for item in found["items"]]
-
-
 def test_a_user_without_plays_gets_what_is_popular_and_is_told_so(recommender: Recommender) -> None:
     found = recommender.get(f"{STRANGER}/recommendations/artists?limit=2")
     assert found == {

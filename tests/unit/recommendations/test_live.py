@@ -137,18 +137,6 @@ def test_a_store_that_was_emptied_and_filled_again_gives_the_graph_anew(
     assert edges(following.graph()) == expected(PLAYS)
 
 
-def test_an_emptied_store_is_noticed_before_it_is_filled_again() -> None:
-    store = MemoryStore()
-    following = live(store)
-    fold(driver(store), records(PLAYS))
-    follow(following)
-    store.empty()
-    following.step()
-    with pytest.raises(Problem, match="being loaded"):
-        following.graph()
-    assert len(following.held) == 0
-
-
 def test_a_state_that_is_built_anew_over_more_partitions_is_followed() -> None:
     store = MemoryStore()
     following = live(store)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streamstate.app import App, Totals
 from streamstate.kafka.totals import has_reached, reads, summed
 from streamstate.keys import LONG, TEXT, partition_of
-from streamstate.operators.pages import PAGE_BYTES, Page
+from streamstate.operators.pages import Page
 from streamstate.operators.tables import look_up, table
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Insert, Merge
@@ -69,22 +69,6 @@ def test_pages_follow_each_other(entries: dict[str, int], limit: int, first: int
         page = parse(**given, cursor=cursor)
     wanted = [(text, time) for text, time in entries.items() if first <= time < 5]
     assert seen == sorted(wanted, key=lambda entry: (entry[1], entry[0]), reverse=order == "desc")
-
-
-@pytest.mark.parametrize(("order", "expected"), [("asc", ["abc", "def", "g"]), ("desc", ["gfe", "dcb", "a"])])
-def test_pages_of_many_bytes_end_early_and_follow_each_other_too(order: str, expected: list[str]) -> None:
-    store = MemoryStore()
-    entries = {f"{letter}{'x' * (PAGE_BYTES // 3)}": 1 for letter in "abcdefg"}
-    store.commit(Commit(store.claim(0, "a:1", {}), [OffsetAdvance("t", None, 1)], [Insert("i", "k", entries)]))
-    pages: list[str] = []
-    cursor: str | None = ""
-    while cursor is not None:
-        page = parse(order=order, cursor=cursor) if cursor else parse(order=order)
-        cut = page.cut(store.read({0: page.reads("i:k")})[0].values)
-        assert cut is not None
-        part, cursor = cut
-        pages.append("".join(text[0] for text, _ in part))
-    assert pages == expected
 
 
 # Totals, and the state behind totals.

@@ -218,17 +218,3 @@ def test_a_fold_that_looks_at_what_it_did_not_ask_for_is_told_so(
 ) -> None:
     with pytest.raises(NotRequested, match=re.escape(f"the fold of listening-events looks at {name}")):
         looking(look).feed(0, {SOURCE.topic: [(0, 0, KEY, GOOD)]})
-
-
-def test_a_fold_does_not_get_what_another_fold_asked_for() -> None:
-    def apply(_records: Sequence[Record[int, bytes]], context: FoldContext) -> Iterable[Effect]:
-        assert context.values[Value("k")] is None
-        return ()
-
-    def fold(topic: str, reads: Sequence[Value]) -> Fold:
-        return Fold((Source(topic, LONG, lambda _key, value: value),), apply, reads=lambda _: reads)
-
-    driver = Driver(App("two", (fold("first", [Value("k")]), fold("second", []))), MemoryStore())
-    driver.feed(0, {"first": [(0, 0, KEY, b"")]})
-    with pytest.raises(NotRequested, match="the fold of second looks at Value"):
-        driver.feed(0, {"first": [(1, 0, KEY, b"")], "second": [(0, 0, KEY, b"")]})

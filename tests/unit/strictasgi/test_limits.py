@@ -144,17 +144,6 @@ def test_an_error_raised_for_the_cancellation_is_kept_and_leaves_nothing_behind(
     assert asyncio.run(trial()) == 0
 
 
-def test_a_cancellation_by_others_is_none_of_its_own() -> None:
-    async def trial() -> None:
-        task = asyncio.create_task(limited(Overdue(), after(LONG_S), LONG_S))
-        await asyncio.sleep(TIME_S)
-        task.cancel()
-        await task
-
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(trial())
-
-
 def test_what_is_late_without_having_to_wait_leaves_nothing_behind() -> None:
     async def at_once() -> str:
         return "done"

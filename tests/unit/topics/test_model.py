@@ -10,7 +10,6 @@ from werkzeug.test import Client
 
 from services.topics.model import app
 from services.topics.settings import EXAMPLE, KeptSettings, KeptTopic, RangeIndex, WindowIndex
-from streamstate.app import LATE
 from streamstate.errors import Misconfigured
 from streamstate.keys import CODECS
 from streamstate.operators.pages import Page
@@ -54,12 +53,6 @@ class TestLatest:
         assert ask(driver, "topic-t") == {"key": "k", "value": {"a": [2.5, None]}, "offset": 1, "timestamp": 3}
         assert ask(driver, "topic-t", "none") is None
 
-    def test_a_tombstone_deletes(self) -> None:
-        driver = fed(kept(), (1, "k", b"1"), (2, "k", None))
-        assert ask(driver, "topic-t") is None
-        fed(kept(), (3, "k", b"2"), driver=driver)
-        assert ask(driver, "topic-t")["value"] == 2
-
     @pytest.mark.parametrize(
         ("kind", "value", "answer"),
         [
@@ -78,56 +71,8 @@ class TestLatest:
         assert ask(driver, "topic-t")["offset"] == 0
 
 
-class TestRange:
-    RANGE = kept(value="text", range=RangeIndex(retention_ms=100))
-
-    def test_the_history_is_in_order_of_time_then_offset(self) -> None:
-        driver = fed(self.RANGE, (30, "k", b"c"), (10, "k", b"a"), (30, "k", b"c"), (20, "k", None), (20, "x", b"x"))
-        records = ask(driver, "topic-t-range")["records"]
-        assert [(one["timestamp"], one["value"], one["offset"]) for one in records] == [
-            (10, "a", 1),
-            (20, None, 3),
-            (30, "c", 0),
-            (30, "c", 2),
-        ]
-
-    def test_from_is_wanted_and_to_is_not(self) -> None:
-        driver = fed(self.RANGE, *((time, "k", b"x") for time in (10, 20, 30)))
-        records = ask(driver, "topic-t-range", from_=10, to=30)["records"]
-        assert [one["timestamp"] for one in records] == [10, 20]
-        assert ask(driver, "topic-t-range", from_=40) == {"key": "k", "records": [], "next": None}
-        assert ask(driver, "topic-t-range", "none") is None
-
-    def test_what_is_older_than_the_retention_is_forgotten_for_every_key(self) -> None:
-        driver = fed(self.RANGE, (10, "k", b"old"), (60, "k", b"young"), (20, "gone", b"x"))
-        fed(self.RANGE, (150, "other", b"x"), (30, "k", b"too late"), driver=driver)
-        assert [one["value"] for one in ask(driver, "topic-t-range")["records"]] == ["young"]
-        assert ask(driver, "topic-t-range", "gone") is None
-        assert ask(driver, "topic-t", "gone")["value"] == "x"
-
-
 class TestWindows:
     WINDOWS = kept(latest=False, windows=WindowIndex(field="n", size_ms=10, retention_ms=50, grace_ms=5))
-
-    def test_numbers_are_summed_up_in_windows(self) -> None:
-        lines: list[Line] = [(1, "k", b'{"n": 2}'), (9, "k", b'{"n": -1.5, "m": "x"}'), (10, "k", b'{"n": 1}')]
-        driver = fed(self.WINDOWS, *lines, (5, "k", None))
-        assert ask(driver, "topic-t-windows") == {
-            "key": "k",
-            "windows": [
-                {"start": 0, "end": 10, "count": 2, "min": -1.5, "max": 2, "sum": 0.5},
-                {"start": 10, "end": 20, "count": 1, "min": 1, "max": 1, "sum": 1},
-            ],
-            "next": None,
-        }
-        assert [one["start"] for one in ask(driver, "topic-t-windows", from_=10)["windows"]] == [10]
-        assert [one["start"] for one in ask(driver, "topic-t-windows", order="desc")["windows"]] == [10, 0]
-
-    def test_a_record_after_the_grace_period_is_counted_as_late_only(self) -> None:
-        driver = fed(self.WINDOWS, (1, "k", b'{"n": 1}'), (14, "x", b'{"n": 1}'), (2, "k", b'{"n": 1}'))
-        fed(self.WINDOWS, (15, "x", b'{"n": 1}'), (3, "k", b'{"n": 1}'), driver=driver)
-        assert [one["count"] for one in ask(driver, "topic-t-windows")["windows"]] == [2]
-        assert driver.store.read({0: []})[0].counters == {LATE: 1}
 
     @pytest.mark.parametrize(
         "value",

@@ -204,12 +204,6 @@ def test_a_view_of_all_partitions_is_answered_by_any_instance(service: Service) 
         problem(instance.client.get("/v1/sum/none"), 404, "unknown-key")
 
 
-def test_a_view_of_all_partitions_waits_for_all_of_them(service: Service) -> None:
-    api = service.instance()
-    service.own(api.address, 0, 1, 3)
-    assert problem(api.client.get("/v1/all"), 503, "not-ready")["partition"] == 2
-
-
 def test_a_view_gets_the_parameters_of_the_request(service: Service, api: Instance) -> None:
     service.count("numbers", 1, 3)
     service.count("numbers", 2, 5)

@@ -1,12 +1,11 @@
 """Many keys at once, and a state of many partitions, of which an answer still fits into any proxy."""
 
-import time
 from typing import Any
 
 import pytest
 
 from streamstate.state.store import Commit, OffsetAdvance, Origin
-from streamstate.web.consistency import Demand, Demands
+from streamstate.web.consistency import Demand
 from streamstate.web.freshness import EACH
 from streamstate.web.http.deadline import MIN_POSITION
 from streamstate.web.http.request import POSITION
@@ -57,20 +56,6 @@ def test_a_post_keeps_the_rules_of_deadlines_and_demands(service: Service, api: 
     problem(api.client.post("/v1/many", json={"numbers": [7]}, headers={"X-Deadline-Ms": "x"}), 400, "bad-deadline")
     headers = {"X-Min-Position": "numbers:0=99,numbers:1=99,numbers:2=99,numbers:3=99", "X-Deadline-Ms": "150"}
     problem(api.client.post("/v1/many", json={"numbers": [7]}, headers=headers), 503, "not-ready")
-
-
-def test_a_demand_says_its_distance_also_when_the_process_stalls_through_the_deadline(
-    service: Service, api: Instance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def stall(_demands: Demands) -> None:
-        time.sleep(2.2)
-
-    # When a request begins to wait.
-    monkeypatch.setattr(Demands, "_poll", stall)
-    service.count("numbers", 7)
-    headers = {"X-Min-Position": "numbers:0=99,numbers:1=99,numbers:2=99,numbers:3=99", "X-Deadline-Ms": "2000"}
-    response = api.client.get("/v1/numbers/7", headers=headers)
-    assert "before the demanded position" in problem(response, 503, "not-ready")["detail"]
 
 
 @pytest.mark.parametrize("query", ["", "users=1", "numbers=1&users=1", "&".join(f"numbers={n}" for n in range(201))])

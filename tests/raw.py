@@ -1,4 +1,4 @@
-"""Raw Kafka records as the tests write them."""
+"""Raw Kafka records as the tests write them, and texts that no parser may take."""
 
 import json
 from typing import Any
@@ -46,3 +46,12 @@ def feed_name(driver: Driver, kind: str, key: int, name: str | None) -> None:
 def plain(answer: Any) -> Any:
     """An answer of a view as JSON has it."""
     return msgspec.json.decode(msgspec.json.encode(answer))
+
+
+# Invalid texts, for all parsers.
+
+NO_IDS = [
+    "abc", "-1", "+1", " 1", "1 ", "1\n", "1_000", "１", "٣", "²", "00012", "00", "1e3", "1.0", "0x10", "NaN",  # noqa: RUF001
+    "9223372036854775808", "9" * 5_000, "\0", "1\0", "../1", "1/2", "true", "7;a=b",
+]  # fmt: skip
+"""As they are meant; in a path they are percent-encoded."""

@@ -1,19 +1,20 @@
 """Nested parts of a profile on the page, by stubbed answers: no service but the gateway runs."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import LocalCluster, answers
 from tests.browser.conftest import DESKTOP, PHONE, Open, Routes
 from tests.browser.test_page import PATIENT_MS, SCRIPT, SERIOUS
+from tests.serving import Served
 
 POLLED_MS = 5_000
 NOW = 1_795_680_000_000
@@ -156,3 +157,49 @@ def test_a_part_is_legible_and_fits(show: Open, gateway: str, size: tuple[int, i
     found = Axe().run(page).response
     assert [violation["id"] for violation in found["violations"] if violation["impact"] in SERIOUS] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
+# A page of another origin asks the gateway from a real browser.
+
+ASK = """
+    async (url) => {
+        try {
+            const headers = { Authorization: "Bearer mine", "X-Deadline-Ms": "1000" };
+            const answer = await fetch(url, { headers });
+            return [answer.status, answer.headers.get("X-Request-Id") !== null];
+        } catch (error) {
+            return [0, String(error)];
+        }
+    }
+"""
+
+
+@pytest.fixture
+def page() -> Iterator[str]:
+    """The origin of an empty page."""
+
+    def answer(_environ: Any, start_response: Any) -> Iterable[bytes]:
+        start_response("200 OK", [("Content-Type", "text/html")])
+        return [b"<!doctype html><title>elsewhere</title><link rel=icon href=data:,>"]
+
+    served = Served(f"{LOCALHOST}:{free_port()}", answer)
+    yield f"http://{served.address}"
+    served.stop()
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_page_reads_answers_where_its_origin_is_allowed(
+    browser: Browser, page: str, tmp_path_factory: pytest.TempPathFactory, allowed: bool
+) -> None:
+    home, address = tmp_path_factory.mktemp("origins"), f"{LOCALHOST}:{free_port()}"
+    settings = {"INSTANCES": "{}", "ORIGINS": f'["{page}"]' if allowed else "[]"}
+    gateway = LocalCluster.api("services.gateway", "gateway", address, home, settings)
+    gateway.start()
+    try:
+        gateway.wait_until(lambda: answers(f"http://{address}/livez"), timeout=30)
+        with browser.new_page() as tab:
+            tab.goto(page)
+            status, told = tab.evaluate(ASK, f"http://{address}/v1/system")
+    finally:
+        gateway.stop()
+    assert (status, told is True) == ((200, True) if allowed else (0, False))

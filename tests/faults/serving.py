@@ -25,8 +25,8 @@ from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from streamstate.testing import Driver
 from tests.faults.fleet import KNOWN, PATIENCE_S
+from tests.faults.harm import Proxy
 from tests.faults.load import known
-from tests.faults.proxy import Proxy
 
 SEED, EVENTS, USERS = 1, 20_000, 300
 PARTITIONS = 8

@@ -8,7 +8,7 @@ from devkit.local_cluster import LocalCluster
 from streamstate.state.redis_reads import tag
 from tests.faults.conftest import Trying
 from tests.faults.deployed import Deployed
-from tests.redis_cluster import Migration, cluster_url, reshard, three_nodes
+from tests.redis_servers import Migration, cluster_url, reshard, three_nodes
 
 PARTITIONS = 8
 SLOTS = 3_000

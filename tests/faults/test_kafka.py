@@ -21,9 +21,9 @@ from streamstate.kafka.producer import producer
 from streamstate.keys import LONG
 from streamstate.verify.check import Check
 from streamstate.verify.replay import recounted
-from tests.faults.clock import Clock
 from tests.faults.conftest import UnderLoad
 from tests.faults.fleet import PATIENCE_S, Fleet
+from tests.faults.harm import Clock
 from tests.faults.raising.model import APP as RAISING
 from tests.faults.raising.model import UNLUCKY
 from tests.integration.driving import headers, read

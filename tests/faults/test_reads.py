@@ -26,8 +26,8 @@ from services.recommendations.answers import ALL_KINDS
 from streamstate.web.http.deadline import HEADER
 from tests.faults.conftest import Trying
 from tests.faults.fleet import PATIENCE_S
+from tests.faults.harm import Proxy
 from tests.faults.load import FIRST_MOVING, Read
-from tests.faults.proxy import Proxy
 from tests.faults.serving import USERS, Folded, Serving
 from tests.faults.trial import Trial
 from tests.serving import Served

@@ -17,8 +17,7 @@ from devkit.redis_server import Redis
 from streamstate.kafka.producer import producer, send_all
 from tests.faults.conftest import USERS, UnderLoad
 from tests.faults.fleet import KNOWN, PATIENCE_S, Fleet, recounted
-from tests.faults.losses import kill_losing_a_second
-from tests.faults.proxy import Proxy
+from tests.faults.harm import Proxy, kill_losing_a_second
 from tests.waiting import until
 
 BACK_S = 10

@@ -32,7 +32,7 @@ from streamstate.kafka import rights as kafka
 from streamstate.state import redis_rights as redis
 from streamstate.state.redis_connections import Client, Login, connect
 from tests.certificates import Authority
-from tests.redis_cluster import node
+from tests.redis_servers import node
 from tests.serving import Served
 
 AUDIENCE = "kafka"

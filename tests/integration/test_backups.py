@@ -29,7 +29,7 @@ from streamstate.state.redis_reads import tag
 from streamstate.web.http.request import POSITION
 from tests.deployment import USER, Deployment
 from tests.integration.releases import Releases
-from tests.redis_cluster import cluster_url, three_nodes
+from tests.redis_servers import cluster_url, three_nodes
 from tests.serving import sample
 from tests.waiting import until
 

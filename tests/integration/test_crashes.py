@@ -13,7 +13,7 @@ from services.clicks.model import CLICKS_PER_REGION, USER_CLICKS, USER_REGIONS
 from services.notifications.model import OPEN, TICK
 from services.topics.settings import EXAMPLE
 from streamstate.cli.main import app
-from tests.faults.losses import kill_losing_a_second
+from tests.faults.harm import kill_losing_a_second
 from tests.integration.driving import SETTLED_S, Driving
 from tests.waiting import until
 

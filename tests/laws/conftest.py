@@ -11,8 +11,8 @@ from devkit.redis_server import Redis
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import Client, connect
 from streamstate.state.store import Claim, Store
-from tests.laws.failing_store import FailingStore
-from tests.redis_cluster import three_nodes
+from tests.laws.stored import FailingStore
+from tests.redis_servers import three_nodes
 
 DATABASE = 9
 

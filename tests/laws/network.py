@@ -17,8 +17,8 @@ from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Read
 from streamstate.state.store import NOTHING, Claim, Commit, Origin, Snapshot, TopicPartition
 from streamstate.testing import Driver
-from tests.laws.failing_store import FailingStore
 from tests.laws.protocol import BROKEN
+from tests.laws.stored import FailingStore
 
 PARTITIONS = 2
 

@@ -1,8 +1,10 @@
 """A topic, commits and reads for the laws of the stores."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
+from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import (
     Append,
     Between,
@@ -61,3 +63,20 @@ def read_snapshot(store: Store, partition: int = 0, reads: Sequence[Read] = READ
 
 def step(claim: Claim, operations: Sequence[Operation], expected: int | None = None, following: int = 1) -> Commit:
     return Commit(claim, [OffsetAdvance(T, expected, following)], operations)
+
+
+# The store in memory, with the faults of a real store.
+
+
+class FailingStore(MemoryStore):
+    """A store of which the server restarts, or falls back to an earlier state."""
+
+    def save(self) -> dict[int, Any]:
+        """A copy of the current state, like the server's file or a lagging replica."""
+        return deepcopy(self._partitions)
+
+    def restart(self, saved: dict[int, Any] | None = None) -> None:
+        """What a crash and restart of the server looks like from outside: nothing is lost, or all since `saved`."""
+        self._server += " again"
+        if saved is not None:
+            self._partitions = deepcopy(saved)

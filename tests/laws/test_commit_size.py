@@ -1,16 +1,19 @@
 """A commit blocks other clients of Redis, so only an unread state gets large commits."""
 
+import time
 from collections.abc import Iterable, Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streamstate.app import App, Fold, FoldContext, Record, Source
+from streamstate.errors import Fenced
 from streamstate.keys import TEXT
 from streamstate.processing.decode import RawRecord
-from streamstate.processing.limits import CommitLimit, Limits
+from streamstate.processing.limits import LOOK_S, CommitLimit, Limits, Pace
 from streamstate.state.memory import MemoryStore
-from streamstate.state.operations import IncrementScores, Operation, Top, Value, changes
+from streamstate.state.operations import IncrementScores, Merge, Operation, Top, Value, changes
 from streamstate.state.store import Commit
 from streamstate.testing import Driver
 from tests.laws.protocol import decode_number
@@ -71,3 +74,133 @@ def test_no_commit_has_more_than_the_bound(target: int, batches: Sequence[Sequen
         assert step.next - start == 1 or (step.next - start <= limit.records and size <= limit.changes)
     (scores,) = store.read({0: [Top("ranking", 200)]})[0].values
     assert sum(score for _, score in scores) == sum(drawn)
+
+
+# A build at a rate: small commits, never more records than the rate allows, and the operator's rate at once.
+
+UNREAD, READ = CommitLimit(60_000, 240_000), CommitLimit(60_000, 1_500)
+
+
+class Time:
+    """A clock that only sleep moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert 0 < seconds <= LOOK_S
+        self.now += seconds
+
+
+class Build:
+    """Two partitions of an unread state, and the pace of their commits."""
+
+    def __init__(self, configured: float | None) -> None:
+        self.time, self.store = Time(), MemoryStore()
+        claims = {p: self.store.claim(p, "a:1", {"numbers": 1_000_000}) for p in range(2)}
+        self.pace = Pace(self.store, claims, configured, self.time.sleep, self.time.clock)
+
+    def folded(self, seconds: float, most: int) -> int:
+        """The records of partition 0 that are committed within a time, in commits of at most `most` records."""
+        end, records = self.time.now + seconds, 0
+        while True:
+            size = min(most, self.pace.limit(0, UNREAD, READ).records)
+            self.pace.turn({0: size})
+            if self.time.now >= end:
+                return records
+            records += size
+
+
+@given(st.integers(1, 5_000), st.integers(1, 20))
+def test_a_build_folds_its_rate(rate: int, commits_a_second: int) -> None:
+    most = -(-rate // commits_a_second)
+    records = Build(rate).folded(20, most)
+    assert rate * 20 - most <= records <= rate * 20 + 2 * min(most, rate)
+
+
+def test_without_a_rate_nothing_waits_and_commits_are_large() -> None:
+    build = Build(None)
+    assert build.pace.limit(0, UNREAD, READ) == UNREAD
+    build.pace.turn({0: 60_000})
+    build.pace.turn({0: 60_000})
+    assert build.time.now == 100
+
+
+def test_with_a_rate_commits_are_small() -> None:
+    assert Build(40).pace.limit(0, UNREAD, READ) == CommitLimit(40, 1_500)
+    assert Build(0.1).pace.limit(0, UNREAD, READ).records == 1
+    assert Build(10**6).pace.limit(0, UNREAD, READ) == READ
+
+
+@pytest.mark.parametrize("configured", [None, 0.0, 10.0])
+def test_the_rate_of_the_state_holds_within_two_looks(configured: float | None) -> None:
+    build = Build(configured)
+    build.pace.limit(0, UNREAD, READ)
+    build.store.throttle(0, 500)
+    build.time.now += LOOK_S
+    assert build.folded(10, 100) >= 4_000
+    build.store.throttle(0, None)
+    build.time.now += LOOK_S
+    assert build.pace.limit(0, UNREAD, READ) == (
+        UNREAD if configured is None else READ._replace(records=max(1, int(configured)))
+    )
+
+
+def test_a_rate_of_0_waits_for_another_rate() -> None:
+    build = Build(None)
+    build.store.throttle(0, 0)
+    sleeps = 0
+
+    def sleep(seconds: float) -> None:
+        nonlocal sleeps
+        sleeps += 1
+        build.time.now += seconds
+        if sleeps == 7:
+            build.store.throttle(0, 1_000)
+
+    build.pace.sleep = sleep
+    build.pace.turn({0: 5})
+    assert 7 <= sleeps <= 8
+
+
+def test_a_build_that_waits_ends_when_another_process_claims_its_partition() -> None:
+    build = Build(0)
+
+    def sleep(seconds: float) -> None:
+        build.time.sleep(seconds)
+        build.store.claim(1, "b:1", {})
+
+    build.pace.sleep = sleep
+    with pytest.raises(Fenced, match="partition 1 is claimed by another process"):
+        build.pace.turn({0: 5})
+
+
+class Sized(MemoryStore):
+    """Remembers the sizes of commits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def commit(self, *commits: Commit) -> None:
+        self.sizes += [step.next - (step.expected or 0) for commit in commits for step in commit.steps]
+        super().commit(*commits)
+
+
+def count(records: Sequence[Record[str, int]], _context: FoldContext) -> Iterable[Operation]:
+    yield Merge("sum", add={"sum": sum(record.value for record in records)})
+
+
+def test_the_folds_of_a_partition_share_its_rate() -> None:
+    names = "numbers", "others"
+    folds = (Fold((Source(name, TEXT, decode_number),), count) for name in names)
+    store = Sized()
+    store.claim(0, "a:1", dict.fromkeys(names, 150))
+    driver = Driver(App("sums", tuple(folds)), store, limits=Limits(UNREAD, CommitLimit(50, 10_000), build_rate=1_000))
+    started = time.monotonic()
+    driver.feed(0, {name: [(offset, offset, b"a", b"1") for offset in range(150)] for name in names})
+    assert store.sizes == [50] * 6
+    assert time.monotonic() - started >= 0.2

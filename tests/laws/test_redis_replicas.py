@@ -18,8 +18,7 @@ from streamstate.web.api import build
 from streamstate.web.freshness import Freshness
 from streamstate.web.http.request import POSITION
 from tests.raw import feed_plays
-from tests.redis_cluster import say
-from tests.redis_sentinel import Watched, watched
+from tests.redis_servers import Watched, say, watched
 from tests.serving import FixedTopics, Loop
 from tests.waiting import until
 

@@ -36,7 +36,7 @@ from streamstate.verify.redis_state import RedisState
 from tests.certificates import Authority
 from tests.laws.test_redis_refusals import EACH
 from tests.laws.test_redis_servers import use
-from tests.redis_cluster import answers, node
+from tests.redis_servers import answers, node
 
 EVERYTHING = [*EACH.values(), Merge("fields", {}, least={"n": 1}), IncrementScores("scores", {"a": 1, "b": 2})]
 READS: list[Read] = [

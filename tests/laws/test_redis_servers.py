@@ -27,10 +27,9 @@ from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Commit, OffsetAdvance, Snapshot
 from streamstate.testing import Driver
-from tests.faults.proxy import Proxy
+from tests.faults.harm import Proxy
 from tests.laws.protocol import KEYS, TALLY
-from tests.redis_cluster import Migration, cluster_url, say, three_nodes
-from tests.redis_sentinel import watched
+from tests.redis_servers import Migration, cluster_url, say, three_nodes, watched
 from tests.waiting import until
 
 PARTITIONS = range(8)

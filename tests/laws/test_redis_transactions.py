@@ -20,7 +20,7 @@ from streamstate.state.redis_reader import RedisReader, open_commands
 from streamstate.state.redis_reads import tag
 from streamstate.state.store import Commit, OffsetAdvance
 from tests.laws.conftest import DATABASE
-from tests.redis_cluster import Migration, cluster_url
+from tests.redis_servers import Migration, cluster_url
 
 T = TypeVar("T")
 

@@ -28,8 +28,7 @@ from streamstate.state.store import Commit, OffsetAdvance
 from streamstate.testing import Driver
 from tests.laws.protocol import TALLY
 from tests.laws.test_redis_servers import assert_recount, numbers
-from tests.redis_cluster import Migration, answers, cluster_url, node
-from tests.redis_sentinel import watched
+from tests.redis_servers import Migration, answers, cluster_url, node, watched
 from tests.waiting import until
 
 APP = "app"

@@ -209,7 +209,7 @@ class TestTheFirstService:
         laws = (
             "laws/test_app_laws.py",
             "laws/test_recounts.py",
-            "laws/test_composition.py",
+            "laws/test_structure.py",
             "unit/web/test_contract.py",
         )
         paths = [f"tests/{law}" for law in laws]

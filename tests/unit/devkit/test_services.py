@@ -1,11 +1,17 @@
 """The services of a local cluster: each runs under the name of its app, which a declared profile chooses."""
 
 import json
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from devkit import DevkitError, registry, topics
+from devkit.beside import Beside
+from devkit.child_process import Child, require_free_port
 from devkit.demo import DemoSettings, of_profiles
 from devkit.local_cluster import LocalCluster
 from devkit.plan import Plan
@@ -100,3 +106,86 @@ def test_the_demo_runs_further_profiles_beside_the_standard_services(
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(Misconfigured, match=r"no-such.yaml: No such file or directory"):
         registry.app("no-such.yaml")
+
+
+# Child processes.
+
+Run = Callable[[str], Child]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """Starts a shell script and waits until it has written a line; ends it after the test."""
+    children: list[Child] = []
+
+    def started(script: str) -> Child:
+        child = Child("Thing", ["sh", "-c", script], tmp_path / "logs" / "thing.log")
+        children.append(child)
+        child.start()
+        child.wait_until(lambda: bool(child.tail()), timeout=5)
+        return child
+
+    yield started
+    for child in children:
+        child.kill()
+
+
+def gone(pid: int) -> bool:
+    """Whether the process has ended; the orphan of a killed parent may wait for init as a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def test_kill_takes_its_children_along(run: Run) -> None:
+    child = run("sleep 60 & echo $!; wait")
+    grandchild = int(child.tail())
+    child.kill()
+    deadline = time.monotonic() + 2
+    while not gone(grandchild) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert gone(grandchild)
+
+
+def test_a_death_before_it_is_ready_shows_the_end_of_the_log(tmp_path: Path) -> None:
+    script = "for i in $(seq 30); do echo line $i; done; exit 3"
+    child = Child("Thing", ["sh", "-c", script], tmp_path / "log")
+    child.start()
+    with pytest.raises(DevkitError, match="Thing ended before it was ready") as error:
+        child.wait_until(lambda: False, timeout=5)
+    assert str(error.value).endswith("\n".join(["", *(f"line {i}" for i in range(11, 31))]))
+    assert "line 10\n" not in str(error.value)
+
+
+def test_a_taken_port_says_which_setting_to_change() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(DevkitError, match=rf"Kafka: port {port} \(KAFKA_PORT\) .*set KAFKA_PORT"):
+            require_free_port("Kafka", port, "KAFKA_PORT")
+
+
+# Releases in a file, run as child processes.
+
+
+def test_releases_run_while_they_are_in_the_file(tmp_path: Path) -> None:
+    def make(name: str, release: file.ByHand) -> list[Child]:
+        argv = [sys.executable, "-c", "import time; time.sleep(60)"]
+        return [Child(f"{name} of {release.package}", argv, tmp_path / f"{name}.log")]
+
+    said: list[str] = []
+    beside = Beside(tmp_path / "releases.json", make, said.append)
+    beside.tend()
+    assert beside.children == []
+    release = file.ByHand("127.0.0.1:8102", "services.metrics")
+    file.write(beside.path, file.with_release({}, "metrics", "metrics-2", release))
+    beside.tend()
+    beside.tend()
+    [child] = beside.children
+    assert [child.alive for child in beside.children] == [True]
+    assert child.name == "metrics-2 of services.metrics"
+    file.write(beside.path, file.with_release(file.read(beside.path), "metrics", "metrics-2", None))
+    beside.tend()
+    assert beside.children == []
+    assert not child.alive
+    assert said == ["starting the release metrics-2", "stopping the release metrics-2"]

@@ -1,19 +1,29 @@
 """Access to the gateway: every route, with every credential."""
 
+from collections.abc import Iterator
+
 import pytest
 from structlog.testing import capture_logs
 from werkzeug.test import Client
 
+from devkit.child_process import LOCALHOST
+from devkit.redis_server import Redis
 from services.gateway.access import CHALLENGE
 from services.gateway.settings import AccessSettings
+from services.metrics.model import APP as METRICS
 from streamstate.deployment.connections import HttpSettings
 from streamstate.settings import load
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
+from streamstate.testing import Driver
 from streamstate.web.access import internal
 from streamstate.web.server import asgi
 from streamstate.web.server.asgi import Asgi
 from streamstate.web.server.guard import InternalGuard
 from streamstate.web.server.probes import application
+from tests.integration.terminal import Example, Terminal, examples
 from tests.listening import Listener
+from tests.raw import feed_plays
 from tests.serving import Loop, sample
 from tests.unit.gateway.deployment import USER
 from tests.unit.gateway.guarding import ADMIN, EXPLORE, MAY, NEEDED, OPEN, READ, TOKEN, Guarded, problem, request
@@ -195,3 +205,28 @@ def test_an_event_of_a_stream_costs_as_much_as_an_answer(guarded: Guarded, loop:
     asked = guarded.get(f"/v1/users/{USER}/metrics", guarded.keys[READ]).headers["RateLimit"]
     # The beginning and the profile beside the read itself.
     assert left - int(asked.rpartition("r=")[2].partition(";")[0]) >= 3
+
+
+# The commands of docs/security.md: each prints what the page says.
+
+DATABASE = 10
+EXAMPLES = examples("docs/security.md")
+
+
+@pytest.fixture(scope="module")
+def terminal(redis_server: Redis) -> Iterator[Terminal]:
+    """A shell; the state of metrics exists, and its owner is away."""
+    url = f"redis://{LOCALHOST}:{redis_server.port}/{DATABASE}"
+    store = RedisStore(connect(url, 10), METRICS.name)
+    feed_plays(Driver(METRICS, store), [(1, 1, 2, 3, 1_000)])
+    store.claim(0, f"{LOCALHOST}:1", {})
+    terminal = Terminal({}, {"STREAMSTATE_KAFKA": f"{LOCALHOST}:1", "STREAMSTATE_REDIS": url})
+    try:
+        yield terminal
+    finally:
+        terminal.close()
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: str(example.lines[-1]))
+def test_each_command_prints_what_the_page_says(terminal: Terminal, example: Example) -> None:
+    terminal.follow(example, 60)

@@ -1,5 +1,7 @@
 """`recommend` by its properties, on data whose answer is evident, and against exact scores."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,6 @@ from numpy.typing import NDArray
 from devkit.bench.data import listening
 from services.recommendations.graph import Bipartite, Graph
 from services.recommendations.salsa import recommend
-from tests.unit.recommendations.exact import Chain
 
 RESET, LENGTH, ROUNDS = 0.1, 100, 50
 LONG = 100  # rounds after which the power iteration stands still: 0.9 ** 100 < 0.0001
@@ -134,3 +135,44 @@ def test_precision_at_ten_against_the_stationary_ranking() -> None:
     assert default >= 0.88
     assert many >= 0.95
     assert precision(view, best, 10_000, early_stop=True) >= many - 0.01
+
+
+# Exact scores of the random walk of `recommend`. Small graphs only.
+
+Int64s = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Chain:
+    """The Markov chain over users: `plays` is the users x items matrix of edge counts."""
+
+    def __init__(self, edges: Int64s) -> None:
+        """`edges` is int64 of shape (n, 2): user id, item id."""
+        self.users, user = np.unique(edges[:, 0], return_inverse=True)
+        self.items, item = np.unique(edges[:, 1], return_inverse=True)
+        pairs, plays = np.unique(user * len(self.items) + item, return_counts=True)
+        self.user, self.item = np.divmod(pairs, len(self.items))
+        self.to_item = plays / np.bincount(self.user, plays)[self.user]
+        self.to_user = plays / np.bincount(self.item, plays)[self.item]
+
+    def visits(self, user_id: int, reset: float, rounds: int) -> Floats:
+        """Expected visits of each round of a walk to each of `items`: float64 of shape (rounds, items).
+
+        The sum is what a walk of that many rounds does; the last row is the stationary score.
+        """
+        query = np.searchsorted(self.users, user_id)
+        at: NDArray[Any] = np.zeros(len(self.users))
+        visits = np.empty((rounds, len(self.items)))
+        at[query] = 1
+        for k in range(rounds):
+            visits[k] = (1 - reset) * np.bincount(self.item, at[self.user] * self.to_item, len(self.items))
+            at = np.bincount(self.user, visits[k, self.item] * self.to_user, len(self.users))
+            at[query] += reset
+        visits[:, self.item[self.user == query]] = 0  # what the user knows is never recommended
+        return visits
+
+    def best(self, user_id: int, reset: float, rounds: int, limit: int) -> list[int]:
+        """Ids of the items with the highest stationary scores, best first."""
+        scores = self.visits(user_id, reset, rounds)[-1]
+        order = np.argsort(-scores, kind="stable")[:limit]
+        return [int(item) for item in self.items[order[scores[order] > 0]]]

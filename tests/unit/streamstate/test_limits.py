@@ -1,12 +1,20 @@
 """The limits of a stream: failures before a stop, and accepted timestamps."""
 
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamstate.app import App, Fold, Source
-from streamstate.errors import TooManyDeadLetters
+from streamstate.errors import BatchTooLarge, TooManyDeadLetters
 from streamstate.keys import TEXT
 from streamstate.processing.decode import DeadLetter, RawRecord, Refusal
 from streamstate.processing.limits import CommitLimit, DeadLetterLimit, Limits, TimestampLimit
+from streamstate.spark.rows import MOST_BYTES, by_partition, gather, markers, whole_partitions
 from streamstate.state.memory import MemoryStore
 from streamstate.testing import Driver
 
@@ -71,3 +79,84 @@ def test_a_record_ahead_of_the_clock_is_refused_where_kafka_takes_any_timestamp(
     bounded = limit.admission(("bounded", 3), 5_000)
     assert bounded.latest > 10**18
     assert bounded.refused == refused
+
+
+# The rows of a micro-batch by topic and partition.
+
+TOPICS = ("b", "a", "table")
+TYPES = (pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.binary())
+NAMES = ("topic", "partition", "offset", "timestamp", "key", "value")
+SCHEMA = pa.schema([pa.field(name, kind) for name, kind in zip(NAMES, TYPES, strict=True)])
+
+places = st.tuples(st.sampled_from(TOPICS), st.integers(0, 2))
+micro_batches = st.lists(st.tuples(places, st.integers(0, 9)), max_size=40)
+
+
+def batch(drawn: list[tuple[tuple[str, int], int]]) -> pa.RecordBatch:
+    """Offsets count up in each place; the places come mixed."""
+    rows: list[dict[str, Any]] = []
+    offsets: defaultdict[tuple[str, int], int] = defaultdict(int)
+    for (topic, partition), timestamp in drawn:
+        offset = offsets[topic, partition]
+        offsets[topic, partition] += 1
+        rows.append(dict(zip(NAMES, (topic, partition, offset, timestamp, b"k", None), strict=True)))
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+def place_at(rows: pa.RecordBatch, row: int) -> tuple[str, int]:
+    return rows["topic"][row].as_py(), rows["partition"][row].as_py()
+
+
+# The first call imports what Arrow needs.
+@given(micro_batches)
+def test_each_place_has_its_rows_in_the_order_of_their_offsets(drawn: list[tuple[tuple[str, int], int]]) -> None:
+    rows = by_partition(batch(drawn))
+    assert sum(map(len, rows.values())) == len(drawn)
+    for place, raw in rows.items():
+        assert [offset for offset, *_ in raw] == list(range(len(raw)))
+        assert [timestamp for _, timestamp, *_ in raw] == [time for at, time in drawn if at == place]
+
+
+@given(micro_batches, st.integers(1, 9))
+def test_a_micro_batch_is_gathered_from_its_batches(drawn: list[tuple[tuple[str, int], int]], size: int) -> None:
+    rows = batch(drawn)
+    gathered = gather((rows.slice(start, size) for start in range(0, len(rows), size)), len(drawn))
+    assert [by_partition(whole) for whole in gathered] == ([by_partition(rows)] if drawn else [])
+
+
+def test_a_micro_batch_of_too_many_rows_is_refused() -> None:
+    rows = batch([(("a", 0), 1)] * 9)
+    with pytest.raises(BatchTooLarge, match="more than 8 records came at once"):
+        gather([rows.slice(0, 5), rows.slice(5, 4)], 8)
+
+
+@given(micro_batches, st.integers(1, 9), st.integers(1, 20))
+def test_partitions_are_cut_only_where_they_have_most_rows(
+    drawn: list[tuple[tuple[str, int], int]], size: int, most: int
+) -> None:
+    rows = batch(sorted(drawn, key=lambda row: row[0]))
+    whole = list(whole_partitions((rows.slice(start, size) for start in range(0, len(rows), size)), most))
+    assert [row for piece in whole for row in piece.to_pylist()] == rows.to_pylist()
+    assert len(whole) <= 1 + 2 * len(drawn) // most
+    for piece, following in pairwise(whole):
+        if place_at(piece, -1) == place_at(following, 0):
+            assert piece.num_rows == most
+            assert len(by_partition(piece)) == 1
+
+
+def test_rows_that_wait_for_more_of_their_partition_are_bounded_in_bytes() -> None:
+    large = pa.array([bytes(MOST_BYTES // 4)] * 9, pa.binary())
+    rows = batch([(("a", 0), 1)] * 9).set_column(5, "value", large)
+    whole = list(whole_partitions((rows.slice(start, 1) for start in range(9)), 1_000))
+    assert [piece.num_rows for piece in whole] == [4, 4, 1]
+
+
+@given(micro_batches)
+def test_markers_are_known_by_place_and_offset(drawn: list[tuple[tuple[str, int], int]]) -> None:
+    rows = batch(drawn)
+    texts = [b"%d" % number if number % 2 else None for number in range(len(rows))]
+    marked = rows.append_column("marker", pa.array(texts, pa.binary()))
+    by_place = markers(marked)
+    for row, text in zip(rows.to_pylist(), texts, strict=True):
+        assert by_place.get((row["topic"], row["partition"]), {}).get(row["offset"]) == text
+    assert markers(rows) == {}

@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from tests.texts import NO_IDS
+from tests.raw import NO_IDS
 from tests.unit.web.process import KNOWN, post, request
 
 METHODS = ["POST", "PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "BREW", "get", "G", "GET\t"]

@@ -4,11 +4,16 @@ from typing import Any
 
 import pytest
 
+from streamstate.state.memory import MemoryStore
+from streamstate.state.operations import HistoryDays
 from streamstate.state.store import Commit, OffsetAdvance, Origin
 from streamstate.web.consistency import Demand
 from streamstate.web.freshness import EACH
 from streamstate.web.http.deadline import MIN_POSITION
+from streamstate.web.http.events import Streams
+from streamstate.web.http.problems import Problem
 from streamstate.web.http.request import POSITION
+from streamstate.web.user_data import of_user
 from tests.unit.web.conftest import Instance, Service
 from tests.unit.web.test_api import problem
 
@@ -110,3 +115,27 @@ def test_a_demand_of_each_partition_is_met_at_the_offset_or_at_the_end() -> None
     assert demand.lacking({("a", 0): 5, ("a", 1): 9, ("b", 0): 0}, None) == ""
     assert "partition 0 of a is 1 records before" in demand.lacking({("a", 0): 4, ("a", 1): 9}, None)
     assert "partition 1 of a is 1 records before" in demand.lacking({("a", 0): 5, ("a", 1): 8}, None)
+
+
+# Server-sent events: the received events of a series, for slow clients and any start.
+
+LONG_S = 60.0
+
+
+def test_there_are_no_more_streams_than_may_be() -> None:
+    streams = Streams(1, LONG_S)
+    with streams.place(), pytest.raises(Problem, match="ask again") as refused, streams.place():
+        pass
+    assert refused.value.status == 503
+    with streams.place():
+        pass
+
+
+# The export of a user.
+
+
+def test_nothing_is_held_in_a_history_without_days() -> None:
+    read = HistoryDays("events", "42")
+    [nothing] = MemoryStore().read({0: [read]})[0].values
+    assert not of_user(read, nothing)
+    assert of_user(read, (0, {20_000: "[1]\n"})) == {20_000: "[1]\n"}

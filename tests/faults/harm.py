@@ -1,12 +1,18 @@
-"""A proxy for faults of a network: lost, late and missing replies."""
+"""What faults do: lost, late and missing replies, a file of Redis without its end, and another time of day."""
 
 import socket
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from random import Random
 from typing import Self
 
+import pytest
+
 from devkit.child_process import LOCALHOST
+from devkit.redis_server import Redis
 
 
 class Proxy:
@@ -70,3 +76,43 @@ class Proxy:
         lost = self.every > 0 and self._replies % self.every == 0
         self.dropped += lost
         return lost
+
+
+# A clock that the Python processes of a test believe in; the JVM decides nothing by the clock.
+
+BELIEVED = Path(__file__).with_name("believed")
+
+
+class Clock:
+    """The machine's clock, shifted by `set` seconds; the monotonic clock is unchanged."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.set(0)
+
+    def set(self, seconds: int) -> None:
+        # Replaced atomically: a process may read the file at any time.
+        new = self._file.with_suffix(".new")
+        new.write_text(str(seconds))
+        new.replace(self._file)
+
+    @contextmanager
+    def believed(self) -> Iterator[None]:
+        """A `Child` created in this block uses this clock."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("CLOCK_FILE", str(self._file))
+            patch.setenv("PYTHONPATH", str(BELIEVED))
+            yield
+
+
+# What only a crash of a whole machine does to Redis: the end of its file is gone.
+
+
+def kill_losing_a_second(server: Redis, draw: Random) -> None:
+    """kill -9, after which a part of what was written in the last second is lost, as `appendfsync everysec` allows."""
+    file = max((server.log.parent / "appendonlydir").glob("*.incr.aof"))
+    kept = file.stat().st_size
+    time.sleep(1)
+    server.kill()
+    with file.open("r+b") as log:
+        log.truncate(draw.randint(kept, file.stat().st_size))

@@ -1,0 +1,204 @@
+"""Services deployed over topics of their own: refusals, repeats, rates, and records that nothing can use."""
+
+import time
+from collections import Counter
+from contextlib import ExitStack
+from functools import partial
+from random import Random
+
+from confluent_kafka.admin import NewTopic
+
+from devkit.local_cluster import LocalCluster
+from services.events import LISTENING_EVENTS
+from services.names.model import ENRICHED
+from streamstate.kafka.consumer_group import Held, Membership
+from streamstate.kafka.dlq.topic import is_halting
+from streamstate.keys import LONG, MARKER_HEADER, Marker, partition_of
+from streamstate.operators.repeats import REPEATS
+from streamstate.state.operations import Fields
+from streamstate.state.redis import RedisStore
+from streamstate.state.redis_connections import connect
+from tests.deployment import Deployment
+from tests.integration.driving import headers, read
+from tests.integration.releases import PARTITIONS, Releases
+from tests.waiting import until
+
+
+def test_a_topic_that_is_to_be_written_and_is_missing_is_named_before_a_record_needs_it(deployment: Deployment) -> None:
+    """Else one bad record would block the stream for ever."""
+    dead_letters = f"{deployment.name}-dlq"
+    deployment.admin.delete_topics([dead_letters])[dead_letters].result()
+    deployment.send(100)
+    stream = deployment.stream()
+    advice = f"the topic {dead_letters} cannot be read"
+    stream.refused(advice)
+    until(lambda: any(advice in fault for fault in deployment.command("status")["faults"]), 30, "status to name it")
+    deployment.admin.create_topics([NewTopic(dead_letters, 1, 1)])[dead_letters].result()
+    deployment.folded(100)
+
+
+def test_instances_that_keep_the_state_in_two_places_are_refused(deployment: Deployment) -> None:
+    """Each would answer from a part, and call itself ready."""
+    stream = deployment.build()
+    elsewhere = f"redis://127.0.0.1:{deployment.cluster.redis.port}/9"
+    with connect(elsewhere, 5.0) as client:
+        try:
+            other = deployment.stream(INSTANCE="stream-1", REDIS=elsewhere)
+            other.refused("stream-0 of the same consumer group does not write to this Redis", "STREAMSTATE_REDIS")
+            stream.refused("stream-1 of the same consumer group does not write to this Redis")
+            assert "stream-1 of the same" in str(deployment.command("status")["faults"])
+        finally:
+            client.flushdb()
+
+
+# Ownership of partitions when there are more instances than partitions.
+
+
+def test_an_instance_without_partitions_is_told_so(servers: LocalCluster) -> None:
+    """Else it would never be ready."""
+    held: dict[int, Held] = {}
+    with ExitStack() as stack:
+        for number in range(9):
+            told = partial(held.__setitem__, number)
+            member = Membership(servers.kafka.bootstrap, "members", str(number), 10_000, told)
+            member.start(LISTENING_EVENTS)
+            stack.callback(member.stop)
+        until(lambda: sorted(map(len, held.values())) == [0, *[1] * 8], 60, "a share each")
+
+
+# A service over a derived topic, on a real Kafka and Spark: repeated records count once.
+
+NAME, TOPIC, DLQ = "chained", "enriched-again", "chained-dlq"
+RECORDS, USERS = 2_000, 50
+
+
+def test_what_was_sent_again_counts_once(releases: Releases) -> None:
+    """Each partition has its records, and again all from a random record on."""
+    draw = Random(1)
+    releases.create(TOPIC, DLQ)
+    plays: list[list[tuple[int, Marker]]] = [[] for _ in range(PARTITIONS)]
+    for number in range(RECORDS):
+        user = draw.randrange(USERS)
+        partition = partition_of(LONG.encode(user), PARTITIONS)
+        plays[partition].append((user, Marker("a-topic", partition, number // 3, number % 3)))
+    sent = [[*each, *each[draw.randrange(len(each)) :]] for each in plays]
+    for partition, records in enumerate(sent):
+        for user, marker in records:
+            releases.out.produce(TOPIC, b"{}", LONG.encode(user), partition, headers={MARKER_HEADER: marker.encode()})
+    releases.out.flush()
+
+    store = RedisStore(connect(releases.cluster.redis.url, 5.0), NAME)
+    wanted = {partition: [Fields("plays")] for partition in range(PARTITIONS)}
+
+    def reached() -> bool:
+        return [store.read(wanted)[p].positions.get(TOPIC, 0) for p in wanted] == list(map(len, sent))
+
+    with releases.make("tests.integration.chained", NAME, {ENRICHED: TOPIC}):
+        until(reached, 120, "the copied records")
+    for partition, snapshot in store.read(wanted).items():
+        assert snapshot.values == [dict(Counter(str(user) for user, _ in plays[partition]))]
+        assert snapshot.counters[REPEATS] == len(sent[partition]) - len(plays[partition])
+
+
+# Invalid records, sent to a deployment of its own: no record stops or spoils the rest.
+
+DAY_MS = 86_400_000
+NANOSECONDS = 1_800_000_000_000_000_000
+LONG_MAX = 2**63 - 1
+ZERO_OF_GO = -62_135_596_800_000
+"""The year 1: a time that a program in Go did not set."""
+
+
+def refused(deployment: Deployment) -> set[tuple[bytes, bytes]]:
+    """Stage and offset of the dead letters that are committed."""
+    letters = read(deployment.cluster, f"{deployment.name}-dlq")
+    found = [headers(letter) for letter in letters if not is_halting(letter)]
+    return {(of["x-stage"], of["__streams.errors.offset"]) for of in found}
+
+
+def test_records_from_the_future_and_from_before_1970(deployment: Deployment) -> None:
+    """Such timestamps would let every window and history expire; Spark cannot even read timestamps in nanoseconds.
+
+    Before 1970, Spark reads it by another calendar.
+    """
+    deployment.configure("message.timestamp.after.max.ms", LONG_MAX)
+    now = int(time.time() * 1_000)
+    deployment.put(now, now + 30 * DAY_MS, now + 1, NANOSECONDS, now + 2, NANOSECONDS, now + 3, ZERO_OF_GO, -2)
+    expected = {(b"timestamp", b"%d" % offset) for offset in (1, 3, 5, 7, 8)}
+    stream = deployment.stream()
+    deployment.folded(9)
+    assert deployment.snapshot().times == {deployment.topic: now + 3}
+    assert refused(deployment) == expected
+    deployment.put(now + 4, NANOSECONDS, now + 5)
+    deployment.folded(12)
+    assert deployment.snapshot().counters["dead_letters"] == 6
+    stream.stop()
+    deployment.empty()
+    deployment.stream(FUTURE_MS=str(60 * DAY_MS))
+    deployment.folded(12)
+    assert deployment.snapshot().times == {deployment.topic: now + 5}
+    assert refused(deployment) == {*expected, (b"timestamp", b"10")}
+    assert deployment.snapshot().counters["dead_letters"] == 6
+
+
+def test_a_topic_of_broken_records_stops_the_stream_before_it_is_dead_lettered(deployment: Deployment) -> None:
+    deployment.send(500)
+    stream = deployment.stream()
+    deployment.folded(500)
+    deployment.put(*[0] * 400, value=b"{")
+    stream.refused("roll back the release or fix the decoder")
+
+    def faults() -> str:
+        return "; ".join(deployment.command("status")["faults"])
+
+    until(lambda: "roll back the release" in faults(), 30, "status to say so too")
+    assert "stream-0 does not fold" in faults()
+    listed = deployment.command("dlq list")
+    assert listed["by_reason"]["not committed: DecodeError"] >= 3
+    replay = deployment.command("dlq replay", "--dry-run")
+    assert replay["left_out"]["of a record still to be folded"] >= 3
+    stream.stop()
+    assert 500 <= deployment.position() <= 600
+    assert len(refused(deployment)) <= 100
+    deployment.stream(DEAD_LETTER_SHARE="1")
+    deployment.folded(900)
+    assert len(refused(deployment)) == 400
+    verified = deployment.command("verify")
+    assert (verified["faults"], verified["differences"]) == ([], [])
+
+
+# A build at a rate, which the operator changes, pauses and lifts.
+
+MANY, RATE = 4_000, 400
+LOOKED_S = 3
+"""Two looks at the rate, and a commit."""
+
+
+def test_a_build_at_a_rate(deployment: Deployment) -> None:
+    deployment.send(MANY)
+    stream = deployment.stream(BUILD_RATE=str(RATE))
+    until(deployment.position, 60, "the first commit")
+    started, first = time.monotonic(), deployment.position()
+    time.sleep(LOOKED_S)
+    folded, seconds = deployment.position() - first, time.monotonic() - started
+    # The commit of the last second, at most, was before.
+    assert 0 < folded <= RATE * (seconds + 1)
+    assert deployment.command("throttle", "0") == {
+        "service": deployment.name, "rate": 0, "partitions": 1, "dry_run": False,
+    }  # fmt: skip
+    time.sleep(LOOKED_S)
+    paused = deployment.position()
+    assert deployment.command("status")["warnings"] == [
+        "builds are limited to 0 records a second (`streamstate throttle`)"
+    ]
+    time.sleep(LOOKED_S)
+    assert deployment.position() == paused < MANY
+    assert stream.stop() == 0
+    # The operator's rate holds for the next process, too.
+    deployment.stream(BUILD_RATE=str(RATE))
+    until(lambda: deployment.snapshot().epoch > 1, 60, "the next claim")
+    time.sleep(LOOKED_S)
+    assert deployment.position() == paused
+    deployment.command("throttle", "1000000")
+    deployment.folded(MANY)
+    assert deployment.snapshot().values[0]["#"] == MANY

@@ -1,0 +1,235 @@
+"""How the project is put together: rooms and their imports, one place of wiring, and the promises of a release."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+
+from devkit.registry import SERVICES, app
+from services.recommendations.answers import entries as recommended
+from streamstate.releases.contract import requirements
+from streamstate.web import partition_map
+from streamstate.web.api import create
+from streamstate.web.server.openapi import MANY
+from tests.laws.test_app_laws import APPS
+from tests.released.documents import STATES, documents, promised, released
+from tests.released.states import states
+
+LIBRARY = Path("libs/streamstate/src/streamstate")
+MOST_FILES = 12
+
+CONTRACT = {"errors", "keys", "state", "view", "app"}
+PROCESS = {
+    *CONTRACT,
+    "archive",
+    "bootstrap",
+    "deployment",
+    "erasure",
+    "formats",
+    "kafka",
+    "processing",
+    "releases",
+    "settings",
+}
+ALLOWED: Mapping[str, set[str]] = {
+    "errors": set(),
+    "keys": {"errors"},
+    "state": {"errors"},
+    "view": {"keys", "state"},
+    "app": {"errors", "keys", "state", "view"},
+    "releases": {"errors", "state"},
+    "archive": {"errors"},
+    "formats": CONTRACT,
+    "operators": CONTRACT,
+    "functions": {*CONTRACT, "formats", "operators"},
+    "profile": CONTRACT,
+    "processing": {*CONTRACT, "operators"},
+    "kafka": {*CONTRACT, "archive", "formats", "processing", "releases"},
+    "erasure": {*CONTRACT, "kafka"},
+    "deployment": {*CONTRACT, "formats", "kafka", "operators", "processing"},
+    "settings": {"deployment", "errors", "formats"},
+    "bootstrap": {*CONTRACT, "archive", "deployment", "erasure", "formats", "kafka", "releases", "settings"},
+    "backup": {"deployment", "errors", "state"},
+    "testing": {*CONTRACT, "processing"},
+    "spark": PROCESS,
+    "verify": {*PROCESS, "profile"},
+    "web.access": {"deployment", "errors", "view"},
+    "web.http": {"errors"},
+    "web.client": {"deployment", "web.access", "web.http"},
+    "web.server": {*CONTRACT, "deployment", "processing", "settings", "web.access", "web.http"},
+    "web": {*PROCESS, "web.access", "web.client", "web.http", "web.server"},
+    "answers": {*PROCESS, "backup", "spark", "web", "web.http"},
+    "cli": {*PROCESS, "answers", "backup", "profile", "spark", "testing", "verify", "web", "web.access", "web.http"},
+}
+"""What each room, or module of the root, may import. Nothing imports what is not listed."""
+
+
+def room(parts: tuple[str, ...]) -> str:
+    """The room of a module with this path below the library."""
+    if parts[0] == "web" and len(parts) > 2:
+        return ".".join(parts[:2])
+    return parts[0]
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The rooms that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "streamstate":
+            for name in node.names:
+                parts = (*str(node.module).split(".")[1:], name.name)
+                # An imported name is a module, or a member of the named module.
+                is_module = LIBRARY.joinpath(*parts).with_suffix(".py").exists()
+                yield room(parts if is_module or len(parts) == 1 else parts[:-1])
+
+
+FILES = [path for path in LIBRARY.rglob("*.py") if path.parent != LIBRARY or path.stem != "__init__"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(LIBRARY)))
+def test_imports_point_one_way(path: Path) -> None:
+    own = room(path.relative_to(LIBRARY).with_suffix("").parts)
+    assert set(imports(path)) - {own} <= ALLOWED[own]
+
+
+@pytest.mark.parametrize("path", sorted(Path("libs/strictasgi/src/strictasgi").glob("*.py")), ids=str)
+def test_the_server_knows_nothing_of_the_library(path: Path) -> None:
+    assert not re.search(r"(?:from|import) (?:streamstate|services)", path.read_text())
+
+
+@pytest.mark.parametrize("path", sorted(Path("services/gateway").glob("*.py")), ids=str)
+def test_the_gateway_knows_no_service(path: Path) -> None:
+    assert set(re.findall(r"(?:from|import) services\.(\w+)", path.read_text())) <= {"gateway"}
+
+
+def test_no_two_rooms_import_each_other() -> None:
+    done: set[str] = set()
+    while free := {name for name, allowed in ALLOWED.items() if allowed <= done} - done:
+        done |= free
+    assert done == set(ALLOWED)
+
+
+def test_a_room_has_at_most_twelve_files() -> None:
+    rooms = {path.parent for path in FILES}
+    assert {str(folder): count for folder in rooms if (count := len(list(folder.glob("*.py")))) > MOST_FILES} == {}
+
+
+def test_each_room_says_what_belongs_there() -> None:
+    for folder in {path.parent for path in FILES}:
+        assert len(ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "") > 40
+
+
+# What is put together: processes in `bootstrap` alone, nothing by an import, and services that fit each other.
+
+SOURCES = [path for folder in ("libs", "services") for path in sorted(Path(folder).rglob("*.py"))]
+SERVERS = re.compile(r"(?<!class )\b(RedisStore|RedisReader|Topics)\(")
+LOADING = re.compile(r"\b(load|configure|made)\(")
+
+
+def test_stores_and_topics_are_made_in_one_module() -> None:
+    assert [path.name for path in SOURCES if SERVERS.search(path.read_text())] == ["bootstrap.py"]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=str)
+def test_an_import_loads_no_settings(path: Path) -> None:
+    imported = [
+        node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign | ast.AnnAssign | ast.Expr)
+    ]
+    assert [text for node in imported if LOADING.search(text := ast.unparse(node))] == []
+
+
+def test_no_two_services_answer_the_same_view_or_path() -> None:
+    """The gateway finds the service of a request by either; only `/v1/many` asks for views of several services."""
+    apis = [create(f"services.{name}") for name in SERVICES]
+    rules = [rule for api in apis for rule in api.flask.url_map.iter_rules() if is_shared(rule.rule)]
+    views = Counter(rule.endpoint for rule in rules)
+    paths = Counter(re.sub("<.*?>", "<>", rule.rule) for rule in rules)
+    assert {view.name for name in SERVICES for view in APPS[name].views} <= set(views)
+    assert [name for counts in (views, paths) for name, count in counts.items() if count > 1] == []
+
+
+def test_what_services_declare_for_the_gateway_fits_together() -> None:
+    """Parts share no member but the key and warnings, and each id that gets a name is there, and of a view by key."""
+    declared = [*recommended("plays"), *(entry for name in SERVICES for entry in partition_map.entries(APPS[name]))]
+    by_key = {entry.name for entry in declared if not entry.anywhere}
+    paths: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
+    for flask in (create(f"services.{name}").flask for name in SERVICES):
+        spec: Any = flask.document()
+        paths |= spec["paths"]
+        schemas |= spec["components"]["schemas"]
+    members: Counter[str] = Counter()
+    for entry in declared:
+        operation = paths[entry.path.replace("<key>", "{key}")]["get"]
+        answer = operation["responses"]["200"]["content"]["application/json"]["schema"]
+        if entry.part:
+            members.update(list(schemas[answer["$ref"].rpartition("/")[2]]["properties"]))
+        for place, view in entry.names.views.items() if entry.names else ():
+            assert view in by_key
+            *lists, member = place.split(".")
+            shape = schemas[answer["$ref"].rpartition("/")[2]]
+            for each in lists:
+                shape = schemas[shape["properties"][each]["items"]["$ref"].rpartition("/")[2]]
+            assert member in shape["properties"]
+    assert {name for name, count in members.items() if count > 1} <= {"userId", "warnings"}
+    assert [entry.name for entry in declared if entry.part and entry.part.required] == ["metrics"]
+
+
+def is_shared(path: str) -> bool:
+    return path.startswith("/v1/") and path != MANY
+
+
+# A release keeps the promises of the release before, and a changed state has another declaration.
+
+ADVICE = "keep it; or say so in CHANGELOG.md under a new version, and run `python -m tests.released`"
+
+
+@pytest.fixture(scope="module")
+def current() -> dict[str, dict[str, object]]:
+    return states()
+
+
+WORKER = """
+import json, sys
+from pyspark import cloudpickle
+from tests.released.states import state
+print(json.dumps({name: state(app) for name, app in cloudpickle.load(sys.stdin.buffer).items()}))
+"""
+
+
+def test_folds_make_the_same_state_in_a_worker_of_spark(current: dict[str, dict[str, object]]) -> None:
+    pickled = cloudpickle.dumps({service: replace(app(service), views=()) for service in SERVICES})  # type: ignore[no-untyped-call]
+    worked = subprocess.run([sys.executable, "-c", WORKER], input=pickled, capture_output=True, check=False)
+    assert worked.returncode == 0, worked.stderr.decode()
+    assert json.loads(worked.stdout) == {service: current[service]["state"] for service in SERVICES}
+
+
+def test_answers_keep_the_paths_parameters_and_members_of_the_release_before() -> None:
+    now = promised()
+    broken = [
+        f"{path} {kept - now.get(path, set())}" for path, kept in released().items() if kept - now.get(path, set())
+    ]
+    assert not broken, f"{broken[:5]} of the release before: {ADVICE}"
+
+
+def test_no_path_requires_a_parameter_of_a_query_or_header() -> None:
+    assert {line for document in documents().values() for line in requirements(document)} == set()
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_another_state_of_the_same_records_has_another_version(service: str, current: dict[str, object]) -> None:
+    before = json.loads(STATES.read_text()).get(service)
+    assert before == current[service], (
+        f"{service} makes another state of the same records: raise Fold.version if its folds are the same, and run "
+        "`python -m tests.released`"
+        if before and before["folds"] == current[service]["folds"]  # type: ignore[index]
+        else f"the folds of {service} changed, and a release before is refused: run `python -m tests.released`"
+    )

@@ -75,10 +75,6 @@ class Driving:
         assert all(counted) if services else any(counted)
         return [difference for report in reports for difference in report.differences]
 
-    def kill(self, part: str) -> None:
-        """kill -9 a process of this kind in the streams, as soon as one exists."""
-        strike(self.cluster.streams, part, self.draw)
-
 
 def below(child: Child) -> list[psutil.Process]:
     """The processes of `child`, itself first."""

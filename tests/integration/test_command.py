@@ -14,10 +14,12 @@ import pytest
 import redis
 from typer.testing import CliRunner, Result
 
+from services.clicks.model import CLICKS_PER_REGION, UNKNOWN, USER_CLICKS
 from streamstate.cli.main import app
 from streamstate.kafka.admin import Topics
 from streamstate.state.store import FORMAT
-from tests.integration.driving import Driving
+from tests.integration.driving import SETTLED_S, Driving
+from tests.waiting import until
 
 Run = Callable[..., Result]
 
@@ -195,3 +197,26 @@ def test_a_profile_is_checked_and_planned_by_the_topic(driving: Driving, run: Ru
     assert plan["sampled"] > 0 < plan["now"]["windows"]
     with redis.Redis(port=driving.cluster.redis.port) as client:
         assert not list(client.scan_iter(match="{habits.*", count=10_000))
+
+
+def test_totals_that_are_too_high_are_corrected(driving: Driving, run: Run) -> None:
+    """Also that of a region that the state does not have; the stream goes on publishing."""
+
+    def last() -> dict[str, int]:
+        return {(each.key() or b"").decode(): int(each.value() or 0) for each in driving.read(CLICKS_PER_REGION)}
+
+    driving.out.produce(USER_CLICKS, b"3", b"a user")
+    driving.settle()
+    totals = driving.regions()
+    until(lambda: last() == totals, SETTLED_S, "the totals of the state")
+    for region, total in ((UNKNOWN, 2**50), ("nowhere", 7)):
+        driving.out.produce(CLICKS_PER_REGION, b"%d" % total, region)
+    driving.out.flush()
+    corrected = answer(run("reset", "clicks", "--totals", "--yes", "--json"))
+    assert {each["field"]: (each["published"], each["total"]) for each in corrected} == {
+        "nowhere": (7, None),
+        UNKNOWN: (2**50, totals[UNKNOWN]),
+    }
+    until(lambda: last() == totals | {"nowhere": 0}, 30, "the totals of the state")
+    driving.out.produce(USER_CLICKS, b"5", b"a user")
+    until(lambda: last()[UNKNOWN] == totals[UNKNOWN] + 5, SETTLED_S, "the next total")

@@ -33,7 +33,7 @@ RUN pip install --no-cache-dir --no-compile --no-deps --require-hashes -r requir
     spark-connect_* spark-repl* scala-compiler* jline-* netty-*-osx-* netty-*-windows-* \
     curator-* zookeeper-* leveldbjni-* spark-graphx*) \
  && rm -r pyspark/examples pyspark/ml pyspark/mllib pyspark/pandas pandas/tests pyarrow/tests pyarrow/include \
-    pyarrow/libarrow_flight* pyarrow/_flight* pyarrow/libarrow_s3* pyarrow/_s3fs* \
+    pyarrow/libarrow_flight* pyarrow/_flight* \
  && find numpy -name tests -prune -exec rm -r {} + \
  && python -m compileall -q pyspark py4j pyarrow pandas numpy
 # Jars that this machine has are taken from it: behind a proxy with a certificate of its own, Java could fetch none here.

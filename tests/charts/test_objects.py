@@ -90,6 +90,6 @@ def test_every_variable_is_a_setting(chart: str) -> None:
     for name, path in SHAPES:
         if name == chart:
             objects = render(name, path)
-            for container in ("api",) if chart == "gateway" else ("api", "stream"):
+            for container in {"gateway": ("api",), "archive": ("archiver",)}.get(chart, ("api", "stream")):
                 ours = {name for name in environment(objects, container) if name.startswith(PREFIX)}
                 assert ours <= known

@@ -54,7 +54,7 @@ data:
 {{- end }}
 
 {{- define "streamstate.accessVolumes" -}}
-{{- if .Values.access.enabled }}
+{{- if (.Values.access | default dict).enabled }}
 {{ include "streamstate.internalVolume" . }}
 {{- with .Values.access.keysSecret }}
 - name: keys

@@ -1,13 +1,6 @@
 {{/* The objects of every release, apart from its pods. */}}
 {{- define "streamstate.common" -}}
-apiVersion: v1
-kind: ServiceAccount
-metadata:
-  {{- include "streamstate.metadata" . | nindent 2 }}
-  {{- with .Values.serviceAccount.annotations }}
-  annotations: {{- toYaml . | nindent 4 }}
-  {{- end }}
-automountServiceAccountToken: false
+{{ include "streamstate.serviceAccount" . }}
 ---
 {{ include "streamstate.configmap" . }}
 ---
@@ -64,6 +57,17 @@ spec:
 {{ include "streamstate.serviceMonitor" . }}
 ---
 {{ include "streamstate.test" . }}
+{{- end }}
+
+{{- define "streamstate.serviceAccount" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  {{- include "streamstate.metadata" . | nindent 2 }}
+  {{- with .Values.serviceAccount.annotations }}
+  annotations: {{- toYaml . | nindent 4 }}
+  {{- end }}
+automountServiceAccountToken: false
 {{- end }}
 
 {{/* A PodDisruptionBudget. Takes a dict: root, name, labels (text) of the pods. */}}

@@ -14,7 +14,7 @@ spec:
       {{- include "streamstate.selector" . | nindent 6 }}
       {{- include "streamstate.headless" . | nindent 6 }}
   endpoints:
-    {{- range $port := hasKey .Values "stream" | ternary (list "probes" "status") (list "probes") }}
+    {{- range $port := include "streamstate.scraped" . | fromJsonArray }}
     - port: {{ $port }}
       path: /metrics
       interval: {{ $.Values.serviceMonitor.interval }}
@@ -22,4 +22,12 @@ spec:
       honorLabels: true
     {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* The names of the ports with /metrics, as JSON. */}}
+{{- define "streamstate.scraped" -}}
+{{- $ports := list }}
+{{- if hasKey .Values "api" }}{{ $ports = append $ports "probes" }}{{ end }}
+{{- if or (hasKey .Values "stream") (hasKey .Values "archive") }}{{ $ports = append $ports "status" }}{{ end }}
+{{- toJson $ports }}
 {{- end }}

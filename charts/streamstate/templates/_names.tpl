@@ -12,7 +12,7 @@ charts are one release, each has its own name.
 {{- end }}
 
 {{- define "streamstate.apiImage" -}}
-{{ .Values.api.image | default (printf "%s-api:%s" .Chart.Name .Chart.AppVersion) }}
+{{ (.Values.api | default .Values).image | default (printf "%s-api:%s" .Chart.Name .Chart.AppVersion) }}
 {{- end }}
 
 {{/* The headless Service, by which each pod has a DNS name; the gateway watches its endpoints. */}}

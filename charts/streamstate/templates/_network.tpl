@@ -14,6 +14,7 @@ spec:
     matchLabels: {{- include "streamstate.selector" $ | nindent 6 }}
   policyTypes: [Ingress, Egress]
   ingress:
+    {{- if hasKey $.Values "api" }}
     - from:
         {{- include "streamstate.project" $ | nindent 8 }}
         {{- with .from }}{{ toYaml . | nindent 8 }}{{ end }}
@@ -21,11 +22,11 @@ spec:
     {{- if and (not .from) (include "streamstate.exposed" $) }}
     - ports: {{- include "streamstate.apiPorts" $ | nindent 8 }}
     {{- end }}
+    {{- end }}
     {{- if or .prometheus $.Values.serviceMonitor.enabled }}
     - ports:
-        - {port: {{ include "streamstate.probePort" $ }}, protocol: TCP}
-        {{- if hasKey $.Values "stream" }}
-        - {port: {{ include "streamstate.statusPort" $ }}, protocol: TCP}
+        {{- range $port := include "streamstate.scraped" $ | fromJsonArray }}
+        - {port: {{ eq $port "status" | ternary (include "streamstate.statusPort" $) (include "streamstate.probePort" $) }}, protocol: TCP}
         {{- end }}
       {{- with .prometheus }}
       from: {{- toYaml . | nindent 8 }}
@@ -86,6 +87,10 @@ spec:
 {{- $urls := list (dig "redis" "url" "" $settings) (dig "registry" "url" "" $settings) (dig "kafka" "tokenUrl" "" $settings) }}
 {{- range concat $urls (list (dig "access" "limitsRedis" "url" "" $settings) (dig "settings" "JWT_JWKS" "" $settings)) }}
 {{- $ports = concat $ports (include "streamstate.urlPorts" . | fromJsonArray) }}
+{{- end }}
+{{- /* Object stores of clouds have the customary port of https, others are named in the URI. */}}
+{{- with dig "archive" "uri" "" $settings }}
+{{- $ports = append $ports (regexFind "(endpoint_override=[^&]*:)[0-9]+" . | regexFind "[0-9]+$" | default "443") }}
 {{- end }}
 {{- /* The API server, which the gateway watches, and which creates executors. */}}
 {{- if or (hasKey .Values "services") (dig "stream" "executors" "count" 0 .Values.AsMap) }}{{ $ports = concat $ports (list "443" "6443") }}{{ end }}

@@ -2,6 +2,7 @@
 Settings, apart from secrets. The checksum of settings and profile in the pods' annotations rolls the pods after a change.
 */}}
 {{- define "streamstate.settings" -}}
+{{- if hasKey .Values "api" }}
 STREAMSTATE_LISTEN: "*:{{ include "streamstate.apiPort" . }}"
 STREAMSTATE_PROBE_PORT: {{ include "streamstate.probePort" . | quote }}
 STREAMSTATE_WORKERS: {{ .Values.api.workers | int64 | quote }}
@@ -15,6 +16,8 @@ STREAMSTATE_LIMITS_PREFIX: {{ include "streamstate.name" . }}
 STREAMSTATE_ACCESS_KEYS: /etc/streamstate/keys/keys
 {{- end }}
 {{- end }}
+{{- end }}
+{{- if hasKey .Values "archive" }}{{ include "streamstate.archiveSettings" . }}{{ end }}
 {{- include "streamstate.transportSettings" . }}
 {{- if hasKey .Values "topics" }}
 STREAMSTATE_NAME: {{ include "streamstate.name" . }}
@@ -85,6 +88,10 @@ data:
   mountPath: /etc/streamstate/profile
   readOnly: true
 {{- end }}
+{{- if and (hasKey .Values "archive") (not .Values.archive.uri) }}
+- name: archive
+  mountPath: /archive
+{{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -104,6 +111,11 @@ data:
 - name: profile
   configMap:
     name: {{ include "streamstate.profile" . }}
+{{- end }}
+{{- if and (hasKey .Values "archive") (not .Values.archive.uri) }}
+- name: archive
+  persistentVolumeClaim:
+    claimName: {{ .Values.archive.volume.claim | default (include "streamstate.name" .) }}
 {{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}

@@ -29,12 +29,12 @@ STREAMSTATE_KAFKA_KEY: /etc/streamstate/kafka/{{ .certificateSecret.key }}
 {{- with .Values.redis }}
 STREAMSTATE_REDIS: {{ .url | quote }}
 {{- end }}
-{{- with .Values.access.limitsRedis }}
+{{- with (.Values.access | default dict).limitsRedis }}
 {{- if .url }}
 STREAMSTATE_LIMITS_REDIS: {{ .url | quote }}
 {{- end }}
 {{- end }}
-{{- with .Values.redis | default .Values.access.limitsRedis }}
+{{- with .Values.redis | default (.Values.access | default dict).limitsRedis }}
 {{- if .username }}
 STREAMSTATE_REDIS_USERNAME: {{ .username | quote }}
 {{- end }}
@@ -89,8 +89,8 @@ STREAMSTATE_INSTANCES_NAME: {{ .name | quote }}
 
 {{/* The Secrets that are mounted: {name: Secret}, as JSON. */}}
 {{- define "streamstate.secretFiles" -}}
-{{- $redis := .Values.redis | default .Values.access.limitsRedis | default dict -}}
-{{- $tls := .Values.tls -}}
+{{- $redis := .Values.redis | default (.Values.access | default dict).limitsRedis | default dict -}}
+{{- $tls := .Values.tls | default (dict "instances" dict) -}}
 {{- $all := dict
   "redis-password" $redis.passwordSecret
   "redis-sentinel-password" $redis.sentinelPasswordSecret
@@ -110,6 +110,7 @@ STREAMSTATE_INSTANCES_NAME: {{ .name | quote }}
 {{- $_ := set $all "registry-password" .passwordSecret }}
 {{- $_ := set $all "registry-ca" .caSecret }}
 {{- end }}
+{{- with .Values.archive }}{{ $_ := set $all "archive" .credentialsSecret }}{{ end }}
 {{- $files := dict }}
 {{- range $name, $secret := $all }}
 {{- with ($secret | default dict).name }}{{ $_ := set $files $name . }}{{ end }}

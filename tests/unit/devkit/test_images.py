@@ -21,9 +21,12 @@ DOCKERFILE = Path("Dockerfile").read_text()
 STREAM, API, GATEWAY = Image("metrics", "stream"), Image("metrics", "api"), Image("gateway", "api")
 
 
-def test_each_service_has_two_images_and_the_gateway_one() -> None:
+def test_each_service_has_two_images_and_gateway_and_archiver_one() -> None:
     names = {image.name for image in images()}
-    assert names == {f"{name}-{target}" for name in SERVICES for target in ("stream", "api")} | {"gateway-api"}
+    assert names == {f"{name}-{target}" for name in SERVICES for target in ("stream", "api")} | {
+        "archive-api",
+        "gateway-api",
+    }
 
 
 def test_what_all_images_share_is_a_part_of_each() -> None:

@@ -11,6 +11,7 @@ from devkit.charts.exposure import HttpRoute, Ingress, KubernetesService, Networ
 from devkit.charts.parts import (
     AccessValues,
     Api,
+    ArchiveValues,
     Budget,
     Count,
     CpuScaling,
@@ -58,17 +59,15 @@ PullPolicy = Annotated[Literal["IfNotPresent", "Always", "Never"], Field(descrip
 
 
 class Pods(Values):
-    """Values of all pods. `template` is the library chart's template of the objects."""
+    """Values of all pods. `template` and `notes` are the library chart's templates of the objects and of NOTES.txt."""
 
     template: ClassVar[str]
+    notes: ClassVar[str] = "notes"
 
     fullname_override: str = value("", "name of all that the release makes; empty: the release's")
     image_pull_policy: PullPolicy = "IfNotPresent"
     image_pull_secrets: list[str] = value([], "names of Secrets for the registry")
     service_account: ServiceAccount = value(ServiceAccount(), "the ServiceAccount")
-    service: KubernetesService = value(KubernetesService(), "the Service")
-    access: AccessValues = value(AccessValues(), "who may ask")
-    tls: Tls = value(Tls(), "TLS of the port of the API, and between gateway and instances")
     settings: dict[str, Any] = value(
         {}, "other settings, named as in docs/reference.md without STREAMSTATE_, e.g. DEADLINE_MS: 500"
     )
@@ -102,7 +101,15 @@ class Pods(Values):
     service_monitor: Monitor = value(Monitor(), "the ServiceMonitor of the Prometheus operator")
 
 
-class ServiceValues(Pods):
+class Answering(Pods):
+    """Values of pods with an API."""
+
+    service: KubernetesService = value(KubernetesService(), "the Service")
+    access: AccessValues = value(AccessValues(), "who may ask")
+    tls: Tls = value(Tls(), "TLS of the port of the API, and between gateway and instances")
+
+
+class ServiceValues(Answering):
     """A service whose instances own partitions."""
 
     template = "owner"
@@ -159,7 +166,7 @@ class GatewayApi(Api):
     resources: Resources = container("500m", "192Mi", "512Mi")
 
 
-class Gateway(Pods):
+class Gateway(Answering):
     """The gateway."""
 
     template = "gateway"
@@ -172,6 +179,23 @@ class Gateway(Pods):
     services: dict[str, str] = Field(description="the release name of each service")
     autoscaling: CpuScaling = value(CpuScaling(), "instances by CPU usage")
     test: Test = value(Test(path="/readyz", contains='"status":"ready"'), "the request of helm test")
+
+
+class Archiver(Pods):
+    """The archiver."""
+
+    template = "archive"
+    notes = "archiveNotes"
+
+    image: str = value("", "image, with its tag or digest; empty: archive-api, of the version")
+    replicas: Count = value(1, "instances; those beyond the number of partitions are idle")
+    archive: ArchiveValues = value(ArchiveValues(), "the archive")
+    kafka: KafkaValues = value(KafkaValues(), "connection to Kafka; the Secrets may be Strimzi's")
+    registry: RegistryValues = value(RegistryValues(), "connection to the schema registry, if there is one")
+    resources: Resources = container("100m", "256Mi", "1Gi", "; a file in work takes up to 200 MiB")
+    job: CronJobValues = value(
+        CronJobValues(command=["archive", "compact"], schedule="0 3 * * *"), "a CronJob of the operators' command"
+    )
 
 
 TlsSecret = Annotated[
@@ -241,7 +265,7 @@ SUITE = "suite"
 SUITE_DESCRIPTION = (
     "All services, the gateway and monitoring as one release; Kafka and Redis for development where asked for"
 )
-_OFF = "infra"
+_OFF = ("archive", "infra")
 _MAKER = "gateway"
 """The chart that creates the shared Secret of the tokens."""
 
@@ -249,7 +273,7 @@ _MAKER = "gateway"
 def _suite(charts: Mapping[str, Values]) -> Values:
     """The values of a suite of `charts`, by their names."""
     switches: dict[str, Any] = {
-        chart: (bool, Field(default=chart != _OFF, description=f"whether {chart} is installed")) for chart in charts
+        chart: (bool, Field(default=chart not in _OFF, description=f"whether {chart} is installed")) for chart in charts
     }
     parts: dict[str, Any] = {
         chart: (dict[str, Any], Field(default=_given(chart, part), description=f"values of the chart {chart}"))
@@ -264,7 +288,8 @@ def _given(chart: str, part: Values) -> dict[str, Any]:
     """The values of a chart as a part of a release: its release's name, after which objects are named."""
     if "fullname_override" not in type(part).model_fields:
         return {}
-    access = {} if chart == _MAKER else {"access": {"internalSecret": {"generate": False}}}
+    shares = chart != _MAKER and isinstance(part, Answering)
+    access = {"access": {"internalSecret": {"generate": False}}} if shares else {}
     return {"fullnameOverride": release(chart), **access}
 
 
@@ -273,6 +298,7 @@ def charts() -> Mapping[str, Values]:
     """The charts by their folder, with their default values."""
     made: dict[str, Values] = {
         **{name: Replicated() if app(name).any_instance else ServiceValues() for name in SERVICES},
+        "archive": Archiver(),
         "gateway": Gateway(services={name: name for name in map(release, STANDARD)}),
         "infra": Infra(kafka=InfraKafka(topics=topics.configurations())),
         "monitoring": Monitoring(),

@@ -81,7 +81,7 @@ def _of_values(chart: str, values: Values, description: str) -> dict[str, str]:
     }
     if isinstance(values, Pods):
         texts["templates/all.yaml"] = f'{{{{ include "streamstate.{values.template}" . }}}}\n'
-        texts["templates/NOTES.txt"] = '{{ include "streamstate.notes" . }}\n'
+        texts["templates/NOTES.txt"] = f'{{{{ include "streamstate.{values.notes}" . }}}}\n'
     return texts
 
 

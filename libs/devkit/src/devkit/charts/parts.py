@@ -6,6 +6,7 @@ from pydantic import AliasGenerator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from devkit.charts.variables import setting, value
+from services.archive.settings import ArchiverSettings
 from services.gateway.settings import AccessSettings
 from streamstate.deployment.connections import (
     HttpSettings,
@@ -16,6 +17,7 @@ from streamstate.deployment.connections import (
     RegistrySettings,
     TlsSettings,
 )
+from streamstate.formats.format import Format
 from streamstate.settings import ServiceSettings, StreamSettings
 
 VERSION = "0.1.0"
@@ -144,6 +146,31 @@ class RegistryValues(Values):
     username: str = setting(RegistrySettings, "registry_username")
     password_secret: SecretKey = setting(RegistrySettings, "registry_password", default=SecretKey(key="password"))
     ca_secret: SecretKey = setting(RegistrySettings, "registry_ca", default=SecretKey(key="ca.crt"))
+
+
+class ArchiveVolume(Values):
+    """The volume of a folder, mounted at /archive."""
+
+    claim: str = value("", "an existing PersistentVolumeClaim; empty: one is made, RELEASE, which outlives the release")
+    size: str = value("100Gi", "size of the made claim")
+    storage_class: str = value("", "StorageClass of the made claim; empty: the cluster's default")
+    access_mode: str = value(
+        "ReadWriteOnce", "access mode of the made claim; ReadWriteMany where pods on other nodes use the folder"
+    )
+
+
+class ArchiveValues(Values):
+    """The archive: topics, and an object store or a volume."""
+
+    topics: list[str] = setting(ArchiverSettings, "archive_topics", default=[])
+    uri: str = value("", "URI of an object store, such as s3://bucket/path?region=eu-central-1; empty: the volume")
+    credentials_secret: SecretKey = value(
+        SecretKey(key="credentials"),
+        "the Secret of a file of AWS credentials; no name: the ServiceAccount's role",
+    )
+    volume: ArchiveVolume = value(ArchiveVolume(), "the volume, where there is no URI")
+    formats: dict[str, Format] = setting(ArchiverSettings, "formats")
+    deletions: str = setting(ServiceSettings, "deletions")
 
 
 class Resources(Values):

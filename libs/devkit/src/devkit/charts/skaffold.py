@@ -24,7 +24,7 @@ def document() -> dict[str, Any]:
         "apiVersion": f"skaffold/{SCHEMA_VERSION}",
         "kind": "Config",
         "metadata": {"name": "streamstate"},
-        "build": {"artifacts": [_artifact(image) for image in images(STANDARD)]},
+        "build": {"artifacts": [_artifact(image) for image in images(STANDARD) if image.service != "archive"]},
         "deploy": {
             "helm": {
                 "flags": {"install": ["--wait"], "upgrade": ["--wait"]},

@@ -9,11 +9,13 @@ from typing import Any
 
 from pydantic import Field
 
-from streamstate.settings import PREFIX, ApiSettings, GatewaySettings, Settings, StreamSettings, kinds
+from streamstate.settings import PREFIX, ApiSettings, CommandSettings, GatewaySettings, Settings, StreamSettings, kinds
 
 _TEMPLATES = [
     Path("charts/streamstate/templates", name) for name in ("_settings.tpl", "_containers.tpl", "_transport.tpl")
 ]
+_ARCHIVE = Path("charts/streamstate/templates/_archive.tpl")
+"""Gives variables of the archiver, which are settings of a service too."""
 _LEFT_OUT = ("title", "default")
 """Omitted members of a schema. The default may differ between the processes of a chart."""
 
@@ -42,13 +44,14 @@ def processes(chart: str) -> list[type[Settings]]:
     return [StreamSettings, ApiSettings, *services]
 
 
-_APART: Mapping[str, Sequence[type[Settings]]] = {"gateway": [GatewaySettings], "archive": []}
+_APART: Mapping[str, Sequence[type[Settings]]] = {"gateway": [GatewaySettings], "archive": [CommandSettings]}
 """The charts of processes that are no services, and settings of the library that belong to them."""
 
 
 def properties(chart: str) -> dict[str, Any]:
     """The JSON schema of each setting without a chart value of its own, by the variable without its prefix."""
-    given = {name for path in _TEMPLATES for name in re.findall(PREFIX + "([A-Z_]+)", path.read_text())}
+    templates = [*_TEMPLATES, *([_ARCHIVE] if chart == "archive" else [])]
+    given = {name for path in templates for name in re.findall(PREFIX + "([A-Z_]+)", path.read_text())}
     schemas = {
         name.upper(): schema
         for kind in processes(chart)

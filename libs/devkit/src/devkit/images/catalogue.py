@@ -33,5 +33,6 @@ class Image:
 
 
 def images(services: Sequence[str] = SERVICES) -> list[Image]:
-    """The images of `services` and of the gateway."""
-    return [Image(name, target) for name in services for target in ("stream", "api")] + [Image("gateway", "api")]
+    """The images of `services`, of the archiver and of the gateway."""
+    of_services = [Image(name, target) for name in services for target in ("stream", "api")]
+    return [*of_services, Image("archive", "api"), Image("gateway", "api")]

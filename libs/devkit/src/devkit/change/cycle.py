@@ -20,7 +20,6 @@ BEFORE = "before"
 """The step without a command, for comparison."""
 
 COMMANDS = ("stage", "wait", "diff", "promote", "back", "promote", "drop")
-OWES_S = 120
 NO_SETTINGS: Mapping[str, str] = {}
 _DIFFERENT = 1
 """The exit status of `diff` for releases with different answers."""
@@ -56,23 +55,10 @@ class FoldChange:
         time.sleep(self.pause_s)
         for command in COMMANDS:
             say(f"streamstate {command} {service}")
-            if command == "drop":
-                self._settled(service, cycle.answer("promote")["before"])
             cycle.reads.append((command, self.load.renewed()))
             cycle.answers.append(self.command(command, service, *further.get(command, ())))
             time.sleep(self.pause_s)
         return cycle
-
-    def _settled(self, service: str, release: str) -> None:
-        """Return when the release has published its last outputs."""
-        deadline = time.monotonic() + OWES_S
-        while True:
-            try:
-                self.command("drop", service, release, "--dry-run")
-                return
-            except DevkitError:
-                if time.monotonic() > deadline:
-                    raise
 
     def differences(self, cycle: Cycle) -> int:
         """How many keys of the new release's state differ from the recount of its topics."""

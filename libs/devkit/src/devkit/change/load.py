@@ -74,12 +74,6 @@ class Load:
                 stack.enter_context(repeating(self._read, READERS / self._reads))
             yield
 
-    def measured(self, seconds: float) -> ReadsSeen:
-        """The reads of the next seconds."""
-        begun = self.renewed()
-        time.sleep(seconds)
-        return begun
-
     def renewed(self) -> ReadsSeen:
         """ReadsSeen from here on; the former ones end."""
         self.reads = ReadsSeen()

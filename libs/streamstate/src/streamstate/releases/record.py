@@ -150,16 +150,16 @@ def turned(record: Releases, release: str, cuts: Mapping[Place, int]) -> Release
     return _next(record, turns=(Turn(earliest.release), *later))
 
 
-def handed_over(record: Releases, release: str, ends: Mapping[Place, int]) -> Releases:
-    """The last turn begins at `ends`, where `release` of the turn before has published all, instead of later."""
-    before, last = record.turns[-2:]
-    if before.release != release:
-        msg = f"{release} did not publish just before {last.release}; let its streams run until it owes nothing"
-        raise Declined(msg)
-    by_topic: dict[str, dict[int, int]] = {topic: dict(cuts) for topic, cuts in last.cuts.items()}
-    for place, end in ends.items():
-        by_topic.setdefault(place[0], {})[place[1]] = min(last.cut(place), max(end, before.cut(place)))
-    return _next(record, turns=(*record.turns[:-1], Turn(last.release, by_topic)))
+def handed_over(record: Releases, ends: Mapping[Place, int]) -> Releases:
+    """The last turn begins at `ends`, behind which there is no record yet, instead of later."""
+    return _next(record, turns=tuple(Turn(turn.release, _at_most(turn, ends)) for turn in record.turns))
+
+
+def _at_most(turn: Turn, ends: Mapping[Place, int]) -> dict[str, dict[int, int]]:
+    """The cuts of `turn`, none later than `ends`."""
+    return {
+        topic: {p: min(cut, ends.get((topic, p), cut)) for p, cut in cuts.items()} for topic, cuts in turn.cuts.items()
+    }
 
 
 def switched(record: Releases, release: str) -> Releases:

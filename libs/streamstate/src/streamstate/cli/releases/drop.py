@@ -1,7 +1,7 @@
 """`streamstate drop`: a release that does not answer is deleted."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -10,18 +10,22 @@ from confluent_kafka import KafkaException
 from streamstate import bootstrap
 from streamstate.cli import output
 from streamstate.cli.output import AsJson, DryRun, Yes, agree
-from streamstate.cli.releases.beside import Name, Side, look, recorded
+from streamstate.cli.releases.beside import Name, look, recorded
 from streamstate.cli.services import Deployment, Service
 from streamstate.errors import Declined
 from streamstate.releases import file
 from streamstate.releases.record import Releases, dropped, handed_over, next_release
 from streamstate.state.deletion import Holding, StateDeleter
+from streamstate.state.store import TopicPartition
 
 ENDING_S = 60.0
 """Seconds in which the supervisor of the file of releases must end the streams of a release."""
 
+PAID_S = 60.0
+"""Seconds in which a release must publish its last outputs."""
+
 IDLE_S = 1.0
-"""Seconds without a record, after which a turn may end before its cut."""
+"""Seconds without a record in a partition, after which a turn may end there before its cut."""
 
 PAUSE_S = 0.5
 
@@ -41,24 +45,22 @@ def drop(
 ) -> None:
     """Delete a release that does not answer: its keys and its consumer group. Nothing undoes it.
 
-    Refuses the live release, a release that must still publish, and a release with running streams, except streams
-    that the supervisor of STREAMSTATE_RELEASES ends. After an interruption, run the command again.
+    Waits until it has published its last outputs. Refuses the live release, and running streams, except streams that
+    the supervisor of STREAMSTATE_RELEASES ends. After an interruption, run the command again.
     """
     of, record = recorded(service)
     name = release or next_release(record)
     dropped(record, name)
-    dropping = Dropping(of, name)
-    side = look(of, name)
-    dropping.settled(record, side)
-    holdings = dropping.deleter.holdings()
-    answer = Dropped(
-        of.app.release_of, name, {p: held.keys for p, held in holdings.items()}, side.of.app.group, dry_run
-    )
+    dropping, side = Dropping(of, name), look(of, name)
+    keys = {p: held.keys for p, held in dropping.deleter.holdings().items()}
+    answer = Dropped(of.app.release_of, name, keys, side.of.app.group, dry_run)
     verb = "would be deleted" if dry_run else "is deleted"
-    text = f"{name} {verb}: {sum(answer.keys.values()):,} keys, the consumer group {answer.group}"
+    text = f"{name} {verb}: {sum(keys.values()):,} keys, the consumer group {answer.group}"
     if not dry_run:
-        agree([f"to be deleted: {name}, {sum(answer.keys.values()):,} keys"], "Delete it?", yes=yes)
+        agree([f"to be deleted: {name}, {sum(keys.values()):,} keys"], "Delete it?", yes=yes)
         dropping.run(record)
+    elif owed := record.owes(name, side.positions):
+        text += f"; first it must publish {sum(owed.values()):,} more offsets"
     output.show(answer, text, as_json=as_json)
 
 
@@ -73,53 +75,47 @@ class Dropping:
     def deleter(self) -> StateDeleter:
         return bootstrap.deletion(self.of.settings, self.name)
 
-    def settled(self, record: Releases, side: Side) -> Releases:
-        """The record after which the release owes no more outputs: `record` itself, or one that ends its turn here.
-
-        A turn may end before its cut where the topics have no record behind the state. Raises `Declined`.
-        """
-        if not (owed := record.owes(self.name, side.positions)):
-            return record
-        if self._idle(side, owed):
-            return handed_over(record, self.name, side.positions)
-        left = sum(owed.values())
-        msg = (
-            f"{self.name} must publish {left:,} more offsets before the turn of {record.publisher}: let its streams "
-            f"run until `streamstate releases {self.of.service}` shows that it owes nothing"
-        )
-        raise Declined(msg)
-
-    def _idle(self, side: Side, owed: Collection[tuple[str, int]]) -> bool:
-        """Whether no record came lately: one that comes as the turn ends would be published by none."""
-        if any(side.ends[place] > side.positions[place] for place in owed):
-            return False
-        time.sleep(IDLE_S)
-        ends = self.of.topics.high_watermarks(owed)
-        return all(ends[place] <= side.ends[place] for place in owed)
-
-    def require_idle(self, record: Releases, after: Releases, side: Side) -> None:
-        """Give the outputs of records that came as the turn ended back to the release, and raise `Declined`.
-
-        The next release may have folded such a record before it knew that its turn had begun.
-        """
-        owed = record.owes(self.name, side.positions)
-        ends = self.of.topics.high_watermarks(owed)
-        if all(ends[place] <= side.ends[place] for place in owed):
-            return
-        returned = handed_over(record, self.name, side.positions | ends)
-        self.of.pointer.replace(after, msgspec.structs.replace(returned, number=after.number + 1))
-        msg = f"records came as the turn of {self.name} ended: run its streams until it owes nothing, then drop it"
-        raise Declined(msg)
-
     def run(self, record: Releases) -> None:
+        record = self.settled(record)
         self._stop()
-        side = look(self.of, self.name)
-        after = self.settled(record, side)
-        if after != record:
-            self.of.pointer.replace(record, after)
-            self.require_idle(record, after, side)
         self._delete(self.deleter.holdings())
-        self.of.pointer.replace(after, dropped(after, self.name))
+        self.of.pointer.replace(record, dropped(record, self.name))
+
+    def settled(self, record: Releases) -> Releases:
+        """The record by which the release owes no more outputs.
+
+        Its turn ends in partitions without new records, and elsewhere its streams reach the cut. Raises `Declined`.
+        """
+        deadline = time.monotonic() + PAID_S
+        while owed := record.owes(self.name, (side := look(self.of, self.name)).positions):
+            time.sleep(IDLE_S)
+            ends = self.of.topics.high_watermarks(owed)
+            idle = {place: end for place, end in ends.items() if end == side.positions[place]}
+            if time.monotonic() > deadline or not (idle or side.members):
+                msg = (
+                    f"{self.name} must publish {sum(owed.values()):,} more offsets before the turn of "
+                    f"{record.publisher}: let its streams run until it owes nothing, then drop it"
+                )
+                raise Declined(msg)
+            if idle:
+                record = self.handed_over(record, idle)
+        return record
+
+    def handed_over(self, record: Releases, idle: Mapping[TopicPartition, int]) -> Releases:
+        """The stored record after the turn ends at the ends of the `idle` partitions.
+
+        The next release may have folded a record that came meanwhile before it knew of its turn, so the release keeps
+        the turn there: the record may be published twice, and is not lost.
+        """
+        after = handed_over(record, idle)
+        self.of.pointer.replace(record, after)
+        ends = self.of.topics.high_watermarks(idle)
+        still = {place: end for place, end in idle.items() if ends[place] == end}
+        if still == idle:
+            return after
+        kept = msgspec.structs.replace(handed_over(record, still), number=after.number + 1)
+        self.of.pointer.replace(after, kept)
+        return kept
 
     def _stop(self) -> None:
         """End the streams that the file of releases started; raises `Declined` when others run."""

@@ -16,8 +16,8 @@ from services.gateway.beside import ReleaseFile
 from services.gateway.directory import not_found, service_of
 from services.gateway.erasure import EXAMPLE_DELETION, EXAMPLE_EXPORT, EXPORTED, PATH, ErasureRoutes
 from services.gateway.names import NameCache
+from services.gateway.needs import NAME, ReadRoutes
 from services.gateway.owners import Owners
-from services.gateway.reads import NAME, ReadRoutes
 from services.gateway.route import EXAMPLE_ROUTE, route, unknown_service
 from services.gateway.router import Router
 from services.gateway.search import Found, Search, search

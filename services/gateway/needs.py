@@ -1,16 +1,19 @@
-"""The needs of a request: scopes, the price in reads of a key, and the user of the answer."""
+"""Reads and their needs: the view and its owner; scopes, the price in reads of a key, and the user of the answer."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import partial
 
 from services.gateway.directory import Directory, LocatedPart
 from services.gateway.documents import USERS
 from services.gateway.owners import RELEASE, Owners
-from services.gateway.users import PARTS, part_names
+from services.gateway.users import PARTS, Users, part_names, requested
 from streamstate.view import ADMIN, READ, Cost, Scope
-from streamstate.web.http.request import Request
+from streamstate.web.http.request import Request, Response, json
 from streamstate.web.partition_map import ViewEntry
-from streamstate.web.server.route import Needs
+from streamstate.web.server.openapi import MANY
+from streamstate.web.server.route import Call, Needs
+from streamstate.web.views import asked_for_many
 
 USER_PATH = "/v1/users/<key>"
 """The beginning of the paths about one user."""
@@ -93,3 +96,38 @@ def _parts_cost(at: Directory, names: Set[str]) -> int:
     return sum(
         view.cost.base for _, view, part in at.parts.values() if (view.name in names if names else part.by_default)
     )
+
+
+NAME = "gateway"
+
+
+class ReadRoutes:
+    """Resolves requests for views, users and many keys, each by the live releases at its start."""
+
+    def __init__(self, owners: Owners, users: Users) -> None:
+        self._owners = owners
+        self._users = users
+
+    def view(self, request: Request, _arguments: Mapping[str, str]) -> Call:
+        """Any view. Raises a 404 `Problem` for an unknown path."""
+        at = self._owners.at(request.headers)
+        known, view, text = at.find(request.path)
+        answer = partial(self._users.view, at, known, view, text, request)
+        return Call(answer, view.path, of_release(of_view(view, text, request), request))
+
+    def user(self, request: Request, arguments: Mapping[str, str]) -> Call:
+        """The parts of a user. Raises a 400 `Problem` for unknown parts, and for parameters of no part."""
+        key, at = arguments["key"], self._owners.at(request.headers)
+        parts = requested(at, request.query)
+        answer = partial(self._users.user, at, parts, request, key)
+        return Call(answer, USER_PATH, of_release(of_parts(parts, key, request), request))
+
+    def many(self, request: Request, _arguments: Mapping[str, str]) -> Call:
+        """Many keys of any views, and users. Raises a 400 `Problem` for a malformed request."""
+        at = self._owners.at(request.headers)
+        asked = asked_for_many(request, [*at.keyed, USERS], besides=PARTS)
+
+        async def answer() -> Response:
+            return json(await self._users.many(at, asked, request.deadline), NAME)
+
+        return Call(answer, MANY, of_release(of_many(at, asked, request), request))

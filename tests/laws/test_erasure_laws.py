@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from services.recommendations.packing import unpack
 from streamstate.app import App
-from streamstate.erasure.applying import pending, steps
+from streamstate.erasure.applying import pending, personal, steps
 from streamstate.erasure.deletions import Bound, DeletionRecord, Deletions, erased
-from streamstate.erasure.folds import personal
 from streamstate.processing.decode import RawRecord
 from streamstate.state.memory import MemoryStore
 from streamstate.state.store import Origin, Store

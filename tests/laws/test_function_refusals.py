@@ -12,7 +12,7 @@ import pytest
 from msgspec import Meta
 
 from streamstate.app import App, Fold, FoldContext, Record, Rows, Source
-from streamstate.erasure.folds import personal
+from streamstate.erasure.applying import personal
 from streamstate.functions import (
     Counters,
     HoppingWindows,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamstate.app import App, Emit, Record
-from streamstate.erasure.folds import personal
+from streamstate.erasure.applying import personal
 from streamstate.errors import BadRecord, NotRequested
 from streamstate.functions import (
     Counters,

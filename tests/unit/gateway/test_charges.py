@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from services.gateway.names import NameCache
-from services.gateway.needs import DEMAND_COST
-from services.gateway.reads import ReadRoutes
+from services.gateway.needs import DEMAND_COST, ReadRoutes
 from services.gateway.users import Users
 from streamstate.view import READ
 from streamstate.web.http.request import MOST_PARAMETERS, Request, path_of

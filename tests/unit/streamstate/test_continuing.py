@@ -16,12 +16,12 @@ from streamstate.processing.fitness import (
     allowed,
     left_out,
     missing_beginnings,
+    passed,
     require_beginnings,
     require_same_folds,
     require_same_topics,
     require_same_widths,
 )
-from streamstate.processing.offset_gaps import passed
 from streamstate.state.memory import MemoryStore
 from streamstate.state.operations import Put, Value
 from streamstate.state.store import FORMAT, Allowance, Claim, Commit, OffsetAdvance, Origin, Snapshot, TopicPartition

@@ -5,8 +5,8 @@ import pytest
 from services.events import LISTENING_EVENTS
 from services.metrics.model import APP
 from streamstate.erasure import stream
+from streamstate.erasure.applying import personal
 from streamstate.erasure.deletions import Bound, DeletionRecord, Deletions, erased
-from streamstate.erasure.folds import personal
 from streamstate.erasure.stream import Erasure
 from streamstate.errors import Misconfigured
 from streamstate.keys import LONG

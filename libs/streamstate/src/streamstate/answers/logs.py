@@ -9,8 +9,8 @@ from streamstate import bootstrap
 from streamstate.answers.feed import Feed, dated
 from streamstate.answers.past import Past, behind
 from streamstate.app import App
+from streamstate.erasure.applying import Erased
 from streamstate.erasure.deletions import erased
-from streamstate.erasure.folds import Erased
 from streamstate.errors import Misconfigured
 from streamstate.kafka.dlq.topic import Refusals
 from streamstate.settings import ServiceSettings

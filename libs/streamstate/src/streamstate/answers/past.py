@@ -8,7 +8,7 @@ import msgspec
 
 from streamstate.answers.feed import Dated, Feed
 from streamstate.app import App
-from streamstate.erasure.folds import Erased, personal
+from streamstate.erasure.applying import Erased, personal
 from streamstate.processing.decode import DeadLetter, RawRecord, Refusal
 from streamstate.processing.fold_batch import FoldResult
 from streamstate.processing.limits import Limits, TimestampLimit

@@ -17,7 +17,8 @@ from streamstate.cli.changes import allow, skip, throttle
 from streamstate.cli.config import config
 from streamstate.cli.history.replay import replay
 from streamstate.cli.history.unload import unload
-from streamstate.cli.profiles import profiles
+from streamstate.cli.profiles.check import check
+from streamstate.cli.profiles.plan import plan
 from streamstate.cli.releases.diff import diff
 from streamstate.cli.releases.drop import drop
 from streamstate.cli.releases.progress import releases, wait
@@ -84,10 +85,13 @@ for command in (
     drop,
 ):
     app.command(command.__name__.partition("_")[0])(command)
-app.add_typer(profiles.app, name="profile")
+profile = typer.Typer(help="A declared profile against its topic.", no_args_is_help=True, rich_markup_mode=None)
+profile.command()(check)
+profile.command()(plan)
+app.add_typer(profile, name="profile")
 app.add_typer(dead_letters.app, name="dlq")
-app.add_typer(keys.app, name="keys")
-app.add_typer(acl.app, name="acl")
+app.add_typer(keys, name="keys")
+app.add_typer(acl, name="acl")
 app.add_typer(archives.app, name="archive")
 for further in entry_points(group=FURTHER):
     app.command(further.name)(further.load())

@@ -1,7 +1,7 @@
 """The output of commands: one JSON document, or tables, on stdout; progress and one-line errors on stderr."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import IntEnum
 from typing import Annotated, Any
@@ -81,6 +81,11 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Table:
     for row in rows:
         made.add_row(*map(str, row))
     return made
+
+
+def offsets(of: Mapping[str, int]) -> str:
+    """Offsets by topic, for people."""
+    return ", ".join(f"{topic} {offset}" for topic, offset in of.items()) or "-"
 
 
 class _Rate(ProgressColumn):

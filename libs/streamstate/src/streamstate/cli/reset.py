@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from streamstate import bootstrap
 from streamstate.cli import output
-from streamstate.cli.output import AsJson, DryRun, Yes, agree
+from streamstate.cli.output import AsJson, DryRun, Yes, agree, offsets
 from streamstate.cli.report import refusals
 from streamstate.cli.services import Deployment, Service, deployment
 from streamstate.cli.status import observe
@@ -126,17 +126,13 @@ def _overview(answer: Reset, commands: Commands) -> Iterator[RenderableType]:
         return
     yield f"{'would be deleted' if answer.dry_run else 'to be deleted'} ({answer.service}):"
     columns = "partition", "keys", "stands at", "is built again from"
-    rows = [(p.partition, f"{p.keys:,}", _offsets(p.positions), _offsets(p.begins)) for p in answer.partitions]
+    rows = [(p.partition, f"{p.keys:,}", offsets(p.positions), offsets(p.begins)) for p in answer.partitions]
     yield output.table(columns, rows)
     for topic in answer.truncated:
         yield commands.complete(
             f"Kafka has deleted the first records of {topic}: the streams will refuse to build without them, until "
             f"`streamstate allow SERVICE {topic} --reason TEXT`"
         )
-
-
-def _offsets(offsets: Mapping[str, int]) -> str:
-    return ", ".join(f"{topic} {offset}" for topic, offset in offsets.items()) or "-"
 
 
 def _correct_totals(of: Deployment, *, yes: bool, dry_run: bool, as_json: bool) -> None:

@@ -1,17 +1,19 @@
-"""The deletions applied to a claimed partition: forget the users, and find the records to leave out."""
+"""The deletions applied to a claimed partition, and its folds without the records of erased users."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from streamstate.app import App, Fold
+from msgspec import structs
+
+from streamstate.app import App, Effect, Fold, FoldContext, Lookups, Record
 from streamstate.erasure.deletions import Asked, Bound, DeletionRecord
 from streamstate.errors import BadKey
 from streamstate.keys import partition_of
-from streamstate.state.operations import Operation
-from streamstate.state.store import DELETIONS, Claim, Commit, OffsetAdvance, Origin, Store
-from streamstate.view import UserState
+from streamstate.state.operations import Operation, Read
+from streamstate.state.store import DELETIONS, Claim, Commit, OffsetAdvance, Origin, Store, TopicPartition
+from streamstate.view import UserState, seen
 
 TOGETHER = 200
 """Users forgotten in one commit."""
@@ -100,3 +102,60 @@ def _forget(
     if keys := [key for each in bounds if (key := _key(fold, each)) is not None]:
         values = store.read({partition: users.reads})[partition].values if users.reads else ()
         yield from users.forget(keys, values)
+
+
+Records = Sequence[Record[Any, Any]]
+Erased = Mapping[TopicPartition, Mapping[bytes, int]]
+"""By topic and partition, the keys of erased users, and the offset before which their records do not count."""
+
+
+def personal(app: App, partition: int, erased: Erased, *, keep_seen: bool) -> Sequence[Fold]:
+    """The folds of `app` without the records of erased users; with `keep_seen`, storing the time of each user."""
+    folds = (keeping_seen(fold) if keep_seen and fold.users else fold for fold in app.folds)
+    return [without_erased(fold, partition, erased) for fold in folds]
+
+
+def without_erased(fold: Fold, partition: int, erased: Erased) -> Fold:
+    """`fold` without the records of erased users; `shared` gets the records without the key."""
+    bounds = {
+        source.own_name: {source.key.decode(key): offset for key, offset in users.items()}
+        for source in fold.sources
+        if (users := erased.get((source.topic, partition)))
+    }
+
+    def is_erased(record: Record[Any, Any]) -> bool:
+        return record.offset < bounds.get(record.topic, {}).get(record.key, 0)
+
+    def kept(records: Records) -> Records:
+        return [record for record in records if not is_erased(record)]
+
+    def apply(records: Records, context: FoldContext) -> Iterable[Effect]:
+        return fold.apply(left, context) if (left := kept(records)) else ()
+
+    def shared(records: Records, context: FoldContext) -> Iterable[Effect]:
+        nameless = [structs.replace(each, key=None) if is_erased(each) else each for each in records]
+        try:
+            return list(fold.shared(nameless, context))
+        except Exception:
+            # The dead letter of an erased user's record would hold the user's data. Other batches are halved.
+            if len(records) == 1 and is_erased(records[0]):
+                return ()
+            raise
+
+    def lookups(records: Records) -> Lookups:
+        return fold.lookups(left) if (left := kept(records)) else {}
+
+    def reads(records: Records) -> Iterable[Read]:
+        return fold.reads(left) if (left := kept(records)) else ()
+
+    return replace(fold, apply=apply, shared=shared, lookups=lookups, reads=reads) if bounds else fold
+
+
+def keeping_seen(fold: Fold) -> Fold:
+    """`fold`, storing the last stream time of each user."""
+
+    def apply(records: Records, context: FoldContext) -> Iterable[Effect]:
+        yield from fold.apply(records, context)
+        yield seen({str(record.key): max(context.time, record.stream_time) for record in records})
+
+    return replace(fold, apply=apply)

@@ -10,9 +10,8 @@ from confluent_kafka import KafkaException
 from redis.exceptions import RedisError
 
 from streamstate.app import App
-from streamstate.erasure.applying import expiries, pending, steps
+from streamstate.erasure.applying import Erased, expiries, pending, steps
 from streamstate.erasure.deletions import Asked, DeletionRecord, erased
-from streamstate.erasure.folds import Erased
 from streamstate.erasure.topic import DeletionTopic
 from streamstate.errors import Misconfigured
 from streamstate.state.store import Claim, Origin, Snapshot, Store, TopicPartition

@@ -27,9 +27,8 @@ from streamstate.kafka.consumer_group import Membership, Partitions
 from streamstate.kafka.dlq.topic import Refusals
 from streamstate.kafka.held_up import HeldUp
 from streamstate.kafka.totals import Publisher
-from streamstate.processing.fitness import needed, require_copartitioned
+from streamstate.processing.fitness import needed, passed, require_copartitioned
 from streamstate.processing.limits import TimestampLimit
-from streamstate.processing.offset_gaps import passed
 from streamstate.settings import StreamSettings
 from streamstate.spark.backlog.folding import Backlog
 from streamstate.spark.run import Hosted, Run, reason

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from streamstate import bootstrap
 from streamstate.app import App
-from streamstate.erasure.folds import Erased, personal
+from streamstate.erasure.applying import Erased, personal
 from streamstate.kafka.outbox import KafkaOutbox
 from streamstate.kafka.producer import producer
 from streamstate.kafka.security import Security

@@ -15,7 +15,7 @@ from streamstate.backup.loaded import SavedPartitions, loaded
 from streamstate.backup.manifest import files_of
 from streamstate.backup.restorer import Restorer
 from streamstate.cli import output
-from streamstate.cli.output import AsJson, DryRun, Yes
+from streamstate.cli.output import AsJson, DryRun, Yes, offsets
 from streamstate.cli.report import refusals
 from streamstate.cli.services import Deployment, Services, configured, deployments
 from streamstate.cli.status import observe
@@ -202,7 +202,12 @@ def overview(answer: Restore) -> Iterator[RenderableType]:
     """For people."""
     yield f"{'would be restored' if answer.dry_run else 'to be restored'} ({answer.service}):"
     rows = [
-        (p.partition, _offsets(p.positions), "-" if p.replaces is None else _offsets(p.replaces), f"{p.goes_back:,}")
+        (
+            p.partition,
+            offsets(p.positions),
+            "-" if p.replaces is None else offsets(p.replaces),
+            f"{p.goes_back:,}",
+        )
         for p in answer.partitions
     ]
     yield output.table(("partition", "saved at", "stands at", "goes back by"), rows)
@@ -210,7 +215,3 @@ def overview(answer: Restore) -> Iterator[RenderableType]:
         yield f"not in the backup, stays as it is: partition {', '.join(map(str, answer.kept))}"
     for warning in answer.warnings:
         yield f"the streams will refuse the restored state: {warning}"
-
-
-def _offsets(offsets: Mapping[str, int]) -> str:
-    return ", ".join(f"{topic} {offset}" for topic, offset in offsets.items()) or "-"

@@ -1,1 +1,0 @@
-"""Access commands: the keys of callers, and the rights that services need at Kafka and Redis."""

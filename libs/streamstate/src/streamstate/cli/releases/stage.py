@@ -18,7 +18,7 @@ from streamstate.cli.releases import beside
 from streamstate.cli.releases.beside import DOCUMENT, Breaking, Side, look
 from streamstate.cli.services import Deployment, Service, deployment, imported
 from streamstate.deployment import logs
-from streamstate.errors import Declined
+from streamstate.errors import Declined, Misconfigured
 from streamstate.releases import file
 from streamstate.releases.record import Releases, first, staged
 from streamstate.settings import PREFIX, require_known
@@ -71,20 +71,23 @@ def stage(
     after = staged(record, release)
     own = own_settings(of, release, settings)
     _require_valid(of, own)
-    differences = beside.differences(_live_document(of, side), document(of, own))
+    differences = _differences(of, side, own)
     if not (breaking or dry_run):
         beside.require_unbroken(release, differences)
     memory = _require_memory(of, record.live)
-    path, helm = of.settings.releases, helm_install(of, release, own)
-    answer = Staged(
-        of.app.release_of, release, own, memory, differences, started=bool(path), helm=helm, dry_run=dry_run
-    )
     if not dry_run:
         of.pointer.replace(before, after)
-        if path:
-            by_hand = file.ByHand(f"127.0.0.1:{_free_port()}", of.package, dict(own))
-            file.write(path, file.with_release(file.read(path), of.app.release_of, release, by_hand))
+        _start(of, release, own)
+    helm, started = helm_install(of, release, own), bool(of.settings.releases)
+    answer = Staged(of.app.release_of, release, own, memory, differences, started, helm, dry_run)
     output.show(answer, _text(answer, service), as_json=as_json)
+
+
+def _start(of: Deployment, release: str, settings: Mapping[str, str]) -> None:
+    """Give the release to the supervisor of the file of releases, where there is one."""
+    if path := of.settings.releases:
+        by_hand = file.ByHand(f"127.0.0.1:{_free_port()}", of.package, dict(settings))
+        file.write(path, file.with_release(file.read(path), of.app.release_of, release, by_hand))
 
 
 def _settings(given: Sequence[str]) -> dict[str, str]:
@@ -134,12 +137,17 @@ def _require_valid(of: Deployment, settings: Mapping[str, str]) -> None:
     of.topics.describe((*app.topics, *app.outputs))
 
 
-def _live_document(of: Deployment, side: Side) -> Any:
-    """The document of an instance of the live release; without an answer, by the code and settings of this command."""
+def _differences(of: Deployment, side: Side, settings: Mapping[str, str]) -> list[str]:
+    """How answers by these settings break clients of the live release; none in an image without APIs."""
+    try:
+        before, after = document(of, {}), document(of, settings)
+    except Misconfigured:
+        return []
     owners = (snapshot.owner for snapshot in side.snapshots.values() if snapshot.owner)
     with suppress(GatewayError):
-        return Client(f"http://{next(owners)}").get(DOCUMENT)
-    return document(of, {})
+        # The code of the live release may be older than the code of this command.
+        before = Client(f"http://{next(owners)}").get(DOCUMENT)
+    return beside.differences(before, after)
 
 
 def document(of: Deployment, settings: Mapping[str, str]) -> Any:

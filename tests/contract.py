@@ -16,7 +16,7 @@ from schemathesis.schemas import APIOperation, BaseSchema
 from streamstate.web.server.openapi import MANY
 from tests.serving import Wsgi
 
-EXAMPLES = 10
+EXAMPLES = 6
 # 503 and 504 answer a demand that is not met in time. What the document does not name is ignored.
 CONFIG = {
     "checks": {

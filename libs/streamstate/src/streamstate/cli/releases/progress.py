@@ -33,7 +33,7 @@ Timeout = Annotated[float, typer.Option(min=0, help="Seconds until it gives up; 
 
 
 def releases(service: Service, *, as_json: AsJson = False) -> None:
-    """Show the releases of a service: which one answers, which one publishes, and their progress.
+    """Show the releases of a service: the live release, the publisher, and progress.
 
     `owes` is the number of offsets that a release will still publish: its streams must run until then.
     """
@@ -84,7 +84,7 @@ def _compare(name: str) -> bool:
 
 
 def _done(side: Side, waited_s: float) -> bool:
-    """Whether it is ready. Raises `Declined` when it fails, but for the time of its start."""
+    """Whether the release is ready. Raises `Declined` for a failing release, except during its start."""
     if side.word == "failing" and waited_s > (0 if side.members else STARTING_S):
         msg = f"{side.of.app.name} is failing: {'; '.join(side.faults)}"
         raise Declined(msg)

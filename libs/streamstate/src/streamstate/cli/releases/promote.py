@@ -118,7 +118,7 @@ def _switch(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Store what is left to store, in the order of `next_write`, and show it."""
+    """Store the remaining records of `next_write`, and show the promotion."""
     sampled, asked = time.monotonic(), places(of)
     first = of.topics.high_watermarks(asked)
     side = look(of, name)

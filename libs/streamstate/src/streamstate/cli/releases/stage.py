@@ -151,7 +151,7 @@ def _differences(of: Deployment, side: Side, settings: Mapping[str, str]) -> lis
 
 
 def document(of: Deployment, settings: Mapping[str, str]) -> Any:
-    """The document of an API with these further settings. It connects to nothing."""
+    """The document of an API with further `settings`, without a connection."""
     with _environment({**settings, "ACCESS": "off"}):
         routes = imported("streamstate.web.api").create(of.package).flask
     logs.configure("stderr")
@@ -171,7 +171,7 @@ def _require_memory(of: Deployment, live: str) -> int:
 
 
 def helm_install(of: Deployment, release: str, settings: Mapping[str, str]) -> str:
-    """The command that installs the release on Kubernetes, with the values of the first one."""
+    """The command that installs the release on Kubernetes with the values of the first release."""
     first = of.app.release_of
     values = {name: text for name, text in settings.items() if name != "NAME"}
     sets = " ".join(f"--set-string {shlex.quote(f'settings.{name}={_escaped(text)}')}" for name, text in values.items())

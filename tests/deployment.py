@@ -6,12 +6,13 @@ from typing import Any, Protocol
 
 import urllib3
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from typer.testing import CliRunner, Result
 
 from devkit import records
 from devkit.child_process import LOCALHOST, Child, free_port
 from devkit.local_cluster import LocalCluster, answers, variables
+from devkit.topics import create as create_topics
 from services.events import LISTENING_EVENTS
 from streamstate.app import dead_letter_topic
 from streamstate.cli.main import app
@@ -53,12 +54,8 @@ class Deployment:
         self.started: list[Child] = []
 
     def create(self, partitions: int = 1) -> None:
-        dead_letters = dead_letter_topic(self.name)
-        new = [NewTopic(self.topic, partitions, 1)]
-        if dead_letters not in self.admin.list_topics(timeout=5).topics:
-            new.append(NewTopic(dead_letters, 1, 1))
-        for created in self.admin.create_topics(new).values():
-            created.result()
+        for topic, count in ((self.topic, partitions), (dead_letter_topic(self.name), 1)):
+            create_topics(self.cluster.kafka.bootstrap, {topic: {}}, count)
 
     def delete(self) -> None:
         self.admin.delete_topics([self.topic])[self.topic].result()

@@ -188,7 +188,7 @@ def running(
     child = LocalCluster.api(service, address, address, home, settings, environment)
     child.start()
     try:
-        child.wait_until(lambda: answers(probe or f"http://{address}/readyz"), timeout=30)
+        child.wait_until(lambda: answers(probe or f"http://{address}/readyz"), timeout=60)
         yield child
     finally:
         # A graceful end waits for the kept connections of this process.

@@ -1,25 +1,21 @@
 """A small cluster that is really fed, and Chromium looking at its page."""
 
 import json
-import random
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Route, sync_playwright
 
-from devkit import feed, sample_events
+from devkit import feed
 from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.demo import CACHE
-from devkit.local_cluster import LocalCluster, answers, get
-from devkit.plan import Plan
-from streamstate.kafka.producer import producer
-from tests.integration.driving import Driving
+from devkit.local_cluster import LocalCluster, get
+from tests.integration.driving import Driving, running_cluster
+from tests.serving import running
 from tests.waiting import until
 
 SEED = 7
@@ -45,26 +41,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     home = tmp_path_factory.mktemp("cluster")
-    cluster = LocalCluster(
-        Plan(home, Path.cwd() / CACHE, instances=INSTANCES, services=SERVICES), say=lambda _line: None
-    )
-    try:
-        cluster.start()
+    with running_cluster(home, instances=INSTANCES, services=SERVICES) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture(scope="session")
 def driving(cluster: LocalCluster) -> Driving:
     """The cluster with names and plays, all of them folded, all instances ready."""
-    catalogue = sample_events.Catalogue.make(SEED, artists=60)
-    clock = sample_events.backlog(EVENTS, 86_400_000, feed.now_ms)
-    events = sample_events.events(catalogue, SEED, USERS, clock, broken=0)
-    driving = Driving(cluster, producer(cluster.kafka.bootstrap), events, random.Random(SEED))
-    feed.send_names(driving.out, sample_events.names(catalogue))
-    driving.feed(islice(events, EVENTS))
-    driving.settle()
+    driving = Driving.fed(cluster, SEED, EVENTS, USERS, feed.now_ms, broken=0)
     until(cluster.ready, 120, "all instances to be ready")
     return driving
 
@@ -98,10 +82,8 @@ def later(driving: Driving, tmp_path: Path) -> Iterator[Later]:
         stack.callback(streams.stop)
         for service, address in (("metrics", metrics), ("words", words), ("gateway", gateway)):
             own = {**settings, "ADVERTISE": address}
-            api = LocalCluster.api(f"services.{service}", f"{service}-later", address, tmp_path, own)
-            api.start()
-            stack.callback(api.stop)
-        api.wait_until(lambda: answers(f"http://{gateway}/readyz"), timeout=60)
+            probe = f"http://{address}/{'readyz' if service == 'gateway' else 'livez'}"
+            stack.enter_context(running(f"services.{service}", address, tmp_path, own, probe))
         yield Later(f"http://{gateway}", metrics, streams)
 
 

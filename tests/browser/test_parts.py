@@ -11,10 +11,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from devkit.child_process import LOCALHOST, free_port
-from devkit.local_cluster import LocalCluster, answers
 from tests.browser.conftest import DESKTOP, PHONE, Open, Routes
 from tests.browser.test_page import PATIENT_MS, SCRIPT, SERIOUS
-from tests.serving import Served
+from tests.serving import Served, new_address, running
 
 POLLED_MS = 5_000
 NOW = 1_795_680_000_000
@@ -40,16 +39,9 @@ HABITS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    address = f"{LOCALHOST}:{free_port()}"
-    gateway = LocalCluster.api(
-        "services.gateway", "gateway", address, tmp_path_factory.mktemp("parts"), {"INSTANCES": "{}"}
-    )
-    gateway.start()
-    try:
-        gateway.wait_until(lambda: answers(f"http://{address}/livez"), timeout=30)
+    address, home = new_address(), tmp_path_factory.mktemp("parts")
+    with running("services.gateway", address, home, {"INSTANCES": "{}"}, f"http://{address}/livez"):
         yield f"http://{address}"
-    finally:
-        gateway.stop()
 
 
 class Stub:
@@ -191,15 +183,12 @@ def page() -> Iterator[str]:
 def test_a_page_reads_answers_where_its_origin_is_allowed(
     browser: Browser, page: str, tmp_path_factory: pytest.TempPathFactory, allowed: bool
 ) -> None:
-    home, address = tmp_path_factory.mktemp("origins"), f"{LOCALHOST}:{free_port()}"
+    home, address = tmp_path_factory.mktemp("origins"), new_address()
     settings = {"INSTANCES": "{}", "ORIGINS": f'["{page}"]' if allowed else "[]"}
-    gateway = LocalCluster.api("services.gateway", "gateway", address, home, settings)
-    gateway.start()
-    try:
-        gateway.wait_until(lambda: answers(f"http://{address}/livez"), timeout=30)
-        with browser.new_page() as tab:
-            tab.goto(page)
-            status, told = tab.evaluate(ASK, f"http://{address}/v1/system")
-    finally:
-        gateway.stop()
+    with (
+        running("services.gateway", address, home, settings, f"http://{address}/livez"),
+        browser.new_page() as tab,
+    ):
+        tab.goto(page)
+        status, told = tab.evaluate(ASK, f"http://{address}/v1/system")
     assert (status, told is True) == ((200, True) if allowed else (0, False))

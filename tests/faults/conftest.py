@@ -3,19 +3,17 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
 from devkit import feed, sample_events
-from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster, answers
-from devkit.plan import Plan
 from streamstate.kafka.producer import producer
 from tests.faults import fault_report
 from tests.faults.fleet import OTHERS, PATIENCE_S, Fleet
 from tests.faults.load import READS_PER_S
 from tests.faults.trial import Trial
+from tests.integration.driving import running_cluster
 from tests.waiting import until
 
 SEED = 1
@@ -29,12 +27,8 @@ UnderLoad = Callable[..., AbstractContextManager[Trial]]
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Kafka and Redis, without services."""
     home = tmp_path_factory.mktemp("faults")
-    cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, instances={"metrics": 3}), say=print)
-    try:
-        cluster.start_servers()
+    with running_cluster(home, services_too=False, instances={"metrics": 3}) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from typing import Any
 
 from devkit import sample_events
 from devkit.child_process import LOCALHOST, Child, free_port
-from devkit.local_cluster import LocalCluster, answers
 from devkit.records import Event
 from devkit.redis_server import Redis
 from services.events import LISTENING_EVENTS
@@ -24,9 +23,10 @@ from streamstate.processing.decode import RawRecord
 from streamstate.state.redis import RedisStore
 from streamstate.state.redis_connections import connect
 from streamstate.testing import Driver
-from tests.faults.fleet import KNOWN, PATIENCE_S
+from tests.faults.fleet import KNOWN
 from tests.faults.harm import Proxy
 from tests.faults.load import known
+from tests.serving import running
 
 SEED, EVENTS, USERS = 1, 20_000, 300
 PARTITIONS = 8
@@ -107,12 +107,7 @@ class Serving:
 
     def serve(self, package: str, address: str, **settings: str) -> Child:
         """An API or gateway at `address`, ready."""
-        name = f"{package}-{address.rpartition(':')[2]}"
-        child = LocalCluster.api(package, name, address, self._home, settings)
-        child.start()
-        self._closing.callback(child.kill)
-        child.wait_until(lambda: answers(f"http://{address}/readyz"), PATIENCE_S)
-        return child
+        return self._closing.enter_context(running(package, address, self._home, settings))
 
     def owner(self, user: int) -> int:
         """Which of the two has the partition of `user`."""

@@ -9,12 +9,13 @@ from random import Random
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from prometheus_client.parser import text_string_to_metric_families
 
 from devkit import records
 from devkit.child_process import LOCALHOST, free_port
 from devkit.local_cluster import LocalCluster, answers, get
+from devkit.topics import create as create_topics
 from services.clicks.model import USER_CLICKS
 from services.events import LISTENING_EVENTS
 from streamstate.kafka.producer import producer
@@ -181,8 +182,7 @@ KINDS = {
 @pytest.fixture
 def raising_stream(fleet: Fleet) -> Iterator[None]:
     """The stream of the service whose fold fails."""
-    admin = AdminClient({"bootstrap.servers": fleet.bootstrap, "log_level": 0})
-    admin.create_topics([NewTopic(RAISING.dead_letters, 1, 1)])[RAISING.dead_letters].result()
+    create_topics(fleet.bootstrap, {RAISING.dead_letters: {}}, 1)
     child = fleet.cluster.deployment("tests.faults.raising", RAISING.name, {})
     child.start()
     yield

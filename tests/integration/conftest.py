@@ -3,24 +3,20 @@
 And servers without services, for deployments that come and go.
 """
 
-import random
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from devkit import feed, sample_events
 from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster
-from devkit.plan import Plan
 from devkit.registry import SERVICES, app
 from streamstate.kafka.producer import producer
 from streamstate.state import redis_rights as redis
 from tests.collector import Collector, collecting
 from tests.deployment import Deployment
-from tests.integration.driving import Driving
+from tests.integration.driving import Driving, running_cluster
 from tests.integration.fragile.model import FIXED
 from tests.integration.releases import Releases
 from tests.stream_host import StreamHost
@@ -50,39 +46,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
         patch.setenv("STREAMSTATE_BATCH_RECORDS", str(BATCH_RECORDS))
         patch.setenv("STREAMSTATE_REDIS_USERNAME", "ring")
         patch.setenv("STREAMSTATE_REDIS_PASSWORD", str(home / "password"))
-        cluster = LocalCluster(
-            Plan(home, Path.cwd() / CACHE, instances=INSTANCES, services=SERVICES), say=lambda _line: None
-        )
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()
+        with running_cluster(home, instances=INSTANCES, services=SERVICES) as cluster:
+            yield cluster
 
 
 @pytest.fixture(scope="session")
 def driving(cluster: LocalCluster) -> Driving:
     """The cluster, fed with seeded names and events, some of them broken, all of them folded."""
-    catalogue = sample_events.Catalogue.make(SEED, artists=60)
-    clock = sample_events.backlog(EVENTS, 86_400_000, lambda: 1_750_000_000_000)
-    events = sample_events.events(catalogue, SEED, USERS, clock)
-    driving = Driving(cluster, producer(cluster.kafka.bootstrap), events, random.Random(SEED))
-    feed.send_names(driving.out, sample_events.names(catalogue))
-    driving.feed(islice(events, EVENTS))
-    driving.settle()
-    return driving
+    return Driving.fed(cluster, SEED, EVENTS, USERS, lambda: 1_750_000_000_000)
 
 
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Kafka and Redis without services, for what is not done to the ring."""
-    home = tmp_path_factory.mktemp("servers")
-    cluster = LocalCluster(Plan(home, Path.cwd() / CACHE), say=lambda _line: None)
-    try:
-        cluster.start_servers()
+    with running_cluster(tmp_path_factory.mktemp("servers"), services_too=False) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,11 @@
 """What the tests do to a cluster and see of it from outside: feed, kill, wait, ask the gateway, read topics back."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -10,18 +13,32 @@ import psutil
 import urllib3
 from confluent_kafka import Message, Producer
 
+from devkit import feed, sample_events
 from devkit.child_process import Child
-from devkit.feed import send_events
+from devkit.demo import CACHE
 from devkit.local_cluster import LocalCluster, variables
+from devkit.plan import Plan
 from devkit.records import Event
 from streamstate.cli.services import deployments
 from streamstate.kafka.admin import Topics
 from streamstate.kafka.history import History
+from streamstate.kafka.producer import producer
 from streamstate.verify.check import Check
 from streamstate.verify.recount import Difference
 from tests.waiting import until
 
 SETTLED_S = 120
+
+
+@contextmanager
+def running_cluster(home: Path, *, services_too: bool = True, **plan: Any) -> Iterator[LocalCluster]:
+    """Kafka and Redis, and the services and streams of the plan, until the block ends."""
+    cluster = LocalCluster(Plan(home, Path.cwd() / CACHE, **plan), say=lambda _line: None)
+    try:
+        (cluster.start if services_too else cluster.start_servers)()
+        yield cluster
+    finally:
+        cluster.stop()
 
 
 @dataclass
@@ -33,8 +50,22 @@ class Driving:
     events: Iterator[Event]
     draw: Random
 
+    @classmethod
+    def fed(
+        cls, cluster: LocalCluster, seed: int, count: int, users: int, now_ms: Callable[[], int], **more: int
+    ) -> "Driving":
+        """The cluster with names and the first `count` events of `users`, all of them folded."""
+        catalogue = sample_events.Catalogue.make(seed, artists=60)
+        clock = sample_events.backlog(count, 86_400_000, now_ms)
+        events = sample_events.events(catalogue, seed, users, clock, **more)
+        driving = cls(cluster, producer(cluster.kafka.bootstrap), events, Random(seed))
+        feed.send_names(driving.out, sample_events.names(catalogue))
+        driving.feed(islice(events, count))
+        driving.settle()
+        return driving
+
     def feed(self, events: Iterable[Event]) -> None:
-        send_events(self.out, events)
+        feed.send_events(self.out, events)
 
     def settle(self) -> None:
         """Wait until every state has reached the ends of its topics."""

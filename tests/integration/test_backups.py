@@ -30,7 +30,7 @@ from streamstate.web.http.request import POSITION
 from tests.deployment import USER, Deployment
 from tests.integration.releases import Releases
 from tests.redis_servers import cluster_url, three_nodes
-from tests.serving import sample
+from tests.serving import sample, scraped
 from tests.waiting import until
 
 ERASED = 8
@@ -128,10 +128,6 @@ def test_a_state_is_restored_beside_its_stream_and_erased_users_stay_erased(
         until(lambda: statuses()[before:].count(200) > 5, 30, "answers")
     assert played.command("verify", status=0)["differences"] == []
     assert played.snapshot().values[0]["#"] == 160 - BEFORE
-
-
-def scraped(address: str) -> str:
-    return urllib3.request("GET", f"http://{address}/metrics", timeout=10, retries=False).data.decode()
 
 
 def test_a_killed_restore_leaves_the_partition_refused_and_no_redis_server(played: Deployment, tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ from contextlib import ExitStack
 from functools import partial
 from random import Random
 
-from confluent_kafka.admin import NewTopic
-
 from devkit.local_cluster import LocalCluster
 from services.events import LISTENING_EVENTS
 from services.names.model import ENRICHED
@@ -33,7 +31,7 @@ def test_a_topic_that_is_to_be_written_and_is_missing_is_named_before_a_record_n
     advice = f"the topic {dead_letters} cannot be read"
     stream.refused(advice)
     until(lambda: any(advice in fault for fault in deployment.command("status")["faults"]), 30, "status to name it")
-    deployment.admin.create_topics([NewTopic(dead_letters, 1, 1)])[dead_letters].result()
+    deployment.create()
     deployment.folded(100)
 
 

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from devkit.kafka_server import Kafka
 from devkit.local_cluster import LocalCluster
+from devkit.topics import create as create_topics
 from streamstate.app import App, Fold, Source, Totals
 from streamstate.errors import Misconfigured
 from streamstate.kafka.admin import Topics
@@ -42,18 +43,12 @@ def _coordinates(kafka: Kafka) -> bool:
     return True
 
 
-def _knows_topics(kafka: Kafka) -> bool:
-    """Not at once: the broker learns of topics from its controller, even of topics that it was asked to create."""
-    return AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=5).topics.keys() >= {IN, OUT}
-
-
 @pytest.fixture
 def kafka(broker: Kafka) -> Iterator[Kafka]:
     """The broker, with empty topics and no groups."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for created in admin.create_topics([NewTopic(IN, 1, 1), NewTopic(OUT, 3, 1)], operation_timeout=10.0).values():
-        created.result()
-    until(lambda: _knows_topics(broker), 30, "the broker to know its topics")
+    for topic, partitions in ((IN, 1), (OUT, 3)):
+        create_topics(broker.bootstrap, {topic: {}}, partitions)
     yield broker
     for deleted in admin.delete_topics([IN, OUT], operation_timeout=10.0).values():
         deleted.result()
